@@ -1,0 +1,70 @@
+"""Linear regression under self-selection bias.
+
+Each row has one outcome per alternative, and only one is recorded: the largest, the smallest, or
+the one that another known rule picks. Start with `fit` and ``print(result.summary())``.
+
+Names are loaded when first touched, so that importing the package costs next to nothing.
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+__version__ = "0.1.0"
+
+if TYPE_CHECKING:
+    from selfselect import datasets, engines, errors, inference, noises, rules, simulators, solvers
+    from selfselect.fit import fit
+    from selfselect.results.archive import load
+    from selfselect.results.fit_result import FitResult
+    from selfselect.simulators.sample import simulate
+    from selfselect.sklearn import SelfSelectionRegressor
+
+_ROOMS = (
+    "datasets",
+    "engines",
+    "errors",
+    "inference",
+    "noises",
+    "rules",
+    "simulators",
+    "solvers",
+)
+_NAMES = {
+    "fit": "selfselect.fit",
+    "load": "selfselect.results.archive",
+    "FitResult": "selfselect.results.fit_result",
+    "simulate": "selfselect.simulators.sample",
+    "SelfSelectionRegressor": "selfselect.sklearn",
+}
+
+__all__ = [
+    "FitResult",
+    "SelfSelectionRegressor",
+    "datasets",
+    "engines",
+    "errors",
+    "fit",
+    "inference",
+    "load",
+    "noises",
+    "rules",
+    "simulate",
+    "simulators",
+    "solvers",
+]
+
+
+def __getattr__(name: str) -> Any:
+    if name in _ROOMS:
+        return import_module(f"selfselect.{name}")
+    if name in _NAMES:
+        value = getattr(import_module(_NAMES[name]), name)
+        globals()[name] = value
+        return value
+    raise AttributeError(f"module 'selfselect' has no attribute {name!r}")
+
+
+def __dir__() -> list[str]:
+    return sorted([*__all__, "__version__"])

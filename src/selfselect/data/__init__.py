@@ -1,0 +1,1 @@
+"""The first stage: tables of any kind become coded rows."""

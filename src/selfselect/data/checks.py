@@ -1,0 +1,165 @@
+"""Checks of values, each with a sentence that says what is wrong and what to do."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+
+from selfselect.errors import DataError
+
+__all__ = [
+    "check_availability",
+    "check_chosen_available",
+    "check_counts",
+    "check_covariates",
+    "check_numbers",
+    "check_outcome",
+    "check_text_columns",
+    "check_weights",
+    "first_rows",
+]
+
+Array = NDArray[np.float64]
+Indices = NDArray[np.intp]
+Mask = NDArray[np.bool_]
+
+
+def first_rows(where: Mask, labels: pd.Index[Any] | None = None, most: int = 3) -> str:
+    """Name the first few rows at which a check failed."""
+    found = np.flatnonzero(where)[:most]
+    named = [str(labels[i]) if labels is not None else str(i) for i in found]
+    return f"row{'s' if len(named) > 1 else ''} {', '.join(named)}" + (
+        ", ..." if where.sum() > most else ""
+    )
+
+
+def check_numbers(values: pd.Series[Any], what: str) -> Array:
+    """Return finite numbers, or say which rows are missing, infinite or not numbers."""
+    try:
+        numbers = values.to_numpy(dtype=np.float64, na_value=np.nan)
+    except (TypeError, ValueError) as error:
+        example = next((v for v in values if not isinstance(v, int | float | np.number)), None)
+        raise DataError(
+            f"{what} must hold numbers, but it holds {values.dtype} values such as {example!r}. "
+            "Convert it first."
+        ) from error
+    missing = np.isnan(numbers)
+    if missing.any():
+        raise DataError(
+            f"{what} has {missing.sum()} missing values ({first_rows(missing, values.index)}). "
+            "Fill them in or leave those rows out."
+        )
+    infinite = np.isinf(numbers)
+    if infinite.any():
+        raise DataError(
+            f"{what} has {infinite.sum()} infinite values ({first_rows(infinite, values.index)}). "
+            "Correct them or leave those rows out."
+        )
+    return numbers
+
+
+def check_availability(values: pd.Series[Any], column: str) -> Mask:
+    """Return availability as true or false."""
+    numbers = check_numbers(values, f"The availability column {column!r}")
+    odd = (numbers != 0) & (numbers != 1)
+    if odd.any():
+        raise DataError(
+            f"The availability column {column!r} must be true or false (1 or 0), but "
+            f"{first_rows(odd, values.index)} hold {numbers[odd][0]:g}."
+        )
+    return np.equal(numbers, 1.0)
+
+
+def check_outcome(outcome: Array, name: str) -> None:
+    """Refuse an outcome that does not vary or is not finite."""
+    infinite = ~np.isfinite(outcome)
+    if infinite.any():
+        raise DataError(
+            f"The outcome {name!r} is infinite or not a number in {infinite.sum()} rows "
+            f"({first_rows(infinite)}). Correct them or leave those rows out."
+        )
+    if outcome.size and outcome.min() == outcome.max():
+        raise DataError(
+            f"The outcome {name!r} is {outcome[0]:g} in every row: it does not vary, so there is "
+            "nothing to explain."
+        )
+
+
+def check_covariates(covariates: Array, names: Sequence[str]) -> None:
+    """Refuse covariates that are infinite or not a number."""
+    # A sum is finite only if all its parts are: one pass without a mask in the usual case.
+    with np.errstate(invalid="ignore", over="ignore"):
+        suspicious = not np.isfinite(covariates.sum())
+    if not suspicious:
+        return
+    for position, name in enumerate(names):
+        bad = ~np.isfinite(covariates[:, position])
+        if bad.any():
+            raise DataError(
+                f"The covariate {name!r} is infinite or not a number in {bad.sum()} rows "
+                f"({first_rows(bad)}). Correct them, leave them out, or use another transform."
+            )
+
+
+def check_weights(weights: Array, name: str) -> None:
+    """Refuse negative weights and weights that are all zero."""
+    if (weights < 0).any():
+        raise DataError(
+            f"The weights {name!r} are negative in {first_rows(weights < 0)}. Weights say how "
+            "much a row counts: make them zero or positive."
+        )
+    if not (weights > 0).any():
+        raise DataError(f"The weights {name!r} are all zero, so no row counts. Use positive ones.")
+
+
+def check_counts(
+    counts: Sequence[int], sizes: Sequence[int], alternatives: Sequence[Any], chosen: str
+) -> None:
+    """Refuse alternatives seen never, or less often than they have parameters."""
+    for count, size, label in zip(counts, sizes, alternatives, strict=True):
+        if count == 0:
+            raise DataError(
+                f"The alternative {label!r} is never seen in {chosen!r}, so nothing can be learnt "
+                "about it. Leave it out of the model."
+            )
+        if count < size:
+            raise DataError(
+                f"The alternative {label!r} is seen in {count} rows but has {size} parameters. "
+                "Give it fewer covariates, or leave the alternative and its rows out."
+            )
+
+
+def check_chosen_available(chosen: Indices, available: Mask, alternatives: Sequence[Any]) -> None:
+    """Refuse rows whose recorded alternative is marked as not available to them."""
+    contradicted = ~np.take_along_axis(available, chosen[:, None], axis=1)[:, 0]
+    if contradicted.any():
+        label = alternatives[int(chosen[np.flatnonzero(contradicted)[0]])]
+        raise DataError(
+            f"{contradicted.sum()} rows were seen in an alternative marked as not available to "
+            f"them ({first_rows(contradicted)}, seen in {label!r}). Correct `available` or the "
+            "rows."
+        )
+
+
+def check_text_columns(frame: pd.DataFrame, columns: Sequence[str]) -> None:
+    """Refuse a text column that looks like numbers with a few stray words among them."""
+    for name in columns:
+        values = frame[name]
+        if pd.api.types.is_numeric_dtype(values) or isinstance(values.dtype, pd.CategoricalDtype):
+            continue
+        levels = pd.unique(values.dropna())
+        if len(levels) <= 20:
+            continue
+        numeric = pd.to_numeric(pd.Series(levels), errors="coerce")
+        stray = numeric.isna().to_numpy()
+        if 0 < stray.sum() < 0.2 * len(levels) or not stray.any():
+            example = levels[stray][0] if stray.any() else levels[0]
+            raise DataError(
+                f"The column {name!r} holds text such as {str(example)!r}, although most of its "
+                f"{len(levels)} values look like numbers. Convert it to numbers first (in pandas: "
+                "pd.to_numeric), or mark it as a category if it is one."
+            )

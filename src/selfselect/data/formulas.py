@@ -1,0 +1,241 @@
+"""Formulas to columns: parsed once, learnt from the fitted rows, applied alike to new ones."""
+
+from __future__ import annotations
+
+import ast
+import warnings
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from formulaic import Formula, ModelSpec, SimpleFormula
+from formulaic.errors import DataMismatchWarning, FormulaicError
+from formulaic.parser.types import Factor
+from formulaic.transforms import TRANSFORMS
+from numpy.typing import NDArray
+
+from selfselect.errors import DataError, FormulaError
+
+__all__ = ["Coder", "ParsedFormula", "parse_formula"]
+
+Array = NDArray[np.float64]
+
+CONTEXT = {"np": np}
+"""What formulas may use besides columns and formulaic's own transforms."""
+
+_HARMLESS = (
+    ast.Expression, ast.Call, ast.Name, ast.Load, ast.Attribute, ast.Constant, ast.keyword,
+    ast.BinOp, ast.UnaryOp, ast.Compare, ast.BoolOp, ast.operator, ast.unaryop, ast.cmpop,
+    ast.boolop, ast.List, ast.Tuple, ast.Dict, ast.Subscript, ast.Slice,
+)  # fmt: skip
+
+
+@dataclass(frozen=True)
+class ParsedFormula:
+    """A formula cut into its two sides, both as text.
+
+    Attributes
+    ----------
+    text : as the user wrote it.
+    outcome : the left side.
+    terms : the right side.
+    outcome_columns, term_columns : the data columns each side needs.
+    """
+
+    text: str
+    outcome: str
+    terms: str
+    outcome_columns: tuple[str, ...]
+    term_columns: tuple[str, ...]
+
+
+def parse_formula(text: Any) -> ParsedFormula:
+    """Parse ``outcome ~ terms`` and refuse anything else, and any code that is not arithmetic."""
+    if not isinstance(text, str):
+        raise FormulaError(
+            f"A formula is text such as 'income ~ height + weight', not {type(text).__name__}."
+        )
+    if text.count("~") != 1:
+        raise FormulaError(
+            f"The formula {text!r} needs exactly one '~' between the outcome and the covariates, "
+            "as in 'income ~ height + weight'."
+        )
+    left, right = (side.strip() for side in text.split("~"))
+    if not left or not right:
+        side = "outcome before" if not left else "covariates after"
+        raise FormulaError(f"The formula {text!r} has no {side} the '~'.")
+    outcome, terms = _parse_side(left + " - 1", text), _parse_side(right, text)
+    if len(outcome) != 1:
+        raise FormulaError(
+            f"The formula {text!r} has {len(outcome)} outcomes on its left side. Give one."
+        )
+    return ParsedFormula(
+        text, left, right, tuple(sorted(_columns(outcome))), tuple(sorted(_columns(terms)))
+    )
+
+
+def _parse_side(side: str, text: str) -> SimpleFormula:
+    try:
+        parsed = Formula(side)
+    except (FormulaicError, SyntaxError, ValueError, TypeError) as error:
+        reason = str(error).strip().splitlines()[0] if str(error).strip() else "syntax error"
+        raise FormulaError(f"The formula {text!r} does not parse: {reason}") from error
+    if not isinstance(parsed, SimpleFormula):
+        raise FormulaError(
+            f"The formula {text!r} has several parts (by '|' or a tuple). Give one list of "
+            "covariates; for different covariates per alternative give a dict of formulas."
+        )
+    for term in parsed:
+        for factor in term.factors:
+            if factor.eval_method is Factor.EvalMethod.PYTHON:
+                _refuse_code(factor.expr, text)
+    return parsed
+
+
+def _refuse_code(expression: str, text: str) -> None:
+    """Allow arithmetic, columns, formulaic's transforms and NumPy's elementwise functions.
+
+    Formulas are stored in saved fits and evaluated again on new rows, so a formula must not be
+    a way to run code from a file.
+    """
+
+    def refuse(what: str) -> None:
+        raise FormulaError(
+            f"The formula {text!r} uses {what} in {expression!r}. A formula may use columns, "
+            "arithmetic, np.log and other elementwise NumPy functions, and the transforms "
+            f"{', '.join(sorted(name for name in TRANSFORMS if name.isidentifier()))}. Compute "
+            "anything else as a column first."
+        )
+
+    try:
+        tree = ast.parse(expression.strip(), mode="eval")
+    except SyntaxError as error:
+        raise FormulaError(
+            f"The formula {text!r} does not parse: {expression!r} is not an expression."
+        ) from error
+    for node in ast.walk(tree):
+        if not isinstance(node, _HARMLESS):
+            refuse(f"a {type(node).__name__.lower()}")
+        if isinstance(node, ast.Attribute):
+            inside_numpy = isinstance(node.value, ast.Name) and node.value.id == "np"
+            elementwise = isinstance(getattr(np, node.attr, None), np.ufunc)
+            known = isinstance(node.value, ast.Name) and node.value.id in ("contr",)
+            if not (known and not node.attr.startswith("_")) and not (inside_numpy and elementwise):
+                refuse(f"{ast.unparse(node)!r}")
+        if isinstance(node, ast.Call):
+            named = isinstance(node.func, ast.Name) and node.func.id in TRANSFORMS
+            if not named and not isinstance(node.func, ast.Attribute):
+                refuse(f"the function {ast.unparse(node.func)!r}")
+
+
+def _columns(formula: SimpleFormula) -> set[str]:
+    """Return the data columns a formula needs."""
+    return {
+        str(variable)
+        for variable in formula.required_variables
+        if str(variable).split(".")[0] not in CONTEXT and str(variable) not in TRANSFORMS
+    }
+
+
+@dataclass(frozen=True, eq=False)
+class Coder:
+    """The right side of a formula, with everything it learnt from the rows it was fitted on.
+
+    Categories and the state of transforms (a centre, spline knots) are learnt once and applied
+    to new rows unchanged; a category not met before is an error, never the base level.
+    """
+
+    text: str
+    names: tuple[str, ...]
+    spec: ModelSpec
+
+    @classmethod
+    def learn(cls, text: str, frame: pd.DataFrame) -> tuple[Coder, Array]:
+        """Learn the coding from `frame` and return it with the coded rows (n, p)."""
+        matrix, spec = _materialise(ModelSpec(Formula(text), **_OPTIONS), frame, text)
+        return cls(text, tuple(spec.column_names), spec), matrix
+
+    @classmethod
+    def restore(cls, text: str, names: tuple[str, ...], state: dict[str, Any]) -> Coder:
+        """Rebuild a coder from what `state` returned."""
+        encoders = {
+            name: (Factor.Kind(kind), {} if categories is None else {"categories": categories})
+            for name, (kind, categories) in state["factors"].items()
+        }
+        spec = ModelSpec(
+            Formula(text),
+            transform_state=state["transforms"],
+            encoder_state=encoders,
+            **_OPTIONS,
+        )
+        return cls(text, names, spec)
+
+    def state(self) -> dict[str, Any]:
+        """Return what was learnt as plain data: enough to code new rows in another process."""
+        return {
+            "transforms": _plain(self.spec.transform_state),
+            "factors": {
+                name: [kind.value, _plain(list(learnt["categories"]))]
+                if "categories" in learnt
+                else [kind.value, None]
+                for name, (kind, learnt) in self.spec.encoder_state.items()
+            },
+        }
+
+    def code(self, frame: pd.DataFrame) -> Array:
+        """Code rows as those of the fit were coded, shape (n, p)."""
+        return _materialise(self.spec, frame, self.text)[0]
+
+
+_OPTIONS: dict[str, Any] = {"na_action": "ignore", "output": "numpy", "materializer": "pandas"}
+
+
+def _materialise(spec: ModelSpec, frame: pd.DataFrame, text: str) -> tuple[Array, ModelSpec]:
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("error", DataMismatchWarning)
+            with np.errstate(all="ignore"):
+                matrix = spec.get_model_matrix(frame.reset_index(drop=True), context=CONTEXT)
+    except DataMismatchWarning as error:
+        raise DataError(_unseen_category(spec, frame, str(error))) from error
+    except (FormulaicError, TypeError, ValueError, KeyError, NameError) as error:
+        reason = str(error).strip().splitlines()[0] if str(error).strip() else repr(error)
+        raise FormulaError(f"The formula part {text!r} cannot be evaluated: {reason}") from error
+    values = np.asarray(matrix, dtype=np.float64)
+    return values, matrix.model_spec
+
+
+def _unseen_category(spec: ModelSpec, frame: pd.DataFrame, fallback: str) -> str:
+    """Name the column and the categories that were not met in the fit."""
+    for name, (_, learnt) in spec.encoder_state.items():
+        known = learnt.get("categories")
+        columns = [str(v) for v in Formula(f"{name} - 1").required_variables if v in frame]
+        if known is None or len(columns) != 1:
+            continue
+        new = [value for value in pd.unique(frame[columns[0]]) if value not in set(known)]
+        if new:
+            return (
+                f"The column {columns[0]!r} has {_listed(new)}, not met when the model was "
+                f"fitted (it met {_listed(known)}). There is no coefficient for it: leave those "
+                "rows out, or fit again with rows that have it."
+            )
+    return f"A category was not met when the model was fitted: {fallback}"
+
+
+def _listed(values: list[Any], most: int = 8) -> str:
+    shown = ", ".join(repr(_plain(value)) for value in values[:most])
+    return shown + (f" and {len(values) - most} more" if len(values) > most else "")
+
+
+def _plain(value: Any) -> Any:
+    """Turn NumPy scalars and arrays, at any depth, into plain Python data."""
+    if isinstance(value, dict):
+        return {str(key): _plain(part) for key, part in value.items()}
+    if isinstance(value, list | tuple):
+        return [_plain(part) for part in value]
+    if isinstance(value, np.ndarray):
+        return [_plain(part) for part in value.tolist()]
+    if isinstance(value, np.generic):
+        return value.item()
+    return value

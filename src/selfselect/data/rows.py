@@ -1,0 +1,55 @@
+"""Rows as numbers: what every later stage sees of a table."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+
+import numpy as np
+from numpy.typing import NDArray
+
+from selfselect.rules.base import RowData
+
+__all__ = ["Rows"]
+
+Array = NDArray[np.float64]
+Indices = NDArray[np.intp]
+
+
+@dataclass(frozen=True, eq=False)
+class Rows:
+    """Some rows of the data, coded.
+
+    Attributes
+    ----------
+    covariates : (n, D) the covariates of all equations, without a constant column.
+    outcome : (n,) what was recorded; None for rows to predict.
+    chosen : (n,) index of the alternative seen; None for rows to predict.
+    weights : (n,) row weights; None where all are one.
+    clusters : (n,) cluster number of each row; None where there are none.
+    known : costs and availability of alternatives by row.
+    """
+
+    covariates: Array
+    outcome: Array | None = None
+    chosen: Indices | None = None
+    weights: Array | None = None
+    clusters: Indices | None = None
+    known: RowData = field(default_factory=RowData)
+
+    def __len__(self) -> int:
+        return int(self.covariates.shape[0])
+
+    def take(self, which: slice | Indices) -> Rows:
+        """Keep the rows `which`; a slice makes views, not copies."""
+        return Rows(
+            self.covariates[which],
+            None if self.outcome is None else self.outcome[which],
+            None if self.chosen is None else self.chosen[which],
+            None if self.weights is None else self.weights[which],
+            None if self.clusters is None else self.clusters[which],
+            self.known.take(which),
+        )
+
+    def reweighted(self, factor: Array) -> Rows:
+        """Multiply the weight of each row by `factor`."""
+        return replace(self, weights=factor if self.weights is None else self.weights * factor)

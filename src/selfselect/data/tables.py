@@ -1,0 +1,86 @@
+"""Tables of any kind, reduced to the columns a fit needs."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from difflib import get_close_matches
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from selfselect.errors import DataError
+
+__all__ = ["column_names", "nearest", "to_frame"]
+
+
+def column_names(data: Any) -> list[str]:
+    """Return the column names of a table of any kind."""
+    if isinstance(data, Mapping):
+        return [str(name) for name in data]
+    if isinstance(data, pd.DataFrame):
+        return [str(name) for name in data.columns]
+    return list(_through_narwhals(data).columns)
+
+
+def to_frame(data: Any, columns: Iterable[str]) -> pd.DataFrame:
+    """Return `columns` of a table as a pandas frame, or say which one is not there.
+
+    Parameters
+    ----------
+    data : a pandas or polars frame, a pyarrow table, anything narwhals reads, or a mapping of
+        column names to arrays.
+    columns : the names that are needed; others are never converted.
+    """
+    wanted = list(dict.fromkeys(columns))
+    present = column_names(data)
+    for name in wanted:
+        if name not in present:
+            raise DataError(f"There is no column {name!r} in the data.{nearest(name, present)}")
+        if present.count(name) > 1:
+            raise DataError(
+                f"The data has {present.count(name)} columns named {name!r}. Rename or drop all "
+                "but one: it is not clear which is meant."
+            )
+    if isinstance(data, Mapping):
+        return _from_mapping(data, wanted)
+    if isinstance(data, pd.DataFrame):
+        return data[wanted]
+    frame: pd.DataFrame = _through_narwhals(data).select(wanted).to_pandas()
+    return frame
+
+
+def nearest(name: str, present: Iterable[str]) -> str:
+    """Word a hint that names the nearest of the names there are."""
+    present = list(present)
+    near = get_close_matches(name, present, n=3, cutoff=0.5)
+    if near:
+        return f" Did you mean {' or '.join(map(repr, near))}?"
+    shown = ", ".join(present[:12]) + (", ..." if len(present) > 12 else "")
+    return f" It has: {shown}." if present else " It has no columns at all."
+
+
+def _from_mapping(data: Mapping[Any, Any], wanted: list[str]) -> pd.DataFrame:
+    by_text = {str(name): values for name, values in data.items()}
+    arrays = {name: by_text[name] for name in wanted}
+    lengths = {name: len(values) for name, values in arrays.items() if np.ndim(values) > 0}
+    if len(lengths) < len(arrays):
+        scalar = next(name for name in arrays if name not in lengths)
+        raise DataError(f"The column {scalar!r} is a single value. Give one value per row.")
+    if len(set(lengths.values())) > 1:
+        listed = ", ".join(f"{name}: {length}" for name, length in lengths.items())
+        raise DataError(f"The columns have different lengths ({listed}). Make them equal.")
+    return pd.DataFrame(arrays)
+
+
+def _through_narwhals(data: Any) -> Any:
+    import narwhals.stable.v2 as nw
+
+    try:
+        frame = nw.from_native(data)
+    except TypeError as error:
+        raise DataError(
+            f"A {type(data).__name__} is not a table. Give a pandas or polars frame, a pyarrow "
+            "table, or a dict of arrays; for NumPy arrays use SelfSelectionRegressor."
+        ) from error
+    return frame.collect() if isinstance(frame, nw.LazyFrame) else frame

@@ -1,0 +1,97 @@
+"""Rows in memory, summed chunk by chunk on all cores."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, replace
+from functools import reduce
+from operator import add
+from typing import Any
+
+import numpy as np
+from numpy.random import Generator
+from numpy.typing import NDArray
+
+from selfselect.data.rows import Rows
+from selfselect.engines.base import Sum
+from selfselect.problem.evaluation import Backend, Batch
+from selfselect.problem.problem import Problem
+
+__all__ = ["Memory"]
+
+Array = NDArray[np.float64]
+
+FUSE_FROM = 400_000
+"""Rows times alternatives from which the compiled kernels repay the second they take to load."""
+
+CHUNK: dict[Backend, int] = {"numpy": 8_192, "fused": 65_536}
+"""Rows per task. NumPy's temporaries should stay in cache; a compiled task should outweigh the
+cost of handing it to a thread. Chunks depend on the data alone, never on the number of cores, so
+that sums are added in the same order everywhere."""
+
+
+@dataclass(frozen=True, eq=False)
+class Memory:
+    """Hold all rows as arrays and sum over them in chunks.
+
+    Attributes
+    ----------
+    batch : all rows with what was observed in them.
+    n_threads : how many threads share the chunks; 1 where the caller runs several fits at once.
+    """
+
+    batch: Batch
+    n_threads: int = 0
+
+    @classmethod
+    def load(cls, problem: Problem, rows: Rows) -> Memory:
+        """Observe all rows once and keep them."""
+        size = len(rows) * problem.equations.n_alternatives
+        backend: Backend = "fused" if size >= FUSE_FROM else "numpy"
+        return cls(Batch(rows, problem.observe(rows), backend), os.cpu_count() or 1)
+
+    @property
+    def n_rows(self) -> int:
+        return len(self.batch)
+
+    @property
+    def rows(self) -> Rows:
+        return self.batch.rows
+
+    def _chunks(self) -> Iterator[Batch]:
+        step = CHUNK[self.batch.backend]
+        for start in range(0, max(self.n_rows, 1), step):
+            yield self.batch.take(slice(start, start + step))
+
+    def _run(self, task: Callable[[Batch], Any]) -> Iterator[Any]:
+        step = CHUNK[self.batch.backend]
+        if self.n_threads <= 1 or self.n_rows <= 2 * step:
+            yield from map(task, self._chunks())
+            return
+        with ThreadPoolExecutor(self.n_threads) as pool:
+            yield from pool.map(task, self._chunks())
+
+    def sum(self, task: Callable[[Batch], Sum]) -> Sum:
+        total: Sum = reduce(add, self._run(task))
+        return total
+
+    def collect(self, task: Callable[[Batch], Array]) -> Array:
+        return np.concatenate(list(self._run(task)))
+
+    def sample(self, n_rows: int, rng: Generator) -> Memory:
+        if n_rows >= self.n_rows:
+            return self
+        # One row at random from each of n_rows equal stretches: distinct rows, spread evenly,
+        # at a cost that does not grow with the data.
+        edges = np.arange(n_rows + 1) * self.n_rows // n_rows
+        which = rng.integers(edges[:-1], edges[1:])
+        return replace(self, batch=self.batch.take(which))
+
+    def reweighted(self, factor: Array) -> Memory:
+        return replace(self, batch=replace(self.batch, rows=self.batch.rows.reweighted(factor)))
+
+    def single_threaded(self) -> Memory:
+        """Return the same rows on one thread, for callers that run several fits at once."""
+        return replace(self, n_threads=1)

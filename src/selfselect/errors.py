@@ -1,0 +1,63 @@
+"""Every error and warning the package raises, on one screen.
+
+An error says what is wrong, why, and what to do instead. All descend from `SelfSelectError`,
+so one ``except`` catches them all; those about values are `ValueError` too.
+"""
+
+__all__ = [
+    "ArchiveError",
+    "ConvergenceWarning",
+    "DataError",
+    "FormulaError",
+    "MissingDependencyError",
+    "MissingRowsWarning",
+    "OptionError",
+    "RuleError",
+    "SelfSelectError",
+    "SelfSelectWarning",
+    "UnsupportedError",
+]
+
+
+class SelfSelectError(Exception):
+    """The root of all errors of this package."""
+
+
+class DataError(SelfSelectError, ValueError):
+    """The table cannot be used as it is: a column, a value or a count is wrong."""
+
+
+class FormulaError(DataError):
+    """A formula does not parse, or names something it may not use."""
+
+
+class RuleError(SelfSelectError, ValueError):
+    """A selection rule is not what it claims to be, or contradicts the rows."""
+
+
+class OptionError(SelfSelectError, ValueError):
+    """An argument has a value that is not among the possible ones."""
+
+
+class UnsupportedError(SelfSelectError):
+    """The parts fit individually but not together: a solver lacks what it requires."""
+
+
+class ArchiveError(SelfSelectError, ValueError):
+    """A saved fit cannot be written, or a file cannot be trusted to hold one."""
+
+
+class MissingDependencyError(SelfSelectError, ImportError):
+    """An optional package is not installed; the message holds the install line."""
+
+
+class SelfSelectWarning(UserWarning):
+    """The root of all warnings of this package."""
+
+
+class MissingRowsWarning(SelfSelectWarning):
+    """Rows were left out because a value is missing."""
+
+
+class ConvergenceWarning(SelfSelectWarning):
+    """The fit stopped early, at a boundary, or with a singular information matrix."""

@@ -1,0 +1,166 @@
+"""The front door: the whole flow from a table to a result, on one page."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+
+from selfselect.data.build import Design, build_design
+from selfselect.engines.memory import Memory
+from selfselect.errors import ConvergenceWarning, OptionError
+from selfselect.inference.covariance import estimate_covariance
+from selfselect.noises import as_noise
+from selfselect.problem.problem import Problem
+from selfselect.problem.units import measure_units
+from selfselect.results.fit_result import FitResult
+from selfselect.rules import as_rule
+from selfselect.solvers import choose_solver
+
+__all__ = ["fit", "fit_design"]
+
+UNITS_SAMPLE = 20_000
+
+
+def fit(
+    formula: str | Mapping[Any, str],
+    data: Any,
+    *,
+    chosen: str | None = None,
+    alternatives: Any = None,
+    available: Mapping[Any, str] | None = None,
+    rule: Any = "max",
+    noise: Any = None,
+    solver: Any = None,
+    weights: Any = None,
+    missing: str = "drop",
+    missing_outcome: str = "raise",
+    covariance: Any = "observed",
+    cluster: Any = None,
+    engine: Any = None,
+    seed: int | None = None,
+    progress: bool | None = None,
+) -> FitResult:
+    """Fit a linear regression under self-selection.
+
+    Every row has one outcome per alternative; `rule` says which one was recorded. Estimated are
+    the coefficients of every alternative, from rows that each show only one of them.
+
+    Parameters
+    ----------
+    formula : ``"income ~ height + weight"`` for all alternatives, or a dict of formulas by
+        alternative for covariates of their own.
+    data : a pandas or polars frame, a pyarrow table, or a dict of arrays.
+    chosen : the column that says which alternative was seen. Alternatives are ordered as in the
+        dict of formulas, else sorted by label.
+    alternatives : for outcomes whose alternative was not recorded; not possible yet.
+    available : ``{alternative: column}`` of true or false; alternatives left out are always
+        available.
+    rule : ``"max"``, ``"min"``, or an object of `selfselect.rules`.
+    noise : None for `noises.Independent()`, or an object of `selfselect.noises`.
+    solver : None to have one chosen, or an object of `selfselect.solvers`.
+    weights : a column, or one number per row: how much each row's log-likelihood counts. Observed
+        covariances read weights as numbers of identical rows, robust ones as sampling weights.
+    missing : ``"drop"`` leaves rows with a missing covariate out, counts them and warns;
+        ``"raise"`` refuses them.
+    missing_outcome : ``"raise"`` refuses rows that were chosen but have no outcome, since leaving
+        them out selects on the outcome; ``"drop"`` insists.
+    covariance : ``"observed"``, ``"robust"``, ``"clustered"``, ``"bootstrap"``, or a
+        `selfselect.inference.Bootstrap`.
+    cluster : a column, or one label per row; implies ``"clustered"``, or a bootstrap of clusters.
+    engine : where sums over rows are done; only memory so far.
+    seed : of everything random (bootstrap samples, the sample of rows a large fit starts on).
+    progress : whether to show progress; None shows it on a terminal for what takes seconds.
+
+    Returns
+    -------
+    FitResult
+        Start with ``print(result.summary())`` and ``result.compare()``.
+
+    Examples
+    --------
+    >>> import selfselect as ss
+    >>> villagers = ss.simulators.village(2_000, seed=1).data
+    >>> result = ss.fit("income ~ height + weight", villagers, chosen="job")
+    >>> result.converged
+    True
+    """
+    _refuse_what_is_not_possible(chosen, alternatives, engine)
+    rule = as_rule(rule)
+    design = build_design(
+        formula,
+        data,
+        chosen=str(chosen),
+        available=available,
+        cost=getattr(rule, "cost", None),
+        weights=weights,
+        cluster=cluster,
+        missing=missing,
+        missing_outcome=missing_outcome,
+    )
+    return fit_design(
+        design,
+        rule=rule,
+        noise=noise,
+        solver=solver,
+        covariance=covariance,
+        seed=seed,
+        progress=progress,
+    )
+
+
+def fit_design(
+    design: Design,
+    *,
+    rule: Any = "max",
+    noise: Any = None,
+    solver: Any = None,
+    covariance: Any = "observed",
+    seed: int | None = None,
+    progress: bool | None = None,
+) -> FitResult:
+    """Fit a design that is already made. Arguments are those of `fit`."""
+    rng = np.random.default_rng(0 if seed is None else seed)
+    step = max(1, len(design.rows) // UNITS_SAMPLE)
+    units = measure_units(design.equations, design.rows.take(slice(None, None, step)))
+    problem = Problem(design.equations, as_rule(rule), as_noise(noise), units)
+    problem.check(design.facts.outcome_range)
+    rows = Memory.load(problem, design.rows)
+    solver, reason = choose_solver(problem, solver)
+    solution = solver.solve(problem, rows, rng=rng, progress=progress)
+    spread = estimate_covariance(
+        problem,
+        rows,
+        solution,
+        kind=covariance,
+        clusters=design.rows.clusters,
+        cluster_name=design.facts.cluster,
+        solver=solver,
+        rng=rng,
+        progress=progress,
+    )
+    if not solution.converged:
+        warnings.warn(f"Not converged. {solution.status}", ConvergenceWarning, stacklevel=3)
+    return FitResult(design.coding, problem, solution, spread, design.facts, reason, rows)
+
+
+def _refuse_what_is_not_possible(chosen: Any, alternatives: Any, engine: Any) -> None:
+    """Refuse arguments that have a meaning in the model but no code yet."""
+    if chosen is None or alternatives is not None:
+        raise OptionError(
+            "selfselect needs to know which alternative was seen in each row: give chosen="
+            "'column'. Outcomes whose alternative was not recorded (alternatives=...) cannot be "
+            "fitted by this version."
+        )
+    if not isinstance(chosen, str):
+        raise OptionError(
+            f"chosen must be the name of a column, not {type(chosen).__name__}. Add it to the "
+            "table first."
+        )
+    if engine is not None:
+        raise OptionError(
+            f"engine={engine!r} is not possible in this version: rows are held in memory. Leave "
+            "it out."
+        )

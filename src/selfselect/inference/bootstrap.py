@@ -1,0 +1,110 @@
+"""The pairs bootstrap: fits on rows, or whole clusters, drawn again with replacement."""
+
+from __future__ import annotations
+
+import os
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.random import Generator, SeedSequence
+from numpy.typing import NDArray
+
+from selfselect.engines.base import Engine
+from selfselect.errors import DataError, OptionError
+from selfselect.problem.problem import Problem
+from selfselect.progress import progress_bar
+from selfselect.solvers.base import Solution, Solver
+
+__all__ = ["Bootstrap", "bootstrap_covariance", "bootstrap_draws"]
+
+Array = NDArray[np.float64]
+
+ENOUGH = 0.9
+"""Share of the replications that must converge for their spread to be believed."""
+
+
+@dataclass(frozen=True)
+class Bootstrap:
+    """Options of the bootstrap.
+
+    Parameters
+    ----------
+    replications : how many samples are drawn and fitted.
+    """
+
+    replications: int = 400
+
+    def __post_init__(self) -> None:
+        if self.replications < 2:
+            raise OptionError(f"A bootstrap needs at least 2 samples, not {self.replications}.")
+
+
+def bootstrap_covariance(
+    problem: Problem,
+    engine: Engine,
+    solution: Solution,
+    solver: Solver,
+    options: Bootstrap,
+    clusters: NDArray[np.intp] | None,
+    *,
+    rng: Generator,
+    progress: bool | None,
+) -> Array:
+    """Return the covariance of the reported parameters over bootstrap samples."""
+    draws = bootstrap_draws(
+        problem, engine, solution, solver, options, clusters, rng=rng, progress=progress
+    )
+    covariance: Array = np.atleast_2d(np.cov(draws, rowvar=False))
+    return covariance
+
+
+def bootstrap_draws(
+    problem: Problem,
+    engine: Engine,
+    solution: Solution,
+    solver: Solver,
+    options: Bootstrap,
+    clusters: NDArray[np.intp] | None,
+    *,
+    rng: Generator,
+    progress: bool | None,
+) -> Array:
+    """Return the reported parameters of every bootstrap sample that could be fitted.
+
+    Each sample has a random stream of its own, spawned from one seed, so the draws do not depend
+    on how many cores share the work. A sample is a reweighting of the rows: the weight of a row
+    is how often it, or its cluster, was drawn.
+    """
+    seeds = SeedSequence(int(rng.integers(2**63))).spawn(options.replications)
+    alone: Any = engine.single_threaded() if hasattr(engine, "single_threaded") else engine
+    n_units = engine.n_rows if clusters is None else int(clusters.max()) + 1
+
+    def draw(seed: SeedSequence) -> Array | None:
+        stream = np.random.default_rng(seed)
+        drawn = np.bincount(stream.integers(n_units, size=n_units), minlength=n_units)
+        counts = drawn.astype(float)
+        sample = alone.reweighted(counts if clusters is None else counts[clusters])
+        try:
+            fitted = solver.solve(problem, sample, rng=stream, start=solution.free, progress=False)
+        except DataError:
+            return None
+        return problem.layout.report(fitted.free).values if fitted.converged else None
+
+    done: list[Array] = []
+    with (
+        progress_bar(progress, what="Bootstrap", total=options.replications) as bar,
+        ThreadPoolExecutor(os.cpu_count() or 1) as pool,
+    ):
+        for values in pool.map(draw, seeds):
+            bar.update()
+            if values is not None:
+                done.append(values)
+    if len(done) < max(2, ENOUGH * options.replications):
+        raise DataError(
+            f"Only {len(done)} of {options.replications} bootstrap samples could be fitted: the "
+            "others lack what identifies some parameter. Use covariance='robust' instead, or give "
+            "rare categories and alternatives fewer parameters."
+        )
+    return np.array(done)

@@ -1,0 +1,82 @@
+r"""The score test of independence across alternatives: one pass, any number of alternatives.
+
+With generalised residuals :math:`e_j = E[(y_j - \mu_j)/\sigma_j \mid \text{row}]`, the score for
+a correlation :math:`\rho_{jl}` at zero is :math:`\sum_i e_{ij} e_{il}`. Since the parameters are
+estimated, each row's product is freed of what their scores explain,
+
+.. math:: u_i = e_{ij} e_{il} - A s_i, \qquad
+   A = -\Big(\sum_i \frac{\partial (e_{ij} e_{il})}{\partial\theta'}\Big) I^{-1},
+
+and the sum is standardised by :math:`\sum_i u_i u_i'`. In simulations this keeps its size better
+than the plain outer product or the observed information of the correlations (which need not even
+be positive in small samples): 5 to 6% at 1,000 rows where those had 7 to 9%.
+"""
+
+from __future__ import annotations
+
+from functools import partial
+from itertools import combinations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from selfselect.engines.base import Engine, Parts
+from selfselect.inference.statistics import TestResult, chi_square_test, impossible_test
+from selfselect.kernels.known_index import row_scores
+from selfselect.problem.evaluation import Batch, alternative_terms
+from selfselect.problem.problem import Problem
+
+__all__ = ["independence_test"]
+
+Array = NDArray[np.float64]
+
+NAME = "Score test of independence across alternatives"
+
+
+def independence_test(
+    problem: Problem, engine: Engine, free: Array, information: Array
+) -> TestResult:
+    """Test that noise is independent across alternatives.
+
+    Parameters
+    ----------
+    problem, engine : model and rows.
+    free : the estimate.
+    information : minus the Hessian of the log-likelihood there, in the free parameters.
+    """
+    layout = problem.layout
+    score, outer, slope = engine.sum(partial(_sums, problem, layout.natural(free)))
+    n_pairs = len(score)
+    try:
+        explained = np.asarray(
+            np.linalg.solve(information, layout.pull_back_vector(slope).T).T, dtype=np.float64
+        )
+        # u = [1, -A] (products, scores), with the scores pulled back to the free parameters.
+        keep = np.eye(n_pairs, outer.shape[0])
+        keep[:, n_pairs:] = -layout.spread_columns(explained)
+        variance = keep @ outer @ keep.T
+        statistic = float(score @ np.linalg.solve(variance, score))
+        np.linalg.cholesky(variance)
+    except np.linalg.LinAlgError:
+        return impossible_test(NAME, "the information about the correlations is singular")
+    return chi_square_test(NAME, statistic, n_pairs, "no correlation")
+
+
+def _sums(problem: Problem, natural: Array, batch: Batch) -> Parts:
+    n_alternatives = problem.equations.n_alternatives
+    each = [alternative_terms(problem, natural, batch, j) for j in range(n_alternatives)]
+    weights = np.ones(len(batch)) if batch.rows.weights is None else batch.rows.weights
+    pairs = list(combinations(range(n_alternatives), 2))
+
+    products = np.column_stack([each[j][1].residual * each[m][1].residual for j, m in pairs])
+    joined = np.column_stack([products, *(row_scores(*one) for one in each)])
+    outer = joined.T @ (joined * weights[:, None])
+    slope = np.zeros((len(pairs), len(natural)))
+    for row, (j, m) in enumerate(pairs):
+        for mine, theirs in ((j, m), (m, j)):
+            design, terms = each[mine]
+            factor = weights * each[theirs][1].residual
+            start, at_h = problem.layout.starts[mine], problem.layout.inverse_scale_positions[mine]
+            slope[row, start:at_h] = -(design.T @ (factor * terms.curvature))
+            slope[row, at_h] = -(factor @ terms.curvature_gh)
+    return Parts((weights @ products, outer, slope))

@@ -1,0 +1,1 @@
+"""The per-row mathematics: NumPy reference and fused twin, on plain arrays."""

@@ -1,0 +1,146 @@
+r"""The per-row mathematics of the known index, in NumPy: the oracle of the fused kernels.
+
+Every alternative is written with :math:`h = 1/\sigma` and :math:`g = w/\sigma`, in which the
+log-likelihood is jointly concave (Olsen 1978). With the limit :math:`c` of a row (its outcome
+where the alternative is seen, its bound where it is not) and :math:`a = h c - g'x`, a row adds
+
+* seen: :math:`\log h - a^2/2 - \log\sqrt{2\pi}`
+* below its limit: :math:`\log\Phi(a)`;  above it: :math:`\log\Phi(-a)`
+* between two limits: :math:`\log(\Phi(b) - \Phi(a))`
+
+and everything a solver, a covariance or a test needs follows from a handful of numbers per row
+and alternative, the `RowTerms`.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from selfselect.kernels.status import ABOVE, BELOW, BETWEEN, SEEN
+from selfselect.kernels.tails import HALF_LOG_TWO_PI, interval_terms, mills_terms
+
+__all__ = ["RowTerms", "Sums", "row_scores", "row_terms", "sum_rows"]
+
+Array = NDArray[np.float64]
+Codes = NDArray[np.int8]
+
+
+@dataclass(frozen=True, eq=False)
+class RowTerms:
+    r"""One alternative's terms of the log-likelihood, one entry per row.
+
+    Attributes
+    ----------
+    loglik
+        The term itself.
+    residual
+        Its derivative along :math:`g` per unit of :math:`x`. This is also the generalised
+        residual :math:`E[(y_j - \mu_j)/\sigma_j \mid \text{row}]`.
+    score_h
+        Its derivative in :math:`h`.
+    curvature, curvature_gh, curvature_hh
+        Its second derivatives, per unit of :math:`xx'`, of :math:`x`, and plain.
+    """
+
+    loglik: Array
+    residual: Array
+    score_h: Array
+    curvature: Array
+    curvature_gh: Array
+    curvature_hh: Array
+
+
+def row_terms(
+    location: Array,
+    inverse_scale: float,
+    *,
+    status: Codes,
+    limit: Array,
+    upper: Array | None,
+) -> RowTerms:
+    """Evaluate the terms of one alternative.
+
+    Parameters
+    ----------
+    location : (n,) g'x of each row.
+    inverse_scale : h.
+    status : (n,) what each row says of the alternative.
+    limit : (n,) outcome where seen, bound where below or above, lower bound where between.
+    upper : (n,) upper bound where between; None where no row has that status.
+    """
+    n_rows = location.shape[0]
+    loglik = np.zeros(n_rows)
+    residual = np.zeros(n_rows)
+    curvature = np.zeros(n_rows)
+
+    seen = status == SEEN
+    a = inverse_scale * limit[seen] - location[seen]
+    loglik[seen] = np.log(inverse_scale) - HALF_LOG_TWO_PI - 0.5 * a * a
+    residual[seen] = a
+    curvature[seen] = -1.0
+
+    for code, side in ((BELOW, 1.0), (ABOVE, -1.0)):
+        here = status == code
+        if here.any():
+            tail = mills_terms(side * (inverse_scale * limit[here] - location[here]))
+            loglik[here] = tail.log_cdf
+            residual[here] = -side * tail.ratio
+            curvature[here] = -tail.slope
+
+    # One limit c moves only a = h c - g'x, so derivatives in h are those in g times -c.
+    informative = np.where(status <= ABOVE, limit, 0.0)
+    score_h = -residual * informative
+    curvature_gh = -curvature * informative
+    curvature_hh = -curvature_gh * informative
+    score_h[seen] += 1.0 / inverse_scale
+    curvature_hh[seen] -= 1.0 / inverse_scale**2
+
+    between = status == BETWEEN
+    if upper is not None and between.any():
+        low, high = limit[between], upper[between]
+        lower_a = inverse_scale * low - location[between]
+        upper_a = inverse_scale * high - location[between]
+        mass = interval_terms(lower_a, upper_a)
+        at_low, at_high = mass.lower_density, mass.upper_density
+        low_low = lower_a * at_low - at_low**2
+        high_high = -upper_a * at_high - at_high**2
+        low_high = at_low * at_high
+        loglik[between] = mass.log_mass
+        residual[between] = at_low - at_high
+        score_h[between] = at_high * high - at_low * low
+        curvature[between] = low_low + 2.0 * low_high + high_high
+        curvature_gh[between] = -(low_low + low_high) * low - (low_high + high_high) * high
+        curvature_hh[between] = low_low * low**2 + 2.0 * low_high * low * high + high_high * high**2
+    return RowTerms(loglik, residual, score_h, curvature, curvature_gh, curvature_hh)
+
+
+@dataclass(frozen=True, eq=False)
+class Sums:
+    """One alternative's weighted sums over rows: log-likelihood, score and Hessian in (g, h)."""
+
+    loglik: float
+    score: Array
+    hessian: Array
+
+
+def sum_rows(design: Array, terms: RowTerms, weights: Array | None) -> Sums:
+    """Add up one alternative's terms over rows with covariates `design` (n, p)."""
+    if weights is not None:
+        terms = RowTerms(*(weights * part for part in vars(terms).values()))
+    size = design.shape[1]
+    score = np.empty(size + 1)
+    score[:size] = design.T @ terms.residual
+    score[size] = terms.score_h.sum()
+    hessian = np.empty((size + 1, size + 1))
+    hessian[:size, :size] = design.T @ (design * terms.curvature[:, None])
+    hessian[:size, size] = hessian[size, :size] = design.T @ terms.curvature_gh
+    hessian[size, size] = terms.curvature_hh.sum()
+    return Sums(float(terms.loglik.sum()), score, hessian)
+
+
+def row_scores(design: Array, terms: RowTerms) -> Array:
+    """Each row's own score of one alternative in (g, h), shape (n, p + 1)."""
+    return np.column_stack([design * terms.residual[:, None], terms.score_h])

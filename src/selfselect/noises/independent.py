@@ -1,0 +1,94 @@
+"""Independent normal noise, one scale per alternative or one for all, known or not."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.random import Generator
+from numpy.typing import NDArray
+
+from selfselect.errors import OptionError
+from selfselect.rules._labels import by_alternative
+from selfselect.rules.base import Label
+
+__all__ = ["Independent"]
+
+Array = NDArray[np.float64]
+
+
+@dataclass(frozen=True)
+class Independent:
+    r"""Normal noise, independent across alternatives and rows.
+
+    .. math:: y_{ij} = x_{ij}'w_j + \sigma_j e_{ij}, \qquad e_{ij} \sim N(0, 1)
+
+    Parameters
+    ----------
+    scale : ``"each"`` estimates one :math:`\sigma_j` per alternative (the default);
+        ``"common"`` estimates one for all; a number fixes it for all; a mapping by alternative
+        or a sequence in their order fixes each.
+
+    Examples
+    --------
+    >>> from selfselect.noises import Independent
+    >>> Independent(scale=1.0).name
+    'normal, independent across alternatives (assumed); scale fixed at 1'
+    """
+
+    scale: str | float | Mapping[Any, float] | Sequence[float] = "each"
+
+    def __post_init__(self) -> None:
+        if isinstance(self.scale, str) and self.scale not in ("each", "common"):
+            raise OptionError(
+                f"There is no scale {self.scale!r}. Use 'each' (one unknown per alternative), "
+                "'common' (one unknown for all), a positive number, or one per alternative."
+            )
+        for value in self._numbers():
+            if not (isinstance(value, int | float | np.number) and 0 < value < np.inf):
+                raise OptionError(f"A scale must be a positive number, not {value!r}.")
+
+    def _numbers(self) -> list[Any]:
+        if isinstance(self.scale, str):
+            return []
+        if isinstance(self.scale, Mapping):
+            return list(self.scale.values())
+        if isinstance(self.scale, Sequence | np.ndarray):
+            return list(self.scale)
+        return [self.scale]
+
+    @property
+    def name(self) -> str:
+        detail = {"each": "one scale per alternative", "common": "one scale for all"}
+        if isinstance(self.scale, str):
+            return f"normal, independent across alternatives (assumed); {detail[self.scale]}"
+        fixed = ", ".join(f"{value:g}" for value in self._numbers())
+        return f"normal, independent across alternatives (assumed); scale fixed at {fixed}"
+
+    def fixed_scales(self, alternatives: Sequence[Label]) -> Array | None:
+        """Return the scales (k,) where they are known, None where they are to be estimated."""
+        if isinstance(self.scale, str):
+            return None
+        if isinstance(self.scale, Mapping):
+            given = by_alternative(self.scale, alternatives, what="scale")
+            left_out = [label for label in alternatives if label not in given]
+            if left_out:
+                raise OptionError(
+                    f"No scale is given for {', '.join(map(str, left_out))}. Give one for every "
+                    "alternative, or 'each' to estimate them all."
+                )
+            return np.array([float(given[label]) for label in alternatives])
+        numbers = self._numbers()
+        if len(numbers) not in (1, len(alternatives)):
+            raise OptionError(
+                f"{len(numbers)} scales are given for {len(alternatives)} alternatives "
+                f"({', '.join(map(str, alternatives))}). Give one for each."
+            )
+        return np.broadcast_to(np.asarray(numbers, float), (len(alternatives),)).copy()
+
+    def draw(
+        self, n_rows: int, scales: Sequence[float], alternatives: Sequence[Label], rng: Generator
+    ) -> Array:
+        return rng.standard_normal((n_rows, len(alternatives))) * np.asarray(scales, float)

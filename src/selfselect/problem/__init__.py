@@ -1,0 +1,1 @@
+"""The problem to solve: model, parameters, observations, and their evaluation."""

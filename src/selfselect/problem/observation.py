@@ -1,0 +1,94 @@
+"""What each row says of each alternative: the rule's bounds, made ready for the kernels."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from selfselect.data.checks import first_rows
+from selfselect.data.rows import Rows
+from selfselect.errors import RuleError
+from selfselect.kernels.status import ABOVE, BELOW, BETWEEN, SEEN, UNKNOWN
+from selfselect.rules.base import HasBounds, Label
+
+__all__ = ["Observation", "observe"]
+
+Array = NDArray[np.float64]
+Codes = NDArray[np.int8]
+Indices = NDArray[np.intp]
+
+
+@dataclass(frozen=True, eq=False)
+class Observation:
+    """What was learnt of every alternative in every row.
+
+    Attributes
+    ----------
+    status : (n, k) codes of `selfselect.kernels.status`.
+    limit : (n, k), or (n, 1) where all alternatives share it: the outcome where seen, the bound
+        where below or above it, the lower bound where between two.
+    upper : (n, k) upper bound where between two; None where no row has that status.
+    """
+
+    status: Codes
+    limit: Array
+    upper: Array | None = None
+
+    def take(self, which: slice | Indices) -> Observation:
+        """Keep the rows `which`; a slice makes views, not copies."""
+        return Observation(
+            self.status[which],
+            self.limit[which],
+            None if self.upper is None else self.upper[which],
+        )
+
+    def limit_of(self, alternative: int) -> Array:
+        """Return the limit (n,) of one alternative."""
+        return self.limit[:, alternative if self.limit.shape[1] > 1 else 0]
+
+
+def observe(rule: HasBounds, rows: Rows, alternatives: Sequence[Label]) -> Observation:
+    """Turn the recorded choices and outcomes into an observation of every alternative."""
+    assert rows.outcome is not None and rows.chosen is not None
+    shape = (len(rows), len(alternatives))
+    lower, upper = rule.bounds(rows.chosen, rows.outcome, rows.known)
+    bounded_below, bounded_above = lower > -np.inf, upper < np.inf
+    kind = np.select(
+        [bounded_below & bounded_above, bounded_above, bounded_below],
+        [np.int8(BETWEEN), np.int8(BELOW), np.int8(ABOVE)],
+        np.int8(UNKNOWN),
+    )
+    status = np.broadcast_to(kind, shape).copy()
+    if rows.known.available is not None:
+        status[~rows.known.available] = UNKNOWN
+    status[np.arange(shape[0]), rows.chosen] = SEEN
+    _refuse_impossible(status, lower, upper, alternatives)
+
+    limit = np.where(bounded_below, lower, upper)
+    if limit.shape[1] != 1 or not np.array_equal(limit[:, 0], rows.outcome):
+        limit = np.broadcast_to(limit, shape).copy()
+        limit[np.arange(shape[0]), rows.chosen] = rows.outcome
+    has_two = bool((kind == BETWEEN).any()) and bool((status == BETWEEN).any())
+    return Observation(status, limit, np.broadcast_to(upper, shape) if has_two else None)
+
+
+def _refuse_impossible(
+    status: Codes, lower: Array, upper: Array, alternatives: Sequence[Label]
+) -> None:
+    empty = (upper == -np.inf) | (lower == np.inf) | (lower > upper) | np.isnan(lower + upper)
+    # -inf + inf is not a number either, but means that there is no bound at all.
+    empty &= ~((lower == -np.inf) & (upper == np.inf))
+    if not empty.any():
+        return
+    empty = np.broadcast_to(empty, status.shape) & (status != SEEN) & (status != UNKNOWN)
+    impossible = empty.any(axis=1)
+    if impossible.any():
+        label = alternatives[int(np.flatnonzero(empty[np.flatnonzero(impossible)[0]])[0])]
+        raise RuleError(
+            f"Under this rule {impossible.sum()} rows could not have been seen as recorded "
+            f"({first_rows(impossible)}): no outcome of {label!r} explains the choice. Check the "
+            "rule, its transforms and its costs against those rows."
+        )

@@ -1,0 +1,75 @@
+"""The problem: equations, rule and noise put together, with no rows in it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+
+from selfselect.data.equations import Equations
+from selfselect.data.rows import Rows
+from selfselect.errors import UnsupportedError
+from selfselect.noises.independent import Independent
+from selfselect.problem.observation import Observation, observe
+from selfselect.problem.parameters import Layout
+from selfselect.problem.units import Units
+from selfselect.rules.base import HasBounds, SelectionRule
+
+__all__ = ["Problem"]
+
+
+@dataclass(frozen=True, eq=False)
+class Problem:
+    """What is to be estimated, apart from the rows it is estimated on.
+
+    Attributes
+    ----------
+    equations : which alternative is explained by which covariates.
+    rule : who is seen.
+    noise : how outcomes scatter.
+    units : internal units of covariates and outcome.
+    """
+
+    equations: Equations
+    rule: SelectionRule
+    noise: Independent
+    units: Units
+
+    @cached_property
+    def layout(self) -> Layout:
+        """Where every parameter stands."""
+        return Layout.build(self.equations, self.noise, self.units)
+
+    @cached_property
+    def ordered_rule(self) -> Any:
+        """The rule with what it keeps by label put in the order of the alternatives."""
+        arrange = getattr(self.rule, "for_alternatives", None)
+        return self.rule if arrange is None else arrange(self.equations.alternatives)
+
+    def check(self, outcome_range: tuple[float, float]) -> None:
+        """Raise where rule and noise cannot be right for these alternatives and outcomes."""
+        check_range = getattr(self.ordered_rule, "check_range", None)
+        if check_range is not None:
+            check_range(*outcome_range)
+        self.noise.fixed_scales(self.equations.alternatives)
+
+    def observe(self, rows: Rows) -> Observation:
+        """Say what each row tells of each alternative."""
+        if not isinstance(self.ordered_rule, HasBounds):
+            raise UnsupportedError(
+                f"{type(self.rule).__name__} offers no `bounds`, and every solver there is needs "
+                "box-shaped explaining sets. Give the rule a `bounds` method."
+            )
+        return observe(self.ordered_rule, rows, self.equations.alternatives)
+
+    def unit_correction(self, rows: Rows) -> float:
+        """Return what the log-likelihood of seen outcomes owes to the unit of the outcome.
+
+        Densities are per unit: in the user's units each is smaller by the internal unit.
+        """
+        if rows.outcome is None:
+            return 0.0
+        seen = float(len(rows) if rows.weights is None else rows.weights.sum())
+        return -seen * float(np.log(self.units.outcome_unit))

@@ -1,0 +1,68 @@
+"""Internal units: covariates and outcome are centred and scaled on the fly.
+
+A fit must not depend on whether income is in cents or in millions, or on a year counted from
+zero. Solvers and covariances work in these units, where matrices are well conditioned; reported
+parameters are in the user's. The units come from a sample of rows and need not be exact.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from selfselect.data.equations import Equations
+from selfselect.data.rows import Rows
+
+__all__ = ["Units", "measure_units"]
+
+Array = NDArray[np.float64]
+
+
+@dataclass(frozen=True, eq=False)
+class Units:
+    """Shift and unit of every column of the virtual matrix [1 | covariates], and of the outcome."""
+
+    shift: Array
+    unit: Array
+    outcome_shift: float
+    outcome_unit: float
+
+    def design(self, covariates: Array, columns: tuple[int, ...]) -> Array:
+        """Return the columns of one equation in internal units, shape (n, p)."""
+        design = np.empty((covariates.shape[0], len(columns)))
+        for place, column in enumerate(columns):
+            if column == 0:
+                design[:, place] = 1.0
+            else:
+                np.subtract(covariates[:, column - 1], self.shift[column], out=design[:, place])
+                design[:, place] /= self.unit[column]
+        return design
+
+    def limits(self, limit: Array) -> Array:
+        """Return outcomes or limits in internal units."""
+        return (limit - self.outcome_shift) / self.outcome_unit
+
+
+def measure_units(equations: Equations, rows: Rows) -> Units:
+    """Choose units from a sample of rows.
+
+    Columns and outcome are centred only where every equation has a constant to take the shift up.
+    """
+    assert rows.outcome is not None
+    centre = equations.all_have_intercepts
+    shift = np.zeros(len(equations.covariates) + 1)
+    unit = np.ones_like(shift)
+    for column in range(rows.covariates.shape[1]):
+        shift[column + 1], unit[column + 1] = _measure(rows.covariates[:, column], centre)
+    return Units(shift, unit, *_measure(rows.outcome, centre))
+
+
+def _measure(values: Array, centre: bool) -> tuple[float, float]:
+    shift = float(values.mean()) if centre else 0.0
+    # Dividing by the largest first keeps squares of huge values finite.
+    largest = float(np.abs(values - shift).max())
+    if largest == 0.0 or not np.isfinite(largest):
+        return 0.0, 1.0
+    return shift, largest * float(np.sqrt(np.mean(((values - shift) / largest) ** 2)))

@@ -1,0 +1,1 @@
+"""Reports: results as text, HTML, LaTeX and Markdown."""

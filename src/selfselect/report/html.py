@@ -1,0 +1,38 @@
+"""Pages as HTML fragments, everything escaped."""
+
+from __future__ import annotations
+
+from html import escape
+
+from selfselect.report.page import Block, Page
+
+__all__ = ["render"]
+
+
+def render(page: Page) -> str:
+    """Render a page as one HTML element."""
+    parts = ['<div class="selfselect">', f"<h3>{escape(page.title)}</h3>"]
+    parts += [f'<p role="alert"><strong>{escape(notice)}</strong></p>' for notice in page.notices]
+    parts.append("<table>")
+    parts += [
+        f'<tr><th style="text-align:left">{escape(name)}</th>'
+        f'<td style="text-align:left">{escape(value)}</td></tr>'
+        for name, value in page.facts
+    ]
+    parts.append("</table>")
+    parts += [_block(block) for block in page.blocks]
+    parts.append("<ul>")
+    parts += [f"<li>{escape(note)}</li>" for note in page.notes]
+    parts.append("</ul></div>")
+    return "\n".join(parts)
+
+
+def _block(block: Block) -> str:
+    head = "".join(f"<th>{escape(cell)}</th>" for cell in block.header)
+    body = "\n".join(
+        f'<tr><th style="text-align:left">{escape(row[0])}</th>'
+        + "".join(f"<td>{escape(cell)}</td>" for cell in row[1:])
+        + "</tr>"
+        for row in block.rows
+    )
+    return f"<table><caption>{escape(block.title)}</caption><tr>{head}</tr>\n{body}</table>"

@@ -1,0 +1,44 @@
+"""Pages as LaTeX, with booktabs rules."""
+
+from __future__ import annotations
+
+from selfselect.report.page import Block, Page
+
+__all__ = ["escape_latex", "render"]
+
+_SPECIAL = {
+    "\\": r"\textbackslash{}", "&": r"\&", "%": r"\%", "$": r"\$", "#": r"\#", "_": r"\_",
+    "{": r"\{", "}": r"\}", "~": r"\textasciitilde{}", "^": r"\textasciicircum{}",
+    "<": r"\textless{}", ">": r"\textgreater{}", "|": r"\textbar{}",
+}  # fmt: skip
+
+
+def escape_latex(text: str) -> str:
+    """Escape what LaTeX would read as commands."""
+    return "".join(_SPECIAL.get(character, character) for character in text)
+
+
+def render(page: Page) -> str:
+    """Render a page's tables, with its notices and notes below them."""
+    width = max(len(block.header) for block in page.blocks)
+    lines = [
+        r"\begin{table}",
+        rf"\caption{{{escape_latex(page.title)}}}",
+        rf"\begin{{tabular}}{{l{'r' * (width - 1)}}}",
+        r"\toprule",
+    ]
+    for block in page.blocks:
+        lines += _block(block, width)
+    lines += [r"\bottomrule", r"\end{tabular}"]
+    sentences = [*page.notices, *(f"{name}: {value}." for name, value in page.facts), *page.notes]
+    lines += [rf"\par\small {escape_latex(sentence)}" for sentence in sentences]
+    lines.append(r"\end{table}")
+    return "\n".join(lines)
+
+
+def _block(block: Block, width: int) -> list[str]:
+    def line(row: tuple[str, ...]) -> str:
+        return " & ".join(escape_latex(cell) for cell in row) + r" \\"
+
+    title = rf"\multicolumn{{{width}}}{{l}}{{\textbf{{{escape_latex(block.title)}}}}} \\"
+    return [title, line(block.header), r"\midrule", *(line(row) for row in block.rows), r"\midrule"]

@@ -1,0 +1,180 @@
+"""The summary of a fit: what was assumed, what was found, and what to doubt first."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from selfselect.inference.statistics import format_p_value
+from selfselect.problem.parameters import COMMON, SCALE
+from selfselect.report.page import Block, Page
+
+if TYPE_CHECKING:
+    from selfselect.results.fit_result import FitResult
+
+__all__ = ["compare_page", "format_number", "summarise"]
+
+
+def format_number(value: float) -> str:
+    """Write a number with about five digits, in a width that tables can bear."""
+    if not np.isfinite(value):
+        return ""
+    size = abs(value)
+    if size != 0 and (size >= 1e6 or size < 1e-4):
+        return f"{value:.3e}"
+    return f"{value:.4f}" if size < 1e4 else f"{value:.1f}"
+
+
+def summarise(fit: FitResult, level: float = 0.95) -> Page:
+    """Compose the summary page of a fit."""
+    return Page(
+        title="Linear regression under self-selection, known index",
+        notices=_notices(fit),
+        facts=_facts(fit),
+        blocks=_blocks(fit, level),
+        notes=_notes(fit),
+    )
+
+
+def compare_page(fit: FitResult) -> Page:
+    """Compose the page that puts naive and corrected estimates side by side."""
+    table = fit.compare()
+    header = ("", "naive", "std err", "corrected", "std err", "difference*")
+    blocks = []
+    for label in fit.problem.equations.alternatives:
+        part = table.loc[[label]]
+        rows = tuple(
+            (str(term), *(format_number(float(number)) for number in part.loc[(label, term)]))
+            for _, term in part.index
+        )
+        blocks.append(Block(f"{label} (seen in {fit.counts[label]} rows)", header, rows))
+    return Page(
+        title="Naive least squares and corrected estimates",
+        notices=_notices(fit),
+        facts=(("Outcome", fit.problem.equations.outcome), ("Rows", str(fit.nobs))),
+        blocks=tuple(blocks),
+        notes=("* difference under the model: it is selection bias if the assumptions hold.",),
+    )
+
+
+def _notices(fit: FitResult) -> tuple[str, ...]:
+    """Say before anything else what a reader must not miss."""
+    notices = []
+    if not fit.converged:
+        notices.append(f"NOT CONVERGED. {fit.status} Do not use these numbers.")
+    test = fit.independence_test()
+    if test.rejects():
+        notices.append(
+            "INDEPENDENCE REJECTED: noise is not independent across alternatives (score test, "
+            f"p = {format_p_value(test.p_value)}). The model below is wrong in that respect, and "
+            "the difference from least squares must not be read as bias."
+        )
+    if not np.isfinite(fit.covariance.matrix).all():
+        notices.append(
+            "NO STANDARD ERRORS: the information matrix is singular, so some parameters are not "
+            "determined by this data."
+        )
+    return tuple(notices)
+
+
+def _facts(fit: FitResult) -> tuple[tuple[str, str], ...]:
+    facts = fit.facts
+    formulas = dict.fromkeys(facts.formulas)
+    entries = [("Formula", "; ".join(formulas))] if len(formulas) == 1 else []
+    entries += [
+        ("Rule", fit.problem.rule.name),
+        ("Noise", fit.problem.noise.name),
+        ("Solver", f"{fit.solution.solver.split('(')[0]}: {fit.status}"),
+        ("Rows", str(facts.n_rows)),
+        ("Log-likelihood", f"{fit.llf:.4f}"),
+        ("Parameters", str(fit.n_parameters)),
+        ("AIC", f"{fit.aic:.3f}"),
+        ("Std errors", fit.covariance.description),
+        ("BIC", f"{fit.bic:.3f}"),
+    ]
+    if facts.weights:
+        entries.append(("Weights", f"{facts.weights} (sum {facts.weight_total:g})"))
+    return tuple(entries)
+
+
+def _blocks(fit: FitResult, level: float) -> tuple[Block, ...]:
+    table = fit.tidy(level)
+    tail = 50.0 * (1.0 - level)
+    header = ("", "coef", "std err", "z", "P>|z|", f"[{tail:g}%", f"{100 - tail:g}%]")
+    alternatives = fit.problem.equations.alternatives
+    blocks = []
+    for j, label in enumerate(alternatives):
+        title = f"{label} (seen in {fit.facts.counts[j]} rows)"
+        if len(set(fit.facts.formulas)) > 1:
+            title += f": {fit.facts.formulas[j]}"
+        own = table[[one == label for one in table["alternative"]]]
+        rows = _rows(own.itertuples(index=False))
+        fixed = fit.problem.layout.scales
+        if fixed is not None:
+            rows = (*rows, (SCALE, format_number(float(fixed[j])), "(fixed)", "", "", "", ""))
+        blocks.append(Block(title, header, rows))
+    shared = table[[one == COMMON for one in table["alternative"]]]
+    if len(shared) and COMMON not in alternatives:
+        blocks.append(Block("all alternatives", header, _rows(shared.itertuples(index=False))))
+    return tuple(blocks)
+
+
+def _rows(entries: object) -> tuple[tuple[str, ...], ...]:
+    rows = []
+    for entry in entries:  # type: ignore[attr-defined]
+        z = "" if np.isnan(entry.statistic) else f"{entry.statistic:.3f}"
+        p = "" if np.isnan(entry.p_value) else f"{entry.p_value:.3f}"
+        numbers = (entry.conf_low, entry.conf_high)
+        rows.append(
+            (
+                entry.term,
+                format_number(entry.estimate),
+                format_number(entry.std_error),
+                z,
+                p,
+                *(format_number(number) for number in numbers),
+            )
+        )
+    return tuple(rows)
+
+
+def _notes(fit: FitResult) -> tuple[str, ...]:
+    facts = fit.facts
+    notes = [
+        f"{fit.independence_test()}.".replace("..", "."),
+        _identification(fit),
+    ]
+    if facts.n_dropped:
+        notes.append(f"{facts.n_dropped} rows with a missing covariate were left out.")
+    if facts.n_without_outcome:
+        notes.append(
+            f"{facts.n_without_outcome} rows without a recorded outcome were left out on request: "
+            "that selects on the outcome unless they are missing at random."
+        )
+    if fit.covariance.kind in ("robust", "clustered"):
+        notes.append(
+            "Robust standard errors allow for a misspecified variance; they do not repair "
+            "estimates that misspecification makes inconsistent."
+        )
+    notes += [finding.sentence for finding in fit.diagnose().weak]
+    return tuple(notes)
+
+
+def _identification(fit: FitResult) -> str:
+    excluded = {
+        label: names for label, names in fit.problem.equations.exclusions().items() if names
+    }
+    if not excluded:
+        return "Identified by functional form: no covariate is excluded from any equation."
+    return (
+        "Excluded covariates: "
+        + "; ".join(f"{label} without {_listed(names)}" for label, names in excluded.items())
+        + "."
+    )
+
+
+def _listed(names: Sequence[str], most: int = 6) -> str:
+    shown = ", ".join(names[:most])
+    return shown + (f" and {len(names) - most} more" if len(names) > most else "")

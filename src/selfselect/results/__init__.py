@@ -1,0 +1,1 @@
+"""Results: the fit as users read it."""

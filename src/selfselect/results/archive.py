@@ -1,0 +1,303 @@
+"""Saved fits: versioned JSON, never pickle, and no file that cannot be trusted."""
+
+from __future__ import annotations
+
+import json
+import os
+import tempfile
+from dataclasses import asdict, fields
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from selfselect.data.build import DataFacts
+from selfselect.data.coding import ArrayCoding, FormulaCoding, KnownColumns
+from selfselect.data.equations import Equation, Equations
+from selfselect.data.formulas import Coder, parse_formula
+from selfselect.errors import ArchiveError, SelfSelectError
+from selfselect.inference.covariance import Covariance
+from selfselect.inference.statistics import TestResult
+from selfselect.noises import Independent
+from selfselect.problem.problem import Problem
+from selfselect.problem.units import Units
+from selfselect.results.diagnosis import Diagnosis, Finding
+from selfselect.results.fit_result import FitResult, Kept
+from selfselect.results.naive import Naive
+from selfselect.rules import Maximum, Minimum, MonotoneArgmax
+from selfselect.rules._transforms import NAMED, as_transform
+from selfselect.solvers.base import Solution, TraceEntry
+
+__all__ = ["load", "save"]
+
+Array = NDArray[np.float64]
+
+FORMAT = "selfselect fit"
+VERSION = 1
+
+
+def save(fit: FitResult, path: str | Path) -> None:
+    """Write a fit; the file appears whole or not at all."""
+    text = json.dumps(_content(fit), indent=1, allow_nan=True, default=_refuse)
+    target = Path(path)
+    try:
+        handle, scratch = tempfile.mkstemp(dir=target.parent, prefix=f".{target.name}.")
+        try:
+            with os.fdopen(handle, "w", encoding="utf-8") as file:
+                file.write(text)
+            Path(scratch).replace(target)
+        except BaseException:
+            Path(scratch).unlink(missing_ok=True)
+            raise
+    except OSError as error:
+        raise ArchiveError(
+            f"The fit could not be saved to {str(target)!r}: {error.strerror}. It is unharmed; "
+            "save it elsewhere."
+        ) from error
+
+
+def load(path: str | Path) -> FitResult:
+    """Read a fit that was saved, without its rows.
+
+    Examples
+    --------
+    >>> import selfselect as ss
+    >>> villagers = ss.simulators.village(500, seed=1).data
+    >>> ss.fit("income ~ height + weight", villagers, chosen="job").save("fit.json")
+    >>> ss.load("fit.json").converged
+    True
+    """
+    source = Path(path)
+    try:
+        text = source.read_text(encoding="utf-8")
+    except FileNotFoundError as error:
+        raise ArchiveError(f"There is no file {str(source)!r}.") from error
+    except (OSError, UnicodeDecodeError) as error:
+        raise ArchiveError(f"The file {str(source)!r} cannot be read as text: {error}.") from error
+    try:
+        content = json.loads(text)
+    except json.JSONDecodeError as error:
+        raise ArchiveError(
+            f"The file {str(source)!r} is not complete JSON (line {error.lineno}): it may be "
+            "truncated, or not a saved fit."
+        ) from error
+    if not isinstance(content, dict) or content.get("format") != FORMAT:
+        raise ArchiveError(f"The file {str(source)!r} is JSON but not a saved fit of selfselect.")
+    if content.get("version") != VERSION:
+        raise ArchiveError(
+            f"The file {str(source)!r} has version {content.get('version')!r} of the format; this "
+            f"selfselect reads version {VERSION}. Fit again, or use a matching selfselect."
+        )
+    try:
+        return _rebuild(content)
+    except SelfSelectError:
+        raise
+    except (KeyError, TypeError, ValueError, IndexError, AttributeError) as error:
+        raise ArchiveError(
+            f"The file {str(source)!r} is damaged: {type(error).__name__} at {error}."
+        ) from error
+
+
+def _refuse(value: Any) -> Any:
+    if isinstance(value, np.generic):
+        return value.item()
+    raise ArchiveError(
+        f"The fit cannot be saved: {value!r} of type {type(value).__name__} has no plain form."
+    )
+
+
+def _content(fit: FitResult) -> dict[str, Any]:
+    solution, units = fit.solution, fit.problem.units
+    return {
+        "format": FORMAT,
+        "version": VERSION,
+        "equations": asdict(fit.problem.equations),
+        "coding": _coding_content(fit),
+        "known": asdict(fit.coding.known),
+        "rule": _rule_content(fit.problem.rule),
+        "noise": {"scale": _scale_content(fit.problem.noise)},
+        "units": {f.name: _listed(getattr(units, f.name)) for f in fields(units)},
+        "solution": {
+            "free": solution.free.tolist(),
+            "loglik": solution.loglik,
+            "information": solution.information.tolist(),
+            "converged": solution.converged,
+            "status": solution.status,
+            "trace": [asdict(entry) for entry in solution.trace],
+            "n_passes": solution.n_passes,
+            "solver": solution.solver,
+            "reason": fit.solver_reason,
+        },
+        "covariance": {
+            "kind": fit.covariance.kind,
+            "description": fit.covariance.description,
+            "matrix": fit.covariance.matrix.tolist(),
+        },
+        "facts": asdict(fit.facts),
+        "naive": {
+            "coefficients": [part.tolist() for part in fit.naive_fit.coefficients],
+            "std_errors": [part.tolist() for part in fit.naive_fit.std_errors],
+            "scales": fit.naive_fit.scales.tolist(),
+        },
+        "independence": asdict(fit.independence_test()),
+        "diagnosis": [asdict(finding) for finding in fit.diagnose().findings],
+    }
+
+
+def _listed(value: Any) -> Any:
+    return value.tolist() if isinstance(value, np.ndarray) else value
+
+
+def _coding_content(fit: FitResult) -> dict[str, Any]:
+    coding = fit.coding
+    if isinstance(coding, FormulaCoding):
+        return {
+            "kind": "formula",
+            "coders": [
+                {"text": coder.text, "names": list(coder.names), "state": coder.state()}
+                for coder in coding.coders
+            ],
+            "coder_of": list(coding.coder_of),
+            "columns": list(coding.columns),
+        }
+    return {"kind": "array"}
+
+
+def _rule_content(rule: Any) -> dict[str, Any]:
+    cost = None if rule.cost is None else dict(_pairs_of(rule.cost))
+    if isinstance(rule, MonotoneArgmax):
+        given = rule.transforms
+        plain: Any
+        if isinstance(given, dict):
+            plain = [[key, _transform_content(value)] for key, value in given.items()]
+        else:
+            plain = [_transform_content(value) for value in given]
+        return {
+            "name": "MonotoneArgmax",
+            "by_label": isinstance(given, dict),
+            "transforms": plain,
+            "cost": cost,
+        }
+    if type(rule) in (Maximum, Minimum):
+        return {"name": type(rule).__name__, "cost": cost}
+    raise ArchiveError(
+        f"A fit with the rule {type(rule).__name__} cannot be saved: it is code of yours, and a "
+        "saved fit holds no code. Save its tables with tidy().to_csv(...)."
+    )
+
+
+def _pairs_of(mapping: Any) -> list[tuple[Any, Any]]:
+    return [(key, _refuse(value) if isinstance(value, np.generic) else value)
+            for key, value in mapping.items()]  # fmt: skip
+
+
+def _transform_content(value: Any) -> Any:
+    label = as_transform(value).label
+    if label is None or (isinstance(label, str) and label not in NAMED):
+        raise ArchiveError(
+            "A fit whose transforms are functions cannot be saved: a saved fit holds no code. Use "
+            f"named transforms ({', '.join(sorted(NAMED))}) or factors, or save its tables with "
+            "tidy().to_csv(...)."
+        )
+    return label
+
+
+def _scale_content(noise: Independent) -> Any:
+    if isinstance(noise.scale, str):
+        return noise.scale
+    if hasattr(noise.scale, "items"):
+        return {"by_label": [[key, float(value)] for key, value in noise.scale.items()]}
+    return np.asarray(noise.scale, dtype=float).tolist()
+
+
+def _rebuild(content: dict[str, Any]) -> FitResult:
+    equations = Equations(
+        content["equations"]["outcome"],
+        tuple(content["equations"]["covariates"]),
+        tuple(
+            Equation(one["alternative"], tuple(one["terms"]), tuple(one["columns"]))
+            for one in content["equations"]["each"]
+        ),
+    )
+    known = KnownColumns(tuple(content["known"]["costs"]), tuple(content["known"]["available"]))
+    units = Units(
+        np.array(content["units"]["shift"]),
+        np.array(content["units"]["unit"]),
+        float(content["units"]["outcome_shift"]),
+        float(content["units"]["outcome_unit"]),
+    )
+    problem = Problem(equations, _rule(content["rule"]), _noise(content["noise"]), units)
+    solution = content["solution"]
+    facts = content["facts"]
+    result = FitResult(
+        coding=_coding(content["coding"], equations, known),
+        problem=problem,
+        solution=Solution(
+            free=np.array(solution["free"]),
+            loglik=float(solution["loglik"]),
+            information=np.array(solution["information"]),
+            converged=bool(solution["converged"]),
+            status=str(solution["status"]),
+            trace=tuple(TraceEntry(**entry) for entry in solution["trace"]),
+            n_passes=int(solution["n_passes"]),
+            solver=str(solution["solver"]),
+        ),
+        covariance=Covariance(
+            content["covariance"]["kind"],
+            content["covariance"]["description"],
+            np.array(content["covariance"]["matrix"]),
+        ),
+        facts=DataFacts(
+            **{
+                **facts,
+                "formulas": tuple(facts["formulas"]),
+                "counts": tuple(facts["counts"]),
+                "outcome_range": tuple(facts["outcome_range"]),
+            }
+        ),
+        solver_reason=str(solution["reason"]),
+        kept=Kept(
+            Naive(
+                tuple(np.array(part) for part in content["naive"]["coefficients"]),
+                tuple(np.array(part) for part in content["naive"]["std_errors"]),
+                np.array(content["naive"]["scales"]),
+            ),
+            TestResult(**content["independence"]),
+            Diagnosis(tuple(Finding(**finding) for finding in content["diagnosis"])),
+        ),
+    )
+    if result.values.shape != (result.covariance.matrix.shape[0],):
+        raise ArchiveError("The saved fit is damaged: parameters and covariance differ in size.")
+    return result
+
+
+def _coding(content: dict[str, Any], equations: Equations, known: KnownColumns) -> Any:
+    if content["kind"] == "array":
+        return ArrayCoding(equations, known)
+    for coder in content["coders"]:
+        # The same door a user's formula goes through: a file cannot smuggle code in.
+        parse_formula(f"outcome ~ {coder['text']}")
+    coders = tuple(
+        Coder.restore(coder["text"], tuple(coder["names"]), coder["state"])
+        for coder in content["coders"]
+    )
+    return FormulaCoding(
+        equations, coders, tuple(content["coder_of"]), known, tuple(content["columns"])
+    )
+
+
+def _rule(content: dict[str, Any]) -> Any:
+    if content["name"] == "MonotoneArgmax":
+        given = content["transforms"]
+        transforms = dict(given) if content["by_label"] else given
+        return MonotoneArgmax(transforms, cost=content["cost"])
+    rules = {"Maximum": Maximum, "Minimum": Minimum}
+    return rules[content["name"]](cost=content["cost"])
+
+
+def _noise(content: dict[str, Any]) -> Independent:
+    scale = content["scale"]
+    if isinstance(scale, dict):
+        return Independent(dict(scale["by_label"]))
+    return Independent(scale)

@@ -1,0 +1,174 @@
+"""Diagnosis in plain sentences: what the data determines well, and what it does not.
+
+These are the assumptions of the theory made visible: every alternative is seen often enough
+(paper, Assumption 1), covariates are bounded and vary in all directions also among the rows where
+it is seen (Assumption 2), and explaining sets have mass.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import partial
+
+import numpy as np
+from numpy.typing import NDArray
+
+from selfselect.engines.base import Engine, Parts
+from selfselect.problem.evaluation import Batch, alternative_terms
+from selfselect.problem.problem import Problem
+
+__all__ = ["Diagnosis", "Finding", "diagnose"]
+
+Array = NDArray[np.float64]
+
+RARE_SHARE = 0.02
+FEW_PER_PARAMETER = 10
+THIN = 0.01
+"""Share of the covariates' variation, in its weakest direction, that lies where the alternative
+was seen; below it the equation rests on the assumed shape of the noise."""
+ILL_CONDITIONED = 1e6
+LARGE_ERROR = 10.0
+SAMPLE = 20_000
+
+
+@dataclass(frozen=True)
+class Finding:
+    """One sentence with its verdict: ``fine`` or ``weak``."""
+
+    verdict: str
+    sentence: str
+
+
+@dataclass(frozen=True)
+class Diagnosis:
+    """What was looked at and found, in the order of reading."""
+
+    findings: tuple[Finding, ...]
+
+    @property
+    def weak(self) -> tuple[Finding, ...]:
+        """The findings a reader should worry about."""
+        return tuple(finding for finding in self.findings if finding.verdict == "weak")
+
+    def __str__(self) -> str:
+        mark = {"fine": "  ", "weak": "! "}
+        return "\n".join(mark[finding.verdict] + finding.sentence for finding in self.findings)
+
+
+def diagnose(problem: Problem, engine: Engine, free: Array, information: Array) -> Diagnosis:
+    """Look at shares, overlap, collinearity and the mass of the explaining sets."""
+    sums = engine.sum(partial(_sums, problem))
+    findings: list[Finding] = []
+    total = sums[0]
+    for j, equation in enumerate(problem.equations.each):
+        everywhere, where_seen, count = sums[1 + 3 * j : 4 + 3 * j]
+        label = equation.alternative
+        findings.append(_share(label, count, total, len(equation.columns) + 1))
+        findings.append(_overlap(label, equation.terms, everywhere, where_seen))
+        findings.append(_collinearity(label, equation.terms, everywhere))
+    findings.append(_information(information))
+    findings.append(_mass(problem, engine, free))
+    return Diagnosis(tuple(findings))
+
+
+def _sums(problem: Problem, batch: Batch) -> Parts:
+    rows = batch.rows
+    assert rows.chosen is not None
+    weights = np.ones(len(rows)) if rows.weights is None else rows.weights
+    parts: list[Array | float] = [float(weights.sum())]
+    for j, equation in enumerate(problem.equations.each):
+        design = problem.units.design(rows.covariates, equation.columns)
+        seen = weights * (rows.chosen == j)
+        parts += [
+            design.T @ (design * weights[:, None]),
+            design.T @ (design * seen[:, None]),
+            float(seen.sum()),
+        ]
+    return Parts(parts)
+
+
+def _share(label: object, count: float, total: float, n_parameters: int) -> Finding:
+    share = count / total
+    sentence = (
+        f"{label!r} is seen in {count:g} of {total:g} rows ({100 * share:.1f}%), "
+        f"{count / n_parameters:.0f} per parameter."
+    )
+    weak = share < RARE_SHARE or count < FEW_PER_PARAMETER * n_parameters
+    if weak:
+        sentence += " It is rare: its estimates rest on few outcomes."
+    return Finding("weak" if weak else "fine", sentence)
+
+
+def _scaled(gram: Array, scale: Array) -> Array:
+    return gram * np.outer(scale, scale)
+
+
+def _overlap(
+    label: object, terms: tuple[str, ...], everywhere: Array, where_seen: Array
+) -> Finding:
+    """Compare the covariates' variation among rows where the alternative was seen with all."""
+    scale = 1.0 / np.sqrt(np.maximum(np.diag(everywhere), 1e-300))
+    root = np.linalg.cholesky(_scaled(everywhere, scale) + 1e-13 * np.eye(len(scale)))
+    half = np.linalg.solve(root, _scaled(where_seen, scale))
+    share, direction = np.linalg.eigh(np.linalg.solve(root, half.T))
+    weakest = max(float(share[0]), 0.0)
+    sentence = (
+        f"In its weakest direction, {100 * weakest:.2g}% of the covariates' variation lies where "
+        f"{label!r} was seen."
+    )
+    if weakest >= THIN:
+        return Finding("fine", sentence)
+    loading = np.abs(np.linalg.solve(root.T, direction[:, 0]))
+    sentence += (
+        f" That is little, mainly along {terms[int(loading.argmax())]!r}: elsewhere the equation "
+        "is extrapolated by the assumed shape of the noise."
+    )
+    return Finding("weak", sentence)
+
+
+def _collinearity(label: object, terms: tuple[str, ...], gram: Array) -> Finding:
+    scale = 1.0 / np.sqrt(np.maximum(np.diag(gram), 1e-300))
+    values, vectors = np.linalg.eigh(_scaled(gram, scale))
+    condition = float(values[-1] / max(values[0], 1e-300))
+    sentence = f"The covariates of {label!r} have condition number {np.sqrt(condition):.3g}."
+    if condition < ILL_CONDITIONED:
+        return Finding("fine", sentence)
+    loading = np.abs(vectors[:, 0])
+    names = [term for term, size in zip(terms, loading, strict=True) if size > 0.1 * loading.max()]
+    return Finding(
+        "weak",
+        f"{sentence} {', '.join(map(repr, names))} are nearly collinear: their sum is well "
+        "determined, each alone is not.",
+    )
+
+
+def _information(information: Array) -> Finding:
+    scale = 1.0 / np.sqrt(np.maximum(np.diag(information), 1e-300))
+    smallest = float(np.linalg.eigvalsh(_scaled(information, scale))[0])
+    sentence = f"The smallest eigenvalue of the scaled information matrix is {smallest:.3g}."
+    if smallest > 1e-6:
+        return Finding("fine", sentence)
+    return Finding("weak", f"{sentence} Some combination of parameters is hardly determined.")
+
+
+def _mass(problem: Problem, engine: Engine, free: Array) -> Finding:
+    """Report quantiles of the mass of the explaining sets (its minimum tends to zero anyway)."""
+    sample = engine.sample(SAMPLE, np.random.default_rng(0))
+    mass = sample.collect(partial(_log_mass, problem, problem.layout.natural(free)))
+    low, middle = np.exp(np.quantile(mass, [0.05, 0.5]))
+    sentence = (
+        f"The chance of the recorded choice given the recorded outcome is {middle:.2g} in the "
+        f"median row and {low:.2g} at the 5% quantile."
+    )
+    if low >= 1e-6:
+        return Finding("fine", sentence)
+    return Finding("weak", f"{sentence} Many choices are next to impossible under the model.")
+
+
+def _log_mass(problem: Problem, natural: Array, batch: Batch) -> Array:
+    assert batch.rows.chosen is not None
+    log_mass = np.zeros(len(batch))
+    for j in range(problem.equations.n_alternatives):
+        _, terms = alternative_terms(problem, natural, batch, j)
+        log_mass += np.where(batch.rows.chosen == j, 0.0, terms.loglik)
+    return log_mass

@@ -1,0 +1,305 @@
+"""The result of a fit: frozen, with statsmodels' names where they exist. Methods only call."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from functools import cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+
+from selfselect.data.build import DataFacts
+from selfselect.data.coding import Coding
+from selfselect.data.rows import Rows
+from selfselect.engines.base import Engine
+from selfselect.errors import UnsupportedError
+from selfselect.inference.covariance import Covariance
+from selfselect.inference.independence import independence_test
+from selfselect.inference.statistics import TestResult
+from selfselect.problem.parameters import Reported, flat_names
+from selfselect.problem.problem import Problem
+from selfselect.results.diagnosis import Diagnosis, diagnose
+from selfselect.results.hypotheses import lr_test, wald_test
+from selfselect.results.maketables import MaketablesHooks
+from selfselect.results.naive import Naive, fit_naive
+from selfselect.results.predictions import predict
+from selfselect.results.tables import (
+    coefficient_table,
+    comparison_table,
+    confidence_table,
+    glance_table,
+    labelled_matrix,
+    labelled_series,
+    naive_table,
+)
+from selfselect.solvers.base import Solution
+
+if TYPE_CHECKING:
+    from selfselect.report.page import Page
+
+__all__ = ["FitResult", "Kept"]
+
+Array = NDArray[np.float64]
+
+
+@dataclass(frozen=True, eq=False)
+class Kept:
+    """What needs the rows to be computed, kept with a saved fit that no longer has them."""
+
+    naive: Naive
+    independence: TestResult
+    diagnosis: Diagnosis
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class FitResult(MaketablesHooks):
+    """A fitted model.
+
+    Attributes
+    ----------
+    coding : how tables are coded, for new rows.
+    problem : equations, rule and noise.
+    solution : where the solver ended.
+    covariance : covariance of the estimates.
+    facts : what to know of the data.
+    solver_reason : why this solver was used.
+    engine : the rows; None in a fit loaded from a file.
+    kept : answers that need the rows, in a fit loaded from a file.
+    """
+
+    coding: Coding
+    problem: Problem
+    solution: Solution
+    covariance: Covariance
+    facts: DataFacts
+    solver_reason: str
+    engine: Engine | None = field(default=None)
+    kept: Kept | None = field(default=None)
+
+    # estimates
+
+    @cached_property
+    def reported(self) -> Reported:
+        """Labels and values of all estimated parameters."""
+        return self.problem.layout.report(self.solution.free)
+
+    @property
+    def values(self) -> Array:
+        """The estimates as a plain array, in the order of `params`."""
+        return self.reported.values
+
+    @property
+    def names(self) -> list[str]:
+        """The parameters' names, ``alternative:term``, as hypotheses use them."""
+        return flat_names(self.reported.labels)
+
+    @property
+    def params(self) -> pd.Series[float]:
+        """Coefficients and estimated scales, labelled by alternative and term."""
+        return labelled_series(self.values, self.reported.labels, "estimate")
+
+    @property
+    def bse(self) -> pd.Series[float]:
+        """Standard errors."""
+        with np.errstate(invalid="ignore"):
+            errors = np.sqrt(np.diag(self.covariance.matrix))
+        return labelled_series(errors, self.reported.labels, "std_error")
+
+    @property
+    def tvalues(self) -> pd.Series[float]:
+        """Estimate over standard error; missing for scales, for which zero is no hypothesis."""
+        return self._column("statistic")
+
+    @property
+    def pvalues(self) -> pd.Series[float]:
+        """Two-sided normal tail probabilities; missing for scales."""
+        return self._column("p_value")
+
+    def _column(self, name: str) -> pd.Series[float]:
+        values = self.tidy()[name].to_numpy()
+        return labelled_series(values, self.reported.labels, name)
+
+    def conf_int(self, level: float = 0.95) -> pd.DataFrame:
+        """Confidence intervals; those of scales are made on the log scale, so never negative."""
+        return confidence_table(self.reported, self.covariance.matrix, level)
+
+    def cov_params(self) -> pd.DataFrame:
+        """Covariance of the estimates, labelled by alternative and term."""
+        return labelled_matrix(self.covariance.matrix, self.reported.labels)
+
+    @property
+    def scales(self) -> pd.Series[float]:
+        """The scale of every alternative, estimated or fixed."""
+        index = pd.Index(self.problem.equations.alternatives, name="alternative")
+        return pd.Series(self.problem.layout.scales_of(self.values), index=index, name="scale")
+
+    # the fit as a whole
+
+    @property
+    def n_parameters(self) -> int:
+        """How many parameters were estimated."""
+        return self.problem.layout.n_free
+
+    @property
+    def llf(self) -> float:
+        """The log-likelihood."""
+        return self.solution.loglik
+
+    @property
+    def aic(self) -> float:
+        """Akaike's criterion."""
+        return 2.0 * self.n_parameters - 2.0 * self.llf
+
+    @property
+    def bic(self) -> float:
+        """Schwarz's criterion."""
+        return float(np.log(self.facts.weight_total)) * self.n_parameters - 2.0 * self.llf
+
+    @property
+    def nobs(self) -> int:
+        """Rows used."""
+        return self.facts.n_rows
+
+    @property
+    def counts(self) -> pd.Series[int]:
+        """Rows in which each alternative was seen."""
+        index = pd.Index(self.problem.equations.alternatives, name="alternative")
+        return pd.Series(self.facts.counts, index=index, name="count")
+
+    @property
+    def converged(self) -> bool:
+        """Whether the solver reached the optimum."""
+        return self.solution.converged
+
+    @property
+    def status(self) -> str:
+        """How the solver ended, in a sentence."""
+        return self.solution.status
+
+    @property
+    def n_steps(self) -> int:
+        """Steps the solver took, those on a sample of rows included."""
+        return len(self.solution.trace)
+
+    @property
+    def trace(self) -> pd.DataFrame:
+        """The solver's steps: rows looked at, log-likelihood, distance to the optimum in SE."""
+        return pd.DataFrame([vars(entry) for entry in self.solution.trace])
+
+    # tables
+
+    def tidy(self, level: float = 0.95) -> pd.DataFrame:
+        """One row per parameter: estimate, standard error, statistic, p-value, interval."""
+        return coefficient_table(self.reported, self.covariance.matrix, level)
+
+    def glance(self) -> pd.DataFrame:
+        """One row for the whole fit."""
+        return glance_table(self)
+
+    def compare(self) -> pd.DataFrame:
+        """Naive least squares and the corrected estimates side by side.
+
+        The column ``difference under the model`` is selection bias only if the model's
+        assumptions hold; where `independence_test` rejects, it must not be read so.
+        """
+        return comparison_table(self)
+
+    def summary(self, level: float = 0.95) -> Page:
+        """Compose the page to read first: prints as text, shows as HTML in notebooks."""
+        from selfselect.report.summary import summarise
+
+        return summarise(self, level)
+
+    # questions to the fit
+
+    @cached_property
+    def naive_fit(self) -> Naive:
+        """The naive fit as plain arrays."""
+        return self.kept.naive if self.kept else fit_naive(self.problem, self._need_rows())
+
+    @property
+    def naive(self) -> pd.DataFrame:
+        """The same equations by least squares on the rows where each alternative was seen."""
+        return naive_table(self)
+
+    @cached_property
+    def _independence(self) -> TestResult:
+        if self.kept:
+            return self.kept.independence
+        return independence_test(
+            self.problem, self._need_rows(), self.solution.free, self.solution.information
+        )
+
+    def independence_test(self) -> TestResult:
+        """Test that noise is independent across alternatives, by the score at zero correlation."""
+        return self._independence
+
+    @cached_property
+    def _diagnosis(self) -> Diagnosis:
+        if self.kept:
+            return self.kept.diagnosis
+        return diagnose(
+            self.problem, self._need_rows(), self.solution.free, self.solution.information
+        )
+
+    def diagnose(self) -> Diagnosis:
+        """Say in plain sentences what the data determines well, and what it does not."""
+        return self._diagnosis
+
+    def wald_test(self, hypothesis: Any) -> TestResult:
+        """Test linear restrictions, such as ``"hunting:height = fishing:height"``.
+
+        Several are separated by commas or given as a list; a matrix R tests R params = 0.
+        """
+        return wald_test(self.values, self.covariance.matrix, self.names, hypothesis)
+
+    def lr_test(self, other: FitResult) -> TestResult:
+        """Test the smaller of this and another nested fit of the same rows against the larger."""
+        return lr_test(self, other)
+
+    def predict(self, data: Any = None, kind: str = "latent") -> pd.DataFrame | pd.Series[Any]:
+        """Predict for new rows, or for those of the fit where `data` is None.
+
+        Parameters
+        ----------
+        data : any table with the covariates (and cost and availability columns, if any).
+        kind : ``latent``, the mean of every outcome; ``chance``, the probability that each
+            alternative is seen; ``outcome``, the mean of the outcome that is seen;
+            ``given_seen``, the mean of every outcome where each alternative is seen.
+        """
+        return predict(self, data, kind)
+
+    def save(self, path: str | Path) -> None:
+        """Save as versioned JSON, without the rows; `selfselect.load` reads it back."""
+        from selfselect.results.archive import save
+
+        save(self, path)
+
+    # rows
+
+    def _need_rows(self) -> Engine:
+        if self.engine is None:
+            raise UnsupportedError(
+                "This fit was loaded from a file and no longer has its rows. Fit again to compute "
+                "this."
+            )
+        return self.engine
+
+    @property
+    def rows(self) -> Rows:
+        """The coded rows of the fit."""
+        return self._need_rows().rows
+
+    def __repr__(self) -> str:
+        labels = ", ".join(map(str, self.problem.equations.alternatives))
+        state = "converged" if self.converged else "NOT CONVERGED"
+        return (
+            f"<FitResult: {self.problem.equations.outcome} of {labels}; {self.nobs} rows, "
+            f"log-likelihood {self.llf:.4f}, {state}>"
+        )
+
+    def _repr_html_(self) -> str:
+        return self.summary().to_html()

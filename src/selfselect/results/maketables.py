@@ -1,0 +1,63 @@
+"""Hooks by which the `maketables` package prints our fits beside others', without either import."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pandas as pd
+
+__all__ = ["MaketablesHooks"]
+
+
+class MaketablesHooks:
+    """The plug-in protocol of maketables, answered from the fit's own tables."""
+
+    @property
+    def __maketables_coef_table__(self) -> pd.DataFrame:
+        fit: Any = self
+        table = fit.tidy()
+        named = pd.DataFrame(
+            {
+                "b": table["estimate"].to_numpy(),
+                "se": table["std_error"].to_numpy(),
+                "t": table["statistic"].to_numpy(),
+                "p": table["p_value"].to_numpy(),
+                "ci95l": table["conf_low"].to_numpy(),
+                "ci95u": table["conf_high"].to_numpy(),
+            },
+            index=pd.Index(fit.names, name="Coefficient"),
+        )
+        return named
+
+    def __maketables_stat__(self, key: str) -> Any:
+        fit: Any = self
+        known = {
+            "N": fit.nobs,
+            "ll": fit.llf,
+            "aic": fit.aic,
+            "bic": fit.bic,
+            "se_type": fit.covariance.description,
+        }
+        return known.get(key)
+
+    @property
+    def __maketables_depvar__(self) -> str:
+        fit: Any = self
+        return str(fit.problem.equations.outcome)
+
+    @property
+    def __maketables_vcov_info__(self) -> dict[str, Any]:
+        fit: Any = self
+        return {"vcov_type": fit.covariance.kind, "clustervar": fit.facts.cluster}
+
+    @property
+    def __maketables_fixef_string__(self) -> None:
+        return None
+
+    @property
+    def __maketables_stat_labels__(self) -> dict[str, str]:
+        return {"ll": "Log-likelihood", "aic": "AIC", "bic": "BIC"}
+
+    @property
+    def __maketables_default_stat_keys__(self) -> list[str]:
+        return ["N", "ll", "aic", "bic"]

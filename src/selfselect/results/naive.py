@@ -1,0 +1,87 @@
+"""The naive fit: least squares per alternative on the rows where it was seen."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import partial
+
+import numpy as np
+from numpy.typing import NDArray
+
+from selfselect.engines.base import Engine, Parts
+from selfselect.problem.evaluation import Batch
+from selfselect.problem.problem import Problem
+
+__all__ = ["Naive", "fit_naive"]
+
+Array = NDArray[np.float64]
+
+
+@dataclass(frozen=True, eq=False)
+class Naive:
+    """Least squares that ignores selection, alternative by alternative.
+
+    Attributes
+    ----------
+    coefficients, std_errors : per alternative, in the order of its terms.
+    scales : (k,) residual standard deviations, with the degrees-of-freedom correction.
+    """
+
+    coefficients: tuple[Array, ...]
+    std_errors: tuple[Array, ...]
+    scales: Array
+
+
+def fit_naive(problem: Problem, engine: Engine) -> Naive:
+    """Fit every alternative by least squares on its own rows, in one pass."""
+    sums = engine.sum(partial(_grams, problem))
+    units = problem.units
+    coefficients, std_errors, scales = [], [], []
+    for equation, (gram, count) in zip(problem.equations.each, _pairs(sums), strict=True):
+        size = len(equation.columns)
+        inverse = np.linalg.pinv(gram[:size, :size], rcond=1e-12, hermitian=True)
+        slope = inverse @ gram[:size, size]
+        left_over = max(float(gram[size, size] - slope @ gram[:size, size]), 0.0)
+        variance = left_over / max(count - size, 1.0)
+        carry = _to_user_units(units.unit, units.shift, equation.columns) * units.outcome_unit
+        shift = np.array([units.outcome_shift if c == 0 else 0.0 for c in equation.columns])
+        coefficients.append(carry @ slope + shift)
+        std_errors.append(np.sqrt(np.diag(carry @ inverse @ carry.T) * variance))
+        scales.append(np.sqrt(variance) * units.outcome_unit)
+    return Naive(tuple(coefficients), tuple(std_errors), np.array(scales))
+
+
+def _grams(problem: Problem, batch: Batch) -> Parts:
+    rows = batch.rows
+    assert rows.outcome is not None and rows.chosen is not None
+    parts: list[Array | float] = []
+    for j, equation in enumerate(problem.equations.each):
+        own = rows.take(np.flatnonzero(rows.chosen == j))
+        assert own.outcome is not None
+        joined = np.column_stack(
+            [
+                problem.units.design(own.covariates, equation.columns),
+                problem.units.limits(own.outcome),
+            ]
+        )
+        weighted = joined if own.weights is None else joined * own.weights[:, None]
+        parts += [
+            joined.T @ weighted,
+            float(len(own) if own.weights is None else own.weights.sum()),
+        ]
+    return Parts(parts)
+
+
+def _pairs(sums: Parts) -> list[tuple[Array, float]]:
+    return list(zip(sums[::2], sums[1::2], strict=True))
+
+
+def _to_user_units(unit: Array, shift: Array, columns: tuple[int, ...]) -> Array:
+    """Return the matrix that carries coefficients of internal covariates to the user's."""
+    carry = np.diag([1.0 / unit[column] for column in columns])
+    if 0 in columns:
+        constant = columns.index(0)
+        for place, column in enumerate(columns):
+            if column != 0:
+                carry[constant, place] = -shift[column] / unit[column]
+    return carry

@@ -1,0 +1,167 @@
+"""The contract of selection rules: who is seen, and which latent outcomes explain it.
+
+A rule picks one alternative from the latent outcomes of a row. What a solver can do with a rule
+depends on what the rule offers beyond `choose`: a projection onto the explaining set (the latent
+outcomes under which the recorded alternative would have been seen with the recorded outcome), or
+bounds, when that set is a box.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, ClassVar, Protocol, Self, runtime_checkable
+
+import numpy as np
+from numpy.typing import NDArray
+
+__all__ = [
+    "BoxRule",
+    "CostSpec",
+    "HasBounds",
+    "HasProjection",
+    "Label",
+    "RowData",
+    "SelectionRule",
+]
+
+Array = NDArray[np.float64]
+Indices = NDArray[np.intp]
+Mask = NDArray[np.bool_]
+
+Label = Any
+"""The name of an alternative: a label of the `chosen` column or a key of the equations."""
+
+CostSpec = Mapping[Any, Any]
+"""Known costs by alternative: a number for all rows, or the name of a column."""
+
+
+@dataclass(frozen=True, eq=False)
+class RowData:
+    """What a rule may know of each row besides its outcomes.
+
+    Attributes
+    ----------
+    costs : (n, k) known cost of each alternative, or None where none has one.
+    available : (n, k) whether each alternative was open to the row, or None where all were.
+    """
+
+    costs: Array | None = None
+    available: Mask | None = None
+
+    def take(self, which: slice | Indices) -> RowData:
+        """Keep the rows `which`."""
+        return RowData(
+            None if self.costs is None else self.costs[which],
+            None if self.available is None else self.available[which],
+        )
+
+
+NO_ROW_DATA = RowData()
+
+
+@runtime_checkable
+class SelectionRule(Protocol):
+    """Anything that says who is seen."""
+
+    @property
+    def name(self) -> str:
+        """A few words for summaries, such as 'largest outcome is seen'."""
+
+    def choose(self, latent: Array, rows: RowData = NO_ROW_DATA) -> Indices:
+        """Say who is seen in each row.
+
+        Parameters
+        ----------
+        latent : (n, k) all outcomes of each row.
+        rows : known costs and availability.
+
+        Returns
+        -------
+        (n,) index of the alternative that is seen.
+        """
+
+
+@runtime_checkable
+class HasProjection(Protocol):
+    """A rule that can move latent outcomes to the nearest point of the explaining set."""
+
+    def project(
+        self, latent: Array, chosen: Indices, outcome: Array, rows: RowData = NO_ROW_DATA
+    ) -> Array:
+        """Return the points (n, k) nearest to `latent` at which `chosen` is seen with `outcome`."""
+
+
+@runtime_checkable
+class HasBounds(Protocol):
+    """A rule whose explaining sets are boxes."""
+
+    def bounds(
+        self, chosen: Indices, outcome: Array, rows: RowData = NO_ROW_DATA
+    ) -> tuple[Array, Array]:
+        """Return the lower and upper limits of the box that explains each row.
+
+        Each is (n, k), or (n, 1) where all alternatives share it. The entries of the chosen
+        alternative itself, and of those not available, mean nothing.
+        """
+
+
+class BoxRule(ABC):
+    """A rule with box-shaped explaining sets: projection follows from bounds.
+
+    Members are frozen dataclasses. Known costs, ``{alternative: number or column name}``, make an
+    alternative less attractive: rules that seek the largest outcome subtract them, those that
+    seek the smallest add them.
+    """
+
+    cost: CostSpec | None = None
+
+    convex: ClassVar[bool] = True
+
+    @property
+    @abstractmethod
+    def name(self) -> str:
+        """A few words for summaries."""
+
+    @abstractmethod
+    def choose(self, latent: Array, rows: RowData = NO_ROW_DATA) -> Indices:
+        """Say who is seen in each row."""
+
+    @abstractmethod
+    def bounds(
+        self, chosen: Indices, outcome: Array, rows: RowData = NO_ROW_DATA
+    ) -> tuple[Array, Array]:
+        """Return the limits of the box that explains each row."""
+
+    def project(
+        self, latent: Array, chosen: Indices, outcome: Array, rows: RowData = NO_ROW_DATA
+    ) -> Array:
+        """Clip every latent outcome to its limits, and set the chosen one to its outcome."""
+        lower, upper = self.bounds(chosen, outcome, rows)
+        projected = np.clip(latent, lower, upper)
+        if rows.available is not None:
+            projected = np.where(rows.available, projected, latent)
+        projected[np.arange(latent.shape[0]), chosen] = outcome
+        return projected
+
+    def check_range(self, low: float, high: float) -> None:
+        """Raise a `RuleError` if the rule cannot be right for outcomes from `low` to `high`."""
+        del low, high
+
+    def for_alternatives(self, alternatives: Sequence[Label]) -> Self:
+        """Return the rule with everything it keeps by label put in the order of `alternatives`."""
+        del alternatives
+        return self
+
+
+def choose_largest(score: Array, rows: RowData) -> Indices:
+    """Pick the largest score of each row among the alternatives available to it."""
+    if rows.available is not None:
+        score = np.where(rows.available, score, -np.inf)
+    return score.argmax(axis=1)
+
+
+def own_cost(chosen: Indices, costs: Array) -> Array:
+    """Return the cost of the chosen alternative of each row, shape (n, 1)."""
+    return np.take_along_axis(costs, chosen[:, None], axis=1)

@@ -1,0 +1,235 @@
+"""Checking a rule by random probing: whether its oracles agree and its slices are convex."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from selfselect.rules.base import (
+    NO_ROW_DATA,
+    Array,
+    HasBounds,
+    HasProjection,
+    Indices,
+    SelectionRule,
+)
+
+__all__ = ["Counterexample", "RuleCheck", "check"]
+
+INSIDE = 1e-7
+"""Slack, relative to the size of the outcomes, within which a bound counts as met: bounds come
+through transforms and their inverses, and a point on a boundary may fall either way."""
+
+
+@dataclass(frozen=True, eq=False)
+class Counterexample:
+    """Latent outcomes at which a rule breaks a promise.
+
+    Attributes
+    ----------
+    promise : the promise that is broken, in words.
+    latent : (k,) the latent outcomes at fault.
+    chosen : the alternative seen there, or the one whose explaining set is at fault.
+    outcome : the outcome seen.
+    """
+
+    promise: str
+    latent: Array
+    chosen: int
+    outcome: float
+
+
+@dataclass(frozen=True, eq=False)
+class RuleCheck:
+    """What probing a rule found. True where nothing was found wrong."""
+
+    n_probes: int
+    counterexample: Counterexample | None
+
+    def __bool__(self) -> bool:
+        return self.counterexample is None
+
+    def __str__(self) -> str:
+        if self.counterexample is None:
+            return f"No fault found in {self.n_probes} random probes."
+        found = self.counterexample
+        return (
+            f"{found.promise} Latent outcomes {np.array2string(found.latent, precision=4)}, "
+            f"alternative {found.chosen} seen with outcome {found.outcome:.4g}."
+        )
+
+
+def check(
+    rule: SelectionRule,
+    n_alternatives: int,
+    *,
+    n_probes: int = 2_000,
+    scale: float = 2.0,
+    seed: int = 0,
+) -> RuleCheck:
+    """Probe a rule at random latent outcomes and return the first broken promise.
+
+    Checked are: `choose` returns one valid index per row and the same one for the same outcomes;
+    a rule with `bounds` sees an alternative exactly inside its bounds; `project` leaves latent
+    outcomes of the explaining set alone, lands in it, and is idempotent; and slices look convex
+    (the middle of two points of an explaining set is in the set).
+
+    Parameters
+    ----------
+    rule : the rule.
+    n_alternatives : the number of alternatives to probe it with.
+    n_probes : how many random rows.
+    scale : spread of the random latent outcomes: the units in which the rule is interesting.
+    seed : of the random draws.
+
+    Examples
+    --------
+    >>> import selfselect as ss
+    >>> bool(ss.rules.check(ss.rules.Maximum(), 3))
+    True
+    """
+    rng = np.random.default_rng(seed)
+    latent = scale * rng.standard_normal((n_probes, n_alternatives))
+    other = scale * rng.standard_normal((n_probes, n_alternatives))
+    probe = _Probe(rule, latent)
+    for find in (_bad_choice, _bad_bounds, _bad_projection, _bad_convexity):
+        fault = find(probe, other)
+        if fault is not None:
+            return RuleCheck(n_probes, fault)
+    return RuleCheck(n_probes, None)
+
+
+class _Probe:
+    """A rule, random latent outcomes, and what is seen of them."""
+
+    def __init__(self, rule: Any, latent: Array) -> None:
+        self.rule = rule
+        self.latent = latent
+        self.chosen = np.asarray(rule.choose(latent, NO_ROW_DATA))
+
+    @property
+    def outcome(self) -> Array:
+        return seen_outcome(self.latent, self.chosen)
+
+    def sees(self, latent: Array) -> NDArray[np.bool_]:
+        """Say whether the recorded alternative is seen at other latent outcomes."""
+        return np.asarray(self.rule.choose(latent, NO_ROW_DATA) == self.chosen)
+
+    def fault(self, where: NDArray[np.bool_], latent: Array, promise: str) -> Counterexample | None:
+        if not where.any():
+            return None
+        row = int(np.flatnonzero(where)[0])
+        return Counterexample(
+            promise, latent[row].copy(), int(self.chosen[row]), float(self.outcome[row])
+        )
+
+    def swap_others(self, other: Array) -> Array:
+        """Replace all outcomes but the recorded one."""
+        swapped = other.copy()
+        swapped[np.arange(len(swapped)), self.chosen] = self.outcome
+        return swapped
+
+
+def seen_outcome(latent: Array, chosen: Indices) -> Array:
+    """Return the outcome of the chosen alternative of each row."""
+    seen: Array = np.take_along_axis(latent, chosen[:, None], axis=1)[:, 0]
+    return seen
+
+
+def _bad_choice(probe: _Probe, other: Array) -> Counterexample | None:
+    del other
+    chosen, n_alternatives = probe.chosen, probe.latent.shape[1]
+    if chosen.shape != (len(probe.latent),) or not np.issubdtype(chosen.dtype, np.integer):
+        return Counterexample(
+            f"choose must return one integer per row; it returned {chosen.dtype} of shape "
+            f"{chosen.shape}.",
+            probe.latent[0],
+            -1,
+            float("nan"),
+        )
+    invalid = (chosen < 0) | (chosen >= n_alternatives)
+    if invalid.any():
+        row = int(np.flatnonzero(invalid)[0])
+        return Counterexample(
+            f"choose must return an index from 0 to {n_alternatives - 1}.",
+            probe.latent[row],
+            int(chosen[row]),
+            float("nan"),
+        )
+    return probe.fault(
+        ~probe.sees(probe.latent), probe.latent, "choose gives two answers for the same outcomes."
+    )
+
+
+def _bad_bounds(probe: _Probe, other: Array) -> Counterexample | None:
+    if not isinstance(probe.rule, HasBounds):
+        return None
+    lower, upper = probe.rule.bounds(probe.chosen, probe.outcome, NO_ROW_DATA)
+    others = np.arange(probe.latent.shape[1])[None, :] != probe.chosen[:, None]
+
+    def margin(latent: Array) -> Array:
+        """Distance of the worst coordinate to its bound: positive inside the box."""
+        with np.errstate(invalid="ignore"):
+            room = np.minimum(latent - lower, upper - latent)
+        return np.where(others, room, np.inf).min(axis=1)
+
+    slack = INSIDE * (1.0 + np.abs(probe.latent).max())
+    fault = probe.fault(
+        margin(probe.latent) < -slack,
+        probe.latent,
+        "The alternative is seen outside the bounds that explain it.",
+    )
+    if fault is not None:
+        return fault
+    swapped = probe.swap_others(other)
+    inside, seen = margin(swapped), probe.sees(swapped)
+    return probe.fault(
+        (inside > slack) & ~seen,
+        swapped,
+        "The alternative is not seen although all others are within their bounds.",
+    ) or probe.fault(
+        (inside < -slack) & seen,
+        swapped,
+        "The alternative is seen although another outcome is outside its bounds.",
+    )
+
+
+def _bad_projection(probe: _Probe, other: Array) -> Counterexample | None:
+    if not isinstance(probe.rule, HasProjection):
+        return None
+    slack = INSIDE * (1.0 + np.abs(probe.latent).max())
+
+    def project(latent: Array) -> Array:
+        return np.asarray(probe.rule.project(latent, probe.chosen, probe.outcome, NO_ROW_DATA))
+
+    still = project(probe.latent)
+    fault = probe.fault(
+        np.abs(still - probe.latent).max(axis=1) > slack,
+        probe.latent,
+        "project moves latent outcomes that already explain the choice.",
+    )
+    if fault is not None:
+        return fault
+    once = project(other)
+    twice = project(once)
+    nudged = probe.swap_others(once + 1e-4 * (probe.latent - once))
+    return probe.fault(
+        np.abs(twice - once).max(axis=1) > slack, other, "project is not idempotent."
+    ) or probe.fault(
+        ~probe.sees(nudged), once, "project lands outside the set that explains the choice."
+    )
+
+
+def _bad_convexity(probe: _Probe, other: Array) -> Counterexample | None:
+    """Look for two points of one explaining set whose middle is not in it."""
+    swapped = probe.swap_others(other)
+    both = probe.sees(swapped)
+    middle = 0.5 * (probe.latent + swapped)
+    return probe.fault(
+        both & ~probe.sees(middle),
+        middle,
+        "The explaining set is not convex: two of its points have a middle outside it.",
+    )

@@ -1,0 +1,58 @@
+"""The maximum rule: the alternative with the largest outcome is seen."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from selfselect.rules.base import (
+    NO_ROW_DATA,
+    Array,
+    BoxRule,
+    CostSpec,
+    Indices,
+    RowData,
+    choose_largest,
+    own_cost,
+)
+
+__all__ = ["Maximum"]
+
+
+@dataclass(frozen=True)
+class Maximum(BoxRule):
+    r"""See the alternative with the largest outcome, net of known costs.
+
+    If alternative :math:`j` is seen with outcome :math:`y`, every other latent outcome is at most
+    :math:`y - c_j + c_l`: the explaining set is an orthant.
+
+    Parameters
+    ----------
+    cost : known cost of alternatives, ``{alternative: number or column name}``.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from selfselect.rules import Maximum
+    >>> Maximum().choose(np.array([[1.0, 3.0], [2.0, 0.0]])).tolist()
+    [1, 0]
+    """
+
+    cost: CostSpec | None = None
+
+    @property
+    def name(self) -> str:
+        return "the largest outcome is seen" + (", net of known costs" if self.cost else "")
+
+    def choose(self, latent: Array, rows: RowData = NO_ROW_DATA) -> Indices:
+        return choose_largest(latent if rows.costs is None else latent - rows.costs, rows)
+
+    def bounds(
+        self, chosen: Indices, outcome: Array, rows: RowData = NO_ROW_DATA
+    ) -> tuple[Array, Array]:
+        if rows.costs is None:
+            upper = outcome[:, None]
+        else:
+            upper = outcome[:, None] - own_cost(chosen, rows.costs) + rows.costs
+        return np.broadcast_to(-np.inf, upper.shape), upper

@@ -1,0 +1,8 @@
+"""Simulators: samples with the truth attached."""
+
+from selfselect.simulators.gaussian import gaussian
+from selfselect.simulators.hostile import hostile
+from selfselect.simulators.sample import Sample, simulate
+from selfselect.simulators.village import village
+
+__all__ = ["Sample", "gaussian", "hostile", "simulate", "village"]

@@ -1,0 +1,156 @@
+"""Samples with the truth attached."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+
+from selfselect.errors import OptionError
+from selfselect.noises import as_noise
+from selfselect.rules import as_rule
+from selfselect.rules._labels import by_alternative
+from selfselect.rules.base import Label, RowData
+
+__all__ = ["Sample", "simulate"]
+
+Array = NDArray[np.float64]
+
+
+@dataclass(frozen=True, eq=False)
+class Sample:
+    """Simulated rows, with what a fit should find and what nobody saw.
+
+    Attributes
+    ----------
+    data : the table a fit is given.
+    formula : a formula, or one per alternative, that is right for it.
+    chosen : name of the column that says who was seen.
+    params : true coefficients and scales, labelled like those of a fit.
+    latent : (n, k) all outcomes, seen or not.
+    rule, noise : as given.
+    """
+
+    data: pd.DataFrame
+    formula: str | dict[Label, str]
+    chosen: str
+    params: pd.Series[float]
+    latent: pd.DataFrame
+    rule: Any
+    noise: Any
+
+
+def simulate(
+    coefficients: Mapping[Label, Mapping[str, float]],
+    covariates: Any,
+    *,
+    scales: float | Mapping[Label, float] = 1.0,
+    rule: Any = "max",
+    noise: Any = None,
+    outcome: str = "outcome",
+    chosen: str = "chosen",
+    available: Mapping[Any, str] | None = None,
+    seed: int = 0,
+) -> Sample:
+    """Draw outcomes for given covariates and keep the one the rule sees.
+
+    Parameters
+    ----------
+    coefficients : per alternative ``{term: value}``; ``Intercept`` is the constant.
+    covariates : a table with a column for every other term, and for costs and availability.
+    scales : of the noise, one for all or one per alternative.
+    rule : who is seen.
+    noise : how outcomes scatter; None for `noises.Independent()`.
+    outcome, chosen : names of the columns to make.
+    available : as in `selfselect.fit`.
+    seed : of the random draws.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import selfselect as ss
+    >>> x = {"x": np.linspace(-1, 1, 100)}
+    >>> sample = ss.simulate({"a": {"x": 1.0}, "b": {"Intercept": 0.5, "x": -1.0}}, x, seed=3)
+    >>> sorted(sample.data.columns)
+    ['chosen', 'outcome', 'x']
+    """
+    from selfselect.data.coding import KnownColumns
+
+    table = pd.DataFrame(covariates).reset_index(drop=True)
+    labels = tuple(coefficients)
+    if len(labels) < 2:
+        raise OptionError(f"Give coefficients for at least two alternatives, not {len(labels)}.")
+    rule = as_rule(rule)
+    rng = np.random.default_rng(seed)
+    spread = _scales(scales, labels)
+    means = np.column_stack([_mean(coefficients[label], table) for label in labels])
+    latent = means + as_noise(noise).draw(len(table), spread, labels, rng)
+    known = KnownColumns.resolve(getattr(rule, "cost", None), available, labels)
+    row_data: RowData = known.read(table)
+    ordered = rule.for_alternatives(labels) if hasattr(rule, "for_alternatives") else rule
+    seen = ordered.choose(latent, row_data)
+    data = table.assign(
+        **{
+            outcome: latent[np.arange(len(table)), seen],
+            chosen: pd.Series([labels[j] for j in seen]),
+        }
+    )
+    return Sample(
+        data=data,
+        formula=_formula(coefficients, outcome),
+        chosen=chosen,
+        params=_truth(coefficients, spread),
+        latent=pd.DataFrame(latent, columns=list(labels)),
+        rule=rule,
+        noise=noise,
+    )
+
+
+def _scales(scales: float | Mapping[Label, float], labels: Sequence[Label]) -> list[float]:
+    if isinstance(scales, Mapping):
+        given = by_alternative(scales, labels, what="scale")
+        return [float(given.get(label, 1.0)) for label in labels]
+    return [float(scales)] * len(labels)
+
+
+def _mean(coefficients: Mapping[str, float], table: pd.DataFrame) -> Array:
+    mean = np.zeros(len(table))
+    for term, value in coefficients.items():
+        if term == "Intercept":
+            mean += value
+        elif term in table:
+            mean += value * table[term].to_numpy(dtype=float)
+        else:
+            raise OptionError(f"There is no covariate {term!r} in the table to simulate from.")
+    return mean
+
+
+def _formula(
+    coefficients: Mapping[Label, Mapping[str, float]], outcome: str
+) -> str | dict[Label, str]:
+    formulas: dict[Label, str] = {}
+    for label, terms in coefficients.items():
+        names = [f"`{term}`" if not term.isidentifier() else term
+                 for term in terms if term != "Intercept"]  # fmt: skip
+        if "Intercept" not in terms:
+            names.append("-1")
+        formulas[label] = f"{outcome} ~ " + " + ".join(names or ["1"]).replace("+ -1", "- 1")
+    if len(set(formulas.values())) == 1:
+        return next(iter(formulas.values()))
+    return formulas
+
+
+def _truth(
+    coefficients: Mapping[Label, Mapping[str, float]], spread: Sequence[float]
+) -> pd.Series[float]:
+    truth: dict[tuple[Label, str], float] = {}
+    for (label, terms), scale in zip(coefficients.items(), spread, strict=True):
+        ordered = sorted(terms, key=lambda term: term != "Intercept")
+        truth.update({(label, term): float(terms[term]) for term in ordered})
+        truth[(label, "scale")] = float(scale)
+    index = pd.MultiIndex.from_tuples(list(truth), names=["alternative", "term"])
+    return pd.Series(list(truth.values()), index=index, name="truth")

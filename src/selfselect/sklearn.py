@@ -1,0 +1,169 @@
+"""The scikit-learn door: `SelfSelectionRegressor` works in pipelines, searches and clones."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from selfselect.errors import MissingDependencyError, OptionError
+
+try:
+    from sklearn.base import BaseEstimator, RegressorMixin
+    from sklearn.utils.validation import (
+        _check_sample_weight,
+        check_consistent_length,
+        check_is_fitted,
+        column_or_1d,
+        validate_data,
+    )
+except ImportError as error:
+    raise MissingDependencyError(
+        "SelfSelectionRegressor needs scikit-learn: pip install 'selfselect[sklearn]'"
+    ) from error
+
+from selfselect.data.build import design_from_arrays
+from selfselect.data.rows import Rows
+from selfselect.fit import fit_design
+from selfselect.results.predictions import latent_means, row_expectations
+
+__all__ = ["SelfSelectionRegressor"]
+
+Array = NDArray[np.float64]
+
+
+class SelfSelectionRegressor(RegressorMixin, BaseEstimator):  # type: ignore[misc]
+    """Linear regression under self-selection, in scikit-learn's manner.
+
+    Parameters
+    ----------
+    rule : ``"max"``, ``"min"``, or an object of `selfselect.rules`.
+    noise : None for one unknown scale per alternative, or an object of `selfselect.noises`.
+    solver : None to have one chosen, or an object of `selfselect.solvers`.
+    fit_intercept : whether every equation has a constant.
+    covariance : as in `selfselect.fit`.
+    random_state : seed of everything random.
+
+    Attributes
+    ----------
+    classes_ : labels of the alternatives, sorted.
+    coef_ : (k, d) slopes.
+    intercept_ : (k,) constants.
+    scale_ : (k,) noise scales.
+    result_ : the `selfselect.FitResult`.
+
+    Examples
+    --------
+    >>> import selfselect as ss
+    >>> villagers = ss.simulators.village(2_000, seed=1).data
+    >>> X, y = villagers[["height", "weight"]], villagers["income"]
+    >>> model = ss.SelfSelectionRegressor().fit(X, y, chosen=villagers["job"])
+    >>> model.coef_.shape
+    (2, 2)
+    """
+
+    # chosen is routed to fit by default, so that searches and pipelines hand it on.
+    __metadata_request__fit = {"chosen": True}  # noqa: RUF012
+
+    def __init__(
+        self,
+        *,
+        rule: Any = "max",
+        noise: Any = None,
+        solver: Any = None,
+        fit_intercept: bool = True,
+        covariance: Any = "observed",
+        random_state: int | None = None,
+    ) -> None:
+        self.rule = rule
+        self.noise = noise
+        self.solver = solver
+        self.fit_intercept = fit_intercept
+        self.covariance = covariance
+        self.random_state = random_state
+
+    def fit(self, X: Any, y: Any, chosen: Any = None, sample_weight: Any = None) -> Any:
+        """Fit the model.
+
+        Parameters
+        ----------
+        X : (n, d) covariates.
+        y : (n,) recorded outcomes.
+        chosen : (n,) label of the alternative that was seen in each row.
+        sample_weight : (n,) row weights, or None.
+        """
+        X, y = validate_data(self, X, y, dtype=np.float64, y_numeric=True)
+        if chosen is None:
+            raise OptionError(
+                "fit needs to know which alternative was seen in each row: give chosen=labels. "
+                "Outcomes whose alternative was not recorded cannot be fitted by this version."
+            )
+        labels, codes = _encode(column_or_1d(chosen))
+        check_consistent_length(y, codes)
+        weights = None
+        if sample_weight is not None:
+            weights = _check_sample_weight(sample_weight, X, dtype=np.float64)
+        names = getattr(self, "feature_names_in_", None)
+        design = design_from_arrays(
+            X,
+            np.asarray(y, dtype=np.float64),
+            codes,
+            alternatives=labels,
+            names=[f"x{i}" for i in range(X.shape[1])] if names is None else list(names),
+            fit_intercept=self.fit_intercept,
+            weights=weights,
+        )
+        self.result_ = fit_design(
+            design,
+            rule=self.rule,
+            noise=self.noise,
+            solver=self.solver,
+            covariance=self.covariance,
+            seed=self.random_state,
+        )
+        self.classes_ = np.asarray(labels)
+        layout = self.result_.problem.layout
+        coefficients = np.array(layout.coefficients_of(self.result_.values))
+        self.intercept_ = coefficients[:, 0] if self.fit_intercept else np.zeros(len(labels))
+        self.coef_ = coefficients[:, 1:] if self.fit_intercept else coefficients
+        self.scale_ = layout.scales_of(self.result_.values)
+        return self
+
+    def _rows(self, X: Any) -> Rows:
+        check_is_fitted(self)
+        return Rows(validate_data(self, X, dtype=np.float64, reset=False))
+
+    def predict(self, X: Any) -> Array:
+        """Return the mean (n,) of the outcome that is seen."""
+        rows = self._rows(X)
+        return row_expectations(self.result_.problem, self.result_.values, rows).outcome
+
+    def predict_latent(self, X: Any) -> Array:
+        """Return the mean (n, k) of every outcome, seen or not."""
+        rows = self._rows(X)
+        return latent_means(self.result_.problem, self.result_.values, rows)
+
+    def predict_proba(self, X: Any) -> Array:
+        """Return the probability (n, k) that each alternative is seen, ordered as `classes_`."""
+        rows = self._rows(X)
+        return row_expectations(self.result_.problem, self.result_.values, rows).chance
+
+
+def _encode(chosen: NDArray[Any]) -> tuple[list[Any], NDArray[np.intp]]:
+    """Return sorted labels and each row's index into them.
+
+    Small integers are counted instead of sorted: on a million rows that is ten times faster.
+    """
+    if np.issubdtype(chosen.dtype, np.integer) and chosen.size:
+        low, high = int(chosen.min()), int(chosen.max())
+        if high - low < 1_000:
+            shifted = chosen - low if low else chosen
+            present = np.flatnonzero(np.bincount(shifted, minlength=high - low + 1))
+            if len(present) == high - low + 1:
+                return (present + low).tolist(), np.asarray(shifted, dtype=np.intp)
+            place = np.zeros(high - low + 1, dtype=np.intp)
+            place[present] = np.arange(len(present))
+            return (present + low).tolist(), place[shifted]
+    labels, codes = np.unique(chosen, return_inverse=True)
+    return labels.tolist(), codes.astype(np.intp)

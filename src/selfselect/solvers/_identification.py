@@ -1,0 +1,54 @@
+"""What the data leaves undetermined at the optimum: directions without information."""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from selfselect.engines.base import Engine
+from selfselect.problem.problem import Problem
+from selfselect.solvers._start import gram_matrices
+
+__all__ = ["undetermined"]
+
+Array = NDArray[np.float64]
+
+SUSPICIOUS = 1e-4
+"""Information per row, in internal units, below which a closer look costs one more pass."""
+
+LOST = 1e-6
+"""Share of the information that complete data would hold, below which nothing was learnt."""
+
+
+def undetermined(problem: Problem, engine: Engine, information: Array) -> str | None:
+    """Return a sentence that names parameters without information, or None where there are none.
+
+    A covariate that is nonzero only in rows where the alternative was not seen has no finite
+    estimate: the likelihood rises forever along it while its information fades. Compared is the
+    information with that of complete data, in which every alternative is seen in every row.
+    """
+    per_row = information / engine.n_rows
+    if not np.isfinite(per_row).all():
+        return "Stopped: the information matrix is not finite."
+    if float(np.linalg.eigvalsh(per_row)[0]) > SUSPICIOUS:
+        return None
+    layout = problem.layout
+    for j, gram in enumerate(gram_matrices(problem, engine)):
+        own = layout.position[layout.starts[j] : layout.inverse_scale_positions[j]]
+        complete = gram[:-1, :-1]
+        scale = 1.0 / np.sqrt(np.diag(complete))
+        root = np.linalg.cholesky(complete * np.outer(scale, scale))
+        held = information[np.ix_(own, own)] * np.outer(scale, scale)
+        half = np.linalg.solve(root, held)
+        share, direction = np.linalg.eigh(np.linalg.solve(root, half.T))
+        if share[0] < LOST:
+            weights = np.abs(np.linalg.solve(root.T, direction[:, 0]))
+            terms = problem.equations.each[j].terms
+            name = terms[int(weights.argmax())]
+            return (
+                f"No finite estimate: the information matrix is singular along {name!r} of "
+                f"{problem.equations.each[j].alternative!r}. The likelihood rises forever that "
+                "way, for example because the alternative is never seen where the covariate "
+                "differs. Leave the term out, or merge the category with another."
+            )
+    return None

@@ -1,0 +1,97 @@
+"""Where solvers start: least squares that ignores selection, and a check for collinearity."""
+
+from __future__ import annotations
+
+from functools import partial
+
+import numpy as np
+from numpy.typing import NDArray
+
+from selfselect.data.equations import INTERCEPT
+from selfselect.engines.base import Engine, Parts
+from selfselect.errors import DataError
+from selfselect.problem.evaluation import Batch
+from selfselect.problem.problem import Problem
+
+__all__ = ["gram_matrices", "is_deficient", "least_squares_start", "refuse_collinear"]
+
+Array = NDArray[np.float64]
+
+SINGULAR = 1e-11
+"""Smallest eigenvalue of a scaled Gram matrix taken for more than rounding: columns that agree
+to five or six digits still count as different."""
+
+
+def gram_matrices(problem: Problem, engine: Engine) -> list[Array]:
+    """Return Z'Z per alternative over all rows, Z = [covariates, outcome] in internal units."""
+    return list(engine.sum(partial(_grams, problem)))
+
+
+def _grams(problem: Problem, batch: Batch) -> Parts:
+    rows = batch.rows
+    assert rows.outcome is not None
+    outcome = problem.units.limits(rows.outcome)
+    made: dict[tuple[int, ...], Array] = {}
+    for equation in problem.equations.each:
+        if equation.columns not in made:
+            design = problem.units.design(rows.covariates, equation.columns)
+            joined = np.column_stack([design, outcome])
+            weighted = joined if rows.weights is None else joined * rows.weights[:, None]
+            made[equation.columns] = joined.T @ weighted
+    return Parts(made[equation.columns] for equation in problem.equations.each)
+
+
+def least_squares_start(problem: Problem, grams: list[Array]) -> Array:
+    """Return free parameters of least squares on all rows, as if each were seen everywhere."""
+    layout = problem.layout
+    natural = np.empty(int(layout.starts[-1]))
+    weight = max(gram[0, 0] for gram in grams) if problem.equations.all_have_intercepts else None
+    for j, gram in enumerate(grams):
+        size = layout.sizes[j]
+        coefficients = np.linalg.lstsq(gram[:size, :size], gram[:size, size], rcond=1e-10)[0]
+        left_over = gram[size, size] - coefficients @ gram[:size, size]
+        spread = left_over / weight if weight else left_over / gram[size, size]
+        h = 1.0 / np.sqrt(max(float(spread), 1e-8))
+        if layout.scales is not None:
+            h = problem.units.outcome_unit / layout.scales[j]
+        natural[layout.starts[j] : layout.inverse_scale_positions[j]] = coefficients * h
+        natural[layout.inverse_scale_positions[j]] = h
+    return layout.gather(natural)
+
+
+def is_deficient(gram: Array) -> bool:
+    """Say whether the covariates of a Gram matrix (outcome last) are linearly dependent."""
+    scaled, _ = _scaled(gram[:-1, :-1])
+    return bool(scaled.size) and float(np.linalg.eigvalsh(scaled)[0]) < SINGULAR
+
+
+def refuse_collinear(problem: Problem, grams: list[Array]) -> None:
+    """Raise an error that names the covariates that depend linearly on each other."""
+    for equation, gram in zip(problem.equations.each, grams, strict=True):
+        if not is_deficient(gram):
+            continue
+        scaled, size = _scaled(gram[:-1, :-1])
+        direction = np.linalg.eigh(scaled)[1][:, 0]
+        involved = np.abs(direction) > 0.05 * np.abs(direction).max()
+        names = [name for name, used in zip(equation.terms, involved, strict=True) if used]
+        label = equation.alternative
+        zero = [name for name, length in zip(equation.terms, size, strict=True) if length == 0]
+        constant = [name for name in names if name != INTERCEPT]
+        if zero:
+            raise DataError(f"The covariate {zero[0]!r} of {label!r} is zero in every row.")
+        if INTERCEPT in names and len(constant) == 1:
+            raise DataError(
+                f"The covariate {constant[0]!r} of {label!r} does not vary, so it cannot be told "
+                "from the intercept. Leave it out, or write '- 1' to leave the intercept out."
+            )
+        raise DataError(
+            f"The covariates {', '.join(map(repr, names))} of {label!r} are collinear: each is a "
+            "linear combination of the others, so their coefficients cannot be told apart. Leave "
+            "one of them out."
+        )
+
+
+def _scaled(gram: Array) -> tuple[Array, Array]:
+    length = np.sqrt(np.diag(gram))
+    safe = np.where(length > 0, length, 1.0)
+    return gram / np.outer(safe, safe), length

@@ -1,0 +1,91 @@
+"""The contract of solvers: a problem and an engine in, a `Solution` out."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, ClassVar, Protocol, runtime_checkable
+
+import numpy as np
+from numpy.random import Generator
+from numpy.typing import NDArray
+
+from selfselect.engines.base import Engine
+from selfselect.errors import UnsupportedError
+from selfselect.problem.problem import Problem
+
+__all__ = ["Solution", "Solver", "TraceEntry", "require"]
+
+Array = NDArray[np.float64]
+
+
+@dataclass(frozen=True)
+class TraceEntry:
+    """One step of a solver.
+
+    Attributes
+    ----------
+    rows : rows the step looked at.
+    loglik : log-likelihood before the step.
+    distance : estimated distance to the optimum, in standard errors.
+    step_size : fraction of the full step that was taken.
+    """
+
+    rows: int
+    loglik: float
+    distance: float
+    step_size: float
+
+
+@dataclass(frozen=True, eq=False)
+class Solution:
+    """Where a solver ended, as plain data.
+
+    Attributes
+    ----------
+    free : free parameters in internal units.
+    loglik : log-likelihood there.
+    information : minus the Hessian there, in the free parameters.
+    converged : whether this is the optimum.
+    status : a sentence that says how the solver ended.
+    trace : its steps.
+    n_passes : passes over all rows.
+    solver : its name and options.
+    """
+
+    free: Array
+    loglik: float
+    information: Array
+    converged: bool
+    status: str
+    trace: tuple[TraceEntry, ...]
+    n_passes: int
+    solver: str
+
+
+@runtime_checkable
+class Solver(Protocol):
+    """Anything that solves problems."""
+
+    requires: ClassVar[tuple[type, ...]]
+
+    def solve(
+        self,
+        problem: Problem,
+        engine: Engine,
+        *,
+        rng: Generator,
+        start: Array | None = None,
+        progress: bool | None = None,
+    ) -> Solution:
+        """Estimate the parameters, from the free parameters `start` where given."""
+
+
+def require(solver: Any, problem: Problem) -> None:
+    """Raise one error that names what a problem lacks for a solver."""
+    for capability in solver.requires:
+        if not isinstance(problem.ordered_rule, capability):
+            raise UnsupportedError(
+                f"{type(solver).__name__} cannot solve this problem: it needs a rule with "
+                f"{capability.__name__.removeprefix('Has').lower()}, and "
+                f"{type(problem.rule).__name__} has none. Give the rule that method."
+            )
