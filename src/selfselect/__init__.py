@@ -14,7 +14,17 @@ from typing import TYPE_CHECKING, Any
 __version__ = "0.1.0"
 
 if TYPE_CHECKING:
-    from selfselect import datasets, engines, errors, inference, noises, rules, simulators, solvers
+    from selfselect import (
+        datasets,
+        engines,
+        errors,
+        inference,
+        noises,
+        plots,
+        rules,
+        simulators,
+        solvers,
+    )
     from selfselect.fit import fit
     from selfselect.results.archive import load
     from selfselect.results.fit_result import FitResult
@@ -27,6 +37,7 @@ _ROOMS = (
     "errors",
     "inference",
     "noises",
+    "plots",
     "rules",
     "simulators",
     "solvers",
@@ -49,6 +60,7 @@ __all__ = [
     "inference",
     "load",
     "noises",
+    "plots",
     "rules",
     "simulate",
     "simulators",

@@ -50,7 +50,6 @@ import numba
 import numpy as np
 from llvmlite import ir  # type: ignore[import-untyped]
 from numba import types
-from numba.core import cgutils
 from numba.extending import intrinsic
 from numpy.typing import NDArray
 
@@ -367,7 +366,7 @@ def _corner(  # type: ignore[no-untyped-def]
 
 
 @intrinsic
-def _prefetch(typingctx, array, index):  # type: ignore[no-untyped-def]
+def _prefetch(typingctx, array, index):  # type: ignore[no-untyped-def]  # noqa: ARG001
     """Ask for the cache line of ``array[index]``; outside of the array this does nothing."""
 
     def generate(context, builder, signature, args):  # type: ignore[no-untyped-def]
@@ -375,9 +374,7 @@ def _prefetch(typingctx, array, index):  # type: ignore[no-untyped-def]
         address = builder.bitcast(builder.gep(data, [args[1]]), ir.IntType(8).as_pointer())
         flag = ir.IntType(32)
         kind = ir.FunctionType(ir.VoidType(), [address.type, flag, flag, flag])
-        function = cgutils.get_or_insert_function(  # type: ignore[no-untyped-call]
-            builder.module, kind, "llvm.prefetch.p0"
-        )
+        function = builder.module.declare_intrinsic("llvm.prefetch", (address.type,), kind)
         builder.call(function, [address, flag(0), flag(2), flag(1)])  # read, L2, data
         return context.get_dummy_value()
 

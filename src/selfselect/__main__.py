@@ -1,0 +1,5 @@
+"""Run the command line with ``python -m selfselect``."""
+
+from selfselect.cli.main import main
+
+main()

@@ -1,0 +1,50 @@
+"""A fit in the formats the shell can ask for."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from typing import Any
+
+from selfselect.results.fit_result import FitResult
+
+__all__ = ["FORMATS", "render"]
+
+FORMATS = ("text", "json", "latex", "markdown", "html", "csv")
+
+
+def render(fit: FitResult, form: str, level: float) -> str:
+    """Return the summary of a fit in one of `FORMATS`."""
+    forms: dict[str, Callable[[], str]] = {
+        "text": lambda: fit.summary(level).to_text(),
+        "latex": lambda: fit.summary(level).to_latex(),
+        "markdown": lambda: fit.summary(level).to_markdown(),
+        "html": lambda: fit.summary(level).to_html(),
+        "csv": lambda: fit.tidy(level).to_csv(index=False).rstrip("\n"),
+        "json": lambda: _as_json(fit, level),
+    }
+    return forms[form]()
+
+
+def _as_json(fit: FitResult, level: float) -> str:
+    test = fit.independence_test()
+    content: dict[str, Any] = {
+        "notices": list(fit.summary(level).notices),
+        "status": fit.status,
+        "fit": _records(fit.glance())[0],
+        "counts": {str(label): int(count) for label, count in fit.counts.items()},
+        "coefficients": _records(fit.tidy(level)),
+        "independence_test": {
+            "statistic": test.statistic if test.possible else None,
+            "df": test.df,
+            "p_value": test.p_value if test.possible else None,
+            "reason": test.reason,
+        },
+    }
+    return json.dumps(content, indent=2, allow_nan=False)
+
+
+def _records(table: Any) -> list[dict[str, Any]]:
+    """Return rows as plain dicts, missing numbers as null: JSON has no other word for them."""
+    records: list[dict[str, Any]] = json.loads(table.to_json(orient="records", double_precision=15))
+    return records

@@ -1,0 +1,63 @@
+"""Reading and writing tables from the shell: CSV and Parquet."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import click
+import pandas as pd
+
+from selfselect.errors import DataError, MissingDependencyError
+
+__all__ = ["read_table", "write_table"]
+
+
+def read_table(path: str) -> pd.DataFrame:
+    """Read a CSV or Parquet file by its ending."""
+    source = Path(path)
+    if not source.exists():
+        raise DataError(f"There is no file {path!r}.")
+    if source.is_dir():
+        raise DataError(f"{path!r} is a folder. Give one CSV or Parquet file.")
+    try:
+        if source.suffix.lower() in (".parquet", ".pq"):
+            return _read_parquet(source)
+        return pd.read_csv(source, sep=None if source.suffix == ".txt" else _separator(source))
+    except pd.errors.EmptyDataError as error:
+        raise DataError(f"The file {path!r} is empty.") from error
+    except (pd.errors.ParserError, UnicodeDecodeError, EOFError, OSError, ValueError) as error:
+        reason = str(error).strip().splitlines()[0] if str(error).strip() else "unknown reason"
+        raise DataError(
+            f"The file {path!r} cannot be read: {reason}. It may be truncated or of another kind."
+        ) from error
+
+
+def _separator(source: Path) -> str:
+    return "\t" if ".tsv" in source.suffixes else ","
+
+
+def _read_parquet(source: Path) -> pd.DataFrame:
+    try:
+        return pd.read_parquet(source)
+    except ImportError as error:
+        raise MissingDependencyError(
+            "Parquet files need pyarrow: pip install 'selfselect[parquet]'"
+        ) from error
+
+
+def write_table(table: pd.DataFrame | pd.Series[Any], out: str | None, *, index: bool) -> None:
+    """Write a table to a CSV or Parquet file, or as CSV to standard output."""
+    frame = table.to_frame() if isinstance(table, pd.Series) else table
+    if isinstance(frame.columns, pd.MultiIndex):
+        frame = frame.set_axis([":".join(map(str, pair)) for pair in frame.columns], axis=1)
+    if out is None:
+        click.echo(frame.to_csv(index=index), nl=False)
+        return
+    try:
+        if Path(out).suffix.lower() in (".parquet", ".pq"):
+            frame.to_parquet(out, index=index)
+        else:
+            frame.to_csv(out, index=index)
+    except OSError as error:
+        raise DataError(f"Nothing could be written to {out!r}: {error.strerror}.") from error

@@ -1,0 +1,105 @@
+"""The command `selfselect`: one subcommand per file, loaded when it is called."""
+
+from __future__ import annotations
+
+import os
+import sys
+import warnings
+from importlib import import_module
+from typing import Any, ClassVar
+
+import click
+
+__all__ = ["BAD_INPUT", "NOT_CONVERGED", "cli", "main"]
+
+UNEXPECTED, BAD_INPUT, NOT_CONVERGED, INTERRUPTED = 1, 2, 3, 130
+
+
+class _Lazy(click.Group):
+    """A group whose commands are imported only when they run, so that --help is instant."""
+
+    commands_help: ClassVar[dict[str, str]] = {
+        "fit": "Fit a model to a CSV or Parquet file.",
+        "predict": "Predict for new rows with a saved fit.",
+        "show": "Print a saved fit.",
+        "simulate": "Write simulated data, with the truth on standard error.",
+        "demo": "Simulate the village of hunters and fishers, fit it, draw it.",
+    }
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        del ctx
+        return list(self.commands_help)
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        del ctx
+        if cmd_name not in self.commands_help:
+            return None
+        command: click.Command = import_module(f"selfselect.cli.{cmd_name}").command
+        return command
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        del ctx
+        with formatter.section("Commands"):
+            formatter.write_dl(list(self.commands_help.items()))
+
+
+EPILOG = """\b
+Examples:
+  selfselect simulate village --out villagers.csv
+  selfselect fit villagers.csv "income ~ height + weight" --chosen job --save fit.json
+  selfselect predict fit.json villagers.csv --kind chance
+
+\b
+Exit codes: 0 the fit converged, 2 bad input, 3 the fit did not converge.
+"""
+
+
+@click.group(cls=_Lazy, epilog=EPILOG, context_settings={"help_option_names": ["-h", "--help"]})
+@click.version_option(package_name="selfselect")
+def cli() -> None:
+    """Linear regression under self-selection bias.
+
+    Each row has one outcome per alternative and only the chosen one was recorded. Every
+    alternative's equation is recovered, with standard errors.
+    """
+
+
+def _show_warning(message: Any, *_: Any, **__: Any) -> None:
+    click.echo(f"warning: {message}", err=True)
+
+
+def main(arguments: list[str] | None = None) -> None:
+    """Run the command line; errors are one sentence on standard error, never a traceback."""
+    warnings.showwarning = _show_warning
+    try:
+        code = cli.main(arguments, prog_name="selfselect", standalone_mode=False)
+    except click.exceptions.Abort:
+        code = INTERRUPTED
+    except click.ClickException as error:
+        error.show()
+        code = BAD_INPUT
+    except KeyboardInterrupt:
+        code = INTERRUPTED
+    except BrokenPipeError:
+        # The reader of a pipe left; nothing more can be written, not even at exit.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        code = 0
+    except Exception as error:
+        code = _report(error)
+    sys.exit(code if isinstance(code, int) else 0)
+
+
+def _report(error: Exception) -> int:
+    from selfselect.errors import SelfSelectError
+
+    if isinstance(error, SelfSelectError):
+        click.echo(f"error: {error}", err=True)
+        return BAD_INPUT
+    if os.environ.get("SELFSELECT_DEBUG"):
+        raise error
+    click.echo(
+        f"internal error: {type(error).__name__}: {error}. Please report it; with "
+        "SELFSELECT_DEBUG=1 the traceback is shown.",
+        err=True,
+    )
+    return UNEXPECTED

@@ -1,0 +1,25 @@
+"""`selfselect predict`: predictions for new rows with a saved fit."""
+
+from __future__ import annotations
+
+import click
+
+__all__ = ["command"]
+
+
+@click.command("predict")
+@click.argument("fit")
+@click.argument("data")
+@click.option(
+    "--kind", default="latent", show_default=True,
+    type=click.Choice(["latent", "chance", "outcome", "given_seen"]),
+    help="Mean of every outcome; chance to be seen; mean of what is seen; means given who is seen.",
+)  # fmt: skip
+@click.option("--out", metavar="FILE", help="CSV or Parquet file; standard output if left out.")
+def command(fit: str, data: str, kind: str, out: str | None) -> int:
+    """Predict for the rows of DATA with the saved FIT."""
+    import selfselect as ss
+    from selfselect.cli._tables import read_table, write_table
+
+    write_table(ss.load(fit).predict(read_table(data), kind=kind), out, index=False)
+    return 0

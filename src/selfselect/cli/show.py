@@ -1,0 +1,35 @@
+"""`selfselect show`: print a saved fit."""
+
+from __future__ import annotations
+
+import click
+
+__all__ = ["command"]
+
+
+@click.command("show")
+@click.argument("fit")
+@click.option(
+    "--format", "form", default="text", show_default=True,
+    type=click.Choice(["text", "json", "latex", "markdown", "html", "csv"]),
+    help="What to print.",
+)  # fmt: skip
+@click.option("--level", default=0.95, show_default=True, help="Confidence level of intervals.")
+@click.option("--compare", is_flag=True, help="Put least squares beside the corrected estimates.")
+@click.option(
+    "--diagnose", is_flag=True, help="Say what the data determines, and what it does not."
+)
+def command(fit: str, form: str, level: float, compare: bool, diagnose: bool) -> int:
+    """Print the saved FIT."""
+    import selfselect as ss
+    from selfselect.cli._formats import render
+    from selfselect.cli.main import NOT_CONVERGED
+    from selfselect.report.summary import compare_page
+
+    result = ss.load(fit)
+    click.echo(render(result, form, level))
+    if compare:
+        click.echo("\n" + str(compare_page(result)))
+    if diagnose:
+        click.echo("\n" + str(result.diagnose()))
+    return 0 if result.converged else NOT_CONVERGED
