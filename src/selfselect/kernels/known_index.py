@@ -105,15 +105,15 @@ def row_terms(
         upper_a = inverse_scale * high - location[between]
         mass = interval_terms(lower_a, upper_a)
         at_low, at_high = mass.lower_density, mass.upper_density
-        low_low = lower_a * at_low - at_low**2
-        high_high = -upper_a * at_high - at_high**2
-        low_high = at_low * at_high
+        slope_low, slope_high = lower_a * at_low, upper_a * at_high
+        # Squares of the scores, not of the end densities: those of a narrow interval are huge.
+        along_g, along_h = at_low - at_high, at_high * high - at_low * low
         loglik[between] = mass.log_mass
-        residual[between] = at_low - at_high
-        score_h[between] = at_high * high - at_low * low
-        curvature[between] = low_low + 2.0 * low_high + high_high
-        curvature_gh[between] = -(low_low + low_high) * low - (low_high + high_high) * high
-        curvature_hh[between] = low_low * low**2 + 2.0 * low_high * low * high + high_high * high**2
+        residual[between] = along_g
+        score_h[between] = along_h
+        curvature[between] = slope_low - slope_high - along_g**2
+        curvature_gh[between] = slope_high * high - slope_low * low - along_g * along_h
+        curvature_hh[between] = slope_low * low**2 - slope_high * high**2 - along_h**2
     return RowTerms(loglik, residual, score_h, curvature, curvature_gh, curvature_hh)
 
 

@@ -12,7 +12,7 @@ from typing import Final
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.special import erfcx, log_ndtr
+from scipy.special import erfcx, log_ndtr, ndtr
 
 __all__ = ["HALF_LOG_TWO_PI", "IntervalTerms", "MillsTerms", "interval_terms", "mills_terms"]
 
@@ -27,6 +27,11 @@ FAR_LEFT: Final = -30.0
 
 FRACTION_DEPTH: Final = 12
 """Levels of the continued fraction; at |a| = 30 eight already give all digits of a double."""
+
+NARROW: Final = 1.0
+"""Width of an interval, and fall of the log density over it, up to which ten nodes are exact."""
+
+NODES, NODE_WEIGHTS = np.polynomial.legendre.leggauss(10)
 
 
 @dataclass(frozen=True, eq=False)
@@ -68,16 +73,43 @@ class IntervalTerms:
 
 
 def interval_terms(lower: Array, upper: Array) -> IntervalTerms:
-    """Evaluate the normal mass between `lower` and `upper`, and the relative end densities.
+    r"""Evaluate the normal mass between `lower` and `upper`, and the relative end densities.
 
-    An interval right of zero is reflected to the left first: there Φ is small and exact, on the
-    right 1 - Φ would have to be recovered from a number that rounds to one.
+    The interval is reflected so that its end nearer to zero comes first. The mass over the
+    density there is :math:`\int_0^w e^{-at - t^2/2} dt`: by Gauss-Legendre where the interval is
+    narrow (a difference of two tails would cancel), else by Mills ratios, which neither
+    underflow nor cancel. Where a wide interval holds zero, what lies outside of it is small.
     """
-    reflect = lower + upper > 0
-    left = np.where(reflect, -upper, lower)
-    right = np.where(reflect, -lower, upper)
-    log_right = log_ndtr(right)
-    log_mass = log_right + np.log(-np.expm1(log_ndtr(left) - log_right))
-    lower_density = np.exp(-0.5 * lower**2 - HALF_LOG_TWO_PI - log_mass)
-    upper_density = np.exp(-0.5 * upper**2 - HALF_LOG_TWO_PI - log_mass)
-    return IntervalTerms(log_mass, lower_density, upper_density)
+    reflect = lower + upper < 0
+    near, far = np.where(reflect, -upper, lower), np.where(reflect, -lower, upper)
+    width = far - near
+    with np.errstate(over="ignore"):
+        fall = 0.5 * width * (far + near)
+    around = (near < 0) & (width >= NARROW)
+    narrow = (fall < NARROW) & (width < NARROW)
+    tail = ~(around | narrow)
+
+    relative = np.empty_like(near)
+    t = 0.5 * width[narrow, None] * (1.0 + NODES)
+    relative[narrow] = (
+        0.5 * width[narrow] * (np.exp(-t * (near[narrow, None] + 0.5 * t)) @ NODE_WEIGHTS)
+    )
+    relative[tail] = _mills_ratio(near[tail]) - np.exp(-fall[tail]) * _mills_ratio(far[tail])
+    outside = ndtr(near[around]) + ndtr(-far[around])
+    with np.errstate(over="ignore"):
+        log_density = -0.5 * near**2 - HALF_LOG_TWO_PI
+        relative[around] = (1.0 - outside) * np.exp(-log_density[around])
+        log_mass = log_density + np.log(relative)
+        log_mass[around] = np.log1p(-outside)
+        near_density, far_density = 1.0 / relative, np.exp(-fall) / relative
+    return IntervalTerms(
+        log_mass,
+        np.where(reflect, far_density, near_density),
+        np.where(reflect, near_density, far_density),
+    )
+
+
+def _mills_ratio(x: Array) -> Array:
+    """Evaluate (1 - Φ(x)) / φ(x)."""
+    ratio: Array = erfcx(x * SQRT_HALF) / SQRT_TWO_OVER_PI
+    return ratio

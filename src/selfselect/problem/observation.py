@@ -19,6 +19,7 @@ __all__ = ["Observation", "observe"]
 Array = NDArray[np.float64]
 Codes = NDArray[np.int8]
 Indices = NDArray[np.intp]
+Mask = NDArray[np.bool_]
 
 
 @dataclass(frozen=True, eq=False)
@@ -65,7 +66,8 @@ def observe(rule: HasBounds, rows: Rows, alternatives: Sequence[Label]) -> Obser
     if rows.known.available is not None:
         status[~rows.known.available] = UNKNOWN
     status[np.arange(shape[0]), rows.chosen] = SEEN
-    _refuse_impossible(status, lower, upper, alternatives)
+    open_to = True if rows.known.available is None else rows.known.available
+    _refuse_impossible(status, lower, upper, open_to, alternatives)
 
     limit = np.where(bounded_below, lower, upper)
     if limit.shape[1] != 1 or not np.array_equal(limit[:, 0], rows.outcome):
@@ -76,14 +78,13 @@ def observe(rule: HasBounds, rows: Rows, alternatives: Sequence[Label]) -> Obser
 
 
 def _refuse_impossible(
-    status: Codes, lower: Array, upper: Array, alternatives: Sequence[Label]
+    status: Codes, lower: Array, upper: Array, open_to: Mask | bool, alternatives: Sequence[Label]
 ) -> None:
-    empty = (upper == -np.inf) | (lower == np.inf) | (lower > upper) | np.isnan(lower + upper)
-    # -inf + inf is not a number either, but means that there is no bound at all.
-    empty &= ~((lower == -np.inf) & (upper == np.inf))
+    # A bound that is not a number fails the comparison too.
+    empty = ~((lower < upper) & (upper > -np.inf) & (lower < np.inf))
     if not empty.any():
         return
-    empty = np.broadcast_to(empty, status.shape) & (status != SEEN) & (status != UNKNOWN)
+    empty = np.broadcast_to(empty, status.shape) & (status != SEEN) & open_to
     impossible = empty.any(axis=1)
     if impossible.any():
         label = alternatives[int(np.flatnonzero(empty[np.flatnonzero(impossible)[0]])[0])]

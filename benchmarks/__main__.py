@@ -1,0 +1,144 @@
+"""Print the table of cost ratios: ``make bench``. Each ratio is of medians taken in one run."""
+
+from __future__ import annotations
+
+import argparse
+import csv
+import tempfile
+from pathlib import Path
+
+import numpy as np
+
+import selfselect as ss
+from benchmarks import least_squares, ours, problems, survreg
+from benchmarks.timing import fresh_process, peak_memory, take_turns
+
+COLD_OURS = """
+import sys, pandas as pd, selfselect as ss
+print(ss.fit("y ~ x1 + x2 + x3 + x4 + x5", pd.read_csv(sys.argv[1]), chosen="job").summary())
+"""
+COLD_STATSMODELS = """
+import sys, pandas as pd, statsmodels.formula.api as smf
+print(smf.ols("y ~ x1 + x2 + x3 + x4 + x5", pd.read_csv(sys.argv[1])).fit().summary())
+"""
+PEAK = """
+import resource, sys, threading, numpy as np
+from benchmarks import ours, problems
+ours.solve(problems.maximum(400_000, 3, 2))
+data = problems.maximum(1_000_000, 10, 3)
+import os
+def resident():
+    with open("/proc/self/statm") as file:
+        return int(file.read().split()[1]) * os.sysconf("SC_PAGE_SIZE")
+before, highest, done = resident(), 0, threading.Event()
+def watch():
+    global highest
+    while not done.wait(0.001):
+        highest = max(highest, resident())
+watcher = threading.Thread(target=watch); watcher.start()
+ours.solve(data)
+done.set(); watcher.join()
+print((max(highest, resident()) - before) / data.covariates.nbytes)
+"""
+
+
+def line(what: str, value: float, limit: str, note: str = "") -> None:
+    print(f"{what:<66} {value:>9.3g}   {limit:<12} {note}", flush=True)
+
+
+def large() -> None:
+    data = problems.maximum(1_000_000, 10, 3)
+    spent = take_turns(
+        {"ours": lambda: ours.solve(data), "floor": lambda: least_squares.solve(data)}
+    )
+    note = f"{spent['ours'] * 1e3:.0f} ms and {spent['floor'] * 1e3:.0f} ms"
+    line(
+        "fit / least squares per group, n=1e6 d=10 k=3",
+        spent["ours"] / spent["floor"],
+        "<= 3",
+        note,
+    )
+    naive = np.abs(least_squares.solve(data)[:, 1:] - data.coefficients).max()
+    error = np.abs(ours.solve(data)[:, 1:] - data.coefficients).max()
+    line(
+        "   largest error of a slope: ours, least squares", error, "", f"{naive:.3f} least squares"
+    )
+    line("peak extra memory / covariates, same data", peak_memory(PEAK), "<= 1.5")
+    if not survreg.available():
+        print("R's survreg: not run, Rscript or its package survival is not installed")
+        return
+    theirs, seconds = survreg.solve(data)
+    gap = float(np.abs(theirs - ours.solve(data)).max())
+    line(
+        "survreg per alternative / fit, same data",
+        seconds / spent["ours"],
+        ">= 50",
+        f"{seconds:.1f} s",
+    )
+    line("   largest difference of a coefficient from survreg's", gap, "< 1e-5")
+
+
+def small() -> None:
+    data = problems.maximum(2_000, 5, 2)
+    spent = take_turns({"ours": lambda: ours.solve(data)}, rounds=31)
+    line("fit, n=2000 d=5 k=2, modules loaded (ms)", 1e3 * spent["ours"], "< 20")
+    with tempfile.TemporaryDirectory() as folder:
+        path = str(Path(folder) / "rows.csv")
+        with open(path, "w", newline="") as file:
+            writer = csv.writer(file)
+            writer.writerow(["y", "job", *(f"x{i + 1}" for i in range(5))])
+            for y, j, x in zip(data.outcome, data.chosen, data.covariates, strict=True):
+                writer.writerow([y, "ab"[j], *x])
+        spent = take_turns(
+            {
+                "ours": fresh_process(COLD_OURS, path),
+                "statsmodels": fresh_process(COLD_STATSMODELS, path),
+            }
+        )
+    note = f"{spent['ours']:.2f} s and {spent['statsmodels']:.2f} s"
+    ratio = spent["ours"] / spent["statsmodels"]
+    line(
+        "fresh process: import, fit, print / the same with statsmodels' ols", ratio, "<= 0.7", note
+    )
+
+
+def start_up() -> None:
+    spent = take_turns(
+        {
+            "selfselect": fresh_process("import selfselect"),
+            "numpy": fresh_process("import numpy"),
+            "help": fresh_process("from selfselect.cli.main import main; main(['--help'])"),
+        },
+        rounds=15,
+    )
+    line("import selfselect / import numpy", spent["selfselect"] / spent["numpy"], "<= 1.5")
+    line("selfselect --help / import numpy", spent["help"] / spent["numpy"], "<= 1.5")
+
+
+def growth(largest: int) -> None:
+    print("\ncost per row and alternative (ns), d=10: linear if flat")
+    for n_rows in (10_000, 100_000, 1_000_000, 10_000_000):
+        if n_rows > largest:
+            continue
+        data = problems.maximum(n_rows, 10, 3)
+        spent = take_turns({"ours": lambda: ours.solve(data)}, rounds=3)  # noqa: B023
+        line(f"   n={n_rows:.0e} k=3", 1e9 * spent["ours"] / (n_rows * 3), "")
+    for n_alternatives in (2, 5, 10, 20):
+        data = problems.maximum(200_000, 10, n_alternatives)
+        spent = take_turns({"ours": lambda: ours.solve(data)}, rounds=3)  # noqa: B023
+        line(f"   n=2e+05 k={n_alternatives}", 1e9 * spent["ours"] / (2e5 * n_alternatives), "")
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(prog="python -m benchmarks")
+    parser.add_argument("--largest", type=float, default=1e7, help="most rows of the growth table")
+    options = parser.parse_args()
+    print(f"selfselect {ss.__version__}; medians of runs in turns after a warm-up\n")
+    print(f"{'what':<66} {'value':>9}   limit")
+    large()
+    small()
+    start_up()
+    growth(int(options.largest))
+
+
+main()

@@ -1,0 +1,109 @@
+"""Small worlds that many tests share: every box rule, every kind of scale, known row data."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+
+import selfselect as ss
+from selfselect.rules import Maximum, Minimum, MonotoneArgmax
+
+COEFFICIENTS = {
+    "a": {"Intercept": 0.3, "x1": 0.8, "x2": -0.4},
+    "b": {"Intercept": 0.5, "x1": -0.5, "x3": 0.6},
+    "c": {"Intercept": 0.1, "x1": 0.2, "x2": 0.5, "x3": -0.7},
+}
+SCALES = {"a": 0.8, "b": 1.0, "c": 1.3}
+COST = {"b": 0.4, "c": "fare"}
+OPEN = {"c": "open_c"}
+
+MAKE_RULE: dict[str, Callable[..., Any]] = {
+    "max": Maximum,
+    "min": Minimum,
+    "monotone": lambda **cost: MonotoneArgmax({"a": "exp", "c": (np.arcsinh, np.sinh)}, **cost),
+    "mixed": lambda **cost: MonotoneArgmax({"a": "negative", "b": 1.5, "c": np.cbrt}, **cost),
+}
+
+NOISE: dict[str, Any] = {
+    "each": "each",
+    "common": "common",
+    "number": 1.1,
+    "numbers": {"c": 1.4, "a": 0.7, "b": 0.9},
+}
+
+
+@dataclass(frozen=True)
+class World:
+    """A simulated table and the arguments with which it is to be fitted."""
+
+    sample: Any
+    rule: Any
+    available: dict[str, str] | None
+
+    @property
+    def data(self) -> pd.DataFrame:
+        return self.sample.data
+
+    def fit(self, data: Any = None, **options: Any) -> Any:
+        options = {
+            "chosen": "chosen",
+            "rule": self.rule,
+            "available": self.available,
+        } | options
+        return ss.fit(self.sample.formula, self.data if data is None else data, **options)
+
+
+@pytest.fixture(params=sorted(MAKE_RULE))
+def rule_name(request: pytest.FixtureRequest) -> str:
+    """Run the test once for every rule."""
+    return str(request.param)
+
+
+@pytest.fixture(params=sorted(NOISE))
+def noise(request: pytest.FixtureRequest) -> Any:
+    """Run the test once for every kind of scale."""
+    return ss.noises.Independent(scale=NOISE[request.param])
+
+
+@pytest.fixture(params=[False, True], ids=["plain", "known"])
+def with_known(request: pytest.FixtureRequest) -> bool:
+    """Run the test once without and once with costs and availability."""
+    return bool(request.param)
+
+
+@pytest.fixture(scope="session")
+def world() -> Callable[..., World]:
+    """Return a function that simulates a world."""
+
+    def make(
+        rule_name: str = "max",
+        n_rows: int = 400,
+        *,
+        known: bool = False,
+        labels: tuple[str, ...] = ("a", "b", "c"),
+        seed: int = 0,
+    ) -> World:
+        rng = np.random.default_rng([seed, 11])
+        table = pd.DataFrame(rng.standard_normal((n_rows, 3)), columns=["x1", "x2", "x3"])
+        table["fare"] = rng.uniform(0, 0.8, n_rows)
+        table["open_c"] = rng.uniform(size=n_rows) < 0.8
+        table["w"] = rng.uniform(0.5, 2.0, n_rows)
+        table["group"] = rng.integers(n_rows // 8, size=n_rows)
+        rule = MAKE_RULE[rule_name](**({"cost": COST} if known else {}))
+        available = OPEN if known else None
+        sample = ss.simulate(
+            {label: COEFFICIENTS[label] for label in labels},
+            table,
+            scales={label: SCALES[label] for label in labels},
+            rule=rule,
+            available=available,
+            seed=seed,
+        )
+        return World(sample, rule, available)
+
+    return make

@@ -1,0 +1,135 @@
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from selfselect.errors import OptionError
+from selfselect.rules import Maximum, Minimum, MonotoneArgmax, RowData, as_rule, check
+
+N_ROWS = 3_000
+SLACK = 1e-9
+"""Bounds go through a transform and back, which costs a few digits."""
+
+RULES = {
+    "max": Maximum(),
+    "min": Minimum(),
+    "rising": MonotoneArgmax(["exp", "identity", np.arctan]),
+    "falling": MonotoneArgmax(["negative", -2.0, lambda y: -np.arcsinh(y)]),
+    "mixed": MonotoneArgmax([0.5, lambda y: -(y**3) - y, "logistic"]),
+    "log": MonotoneArgmax(["log", "log", "sqrt"]),
+}
+
+
+@pytest.fixture(params=sorted(RULES))
+def rule(request):
+    return RULES[request.param]
+
+
+@pytest.fixture(params=["plain", "costs", "available", "both"])
+def rows(request):
+    rng = np.random.default_rng(2)
+    costs = rng.normal(0, 0.5, (N_ROWS, 3)) if request.param in ("costs", "both") else None
+    available = None
+    if request.param in ("available", "both"):
+        available = rng.uniform(size=(N_ROWS, 3)) < 0.6
+        available[~available.any(axis=1), 1] = True
+    return RowData(costs, available)
+
+
+@pytest.fixture
+def latent(rule):
+    draws = np.random.default_rng(3).normal(0, 1.5, (N_ROWS, 3))
+    return np.exp(draws) if rule is RULES["log"] else draws
+
+
+def seen(latent, chosen):
+    return latent[np.arange(len(latent)), chosen]
+
+
+def judged(rule, chosen, rows):
+    """Mark the entries whose bounds mean something."""
+    others = np.arange(3)[None, :] != chosen[:, None]
+    return others if rows.available is None else others & rows.available
+
+
+def test_only_available_alternatives_are_chosen(rule, rows, latent):
+    chosen = rule.choose(latent, rows)
+    assert np.unique(chosen).size == 3
+    if rows.available is not None:
+        assert seen(rows.available, chosen).all()
+
+
+def test_every_latent_outcome_lies_within_the_bounds_of_its_choice(rule, rows, latent):
+    chosen = rule.choose(latent, rows)
+    lower, upper = rule.bounds(chosen, seen(latent, chosen), rows)
+    inside = (latent >= lower - SLACK) & (latent <= upper + SLACK)
+    assert inside[judged(rule, chosen, rows)].all()
+
+
+def test_another_latent_outcome_beyond_its_bound_changes_the_choice(rule, rows, latent):
+    chosen = rule.choose(latent, rows)
+    lower, upper = (np.broadcast_to(b, latent.shape) for b in rule.bounds(
+        chosen, seen(latent, chosen), rows
+    ))  # fmt: skip
+    for j in range(3):
+        for bound, side in ((lower, -1.0), (upper, 1.0)):
+            reached = judged(rule, chosen, rows)[:, j] & np.isfinite(bound[:, j])
+            moved = latent.copy()
+            moved[reached, j] = bound[reached, j] + side * 1e-6 * (1 + np.abs(bound[reached, j]))
+            if rule is RULES["log"]:
+                reached &= moved[:, j] > 0
+            after = rule.choose(moved, rows)
+            assert (after[reached] != chosen[reached]).all()
+
+
+def test_projection_leaves_true_latents_alone(rule, rows, latent):
+    chosen = rule.choose(latent, rows)
+    projected = rule.project(latent, chosen, seen(latent, chosen), rows)
+    np.testing.assert_allclose(projected, latent, atol=SLACK, rtol=SLACK)
+
+
+def test_projection_lands_in_the_explaining_set_and_stays_there(rule, rows, latent):
+    chosen = rule.choose(latent, rows)
+    outcome = seen(latent, chosen)
+    elsewhere = latent[::-1].copy()
+    once = rule.project(elsewhere, chosen, outcome, rows)
+    np.testing.assert_array_equal(rule.project(once, chosen, outcome, rows), once)
+    np.testing.assert_array_equal(seen(once, chosen), outcome)
+    lower, upper = rule.bounds(chosen, outcome, rows)
+    assert ((once >= lower) & (once <= upper))[judged(rule, chosen, rows)].all()
+
+
+def test_projection_moves_no_further_than_to_the_nearest_point(rule, rows, latent):
+    chosen = rule.choose(latent, rows)
+    elsewhere = latent[::-1].copy()
+    projected = rule.project(elsewhere, chosen, seen(latent, chosen), rows)
+    use = np.ones(3) if rows.available is None else rows.available
+    near = (((projected - elsewhere) ** 2) * use).sum(axis=1)
+    far = (((latent - elsewhere) ** 2) * use).sum(axis=1)
+    assert (near <= far + SLACK).all()
+
+
+def test_probing_finds_no_fault_in_our_own_rules(rule):
+    if rule is RULES["log"]:
+        pytest.skip("random probes are negative too, where every logarithm is equally bad")
+    report = check(rule, 3)
+    assert report and report.counterexample is None
+    assert "No fault" in str(report)
+
+
+def test_rules_may_be_named_by_a_word():
+    assert as_rule("max") == Maximum() and as_rule("min") == Minimum()
+    rule = MonotoneArgmax(["exp", "identity"])
+    assert as_rule(rule) is rule
+
+
+@pytest.mark.parametrize("wrong", ["maximum", Maximum, 3, None, lambda latent: latent])
+def test_what_is_not_a_rule_is_refused_with_the_possible_ones(wrong):
+    with pytest.raises(OptionError, match=r"'max', 'min'"):
+        as_rule(wrong)
+
+
+def test_names_say_what_is_seen():
+    assert Maximum().name == "the largest outcome is seen"
+    assert "costs" in Minimum(cost={"a": 1}).name
+    assert "exp" in MonotoneArgmax({"a": "exp"}).name
