@@ -8,7 +8,9 @@ Names are loaded when first touched, so that importing the package costs next to
 
 from __future__ import annotations
 
+import sys
 from importlib import import_module
+from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
 __version__ = "0.1.0"
@@ -80,3 +82,16 @@ def __getattr__(name: str) -> Any:
 
 def __dir__() -> list[str]:
     return sorted([*__all__, "__version__"])
+
+
+class _Package(ModuleType):
+    """The package as a module whose `fit` is always the function."""
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        # Whoever imports the submodule selfselect.fit first binds its name here to the module.
+        if name == "fit" and isinstance(value, ModuleType):
+            value = value.fit
+        super().__setattr__(name, value)
+
+
+sys.modules[__name__].__class__ = _Package

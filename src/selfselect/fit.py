@@ -12,7 +12,7 @@ from selfselect.data.build import Design, build_design
 from selfselect.engines.memory import Memory
 from selfselect.errors import ConvergenceWarning, OptionError
 from selfselect.inference.covariance import estimate_covariance
-from selfselect.noises import as_noise
+from selfselect.noises import Independent, as_noise
 from selfselect.problem.problem import Problem
 from selfselect.problem.units import measure_units
 from selfselect.results.fit_result import FitResult
@@ -55,11 +55,14 @@ def fit(
     data : a pandas or polars frame, a pyarrow table, or a dict of arrays.
     chosen : the column that says which alternative was seen. Alternatives are ordered as in the
         dict of formulas, else sorted by label.
-    alternatives : for outcomes whose alternative was not recorded; not possible yet.
+    alternatives : how many alternatives there are, where nobody recorded which one was seen
+        (leave `chosen` out). They are numbered by their mean outcome, the largest first. A dict
+        of formulas without `chosen` names them.
     available : ``{alternative: column}`` of true or false; alternatives left out are always
         available.
     rule : ``"max"``, ``"min"``, or an object of `selfselect.rules`.
-    noise : None for `noises.Independent()`, or an object of `selfselect.noises`.
+    noise : an object of `selfselect.noises`; None for `noises.Independent()`, with one scale per
+        alternative where it is known who was seen, and a common one where it is not.
     solver : None to have one chosen, or an object of `selfselect.solvers`.
     weights : a column, or one number per row: how much each row's log-likelihood counts. Observed
         covariances read weights as numbers of identical rows, robust ones as sampling weights.
@@ -92,7 +95,8 @@ def fit(
     design = build_design(
         formula,
         data,
-        chosen=str(chosen),
+        chosen=chosen,
+        alternatives=alternatives,
         available=available,
         cost=getattr(rule, "cost", None),
         weights=weights,
@@ -125,7 +129,11 @@ def fit_design(
     rng = np.random.default_rng(0 if seed is None else seed)
     step = max(1, len(design.rows) // UNITS_SAMPLE)
     units = measure_units(design.equations, design.rows.take(slice(None, None, step)))
-    problem = Problem(design.equations, as_rule(rule), as_noise(noise), units)
+    if noise is None and design.index == "unknown":
+        noise = Independent(scale="common")
+    problem = Problem(
+        design.equations, as_rule(rule), as_noise(noise), units, design.index, design.exchangeable
+    )
     problem.check(design.facts.outcome_range)
     rows = Memory.load(problem, design.rows)
     solver, reason = choose_solver(problem, solver)
@@ -147,14 +155,13 @@ def fit_design(
 
 
 def _refuse_what_is_not_possible(chosen: Any, alternatives: Any, engine: Any) -> None:
-    """Refuse arguments that have a meaning in the model but no code yet."""
-    if chosen is None or alternatives is not None:
+    """Refuse arguments that contradict each other, or have a meaning but no code yet."""
+    if chosen is not None and alternatives is not None:
         raise OptionError(
-            "selfselect needs to know which alternative was seen in each row: give chosen="
-            "'column'. Outcomes whose alternative was not recorded (alternatives=...) cannot be "
-            "fitted by this version."
+            f"Both chosen={chosen!r} and alternatives={alternatives!r} are given. Give `chosen` "
+            "where it was recorded who was seen, `alternatives` where it was not."
         )
-    if not isinstance(chosen, str):
+    if chosen is not None and not isinstance(chosen, str):
         raise OptionError(
             f"chosen must be the name of a column, not {type(chosen).__name__}. Add it to the "
             "table first."

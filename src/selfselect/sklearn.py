@@ -5,9 +5,10 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
+import pandas as pd
 from numpy.typing import NDArray
 
-from selfselect.errors import MissingDependencyError, OptionError
+from selfselect.errors import DataError, MissingDependencyError, OptionError
 
 try:
     from sklearn.base import BaseEstimator, RegressorMixin
@@ -93,7 +94,7 @@ class SelfSelectionRegressor(RegressorMixin, BaseEstimator):  # type: ignore[mis
         chosen : (n,) label of the alternative that was seen in each row.
         sample_weight : (n,) row weights, or None.
         """
-        X, y = validate_data(self, X, y, dtype=np.float64, y_numeric=True)
+        X, y = validate_data(self, X, y, dtype=np.float64, y_numeric=True, ensure_min_samples=2)
         if chosen is None:
             raise OptionError(
                 "fit needs to know which alternative was seen in each row: give chosen=labels. "
@@ -113,6 +114,7 @@ class SelfSelectionRegressor(RegressorMixin, BaseEstimator):  # type: ignore[mis
             names=[f"x{i}" for i in range(X.shape[1])] if names is None else list(names),
             fit_intercept=self.fit_intercept,
             weights=weights,
+            cost=getattr(self.rule, "cost", None),
         )
         self.result_ = fit_design(
             design,
@@ -132,7 +134,8 @@ class SelfSelectionRegressor(RegressorMixin, BaseEstimator):  # type: ignore[mis
 
     def _rows(self, X: Any) -> Rows:
         check_is_fitted(self)
-        return Rows(validate_data(self, X, dtype=np.float64, reset=False))
+        X = validate_data(self, X, dtype=np.float64, reset=False)
+        return Rows(X, known=self.result_.coding.known.repeat(len(X)))
 
     def predict(self, X: Any) -> Array:
         """Return the mean (n,) of the outcome that is seen."""
@@ -155,7 +158,13 @@ def _encode(chosen: NDArray[Any]) -> tuple[list[Any], NDArray[np.intp]]:
 
     Small integers are counted instead of sorted: on a million rows that is ten times faster.
     """
+    if pd.isna(chosen).any():
+        raise DataError(
+            f"{pd.isna(chosen).sum()} rows have no value in `chosen`: it is not known who was seen "
+            "there. Leave those rows out, unless they are missing because of their outcome."
+        )
     if np.issubdtype(chosen.dtype, np.integer) and chosen.size:
+        chosen = chosen.astype(np.intp, copy=False)
         low, high = int(chosen.min()), int(chosen.max())
         if high - low < 1_000:
             shifted = chosen - low if low else chosen
@@ -165,5 +174,11 @@ def _encode(chosen: NDArray[Any]) -> tuple[list[Any], NDArray[np.intp]]:
             place = np.zeros(high - low + 1, dtype=np.intp)
             place[present] = np.arange(len(present))
             return (present + low).tolist(), place[shifted]
-    labels, codes = np.unique(chosen, return_inverse=True)
+    try:
+        labels, codes = np.unique(chosen, return_inverse=True)
+    except TypeError as error:
+        raise DataError(
+            "`chosen` mixes labels that cannot be sorted, such as numbers and text. Make them of "
+            "one kind."
+        ) from error
     return labels.tolist(), codes.astype(np.intp)

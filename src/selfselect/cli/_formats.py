@@ -6,6 +6,8 @@ import json
 from collections.abc import Callable
 from typing import Any
 
+import pandas as pd
+
 from selfselect.results.fit_result import FitResult
 
 __all__ = ["FORMATS", "render"]
@@ -41,10 +43,12 @@ def _as_json(fit: FitResult, level: float) -> str:
             "reason": test.reason,
         },
     }
-    return json.dumps(content, indent=2, allow_nan=False)
+    return json.dumps(content, indent=2, allow_nan=False, default=str)
 
 
-def _records(table: Any) -> list[dict[str, Any]]:
+def _records(table: pd.DataFrame) -> list[dict[str, Any]]:
     """Return rows as plain dicts, missing numbers as null: JSON has no other word for them."""
-    records: list[dict[str, Any]] = json.loads(table.to_json(orient="records", double_precision=15))
-    return records
+    return [
+        {str(name): None if pd.isna(value) else value for name, value in row.items()}
+        for row in table.to_dict(orient="records")
+    ]

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import zlib
 from pathlib import Path
 from typing import Any
+from zipfile import BadZipFile
 
 import click
 import pandas as pd
@@ -11,6 +13,8 @@ import pandas as pd
 from selfselect.errors import DataError, MissingDependencyError
 
 __all__ = ["read_table", "write_table"]
+
+NEEDS_PYARROW = "Parquet files need pyarrow: pip install 'selfselect[parquet]'"
 
 
 def read_table(path: str) -> pd.DataFrame:
@@ -23,27 +27,28 @@ def read_table(path: str) -> pd.DataFrame:
     try:
         if source.suffix.lower() in (".parquet", ".pq"):
             return _read_parquet(source)
-        return pd.read_csv(source, sep=None if source.suffix == ".txt" else _separator(source))
+        return pd.read_csv(source, **_separator(source))
     except pd.errors.EmptyDataError as error:
         raise DataError(f"The file {path!r} is empty.") from error
-    except (pd.errors.ParserError, UnicodeDecodeError, EOFError, OSError, ValueError) as error:
+    except (pd.errors.ParserError, EOFError, OSError, ValueError, zlib.error, BadZipFile) as error:
         reason = str(error).strip().splitlines()[0] if str(error).strip() else "unknown reason"
         raise DataError(
             f"The file {path!r} cannot be read: {reason}. It may be truncated or of another kind."
         ) from error
 
 
-def _separator(source: Path) -> str:
-    return "\t" if ".tsv" in source.suffixes else ","
+def _separator(source: Path) -> dict[str, Any]:
+    """Return how fields are separated; in .txt files that is found out, which is slower."""
+    if ".txt" in source.suffixes:
+        return {"sep": None, "engine": "python"}
+    return {"sep": "\t" if ".tsv" in source.suffixes else ","}
 
 
 def _read_parquet(source: Path) -> pd.DataFrame:
     try:
         return pd.read_parquet(source)
     except ImportError as error:
-        raise MissingDependencyError(
-            "Parquet files need pyarrow: pip install 'selfselect[parquet]'"
-        ) from error
+        raise MissingDependencyError(NEEDS_PYARROW) from error
 
 
 def write_table(table: pd.DataFrame | pd.Series[Any], out: str | None, *, index: bool) -> None:
@@ -51,6 +56,8 @@ def write_table(table: pd.DataFrame | pd.Series[Any], out: str | None, *, index:
     frame = table.to_frame() if isinstance(table, pd.Series) else table
     if isinstance(frame.columns, pd.MultiIndex):
         frame = frame.set_axis([":".join(map(str, pair)) for pair in frame.columns], axis=1)
+    else:
+        frame = frame.set_axis([str(name) for name in frame.columns], axis=1)
     if out is None:
         click.echo(frame.to_csv(index=index), nl=False)
         return
@@ -59,5 +66,7 @@ def write_table(table: pd.DataFrame | pd.Series[Any], out: str | None, *, index:
             frame.to_parquet(out, index=index)
         else:
             frame.to_csv(out, index=index)
+    except ImportError as error:
+        raise MissingDependencyError(NEEDS_PYARROW) from error
     except OSError as error:
-        raise DataError(f"Nothing could be written to {out!r}: {error.strerror}.") from error
+        raise DataError(f"Nothing could be written to {out!r}: {error}.") from error

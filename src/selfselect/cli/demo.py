@@ -16,6 +16,8 @@ __all__ = ["command"]
 def command(rows: int, seed: int, folder: str) -> int:
     """Simulate hunters and fishers, fit them naively and corrected, print, save and draw both."""
     import selfselect as ss
+    from selfselect.cli._tables import write_table
+    from selfselect.cli.main import NOT_CONVERGED
     from selfselect.errors import DataError, MissingDependencyError
     from selfselect.report.summary import compare_page
 
@@ -34,7 +36,7 @@ def command(rows: int, seed: int, folder: str) -> int:
     click.echo(f"{result.summary()}\n")
     click.echo(f"{compare_page(result)}\n")
     click.echo(_truth(sample, result))
-    sample.data.to_csv(target / "villagers.csv", index=False)
+    write_table(sample.data, str(target / "villagers.csv"), index=False)
     result.save(target / "fit.json")
     written = ["villagers.csv", "fit.json"]
     try:
@@ -44,7 +46,7 @@ def command(rows: int, seed: int, folder: str) -> int:
     except MissingDependencyError as error:
         click.echo(f"No picture: {error}", err=True)
     click.echo(f"Written to {target}/: {', '.join(written)}")
-    return 0
+    return 0 if result.converged else NOT_CONVERGED
 
 
 def _truth(sample: object, result: object) -> str:

@@ -70,13 +70,17 @@ def _show_warning(message: Any, *_: Any, **__: Any) -> None:
 
 def main(arguments: list[str] | None = None) -> None:
     """Run the command line; errors are one sentence on standard error, never a traceback."""
-    warnings.showwarning = _show_warning
     try:
-        code = cli.main(arguments, prog_name="selfselect", standalone_mode=False)
+        with warnings.catch_warnings():
+            warnings.showwarning = _show_warning
+            code = cli.main(arguments, prog_name="selfselect", standalone_mode=False)
     except click.exceptions.Abort:
         code = INTERRUPTED
-    except click.ClickException as error:
+    except click.exceptions.NoArgsIsHelpError as error:
         error.show()
+        code = BAD_INPUT
+    except click.ClickException as error:
+        click.echo(f"error: {error.format_message()}", err=True)
         code = BAD_INPUT
     except KeyboardInterrupt:
         code = INTERRUPTED

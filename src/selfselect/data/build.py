@@ -5,7 +5,7 @@ from __future__ import annotations
 import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 import pandas as pd
@@ -15,17 +15,26 @@ from selfselect.data.checks import (
     check_chosen_available,
     check_counts,
     check_covariates,
+    check_enough_rows,
     check_numbers,
     check_outcome,
     check_text_columns,
     check_weights,
     first_rows,
 )
-from selfselect.data.coding import ArrayCoding, Coding, FormulaCoding, KnownColumns
+from selfselect.data.coding import (
+    ArrayCoding,
+    Coding,
+    FormulaCoding,
+    KnownColumns,
+    OutcomeCoder,
+    check_known,
+)
 from selfselect.data.equations import INTERCEPT, Equations
 from selfselect.data.formulas import Coder, ParsedFormula, parse_formula
 from selfselect.data.rows import Rows
 from selfselect.data.tables import to_frame
+from selfselect.data.unnamed import check_distinct, unnamed_alternatives
 from selfselect.errors import DataError, FormulaError, MissingRowsWarning, OptionError
 from selfselect.rules._labels import by_alternative
 from selfselect.rules.base import Label
@@ -43,18 +52,18 @@ class DataFacts:
     Attributes
     ----------
     formulas : the formulas as given, one per alternative.
-    chosen : name of the column that says who was seen.
+    chosen : name of the column that says who was seen; None where nobody recorded it.
     weights, cluster : names of those columns, None where there are none.
     n_rows : rows used.
     n_dropped : rows left out for a missing covariate.
     n_without_outcome : rows left out, at the user's wish, for a missing outcome.
-    counts : rows in which each alternative was seen.
+    counts : rows in which each alternative was seen; empty where nobody recorded it.
     weight_total : sum of the weights; the number of rows where there are none.
     outcome_range : smallest and largest outcome.
     """
 
     formulas: tuple[str, ...]
-    chosen: str
+    chosen: str | None
     weights: str | None
     cluster: str | None
     n_rows: int
@@ -78,12 +87,24 @@ class Design:
         """Names and positions of all terms."""
         return self.coding.equations
 
+    @property
+    def index(self) -> Literal["known", "unknown"]:
+        """Whether it is known who was seen."""
+        return "unknown" if self.rows.chosen is None else "known"
+
+    @property
+    def exchangeable(self) -> bool:
+        """Whether alternatives have no names, so that any order of them is the same model."""
+        same = len({equation.columns for equation in self.equations.each}) == 1
+        return self.index == "unknown" and same
+
 
 def build_design(
     formula: str | Mapping[Any, str],
     data: Any,
     *,
-    chosen: str,
+    chosen: str | None,
+    alternatives: int | None = None,
     available: Mapping[Any, str] | None = None,
     cost: Mapping[Any, Any] | None = None,
     weights: str | Sequence[float] | None = None,
@@ -94,16 +115,19 @@ def build_design(
     """Code a table by formula. Arguments are those of `selfselect.fit`."""
     _check_word("missing", missing, ("drop", "raise"))
     _check_word("missing_outcome", missing_outcome, ("raise", "drop"))
+    check_known(cost, available)
     parsed = _parse(formula)
     first = next(iter(parsed.values())) if isinstance(parsed, dict) else parsed
     each = list(parsed.values()) if isinstance(parsed, dict) else [parsed]
 
     term_columns = tuple(dict.fromkeys(name for one in each for name in one.term_columns))
-    columns = (*first.outcome_columns, *term_columns, chosen)
+    columns = (*first.outcome_columns, *term_columns, *(() if chosen is None else (chosen,)))
     columns += tuple(name for name in (weights, cluster) if isinstance(name, str))
     columns += tuple(v for v in (cost or {}).values() if isinstance(v, str))
     columns += tuple((available or {}).values())
-    frame = _with_values(to_frame(data, columns), weights=weights, cluster=cluster)
+    frame = to_frame(data, columns)
+    frame, weights_column = _with_column(frame, weights, "weights")
+    frame, cluster_column = _with_column(frame, cluster, "cluster")
     if len(frame) == 0:
         raise DataError("The table has no rows.")
     check_text_columns(frame, [name for name in term_columns if name != chosen])
@@ -115,7 +139,11 @@ def build_design(
     if len(frame) == 0:
         raise DataError("No row is complete: every one lacks a covariate, so none is left to fit.")
 
-    labels, codes, formulas = _alternatives(frame[chosen], chosen, parsed)
+    codes: Indices | None = None
+    if chosen is None:
+        labels, formulas = unnamed_alternatives(parsed, alternatives)
+    else:
+        labels, codes, formulas = _alternatives(frame[chosen], chosen, parsed)
     known = KnownColumns.resolve(cost, available, labels)
     sides = dict.fromkeys(one.terms for one in each)
     learnt = [Coder.learn(side, frame) for side in sides]
@@ -125,15 +153,18 @@ def build_design(
     equations = Equations.build(
         first.outcome, [_intercept_first(coders[i].names) for i in coder_of], labels
     )
-    coding = FormulaCoding(equations, coders, coder_of, known, term_columns)
+    if chosen is None:
+        check_distinct(equations, named=isinstance(parsed, dict))
+    outcome_coder, outcome = OutcomeCoder.learn(first.outcome, first.outcome_columns, frame)
+    coding = FormulaCoding(equations, coders, coder_of, known, term_columns, outcome_coder)
     rows = Rows(
         coding.covariates([matrix for _, matrix in learnt]),
-        outcome=_outcome(first, frame),
+        outcome=outcome,
         chosen=codes,
         weights=None
-        if weights is None
-        else check_numbers(frame[_name(weights, "weights")], "The weights"),
-        clusters=None if cluster is None else _clusters(frame[_name(cluster, "cluster")]),
+        if weights_column is None
+        else check_numbers(frame[weights_column], f"The column of weights {weights_column!r}"),
+        clusters=None if cluster_column is None else _clusters(frame[cluster_column]),
         known=known.read(frame),
     )
     facts = _check_and_describe(
@@ -141,8 +172,8 @@ def build_design(
         rows,
         formulas=tuple(one.text for one in formulas),
         chosen=chosen,
-        weights=None if weights is None else _name(weights, "weights"),
-        cluster=None if cluster is None else _name(cluster, "cluster"),
+        weights=weights_column,
+        cluster=cluster_column,
         n_dropped=n_dropped,
         n_without_outcome=n_without,
     )
@@ -152,12 +183,13 @@ def build_design(
 def design_from_arrays(
     covariates: Array,
     outcome: Array,
-    chosen: Indices,
+    chosen: Indices | None,
     *,
     alternatives: Sequence[Label],
     names: Sequence[str],
     fit_intercept: bool = True,
     weights: Array | None = None,
+    cost: Mapping[Any, Any] | None = None,
     outcome_name: str = "y",
 ) -> Design:
     """Make a design of plain arrays: the same covariates for every alternative.
@@ -166,23 +198,36 @@ def design_from_arrays(
     ----------
     covariates : (n, D) finite numbers, not copied.
     outcome : (n,) finite numbers.
-    chosen : (n,) index into `alternatives`.
+    chosen : (n,) index into `alternatives`; None where nobody recorded who was seen.
     alternatives : labels, in order.
     names : D names of the covariates.
     fit_intercept : whether every equation has a constant.
     weights : (n,) or None.
+    cost : known costs of alternatives, as numbers.
     outcome_name : for summaries.
     """
     terms = ([INTERCEPT] if fit_intercept else []) + list(names)
     equations = Equations.build(outcome_name, [terms] * len(alternatives), alternatives)
-    coding = ArrayCoding(equations, KnownColumns.resolve(None, None, alternatives))
-    rows = Rows(covariates, outcome=outcome, chosen=chosen, weights=weights)
+    known = KnownColumns.resolve(cost, None, alternatives)
+    if known.columns:
+        raise OptionError(
+            f"The cost is in the column {known.columns[0]!r}, but arrays have no columns. Give a "
+            "number, or use selfselect.fit with a table."
+        )
+    coding = ArrayCoding(equations, known)
+    rows = Rows(
+        covariates,
+        outcome=outcome,
+        chosen=chosen,
+        weights=weights,
+        known=known.repeat(len(covariates)),
+    )
     formula = f"{outcome_name} ~ {' + '.join(names)}{'' if fit_intercept else ' - 1'}"
     facts = _check_and_describe(
         coding,
         rows,
         formulas=(formula,) * len(alternatives),
-        chosen="chosen",
+        chosen=None if chosen is None else "chosen",
         weights=None if weights is None else "sample_weight",
         cluster=None,
         n_dropped=0,
@@ -196,30 +241,33 @@ def _check_and_describe(
     rows: Rows,
     *,
     formulas: tuple[str, ...],
-    chosen: str,
+    chosen: str | None,
     weights: str | None,
     cluster: str | None,
     n_dropped: int,
     n_without_outcome: int,
 ) -> DataFacts:
     equations = coding.equations
-    assert rows.outcome is not None and rows.chosen is not None
+    assert rows.outcome is not None
     check_outcome(rows.outcome, equations.outcome)
     check_covariates(rows.covariates, equations.covariates)
-    counted = rows.chosen
     if rows.weights is not None:
         check_weights(rows.weights, weights or "weights")
-        counted = rows.chosen[rows.weights > 0]
-    counts = np.bincount(counted, minlength=equations.n_alternatives)
     if equations.n_alternatives < 2:
         raise DataError(
             f"Only one alternative is seen in {chosen!r} ({equations.alternatives[0]!r}): then "
             "nothing was selected and least squares is right. Give rows of at least two."
         )
     sizes = [len(equation.terms) + 1 for equation in equations.each]
-    check_counts(counts.tolist(), sizes, equations.alternatives, chosen)
-    if rows.known.available is not None:
-        check_chosen_available(rows.chosen, rows.known.available, equations.alternatives)
+    counts: tuple[int, ...] = ()
+    if rows.chosen is None:
+        check_enough_rows(len(rows), sum(sizes), equations.n_alternatives)
+    else:
+        counted = rows.chosen if rows.weights is None else rows.chosen[rows.weights > 0]
+        counts = tuple(np.bincount(counted, minlength=equations.n_alternatives).tolist())
+        check_counts(counts, sizes, equations.alternatives, str(chosen))
+        if rows.known.available is not None:
+            check_chosen_available(rows.chosen, rows.known.available, equations.alternatives)
     return DataFacts(
         formulas=formulas,
         chosen=chosen,
@@ -228,7 +276,7 @@ def _check_and_describe(
         n_rows=len(rows),
         n_dropped=n_dropped,
         n_without_outcome=n_without_outcome,
-        counts=tuple(int(count) for count in counts),
+        counts=counts,
         weight_total=float(len(rows) if rows.weights is None else rows.weights.sum()),
         outcome_range=(float(rows.outcome.min()), float(rows.outcome.max())),
     )
@@ -259,23 +307,22 @@ def _parse(formula: str | Mapping[Any, str]) -> ParsedFormula | dict[Any, Parsed
     return parsed
 
 
-def _name(given: Any, default: str) -> str:
-    return given if isinstance(given, str) else default
+def _with_column(frame: pd.DataFrame, given: Any, default: str) -> tuple[pd.DataFrame, str | None]:
+    """Return the column that holds what was given; an array becomes one, so that rows stay whole.
 
-
-def _with_values(frame: pd.DataFrame, **given: Any) -> pd.DataFrame:
-    """Add arrays given in place of a column name as columns, so that rows stay together."""
-    arrays = {
-        name: values
-        for name, values in given.items()
-        if values is not None and not isinstance(values, str)
-    }
-    for name, values in arrays.items():
-        if len(values) != len(frame):
-            raise DataError(
-                f"`{name}` has {len(values)} values but the table has {len(frame)} rows."
-            )
-    return frame.assign(**{name: np.asarray(values) for name, values in arrays.items()})
+    It is named `default`, or the next name like it that no column of the frame has.
+    """
+    if given is None or isinstance(given, str):
+        return frame, given
+    if np.ndim(given) != 1 or len(given) != len(frame):
+        raise DataError(
+            f"`{default}` has the shape {np.shape(given)} but the table has {len(frame)} rows. "
+            "Give the name of a column, or one value per row."
+        )
+    name = default
+    while name in frame:
+        name += "_"
+    return frame.assign(**{name: np.asarray(given)}), name
 
 
 def _drop_missing(
@@ -302,9 +349,15 @@ def _drop_missing(
 
 
 def _drop_unrecorded(
-    frame: pd.DataFrame, outcome: Sequence[str], chosen: str, missing_outcome: str, name: str
+    frame: pd.DataFrame,
+    outcome: Sequence[str],
+    chosen: str | None,
+    missing_outcome: str,
+    name: str,
 ) -> tuple[pd.DataFrame, int]:
-    no_choice = frame[chosen].isna().to_numpy()
+    no_choice = np.zeros(len(frame), dtype=bool)
+    if chosen is not None:
+        no_choice = frame[chosen].isna().to_numpy()
     no_outcome = frame[list(outcome)].isna().any(axis=1).to_numpy()
     unrecorded = no_choice | no_outcome
     if not unrecorded.any():
@@ -331,6 +384,9 @@ def _alternatives(
     """Return the labels in order, the index of the one seen in each row, and their formulas."""
     codes, uniques = pd.factorize(values)
     found: list[Any] = [_plain_label(value) for value in uniques]
+    if all(isinstance(label, float) and label.is_integer() for label in found):
+        # Whole numbers are read as floats where another row of the column was missing.
+        found = [int(label) for label in found]
     texts = [str(label) for label in found]
     for text in texts:
         if texts.count(text) > 1:
@@ -367,20 +423,6 @@ def _plain_label(value: Any) -> Any:
 def _intercept_first(names: Sequence[str]) -> list[str]:
     rest = [name for name in names if name != INTERCEPT]
     return ([INTERCEPT] if INTERCEPT in names else []) + rest
-
-
-def _outcome(parsed: ParsedFormula, frame: pd.DataFrame) -> Array:
-    for name in parsed.outcome_columns:
-        if not pd.api.types.is_numeric_dtype(frame[name]):
-            check_numbers(frame[name], f"The outcome column {name!r}")
-    if parsed.outcome in frame:
-        return check_numbers(frame[parsed.outcome], f"The outcome {parsed.outcome!r}")
-    _, matrix = Coder.learn(f"{parsed.outcome} - 1", frame)
-    if matrix.shape[1] != 1:
-        raise FormulaError(
-            f"The outcome {parsed.outcome!r} makes {matrix.shape[1]} columns. Give a numeric one."
-        )
-    return np.ascontiguousarray(matrix[:, 0])
 
 
 def _clusters(values: pd.Series[Any]) -> Indices:

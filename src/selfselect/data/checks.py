@@ -16,6 +16,7 @@ __all__ = [
     "check_chosen_available",
     "check_counts",
     "check_covariates",
+    "check_enough_rows",
     "check_numbers",
     "check_outcome",
     "check_text_columns",
@@ -131,6 +132,15 @@ def check_counts(
                 f"The alternative {label!r} is seen in {count} rows but has {size} parameters. "
                 "Give it fewer covariates, or leave the alternative and its rows out."
             )
+
+
+def check_enough_rows(n_rows: int, n_parameters: int, n_alternatives: int) -> None:
+    """Refuse models with more parameters than rows."""
+    if n_rows < n_parameters:
+        raise DataError(
+            f"{n_alternatives} alternatives have {n_parameters} parameters, but there are only "
+            f"{n_rows} rows. Take fewer alternatives or covariates."
+        )
 
 
 def check_chosen_available(chosen: Indices, available: Mask, alternatives: Sequence[Any]) -> None:

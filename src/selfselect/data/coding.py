@@ -10,16 +10,24 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from selfselect.data.checks import check_availability, check_numbers
+from selfselect.data.checks import check_availability, check_numbers, first_rows
 from selfselect.data.equations import INTERCEPT, Equations
 from selfselect.data.formulas import Coder
 from selfselect.data.rows import Rows
 from selfselect.data.tables import to_frame
-from selfselect.errors import DataError
+from selfselect.errors import DataError, FormulaError, OptionError
 from selfselect.rules._labels import by_alternative
 from selfselect.rules.base import Label, RowData
 
-__all__ = ["ArrayCoding", "Coding", "FormulaCoding", "KnownColumns"]
+__all__ = [
+    "ArrayCoding",
+    "CodedRows",
+    "Coding",
+    "FormulaCoding",
+    "KnownColumns",
+    "OutcomeCoder",
+    "check_known",
+]
 
 Array = NDArray[np.float64]
 Mask = NDArray[np.bool_]
@@ -46,6 +54,7 @@ class KnownColumns:
         alternatives: Sequence[Label],
     ) -> KnownColumns:
         """Put what the user gave by label in the order of the alternatives."""
+        check_known(cost, available)
         costs = by_alternative(cost or {}, alternatives, what="cost")
         open_to = by_alternative(available or {}, alternatives, what="column of availability")
         return cls(
@@ -75,7 +84,35 @@ class KnownColumns:
             for j, column in enumerate(self.available):
                 if column is not None:
                     available[:, j] = check_availability(frame[column], column)
+            nothing = np.asarray(~available.any(axis=1))
+            if nothing.any():
+                raise DataError(
+                    f"No alternative is available in {nothing.sum()} rows "
+                    f"({first_rows(nothing, frame.index)}), so nothing could be seen there. "
+                    "Correct `available` or leave those rows out."
+                )
         return RowData(costs, available)
+
+    def repeat(self, n_rows: int) -> RowData:
+        """Return costs that are numbers for `n_rows` rows that have no columns."""
+        return self.read(pd.DataFrame(index=range(n_rows)))
+
+
+def check_known(cost: Any, available: Any) -> None:
+    """Refuse costs and availability that are not given by alternative, or not as they should."""
+    for name, given, example in (
+        ("cost", cost, "{'fishing': 'boat_rent'} or {'fishing': 2.5}"),
+        ("available", available, "{'fishing': 'near_water'}"),
+    ):
+        if given is not None and not isinstance(given, Mapping):
+            raise OptionError(f"`{name}` must be given by alternative, as in {name}={example}.")
+        for label, entry in (given or {}).items():
+            number = isinstance(entry, int | float | np.number) and np.isfinite(entry)
+            if not isinstance(entry, str) and not (name == "cost" and number):
+                raise OptionError(
+                    f"{name}[{label!r}] is {entry!r}. Give the name of a column"
+                    f"{' or a finite number' if name == 'cost' else ''}, as in {name}={example}."
+                )
 
 
 class Coding(Protocol):
@@ -89,8 +126,12 @@ class Coding(Protocol):
     def known(self) -> KnownColumns:
         """Where costs and availability are found."""
 
-    def code(self, data: Any, *, with_known: bool) -> CodedRows:
-        """Code rows to predict; `with_known` says whether costs and availability are needed."""
+    def code(self, data: Any, *, with_known: bool, with_outcome: bool = False) -> CodedRows:
+        """Code new rows.
+
+        `with_known` says whether costs and availability are needed, `with_outcome` whether the
+        outcome is.
+        """
 
 
 @dataclass(frozen=True, eq=False)
@@ -110,6 +151,46 @@ class CodedRows:
 
 
 @dataclass(frozen=True, eq=False)
+class OutcomeCoder:
+    """The left side of the formulas: a column as it is, or an expression that is learnt.
+
+    Attributes
+    ----------
+    text : the left side.
+    columns : the data columns it needs.
+    coder : None where it is a column.
+    """
+
+    text: str
+    columns: tuple[str, ...]
+    coder: Coder | None
+
+    @classmethod
+    def learn(
+        cls, text: str, columns: tuple[str, ...], frame: pd.DataFrame
+    ) -> tuple[OutcomeCoder, Array]:
+        """Learn how the outcome is coded, and code it."""
+        for name in columns:
+            if not pd.api.types.is_numeric_dtype(frame[name]):
+                check_numbers(frame[name], f"The outcome column {name!r}")
+        if text in frame:
+            plain = cls(text, columns, None)
+            return plain, plain.code(frame)
+        coder, matrix = Coder.learn(f"{text} - 1", frame)
+        if matrix.shape[1] != 1:
+            raise FormulaError(
+                f"The outcome {text!r} makes {matrix.shape[1]} columns. Give a numeric one."
+            )
+        return cls(text, columns, coder), np.ascontiguousarray(matrix[:, 0])
+
+    def code(self, frame: pd.DataFrame) -> Array:
+        """Code the outcome (n,) of rows."""
+        if self.coder is None:
+            return check_numbers(frame[self.text], f"The outcome {self.text!r}")
+        return np.ascontiguousarray(self.coder.code(frame)[:, 0])
+
+
+@dataclass(frozen=True, eq=False)
 class FormulaCoding:
     """A coding learnt from formulas.
 
@@ -119,6 +200,8 @@ class FormulaCoding:
     coders : one per distinct right side of the formulas.
     coder_of : per alternative, which coder its equation uses.
     known : where costs and availability are found.
+    columns : the data columns that the right sides of the formulas need.
+    outcome : how the left side is coded.
     """
 
     equations: Equations
@@ -126,6 +209,7 @@ class FormulaCoding:
     coder_of: tuple[int, ...]
     known: KnownColumns
     columns: tuple[str, ...]
+    outcome: OutcomeCoder
 
     def covariates(self, matrices: Sequence[Array]) -> Array:
         """Join the coded right sides into one matrix of all covariates."""
@@ -138,10 +222,10 @@ class FormulaCoding:
             return np.empty((matrices[0].shape[0], 0))
         return np.column_stack([found[name] for name in self.equations.covariates])
 
-    def code(self, data: Any, *, with_known: bool) -> CodedRows:
-        needed = (*self.columns, *(self.known.columns if with_known else ()))
-        frame = to_frame(data, needed)
-        complete = ~frame[list(self.columns)].isna().any(axis=1).to_numpy()
+    def code(self, data: Any, *, with_known: bool, with_outcome: bool = False) -> CodedRows:
+        formula_columns = (*self.columns, *(self.outcome.columns if with_outcome else ()))
+        frame = to_frame(data, (*formula_columns, *(self.known.columns if with_known else ())))
+        complete = ~frame[list(formula_columns)].isna().any(axis=1).to_numpy()
         kept = frame[complete]
         matrices = [coder.code(kept) for coder in self.coders]
         covariates = self.covariates(matrices)
@@ -151,7 +235,8 @@ class FormulaCoding:
             ]
             raise DataError(f"The term {bad!r} is infinite or not a number in the new rows.")
         known = self.known.read(kept) if with_known else RowData()
-        return CodedRows(Rows(covariates, known=known), frame.index, complete)
+        outcome = self.outcome.code(kept) if with_outcome else None
+        return CodedRows(Rows(covariates, outcome=outcome, known=known), frame.index, complete)
 
 
 @dataclass(frozen=True, eq=False)
@@ -161,8 +246,13 @@ class ArrayCoding:
     equations: Equations
     known: KnownColumns
 
-    def code(self, data: Any, *, with_known: bool) -> CodedRows:
+    def code(self, data: Any, *, with_known: bool, with_outcome: bool = False) -> CodedRows:
         del with_known
+        if with_outcome:
+            raise OptionError(
+                "A fit of plain arrays does not know where new outcomes are. Fit a table by "
+                "formula to use new rows with their outcome."
+            )
         names = self.equations.covariates
         if not isinstance(data, np.ndarray):
             data = to_frame(data, names).to_numpy(dtype=np.float64)
@@ -173,5 +263,6 @@ class ArrayCoding:
                 f"so (rows, {len(names)}) is expected."
             )
         complete = np.asarray(~np.isnan(values).any(axis=1))
-        rows = Rows(np.ascontiguousarray(values[complete]) if not complete.all() else values)
+        kept = values if complete.all() else np.ascontiguousarray(values[complete])
+        rows = Rows(kept, known=self.known.repeat(len(kept)))
         return CodedRows(rows, pd.RangeIndex(len(values)), complete)

@@ -5,11 +5,14 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from selfselect.errors import DataError
 from selfselect.rules.base import Label
 
-__all__ = ["INTERCEPT", "Equation", "Equations"]
+__all__ = ["INTERCEPT", "SCALE", "Equation", "Equations"]
 
 INTERCEPT = "Intercept"
+SCALE = "scale"
+"""The term of a noise scale in tables of results; no covariate can bear that name."""
 
 
 @dataclass(frozen=True)
@@ -55,7 +58,14 @@ class Equations:
         """Lay out equations from each alternative's terms."""
         covariates: dict[str, int] = {}
         for names in terms:
+            met = {SCALE}
             for name in names:
+                if name in met:
+                    raise DataError(
+                        f"A covariate cannot be named {name!r}: the results could not tell it from "
+                        "another parameter of that name. Rename it."
+                    )
+                met.add(name)
                 if name != INTERCEPT:
                     covariates.setdefault(name, len(covariates) + 1)
         each = tuple(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import re
 import warnings
 from dataclasses import dataclass
 from typing import Any
@@ -13,8 +14,10 @@ from formulaic import Formula, ModelSpec, SimpleFormula
 from formulaic.errors import DataMismatchWarning, FormulaicError
 from formulaic.parser.types import Factor
 from formulaic.transforms import TRANSFORMS
+from formulaic.utils.code import sanitize_variable_names
 from numpy.typing import NDArray
 
+from selfselect.data.equations import INTERCEPT
 from selfselect.errors import DataError, FormulaError
 
 __all__ = ["Coder", "ParsedFormula", "parse_formula"]
@@ -23,6 +26,12 @@ Array = NDArray[np.float64]
 
 CONTEXT = {"np": np}
 """What formulas may use besides columns and formulaic's own transforms."""
+
+_NOT_COLUMNS = frozenset({"np", "contr", "Treatment", "Sum", "Helmert", "Diff", "Poly"})
+"""Names that stand for something else than a column even where they are not called."""
+
+_ALL_COLUMNS = re.compile(r"(?:^|[\s+(-])\.(?:$|[\s+)-])")
+"""R's dot, which stands for all other columns."""
 
 _HARMLESS = (
     ast.Expression, ast.Call, ast.Name, ast.Load, ast.Attribute, ast.Constant, ast.keyword,
@@ -70,12 +79,26 @@ def parse_formula(text: Any) -> ParsedFormula:
         raise FormulaError(
             f"The formula {text!r} has {len(outcome)} outcomes on its left side. Give one."
         )
-    return ParsedFormula(
-        text, left, right, tuple(sorted(_columns(outcome))), tuple(sorted(_columns(terms)))
-    )
+    recorded, needed = _columns(outcome), _columns(terms)
+    for name in re.findall(r"`([^`]+)`", text):
+        if name not in recorded | needed:
+            raise FormulaError(
+                f"The column {name!r} reads as a number in the formula {text!r}. Rename it."
+            )
+    if INTERCEPT in needed:
+        raise FormulaError(
+            f"A covariate cannot be named {INTERCEPT!r}: that is the constant, which formulas have "
+            "unless they end in '- 1'. Rename the column."
+        )
+    return ParsedFormula(text, left, right, tuple(sorted(recorded)), tuple(sorted(needed)))
 
 
 def _parse_side(side: str, text: str) -> SimpleFormula:
+    if _ALL_COLUMNS.search(side):
+        raise FormulaError(
+            f"The formula {text!r} uses '.' for all other columns, which is not possible. Name "
+            "the covariates."
+        )
     try:
         parsed = Formula(side)
     except (FormulaicError, SyntaxError, ValueError, TypeError) as error:
@@ -104,17 +127,20 @@ def _refuse_code(expression: str, text: str) -> None:
         raise FormulaError(
             f"The formula {text!r} uses {what} in {expression!r}. A formula may use columns, "
             "arithmetic, np.log and other elementwise NumPy functions, and the transforms "
-            f"{', '.join(sorted(name for name in TRANSFORMS if name.isidentifier()))}. Compute "
-            "anything else as a column first."
+            f"{', '.join(sorted(set(TRANSFORMS) - _NOT_COLUMNS))}. Compute anything else as a "
+            "column first."
         )
 
     try:
-        tree = ast.parse(expression.strip(), mode="eval")
+        tree, _ = _tree(expression)
     except SyntaxError as error:
         raise FormulaError(
             f"The formula {text!r} does not parse: {expression!r} is not an expression."
         ) from error
     for node in ast.walk(tree):
+        # Formulaic pastes expressions into the quoted text of other code: a quote could end it.
+        if isinstance(node, ast.Constant) and re.search(r"[\"'\\]", str(node.value)):
+            refuse("a quotation mark or backslash inside a text")
         if not isinstance(node, _HARMLESS):
             refuse(f"a {type(node).__name__.lower()}")
         if isinstance(node, ast.Attribute):
@@ -129,13 +155,38 @@ def _refuse_code(expression: str, text: str) -> None:
                 refuse(f"the function {ast.unparse(node.func)!r}")
 
 
+def _tree(expression: str) -> tuple[ast.Expression, dict[str, str]]:
+    """Parse an expression; names in backticks get aliases, returned with what they stand for."""
+    aliases: dict[str, str] = {}
+    sanitised = sanitize_variable_names(expression.strip(), {}, aliases)
+    return ast.parse(sanitised, mode="eval"), aliases
+
+
 def _columns(formula: SimpleFormula) -> set[str]:
-    """Return the data columns a formula needs."""
-    return {
-        str(variable)
-        for variable in formula.required_variables
-        if str(variable).split(".")[0] not in CONTEXT and str(variable) not in TRANSFORMS
-    }
+    """Return the data columns a formula needs, without evaluating any of it."""
+    found: set[str] = set()
+    for term in formula:
+        for factor in term.factors:
+            if factor.eval_method is Factor.EvalMethod.LOOKUP:
+                found.add(factor.expr)
+            elif factor.eval_method is Factor.EvalMethod.PYTHON:
+                found |= _columns_of(factor.expr)
+    return found
+
+
+def _columns_of(expression: str) -> set[str]:
+    """Return the columns in a Python expression: all names but those of functions."""
+    tree, aliases = _tree(expression)
+    functions: set[int] = set()
+    found: set[str] = set()
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Call):
+            functions.add(id(node.func))
+            if isinstance(node.func, ast.Name) and node.func.id == "Q":
+                found |= {str(part.value) for part in node.args if isinstance(part, ast.Constant)}
+        elif isinstance(node, ast.Name) and id(node) not in functions:
+            found.add(aliases.get(node.id, node.id))
+    return found - _NOT_COLUMNS
 
 
 @dataclass(frozen=True, eq=False)
@@ -153,7 +204,19 @@ class Coder:
     @classmethod
     def learn(cls, text: str, frame: pd.DataFrame) -> tuple[Coder, Array]:
         """Learn the coding from `frame` and return it with the coded rows (n, p)."""
-        matrix, spec = _materialise(ModelSpec(Formula(text), **_OPTIONS), frame, text)
+        met = {
+            str(name): column.cat.remove_unused_categories()
+            for name, column in frame.items()
+            if isinstance(column.dtype, pd.CategoricalDtype)
+        }
+        spec = ModelSpec(Formula(text), **_OPTIONS)
+        matrix, spec = _materialise(spec, frame.assign(**met), text)
+        for part in spec.structure:
+            if not part.columns:
+                raise DataError(
+                    f"The covariate {str(part.term)!r} has the same category in every row: it does "
+                    "not vary. Leave it out."
+                )
         return cls(text, tuple(spec.column_names), spec), matrix
 
     @classmethod
@@ -165,7 +228,7 @@ class Coder:
         }
         spec = ModelSpec(
             Formula(text),
-            transform_state=state["transforms"],
+            transform_state=_with_numbered_keys(state["transforms"]),
             encoder_state=encoders,
             **_OPTIONS,
         )
@@ -196,21 +259,31 @@ def _materialise(spec: ModelSpec, frame: pd.DataFrame, text: str) -> tuple[Array
         with warnings.catch_warnings():
             warnings.simplefilter("error", DataMismatchWarning)
             with np.errstate(all="ignore"):
-                matrix = spec.get_model_matrix(frame.reset_index(drop=True), context=CONTEXT)
+                matrix = spec.get_model_matrix(_readable(frame), context=CONTEXT)
+        values = np.asarray(matrix, dtype=np.float64)
     except DataMismatchWarning as error:
         raise DataError(_unseen_category(spec, frame, str(error))) from error
-    except (FormulaicError, TypeError, ValueError, KeyError, NameError) as error:
+    except (FormulaicError, TypeError, ValueError, LookupError, NameError, SyntaxError) as error:
         reason = str(error).strip().splitlines()[0] if str(error).strip() else repr(error)
         raise FormulaError(f"The formula part {text!r} cannot be evaluated: {reason}") from error
-    values = np.asarray(matrix, dtype=np.float64)
     return values, matrix.model_spec
+
+
+def _readable(frame: pd.DataFrame) -> pd.DataFrame:
+    """Make text objects: formulaic takes some kinds of it for numbers. Rows are numbered afresh."""
+    text = {
+        str(name): column.to_numpy(dtype=object)
+        for name, column in frame.items()
+        if pd.api.types.is_string_dtype(column.dtype) and column.dtype not in ("object", "str")
+    }
+    return frame.reset_index(drop=True).assign(**text)
 
 
 def _unseen_category(spec: ModelSpec, frame: pd.DataFrame, fallback: str) -> str:
     """Name the column and the categories that were not met in the fit."""
     for name, (_, learnt) in spec.encoder_state.items():
         known = learnt.get("categories")
-        columns = [str(v) for v in Formula(f"{name} - 1").required_variables if v in frame]
+        columns = [column for column in _columns(Formula(f"{name} - 1")) if column in frame]
         if known is None or len(columns) != 1:
             continue
         new = [value for value in pd.unique(frame[columns[0]]) if value not in set(known)]
@@ -239,3 +312,13 @@ def _plain(value: Any) -> Any:
     if isinstance(value, np.generic):
         return value.item()
     return value
+
+
+def _with_numbered_keys(state: Any) -> Any:
+    """Give numbers back to the keys that `_plain`, like JSON, made text of them."""
+    if not isinstance(state, dict):
+        return state
+    return {
+        int(key) if key.isdecimal() else key: _with_numbered_keys(part)
+        for key, part in state.items()
+    }

@@ -20,7 +20,7 @@ def column_names(data: Any) -> list[str]:
         return [str(name) for name in data]
     if isinstance(data, pd.DataFrame):
         return [str(name) for name in data.columns]
-    return list(_through_narwhals(data).columns)
+    return list(_through_narwhals(data).collect_schema().names())
 
 
 def to_frame(data: Any, columns: Iterable[str]) -> pd.DataFrame:
@@ -45,9 +45,11 @@ def to_frame(data: Any, columns: Iterable[str]) -> pd.DataFrame:
     if isinstance(data, Mapping):
         return _from_mapping(data, wanted)
     if isinstance(data, pd.DataFrame):
-        return data[wanted]
-    frame: pd.DataFrame = _through_narwhals(data).select(wanted).to_pandas()
-    return frame
+        return data.set_axis(present, axis=1)[wanted]
+    frame = _through_narwhals(data).select(wanted)
+    frame = frame.collect() if hasattr(frame, "collect") else frame
+    made: pd.DataFrame = frame.to_pandas()
+    return made
 
 
 def nearest(name: str, present: Iterable[str]) -> str:
@@ -62,11 +64,16 @@ def nearest(name: str, present: Iterable[str]) -> str:
 
 def _from_mapping(data: Mapping[Any, Any], wanted: list[str]) -> pd.DataFrame:
     by_text = {str(name): values for name, values in data.items()}
-    arrays = {name: by_text[name] for name in wanted}
-    lengths = {name: len(values) for name, values in arrays.items() if np.ndim(values) > 0}
-    if len(lengths) < len(arrays):
-        scalar = next(name for name in arrays if name not in lengths)
-        raise DataError(f"The column {scalar!r} is a single value. Give one value per row.")
+    # Values belong together by position: an index a series may bring along must not reorder them.
+    arrays = {
+        name: values.reset_index(drop=True) if isinstance(values, pd.Series) else values
+        for name, values in ((name, by_text[name]) for name in wanted)
+    }
+    for name, values in arrays.items():
+        if np.ndim(values) != 1:
+            kind = "is a single value" if np.ndim(values) == 0 else "is not one-dimensional"
+            raise DataError(f"The column {name!r} {kind}. Give one value per row.")
+    lengths = {name: len(values) for name, values in arrays.items()}
     if len(set(lengths.values())) > 1:
         listed = ", ".join(f"{name}: {length}" for name, length in lengths.items())
         raise DataError(f"The columns have different lengths ({listed}). Make them equal.")
@@ -77,10 +84,9 @@ def _through_narwhals(data: Any) -> Any:
     import narwhals.stable.v2 as nw
 
     try:
-        frame = nw.from_native(data)
+        return nw.from_native(data)
     except TypeError as error:
         raise DataError(
             f"A {type(data).__name__} is not a table. Give a pandas or polars frame, a pyarrow "
             "table, or a dict of arrays; for NumPy arrays use SelfSelectionRegressor."
         ) from error
-    return frame.collect() if isinstance(frame, nw.LazyFrame) else frame

@@ -16,8 +16,7 @@ from numpy.typing import NDArray
 from selfselect.engines.base import Engine
 from selfselect.errors import OptionError
 from selfselect.inference.bootstrap import Bootstrap, bootstrap_covariance
-from selfselect.kernels.known_index import row_scores
-from selfselect.problem.evaluation import Batch, alternative_terms
+from selfselect.problem.evaluation import Batch, score_blocks
 from selfselect.problem.problem import Problem
 from selfselect.solvers.base import Solution, Solver
 
@@ -133,12 +132,7 @@ def _meat(
 
 def _free_scores(problem: Problem, natural: Array, batch: Batch) -> Array:
     """Return each row's weighted score in the free parameters, shape (n, n_free)."""
-    scores = np.column_stack(
-        [
-            row_scores(*alternative_terms(problem, natural, batch, j))
-            for j in range(problem.equations.n_alternatives)
-        ]
-    )
+    scores = np.column_stack(score_blocks(problem, natural, batch))
     if batch.rows.weights is not None:
         scores *= batch.rows.weights[:, None]
     return problem.layout.pull_back_vector(scores)

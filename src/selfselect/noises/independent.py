@@ -47,7 +47,8 @@ class Independent:
                 "'common' (one unknown for all), a positive number, or one per alternative."
             )
         for value in self._numbers():
-            if not (isinstance(value, int | float | np.number) and 0 < value < np.inf):
+            number = isinstance(value, int | float | np.number) and not isinstance(value, bool)
+            if not (number and 0 < value < np.inf):
                 raise OptionError(f"A scale must be a positive number, not {value!r}.")
 
     def _numbers(self) -> list[Any]:

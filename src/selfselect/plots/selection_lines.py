@@ -66,11 +66,22 @@ def selection_lines(
             f"There is no covariate {covariate!r} in the fit."
             f"{nearest(covariate, equations.covariates)}"
         )
+    if latent is not None and latent.shape != (len(fit.rows), equations.n_alternatives):
+        raise OptionError(
+            f"`latent` has the shape {latent.shape}, but the fit has {len(fit.rows)} rows of "
+            f"{equations.n_alternatives} alternatives. Give every outcome of the rows that were "
+            "fitted."
+        )
     points = _points(fit, covariate, latent)
     lines = _lines(fit, covariate)
     if axes is None:
         axes = _new_axes(equations.n_alternatives)
     axes = tuple(np.atleast_1d(axes))
+    if len(axes) != equations.n_alternatives:
+        raise OptionError(
+            f"{len(axes)} axes are given for {equations.n_alternatives} alternatives. Give one for "
+            "each."
+        )
     for axis, label in zip(axes, equations.alternatives, strict=True):
         _draw(
             axis,

@@ -10,11 +10,23 @@ from numpy.typing import NDArray
 
 from selfselect.data.rows import Rows
 from selfselect.kernels.known_index import RowTerms, row_terms, sum_rows
-from selfselect.kernels.status import BETWEEN, UNKNOWN
+from selfselect.kernels.known_index import row_scores as known_row_scores
+from selfselect.kernels.status import BETWEEN, MAYBE, UNKNOWN
+from selfselect.kernels.unknown_index import Curvature, Memberships, memberships
+from selfselect.kernels.unknown_index import row_scores as unknown_row_scores
+from selfselect.kernels.unknown_index import sum_rows as sum_unknown
 from selfselect.problem.observation import Observation
 from selfselect.problem.problem import Problem
 
-__all__ = ["Backend", "Batch", "Evaluation", "alternative_terms", "evaluate"]
+__all__ = [
+    "Backend",
+    "Batch",
+    "Evaluation",
+    "alternative_terms",
+    "evaluate",
+    "find_memberships",
+    "score_blocks",
+]
 
 Array = NDArray[np.float64]
 Backend = Literal["numpy", "fused"]
@@ -37,6 +49,17 @@ class Batch:
 
 
 @dataclass(frozen=True, eq=False)
+class UnknownInputs:
+    """What the kernels of the unknown index take: designs, parameters, outcomes, candidates."""
+
+    designs: list[Array]
+    g: list[Array]
+    h: Array
+    limit: Array
+    candidate: NDArray[np.bool_] | None
+
+
+@dataclass(frozen=True, eq=False)
 class Evaluation:
     """The log-likelihood of some rows, its score and Hessian in the natural parameters."""
 
@@ -50,15 +73,20 @@ class Evaluation:
         )
 
 
-def evaluate(problem: Problem, natural: Array, batch: Batch) -> Evaluation:
-    """Evaluate the known-index log-likelihood on a batch.
+def evaluate(
+    problem: Problem, natural: Array, batch: Batch, *, curvature: Curvature = "exact"
+) -> Evaluation:
+    """Evaluate the log-likelihood on a batch.
 
     Parameters
     ----------
     problem : the model.
     natural : (n_natural,) parameters in internal units.
     batch : rows.
+    curvature : how much of the Hessian is wanted where the index is unknown; zero where none is.
     """
+    if problem.index == "unknown":
+        return _evaluate_unknown(problem, natural, batch, curvature)
     if batch.backend == "numpy":
         return _evaluate_numpy(problem, natural, batch)
     evaluation = _evaluate_fused(problem, natural, batch)
@@ -84,6 +112,65 @@ def alternative_terms(
         else units.limits(observation.upper[:, alternative]),
     )
     return design, terms
+
+
+def unknown_inputs(problem: Problem, natural: Array, batch: Batch) -> UnknownInputs:
+    """Return what the kernels of the unknown index take, in internal units."""
+    layout, units = problem.layout, problem.units
+    made: dict[tuple[int, ...], Array] = {}
+    for equation in problem.equations.each:
+        if equation.columns not in made:
+            made[equation.columns] = units.design(batch.rows.covariates, equation.columns)
+    status = batch.observation.status
+    return UnknownInputs(
+        [made[equation.columns] for equation in problem.equations.each],
+        [natural[s:e] for s, e in zip(layout.starts, layout.inverse_scale_positions, strict=False)],
+        natural[layout.inverse_scale_positions],
+        units.limits(batch.observation.limit[:, 0]),
+        None if batch.rows.known.available is None else status == MAYBE,
+    )
+
+
+def find_memberships(problem: Problem, natural: Array, batch: Batch) -> Memberships:
+    """Say of each row who is likely to have been seen."""
+    given = unknown_inputs(problem, natural, batch)
+    location = np.column_stack([x @ g for x, g in zip(given.designs, given.g, strict=True)])
+    return memberships(location, given.h, given.limit, side=problem.side, candidate=given.candidate)
+
+
+def score_blocks(problem: Problem, natural: Array, batch: Batch) -> list[Array]:
+    """Return each row's unweighted score, per alternative (n, p_j + 1)."""
+    if problem.index == "known":
+        return [
+            known_row_scores(*alternative_terms(problem, natural, batch, j))
+            for j in range(problem.equations.n_alternatives)
+        ]
+    given = unknown_inputs(problem, natural, batch)
+    found = find_memberships(problem, natural, batch)
+    return [
+        unknown_row_scores(
+            design, found, j, inverse_scale=given.h[j], limit=given.limit, side=problem.side
+        )
+        for j, design in enumerate(given.designs)
+    ]
+
+
+def _evaluate_unknown(
+    problem: Problem, natural: Array, batch: Batch, curvature: Curvature
+) -> Evaluation:
+    given = unknown_inputs(problem, natural, batch)
+    sums = sum_unknown(
+        given.designs,
+        given.h,
+        given.limit,
+        side=problem.side,
+        candidate=given.candidate,
+        weights=batch.rows.weights,
+        natural_g=given.g,
+        curvature=curvature,
+    )
+    hessian = np.zeros((1, 1)) if sums.hessian is None else sums.hessian
+    return Evaluation(sums.loglik + problem.unit_correction(batch.rows), sums.score, hessian)
 
 
 def _evaluate_numpy(problem: Problem, natural: Array, batch: Batch) -> Evaluation:

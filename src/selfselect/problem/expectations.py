@@ -30,6 +30,9 @@ Array = NDArray[np.float64]
 REACH = 8.5
 """Standard deviations within which an outcome is integrated; beyond lies 2e-17 of its mass."""
 
+NEGLIGIBLE = 1e-12
+"""Chance below which no mean is given: what is left of the outcome's range is too far out."""
+
 CUTS = np.array([-6.0, -2.0, 0.0, 2.0, 6.0])
 """Standard deviations around another alternative's mean at which the range is cut."""
 
@@ -48,7 +51,7 @@ class Expectations:
     chance : (n, k) probability that each alternative is seen.
     outcome : (n,) mean of the outcome that is seen.
     given_seen : (n, k, k) mean of alternative j's outcome where l is seen, at [row, j, l]; nan
-        where l cannot be seen.
+        where the chance of that is less than 1e-12.
     """
 
     chance: Array
@@ -126,7 +129,7 @@ def _integrate(
         others = np.delete(mass, m, axis=0).prod(axis=0) * weight
         with np.errstate(divide="ignore", invalid="ignore"):
             means_given[:, m] = np.einsum("ij,ij->i", others, moment[m]) / chance
-    means_given[chance <= 0] = np.nan
+    means_given[chance < NEGLIGIBLE] = np.nan
     return chance, means_given
 
 
@@ -144,8 +147,8 @@ def _edges(rule: HasBounds, means: Array, scales: Array, known: RowData, seen: i
         at = (means[:, [other]] + scales[other] * CUTS).ravel()
         each = np.repeat(np.arange(n_rows), CUTS.size)
         lower, upper = rule.bounds(np.full(at.size, other, dtype=np.intp), at, known.take(each))
-        column = seen if upper.shape[1] > 1 else 0
-        bound = np.where(np.isfinite(upper[:, column]), upper[:, column], lower[:, column])
+        above, below = _column(upper, seen), _column(lower, seen)
+        bound = np.where(np.isfinite(above), above, below)
         cuts.append(bound.reshape(n_rows, CUTS.size))
     edges = np.concatenate(cuts, axis=1)
     edges = np.where(np.isfinite(edges), edges, low)
@@ -153,8 +156,12 @@ def _edges(rule: HasBounds, means: Array, scales: Array, known: RowData, seen: i
 
 
 def _standardised(bound: Array, m: int, means: Array, scales: Array, n_nodes: int) -> Array:
-    column = m if bound.shape[1] > 1 else 0
-    return (bound[:, column].reshape(-1, n_nodes) - means[:, [m]]) / scales[m]
+    return (_column(bound, m).reshape(-1, n_nodes) - means[:, [m]]) / scales[m]
+
+
+def _column(bound: Array, m: int) -> Array:
+    """Return the bound of one alternative, which may be shared by all."""
+    return bound[:, m if bound.shape[1] > 1 else 0]
 
 
 def _interval(low: Array, high: Array) -> tuple[Array, Array]:

@@ -11,10 +11,10 @@ from numpy.typing import NDArray
 from selfselect.data.checks import first_rows
 from selfselect.data.rows import Rows
 from selfselect.errors import RuleError
-from selfselect.kernels.status import ABOVE, BELOW, BETWEEN, SEEN, UNKNOWN
+from selfselect.kernels.status import ABOVE, BELOW, BETWEEN, MAYBE, SEEN, UNKNOWN
 from selfselect.rules.base import HasBounds, Label
 
-__all__ = ["Observation", "observe"]
+__all__ = ["Observation", "observe", "observe_unknown"]
 
 Array = NDArray[np.float64]
 Codes = NDArray[np.int8]
@@ -75,6 +75,15 @@ def observe(rule: HasBounds, rows: Rows, alternatives: Sequence[Label]) -> Obser
         limit[np.arange(shape[0]), rows.chosen] = rows.outcome
     has_two = bool((kind == BETWEEN).any()) and bool((status == BETWEEN).any())
     return Observation(status, limit, np.broadcast_to(upper, shape) if has_two else None)
+
+
+def observe_unknown(rows: Rows, n_alternatives: int) -> Observation:
+    """Turn outcomes that may be any available alternative's into an observation."""
+    assert rows.outcome is not None
+    status = np.full((len(rows), n_alternatives), MAYBE, dtype=np.int8)
+    if rows.known.available is not None:
+        status[~rows.known.available] = UNKNOWN
+    return Observation(status, rows.outcome[:, None])
 
 
 def _refuse_impossible(

@@ -68,7 +68,7 @@ class Layout:
     def build(cls, equations: Equations, noise: Independent, units: Units) -> Layout:
         """Lay out the parameters of independent noise."""
         fixed = noise.fixed_scales(equations.alternatives)
-        return cls(equations, units, fixed, noise.scale == "common")
+        return cls(equations, units, fixed, fixed is None and noise.scale == "common")
 
     @cached_property
     def sizes(self) -> tuple[int, ...]:

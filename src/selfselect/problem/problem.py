@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 
@@ -12,9 +12,10 @@ from selfselect.data.equations import Equations
 from selfselect.data.rows import Rows
 from selfselect.errors import UnsupportedError
 from selfselect.noises.independent import Independent
-from selfselect.problem.observation import Observation, observe
+from selfselect.problem.observation import Observation, observe, observe_unknown
 from selfselect.problem.parameters import Layout
 from selfselect.problem.units import Units
+from selfselect.rules import Maximum, Minimum
 from selfselect.rules.base import HasBounds, SelectionRule
 
 __all__ = ["Problem"]
@@ -30,12 +31,16 @@ class Problem:
     rule : who is seen.
     noise : how outcomes scatter.
     units : internal units of covariates and outcome.
+    index : whether it is known who was seen.
+    exchangeable : whether alternatives have no names of their own, so that any order will do.
     """
 
     equations: Equations
     rule: SelectionRule
     noise: Independent
     units: Units
+    index: Literal["known", "unknown"] = "known"
+    exchangeable: bool = False
 
     @cached_property
     def layout(self) -> Layout:
@@ -55,8 +60,22 @@ class Problem:
             check_range(*outcome_range)
         self.noise.fixed_scales(self.equations.alternatives)
 
+    @property
+    def side(self) -> float:
+        """1 where the largest outcome is seen, -1 where the smallest is; for the unknown index."""
+        sides: dict[type, float] = {Maximum: 1.0, Minimum: -1.0}
+        if type(self.rule) not in sides or getattr(self.rule, "cost", None):
+            raise UnsupportedError(
+                "An outcome whose alternative was not recorded can be fitted where it is the "
+                f"largest ('max') or the smallest ('min') without costs, not by {self.rule!r}."
+            )
+        return sides[type(self.rule)]
+
     def observe(self, rows: Rows) -> Observation:
         """Say what each row tells of each alternative."""
+        if self.index == "unknown":
+            _ = self.side
+            return observe_unknown(rows, self.equations.n_alternatives)
         if not isinstance(self.ordered_rule, HasBounds):
             raise UnsupportedError(
                 f"{type(self.rule).__name__} offers no `bounds`, and every solver there is needs "

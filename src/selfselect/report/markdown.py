@@ -18,7 +18,8 @@ def render(page: Page) -> str:
 
 
 def _safe(text: str) -> str:
-    """Keep user text from being read as markup."""
+    """Keep user text from being read as markup, and on one line."""
+    text = " ".join(text.split())
     for character in "\\`*_|<>[]":
         text = text.replace(character, "\\" + character)
     return text

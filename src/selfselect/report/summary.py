@@ -30,7 +30,7 @@ def format_number(value: float) -> str:
 def summarise(fit: FitResult, level: float = 0.95) -> Page:
     """Compose the summary page of a fit."""
     return Page(
-        title="Linear regression under self-selection, known index",
+        title=f"Linear regression under self-selection, {fit.problem.index} index",
         notices=_notices(fit),
         facts=_facts(fit),
         blocks=_blocks(fit, level),
@@ -43,13 +43,13 @@ def compare_page(fit: FitResult) -> Page:
     table = fit.compare()
     header = ("", "naive", "std err", "corrected", "std err", "difference*")
     blocks = []
-    for label in fit.problem.equations.alternatives:
-        part = table.loc[[label]]
+    for j, label in enumerate(fit.problem.equations.alternatives):
         rows = tuple(
-            (str(term), *(format_number(float(number)) for number in part.loc[(label, term)]))
-            for _, term in part.index
+            (str(term), *(format_number(float(number)) for number in numbers))
+            for (alternative, term), numbers in zip(table.index, table.to_numpy(), strict=True)
+            if alternative == label
         )
-        blocks.append(Block(f"{label} (seen in {fit.counts[label]} rows)", header, rows))
+        blocks.append(Block(_alternative_title(fit, j), header, rows))
     return Page(
         title="Naive least squares and corrected estimates",
         notices=_notices(fit),
@@ -57,6 +57,13 @@ def compare_page(fit: FitResult) -> Page:
         blocks=tuple(blocks),
         notes=("* difference under the model: it is selection bias if the assumptions hold.",),
     )
+
+
+def _alternative_title(fit: FitResult, j: int) -> str:
+    label = fit.problem.equations.alternatives[j]
+    if fit.problem.index == "known":
+        return f"{label} (seen in {fit.facts.counts[j]} rows)"
+    return f"{label} (expected share of rows {100 * fit.shares.iloc[j]:.1f}%)"
 
 
 def _notices(fit: FitResult) -> tuple[str, ...]:
@@ -70,6 +77,12 @@ def _notices(fit: FitResult) -> tuple[str, ...]:
             "INDEPENDENCE REJECTED: noise is not independent across alternatives (score test, "
             f"p = {format_p_value(test.p_value)}). The model below is wrong in that respect, and "
             "the difference from least squares must not be read as bias."
+        )
+    reached = [one for one in fit.solution.starts if one.fault is None and one.behind > -0.01]
+    if len(fit.solution.starts) > 1 and len(reached) < 2:
+        notices.append(
+            f"FRAGILE OPTIMUM: only one of {len(fit.solution.starts)} starts reached it. There "
+            "may be a better one: try more starts, and compare result.starts."
         )
     if not np.isfinite(fit.covariance.matrix).all():
         notices.append(
@@ -106,7 +119,7 @@ def _blocks(fit: FitResult, level: float) -> tuple[Block, ...]:
     alternatives = fit.problem.equations.alternatives
     blocks = []
     for j, label in enumerate(alternatives):
-        title = f"{label} (seen in {fit.facts.counts[j]} rows)"
+        title = _alternative_title(fit, j)
         if len(set(fit.facts.formulas)) > 1:
             title += f": {fit.facts.formulas[j]}"
         own = table[[one == label for one in table["alternative"]]]

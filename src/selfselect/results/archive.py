@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import tempfile
 from dataclasses import asdict, fields
 from pathlib import Path
 from typing import Any
@@ -13,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from selfselect.data.build import DataFacts
-from selfselect.data.coding import ArrayCoding, FormulaCoding, KnownColumns
+from selfselect.data.coding import ArrayCoding, FormulaCoding, KnownColumns, OutcomeCoder
 from selfselect.data.equations import Equation, Equations
 from selfselect.data.formulas import Coder, parse_formula
 from selfselect.errors import ArchiveError, SelfSelectError
@@ -27,7 +26,7 @@ from selfselect.results.fit_result import FitResult, Kept
 from selfselect.results.naive import Naive
 from selfselect.rules import Maximum, Minimum, MonotoneArgmax
 from selfselect.rules._transforms import NAMED, as_transform
-from selfselect.solvers.base import Solution, TraceEntry
+from selfselect.solvers.base import Solution, StartRecord, TraceEntry
 
 __all__ = ["load", "save"]
 
@@ -41,14 +40,13 @@ def save(fit: FitResult, path: str | Path) -> None:
     """Write a fit; the file appears whole or not at all."""
     text = json.dumps(_content(fit), indent=1, allow_nan=True, default=_refuse)
     target = Path(path)
+    scratch = target.with_name(f".{target.name}.{os.getpid()}.part")
     try:
-        handle, scratch = tempfile.mkstemp(dir=target.parent, prefix=f".{target.name}.")
         try:
-            with os.fdopen(handle, "w", encoding="utf-8") as file:
-                file.write(text)
-            Path(scratch).replace(target)
+            scratch.write_text(text, encoding="utf-8")
+            scratch.replace(target)
         except BaseException:
-            Path(scratch).unlink(missing_ok=True)
+            scratch.unlink(missing_ok=True)
             raise
     except OSError as error:
         raise ArchiveError(
@@ -62,10 +60,14 @@ def load(path: str | Path) -> FitResult:
 
     Examples
     --------
+    >>> from pathlib import Path
+    >>> from tempfile import TemporaryDirectory
     >>> import selfselect as ss
     >>> villagers = ss.simulators.village(500, seed=1).data
-    >>> ss.fit("income ~ height + weight", villagers, chosen="job").save("fit.json")
-    >>> ss.load("fit.json").converged
+    >>> result = ss.fit("income ~ height + weight", villagers, chosen="job")
+    >>> with TemporaryDirectory() as folder:
+    ...     result.save(Path(folder) / "fit.json")
+    ...     ss.load(Path(folder) / "fit.json").converged
     True
     """
     source = Path(path)
@@ -77,10 +79,10 @@ def load(path: str | Path) -> FitResult:
         raise ArchiveError(f"The file {str(source)!r} cannot be read as text: {error}.") from error
     try:
         content = json.loads(text)
-    except json.JSONDecodeError as error:
+    except (json.JSONDecodeError, RecursionError) as error:
         raise ArchiveError(
-            f"The file {str(source)!r} is not complete JSON (line {error.lineno}): it may be "
-            "truncated, or not a saved fit."
+            f"The file {str(source)!r} is not complete JSON ({error}): it may be truncated, or not "
+            "a saved fit."
         ) from error
     if not isinstance(content, dict) or content.get("format") != FORMAT:
         raise ArchiveError(f"The file {str(source)!r} is JSON but not a saved fit of selfselect.")
@@ -115,6 +117,8 @@ def _content(fit: FitResult) -> dict[str, Any]:
         "equations": asdict(fit.problem.equations),
         "coding": _coding_content(fit),
         "known": asdict(fit.coding.known),
+        "index": fit.problem.index,
+        "exchangeable": fit.problem.exchangeable,
         "rule": _rule_content(fit.problem.rule),
         "noise": {"scale": _scale_content(fit.problem.noise)},
         "units": {f.name: _listed(getattr(units, f.name)) for f in fields(units)},
@@ -127,6 +131,7 @@ def _content(fit: FitResult) -> dict[str, Any]:
             "trace": [asdict(entry) for entry in solution.trace],
             "n_passes": solution.n_passes,
             "solver": solution.solver,
+            "starts": [asdict(record) for record in solution.starts],
             "reason": fit.solver_reason,
         },
         "covariance": {
@@ -142,6 +147,7 @@ def _content(fit: FitResult) -> dict[str, Any]:
         },
         "independence": asdict(fit.independence_test()),
         "diagnosis": [asdict(finding) for finding in fit.diagnose().findings],
+        "shares": fit.shares.tolist(),
     }
 
 
@@ -154,14 +160,17 @@ def _coding_content(fit: FitResult) -> dict[str, Any]:
     if isinstance(coding, FormulaCoding):
         return {
             "kind": "formula",
-            "coders": [
-                {"text": coder.text, "names": list(coder.names), "state": coder.state()}
-                for coder in coding.coders
-            ],
+            "coders": [_coder_content(coder) for coder in coding.coders],
             "coder_of": list(coding.coder_of),
-            "columns": list(coding.columns),
+            "outcome": None
+            if coding.outcome.coder is None
+            else _coder_content(coding.outcome.coder),
         }
     return {"kind": "array"}
+
+
+def _coder_content(coder: Coder) -> dict[str, Any]:
+    return {"text": coder.text, "names": list(coder.names), "state": coder.state()}
 
 
 def _rule_content(rule: Any) -> dict[str, Any]:
@@ -227,7 +236,14 @@ def _rebuild(content: dict[str, Any]) -> FitResult:
         float(content["units"]["outcome_shift"]),
         float(content["units"]["outcome_unit"]),
     )
-    problem = Problem(equations, _rule(content["rule"]), _noise(content["noise"]), units)
+    problem = Problem(
+        equations,
+        _rule(content["rule"]),
+        _noise(content["noise"]),
+        units,
+        content["index"],
+        bool(content["exchangeable"]),
+    )
     solution = content["solution"]
     facts = content["facts"]
     result = FitResult(
@@ -242,6 +258,7 @@ def _rebuild(content: dict[str, Any]) -> FitResult:
             trace=tuple(TraceEntry(**entry) for entry in solution["trace"]),
             n_passes=int(solution["n_passes"]),
             solver=str(solution["solver"]),
+            starts=tuple(StartRecord(**record) for record in solution["starts"]),
         ),
         covariance=Covariance(
             content["covariance"]["kind"],
@@ -265,6 +282,7 @@ def _rebuild(content: dict[str, Any]) -> FitResult:
             ),
             TestResult(**content["independence"]),
             Diagnosis(tuple(Finding(**finding) for finding in content["diagnosis"])),
+            tuple(content["shares"]),
         ),
     )
     if result.values.shape != (result.covariance.matrix.shape[0],):
@@ -275,16 +293,32 @@ def _rebuild(content: dict[str, Any]) -> FitResult:
 def _coding(content: dict[str, Any], equations: Equations, known: KnownColumns) -> Any:
     if content["kind"] == "array":
         return ArrayCoding(equations, known)
-    for coder in content["coders"]:
-        # The same door a user's formula goes through: a file cannot smuggle code in.
-        parse_formula(f"outcome ~ {coder['text']}")
+    # The same door a user's formula goes through: a file cannot smuggle code in. What columns are
+    # needed is read off the formulas, not believed: any other name might mean a Python builtin.
+    columns = {
+        name
+        for coder in content["coders"]
+        for name in parse_formula(f"outcome ~ {coder['text']}").term_columns
+    }
     coders = tuple(
         Coder.restore(coder["text"], tuple(coder["names"]), coder["state"])
         for coder in content["coders"]
     )
-    return FormulaCoding(
-        equations, coders, tuple(content["coder_of"]), known, tuple(content["columns"])
-    )
+    coder_of = tuple(content["coder_of"])
+    for equation, place in zip(equations.each, coder_of, strict=True):
+        if set(coders[place].names) != set(equation.terms):
+            raise ArchiveError(
+                f"The saved fit is damaged: the equation of {equation.alternative!r} has other "
+                "terms than its formula."
+            )
+    outcome = parse_formula(f"{equations.outcome} ~ 1")
+    left = content["outcome"]
+    coder = None
+    if left is not None:
+        # Only the state is taken from the file; the expression is the one that was just parsed.
+        coder = Coder.restore(f"{outcome.outcome} - 1", tuple(left["names"]), left["state"])
+    outcome_coder = OutcomeCoder(outcome.outcome, outcome.outcome_columns, coder)
+    return FormulaCoding(equations, coders, coder_of, known, tuple(sorted(columns)), outcome_coder)
 
 
 def _rule(content: dict[str, Any]) -> Any:

@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from selfselect.engines.base import Engine, Parts
-from selfselect.problem.evaluation import Batch, alternative_terms
+from selfselect.problem.evaluation import Batch, alternative_terms, find_memberships
 from selfselect.problem.problem import Problem
 
 __all__ = ["Diagnosis", "Finding", "diagnose"]
@@ -57,7 +57,8 @@ class Diagnosis:
 
 def diagnose(problem: Problem, engine: Engine, free: Array, information: Array) -> Diagnosis:
     """Look at shares, overlap, collinearity and the mass of the explaining sets."""
-    sums = engine.sum(partial(_sums, problem))
+    natural = problem.layout.natural(free)
+    sums = engine.sum(partial(_sums, problem, natural))
     findings: list[Finding] = []
     total = sums[0]
     for j, equation in enumerate(problem.equations.each):
@@ -67,18 +68,20 @@ def diagnose(problem: Problem, engine: Engine, free: Array, information: Array) 
         findings.append(_overlap(label, equation.terms, everywhere, where_seen))
         findings.append(_collinearity(label, equation.terms, everywhere))
     findings.append(_information(information))
-    findings.append(_mass(problem, engine, free))
+    findings.append((_mass if problem.index == "known" else _certainty)(problem, engine, natural))
     return Diagnosis(tuple(findings))
 
 
-def _sums(problem: Problem, batch: Batch) -> Parts:
+def _sums(problem: Problem, natural: Array, batch: Batch) -> Parts:
     rows = batch.rows
-    assert rows.chosen is not None
+    chance = None
+    if rows.chosen is None:
+        chance = find_memberships(problem, natural, batch).chance
     weights = np.ones(len(rows)) if rows.weights is None else rows.weights
     parts: list[Array | float] = [float(weights.sum())]
     for j, equation in enumerate(problem.equations.each):
         design = problem.units.design(rows.covariates, equation.columns)
-        seen = weights * (rows.chosen == j)
+        seen = weights * ((rows.chosen == j) if chance is None else chance[:, j])
         parts += [
             design.T @ (design * weights[:, None]),
             design.T @ (design * seen[:, None]),
@@ -90,7 +93,7 @@ def _sums(problem: Problem, batch: Batch) -> Parts:
 def _share(label: object, count: float, total: float, n_parameters: int) -> Finding:
     share = count / total
     sentence = (
-        f"{label!r} is seen in {count:g} of {total:g} rows ({100 * share:.1f}%), "
+        f"{label!r} is seen in {count:.6g} of {total:g} rows ({100 * share:.1f}%), "
         f"{count / n_parameters:.0f} per parameter."
     )
     weak = share < RARE_SHARE or count < FEW_PER_PARAMETER * n_parameters
@@ -151,10 +154,28 @@ def _information(information: Array) -> Finding:
     return Finding("weak", f"{sentence} Some combination of parameters is hardly determined.")
 
 
-def _mass(problem: Problem, engine: Engine, free: Array) -> Finding:
+def _certainty(problem: Problem, engine: Engine, natural: Array) -> Finding:
+    """Report how well it can be told who was seen."""
+    sample = engine.sample(SAMPLE, np.random.default_rng(0))
+    certain = sample.collect(partial(_largest_chance, problem, natural))
+    guess = 1.0 / problem.equations.n_alternatives
+    sentence = (
+        f"Who was seen can be told with probability {certain.mean():.2g} on average "
+        f"(guessing: {guess:.2g})."
+    )
+    if certain.mean() > guess + 0.1 * (1.0 - guess):
+        return Finding("fine", sentence)
+    return Finding("weak", f"{sentence} The alternatives are hardly distinct.")
+
+
+def _largest_chance(problem: Problem, natural: Array, batch: Batch) -> Array:
+    return find_memberships(problem, natural, batch).chance.max(axis=1)
+
+
+def _mass(problem: Problem, engine: Engine, natural: Array) -> Finding:
     """Report quantiles of the mass of the explaining sets (its minimum tends to zero anyway)."""
     sample = engine.sample(SAMPLE, np.random.default_rng(0))
-    mass = sample.collect(partial(_log_mass, problem, problem.layout.natural(free)))
+    mass = sample.collect(partial(_log_mass, problem, natural))
     low, middle = np.exp(np.quantile(mass, [0.05, 0.5]))
     sentence = (
         f"The chance of the recorded choice given the recorded outcome is {middle:.2g} in the "

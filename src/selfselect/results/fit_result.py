@@ -23,7 +23,8 @@ from selfselect.problem.parameters import Reported, flat_names
 from selfselect.problem.problem import Problem
 from selfselect.results.diagnosis import Diagnosis, diagnose
 from selfselect.results.hypotheses import lr_test, wald_test
-from selfselect.results.maketables import MaketablesHooks
+from selfselect.results.maketables import MaketablesHooks, hide_from_maketables
+from selfselect.results.memberships import expected_shares, responsibilities
 from selfselect.results.naive import Naive, fit_naive
 from selfselect.results.predictions import predict
 from selfselect.results.tables import (
@@ -52,6 +53,7 @@ class Kept:
     naive: Naive
     independence: TestResult
     diagnosis: Diagnosis
+    shares: tuple[float, ...]
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -99,6 +101,7 @@ class FitResult(MaketablesHooks):
     @property
     def params(self) -> pd.Series[float]:
         """Coefficients and estimated scales, labelled by alternative and term."""
+        hide_from_maketables("params")
         return labelled_series(self.values, self.reported.labels, "estimate")
 
     @property
@@ -164,10 +167,39 @@ class FitResult(MaketablesHooks):
         return self.facts.n_rows
 
     @property
-    def counts(self) -> pd.Series[int]:
-        """Rows in which each alternative was seen."""
+    def counts(self) -> pd.Series[Any]:
+        """Rows in which each alternative was seen; expected rows where nobody recorded it."""
         index = pd.Index(self.problem.equations.alternatives, name="alternative")
-        return pd.Series(self.facts.counts, index=index, name="count")
+        if self.facts.counts:
+            return pd.Series(self.facts.counts, index=index, name="count")
+        return (self.shares * self.facts.n_rows).rename("count")
+
+    @cached_property
+    def shares(self) -> pd.Series[float]:
+        """Share of the rows in which each alternative was seen, or is expected to have been."""
+        index = pd.Index(self.problem.equations.alternatives, name="alternative")
+        if self.kept is not None:
+            values = np.array(self.kept.shares)
+        elif self.facts.counts:
+            values = np.array(self.facts.counts) / self.facts.n_rows
+        else:
+            values = expected_shares(self.problem, self.engine_of_rows(), self.solution.free)
+        return pd.Series(values, index=index, name="share")
+
+    def responsibilities(self, data: Any = None) -> pd.DataFrame:
+        """Return, per row, the probability that each alternative was the one seen.
+
+        Parameters
+        ----------
+        data : a table with covariates and outcome; None for the rows of the fit.
+        """
+        return responsibilities(self, data)
+
+    @property
+    def starts(self) -> pd.DataFrame:
+        """Where each start of the search ended; empty where one optimum is all there is."""
+        columns = ["name", "rows", "loglik", "behind", "fault"]
+        return pd.DataFrame([vars(one) for one in self.solution.starts], columns=columns)
 
     @property
     def converged(self) -> bool:
@@ -218,7 +250,7 @@ class FitResult(MaketablesHooks):
     @cached_property
     def naive_fit(self) -> Naive:
         """The naive fit as plain arrays."""
-        return self.kept.naive if self.kept else fit_naive(self.problem, self._need_rows())
+        return self.kept.naive if self.kept else fit_naive(self.problem, self.engine_of_rows())
 
     @property
     def naive(self) -> pd.DataFrame:
@@ -230,7 +262,7 @@ class FitResult(MaketablesHooks):
         if self.kept:
             return self.kept.independence
         return independence_test(
-            self.problem, self._need_rows(), self.solution.free, self.solution.information
+            self.problem, self.engine_of_rows(), self.solution.free, self.solution.information
         )
 
     def independence_test(self) -> TestResult:
@@ -242,7 +274,7 @@ class FitResult(MaketablesHooks):
         if self.kept:
             return self.kept.diagnosis
         return diagnose(
-            self.problem, self._need_rows(), self.solution.free, self.solution.information
+            self.problem, self.engine_of_rows(), self.solution.free, self.solution.information
         )
 
     def diagnose(self) -> Diagnosis:
@@ -280,7 +312,8 @@ class FitResult(MaketablesHooks):
 
     # rows
 
-    def _need_rows(self) -> Engine:
+    def engine_of_rows(self) -> Engine:
+        """Return the engine that holds the rows, or say why there is none."""
         if self.engine is None:
             raise UnsupportedError(
                 "This fit was loaded from a file and no longer has its rows. Fit again to compute "
@@ -291,7 +324,7 @@ class FitResult(MaketablesHooks):
     @property
     def rows(self) -> Rows:
         """The coded rows of the fit."""
-        return self._need_rows().rows
+        return self.engine_of_rows().rows
 
     def __repr__(self) -> str:
         labels = ", ".join(map(str, self.problem.equations.alternatives))

@@ -48,48 +48,87 @@ def wald_test(
 def linear_restrictions(hypothesis: Any, names: Sequence[str]) -> tuple[Array, Array, str]:
     """Return (R, r, text) such that the hypothesis reads R b = r."""
     if isinstance(hypothesis, str):
-        parts = _split(hypothesis, names)
-        rows = [_restriction(part, names) for part in parts]
-        return (
-            np.array([row for row, _ in rows]),
-            np.array([constant for _, constant in rows]),
-            ", ".join(parts),
-        )
-    if isinstance(hypothesis, Sequence) and hypothesis and isinstance(hypothesis[0], str):
-        rows = [_restriction(part, names) for part in hypothesis]
+        hypothesis = [hypothesis]
+    if isinstance(hypothesis, Sequence) and all(isinstance(part, str) for part in hypothesis):
+        rows = [
+            _restriction(tokens, names, part)
+            for part in hypothesis
+            for tokens in _split(_tokens(part, names), ",")
+            if tokens
+        ]
+        if not rows:
+            raise OptionError(
+                "The hypothesis is empty. Write it as 'alternative:term = 0', or several of them "
+                "separated by commas."
+            )
         return (
             np.array([row for row, _ in rows]),
             np.array([constant for _, constant in rows]),
             ", ".join(hypothesis),
         )
     matrix = np.atleast_2d(np.asarray(hypothesis, dtype=float))
-    if matrix.shape[1] != len(names):
+    if matrix.ndim != 2 or matrix.shape[1] != len(names):
         raise OptionError(
-            f"The restriction matrix has {matrix.shape[1]} columns; there are {len(names)} "
-            f"parameters: {', '.join(names)}."
+            f"The restriction matrix has the shape {matrix.shape}; there are {len(names)} "
+            f"parameters, one per column: {', '.join(names)}."
         )
     return matrix, np.zeros(len(matrix)), f"R b = 0 ({len(matrix)} restrictions)"
 
 
-_TOKEN = re.compile(r"\s*(?:(?P<number>\d+\.?\d*(?:[eE][+-]?\d+)?|\.\d+)|(?P<sign>[-+*/]))")
+_NUMBER = re.compile(r"(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?")
+_SIGN = re.compile(r"[-+*=,]")
+_SPACE = re.compile(r"[\s`]+")
+
+Token = int | float | str
+"""The position of a parameter, a number, or one of the signs ``+ - * = ,``."""
 
 
-def _split(text: str, names: Sequence[str]) -> list[str]:
-    """Cut at commas that are not inside a parameter's name."""
-    masked = text
-    for i, name in _longest_first(names):
-        masked = masked.replace(name, f"\0{i}\0")
-    parts = [part.strip() for part in masked.split(",") if part.strip()]
-    return [re.sub(r"\0(\d+)\0", lambda m: names[int(m[1])], part) for part in parts]
+def _tokens(text: str, names: Sequence[str]) -> list[Token]:
+    """Cut a hypothesis into parameters, numbers and signs.
+
+    Parameters are matched first and the longest first, since their names may hold anything that
+    is a sign elsewhere: ``bs(x, df=4)[1]``.
+    """
+    # Not inside a longer word: x is no parameter of a hypothesis about x2 or x:z.
+    parameter = re.compile(
+        "|".join(
+            rf"{re.escape(name)}(?![\w:\[(.])" for name in sorted(names, key=len, reverse=True)
+        )
+    )
+    position = {name: i for i, name in enumerate(names)}
+    tokens: list[Token] = []
+    place = 0
+    while place < len(text):
+        if found := parameter.match(text, place):
+            tokens.append(position[found[0]])
+        elif found := _NUMBER.match(text, place):
+            tokens.append(float(found[0]))
+        elif found := _SIGN.match(text, place):
+            tokens.append(found[0])
+        elif not (found := _SPACE.match(text, place)):
+            word = re.split(r"[\s=+*,-]", text[place:])[0] or text[place:]
+            raise OptionError(
+                f"In the hypothesis {text!r}, {word!r} is no parameter.{nearest(word, names)} "
+                "Write parameters as alternative:term, and factors before them, as in "
+                "2*alternative:term."
+            )
+        place = found.end()
+    return tokens
 
 
-def _longest_first(names: Sequence[str]) -> list[tuple[int, str]]:
-    return sorted(enumerate(names), key=lambda pair: -len(pair[1]))
+def _split(tokens: list[Token], sign: str) -> list[list[Token]]:
+    parts: list[list[Token]] = [[]]
+    for token in tokens:
+        if token == sign:
+            parts.append([])
+        else:
+            parts[-1].append(token)
+    return parts
 
 
-def _restriction(text: str, names: Sequence[str]) -> tuple[Array, float]:
-    """Parse ``2*a:x - b:x = 1`` into coefficients and a constant."""
-    sides = text.split("=")
+def _restriction(tokens: list[Token], names: Sequence[str], text: str) -> tuple[Array, float]:
+    """Read ``2*a:x - b:x = 1`` as coefficients and a constant."""
+    sides = _split(tokens, "=")
     if len(sides) > 2:
         raise OptionError(f"The hypothesis {text!r} has more than one '='.")
     left, left_constant = _linear(sides[0], names, text)
@@ -99,41 +138,26 @@ def _restriction(text: str, names: Sequence[str]) -> tuple[Array, float]:
     return left - right, right_constant - left_constant
 
 
-def _linear(side: str, names: Sequence[str], text: str) -> tuple[Array, float]:
+def _linear(tokens: list[Token], names: Sequence[str], text: str) -> tuple[Array, float]:
+    """Read a sum of numbers and of parameters with their factors."""
     coefficients, constant = np.zeros(len(names)), 0.0
-    sign, factor, pending = 1.0, 1.0, False
-    place = 0
-    while place < len(side):
-        if side[place].isspace() or side[place] == "`":
-            place += 1
-            continue
-        found = next((p for p in _longest_first(names) if side.startswith(p[1], place)), None)
-        if found is not None:
-            coefficients[found[0]] += sign * factor
-            sign, factor, pending = 1.0, 1.0, False
-            place += len(found[1])
-            continue
-        token = _TOKEN.match(side, place)
-        if token is None:
-            word = re.split(r"[\s=+*/-]", side[place:])[0] or side[place:]
+    if not tokens or tokens[0] not in ("+", "-"):
+        tokens = ["+", *tokens]
+    starts = [place for place, token in enumerate(tokens) if token in ("+", "-")]
+    for start, end in zip(starts, [*starts[1:], len(tokens)], strict=True):
+        factors, signs = tokens[start + 1 : end : 2], tokens[start + 2 : end : 2]
+        parameters = [token for token in factors if isinstance(token, int)]
+        numbers = [token for token in factors if isinstance(token, float)]
+        if signs != ["*"] * (len(parameters + numbers) - 1) or len(parameters) > 1 or not factors:
             raise OptionError(
-                f"In the hypothesis {text!r}, {word!r} is no parameter.{nearest(word, names)} "
-                "Write parameters as alternative:term."
+                f"The hypothesis {text!r} is not a sum of parameters. Write it like "
+                "2*alternative:term - alternative:term = 1."
             )
-        place = token.end()
-        if token["number"]:
-            factor, pending = factor * float(token["number"]), True
-        elif token["sign"] in "+-":
-            if pending:
-                constant += sign * factor
-            sign, factor, pending = (-1.0 if token["sign"] == "-" else 1.0), 1.0, False
-        elif token["sign"] == "/" or not pending:
-            raise OptionError(
-                f"In the hypothesis {text!r}, write factors as numbers before the parameter, "
-                "as in 2*alternative:term."
-            )
-    if pending:
-        constant += sign * factor
+        value = float(np.prod(numbers)) * (1.0 if tokens[start] == "+" else -1.0)
+        if parameters:
+            coefficients[parameters[0]] += value
+        else:
+            constant += value
     return coefficients, constant
 
 
@@ -141,34 +165,59 @@ def lr_test(one: FitResult, other: FitResult) -> TestResult:
     """Test the smaller of two nested fits of the same rows against the larger."""
     name = "Likelihood-ratio test"
     small, large = sorted((one, other), key=lambda fit: fit.n_parameters)
-    if (small.facts.n_rows, small.facts.counts, small.problem.equations.outcome) != (
-        large.facts.n_rows,
-        large.facts.counts,
-        large.problem.equations.outcome,
-    ):
-        return impossible_test(name, "the two fits are of different rows or outcomes")
+    reason = _not_comparable(small, large)
+    if reason is not None:
+        return impossible_test(name, reason)
     df = large.n_parameters - small.n_parameters
-    if df == 0:
-        return impossible_test(name, "both fits have the same number of parameters")
-    if not (small.converged and large.converged):
-        return impossible_test(name, "a fit did not converge")
-    if small.problem.rule != large.problem.rule:
-        return impossible_test(name, "the fits have different rules, so neither nests the other")
     statistic = 2.0 * (large.llf - small.llf)
-    if statistic < -1e-6:
-        return impossible_test(
-            name, "the larger model fits worse, so it does not nest the smaller one"
-        )
-    if not _nested(small, large):
-        return impossible_test(name, "the terms of the smaller model are not all in the larger one")
     null = f"the restrictions of the smaller model ({df})"
     return chi_square_test(name, max(statistic, 0.0), df, null)
 
 
-def _nested(small: FitResult, large: FitResult) -> bool:
+def _not_comparable(small: FitResult, large: FitResult) -> str | None:
+    """Say why no likelihood ratio of two fits can be read, or None where it can."""
+    if _sample(small) != _sample(large):
+        return "the two fits are of different rows or outcomes"
+    if small.n_parameters == large.n_parameters:
+        return "both fits have the same number of parameters"
+    if not (small.converged and large.converged):
+        return "a fit did not converge"
+    if small.problem.rule != large.problem.rule or small.coding.known != large.coding.known:
+        return "the fits have different rules, so neither nests the other"
+    if not _terms_nested(small, large):
+        return "the terms of the smaller model are not all in the larger one"
+    if not _scales_nested(small, large):
+        return "the noise of the smaller model is not a special case of that of the larger one"
+    if large.llf < small.llf - 1e-6:
+        return "the larger model fits worse, so it does not nest the smaller one"
+    return None
+
+
+def _sample(fit: FitResult) -> tuple[Any, ...]:
+    facts = fit.facts
+    return (
+        fit.problem.equations.outcome,
+        facts.n_rows,
+        facts.counts,
+        facts.weight_total,
+        facts.outcome_range,
+    )
+
+
+def _terms_nested(small: FitResult, large: FitResult) -> bool:
     bigger = {equation.alternative: equation for equation in large.problem.equations.each}
     return all(
         equation.alternative in bigger
         and set(equation.terms) <= set(bigger[equation.alternative].terms)
         for equation in small.problem.equations.each
     )
+
+
+def _scales_nested(small: FitResult, large: FitResult) -> bool:
+    """Known scales are a special case of a common one only if they agree; all of one each."""
+    narrow, wide = small.problem.layout, large.problem.layout
+    if wide.scales is not None:
+        return narrow.scales is not None and np.array_equal(narrow.scales, wide.scales)
+    if not wide.common:
+        return True
+    return narrow.common or (narrow.scales is not None and len(set(narrow.scales)) == 1)

@@ -2,11 +2,24 @@
 
 from __future__ import annotations
 
+import sys
 from typing import Any
 
 import pandas as pd
 
-__all__ = ["MaketablesHooks"]
+__all__ = ["MaketablesHooks", "hide_from_maketables"]
+
+
+def hide_from_maketables(name: str) -> None:
+    """Raise an `AttributeError` if maketables asks for the caller's property `name`.
+
+    maketables (0.2) looks at its plug-in hooks last: whatever has `params`, `bse` and `pvalues` it
+    takes for a result of statsmodels, whose labels are one word each, and fails on labels of
+    alternative and term. Results have those names for their users' sake, so one of them denies
+    itself to maketables, which then finds the hooks.
+    """
+    if sys._getframe(2).f_globals.get("__name__") == "maketables.extractors":
+        raise AttributeError(name)
 
 
 class MaketablesHooks:

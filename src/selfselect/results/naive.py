@@ -1,4 +1,7 @@
-"""The naive fit: least squares per alternative on the rows where it was seen."""
+"""The naive fit: least squares per alternative on the rows where it was seen.
+
+Where nobody recorded who was seen, that is least squares on all rows.
+"""
 
 from __future__ import annotations
 
@@ -53,10 +56,10 @@ def fit_naive(problem: Problem, engine: Engine) -> Naive:
 
 def _grams(problem: Problem, batch: Batch) -> Parts:
     rows = batch.rows
-    assert rows.outcome is not None and rows.chosen is not None
+    assert rows.outcome is not None
     parts: list[Array | float] = []
     for j, equation in enumerate(problem.equations.each):
-        own = rows.take(np.flatnonzero(rows.chosen == j))
+        own = rows if rows.chosen is None else rows.take(np.flatnonzero(rows.chosen == j))
         assert own.outcome is not None
         joined = np.column_stack(
             [

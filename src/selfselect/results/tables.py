@@ -135,7 +135,7 @@ def comparison_table(fit: FitResult) -> pd.DataFrame:
     naive = naive_table(fit)
     corrected = coefficient_table(fit.reported, fit.covariance.matrix, 0.95)
     corrected.index = labels_index(fit.reported.labels)
-    scales = fit.scales
+    scales = dict(zip(fit.problem.equations.alternatives, fit.scales.to_numpy(), strict=True))
     estimate, errors = [], []
     for label in naive.index:
         alternative, term = label

@@ -42,7 +42,7 @@ def as_rule(rule: Any) -> SelectionRule:
         return _BY_NAME[rule]()
     if isinstance(rule, type) or not isinstance(rule, SelectionRule):
         raise OptionError(
-            f"{rule!r} is not a selection rule: it has no `choose`. Use 'max', 'min', or an "
-            "object of selfselect.rules (call the class: Maximum(), not Maximum)."
+            f"{rule!r} is not a selection rule, an object with `choose` and `name`. Use 'max', "
+            "'min', or an object of selfselect.rules (call the class: Maximum(), not Maximum)."
         )
     return rule

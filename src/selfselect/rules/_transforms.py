@@ -62,13 +62,18 @@ class Transform:
         return value
 
     def solve(self, level: Array) -> Array:
-        """Return the outcome whose transform is `level`; ±inf where no outcome reaches it."""
+        """Return the outcome whose transform is `level`; an end of the domain if none reaches it.
+
+        An inverse may answer beyond the range of the function too, and wrongly: the square of -2
+        is not where the square root is -2. So what it answers is transformed and compared.
+        """
         rising = 1.0 if self.increasing else -1.0
         if self.inverse is None:
             return self._bisect(rising * level, rising)
         with np.errstate(all="ignore"):
             outcome = np.asarray(self.inverse(level), float)
-        lost = ~np.isfinite(outcome) | (outcome < self.domain[0]) | (outcome > self.domain[1])
+            gap = np.abs(self(outcome) - level)
+        lost = ~(gap <= INVERSE_TOLERANCE * (1.0 + np.abs(level)))
         if lost.any():
             outcome = outcome.copy()
             outcome[lost] = self._bisect(rising * level[lost], rising)
@@ -85,7 +90,7 @@ class Transform:
             low = np.where(under, middle, low)
             high = np.where(under, high, middle)
         found = self._spread(0.5 * (low + high))
-        return np.where(above_all, np.inf, np.where(below_all, -np.inf, found))
+        return np.where(above_all, self.domain[1], np.where(below_all, self.domain[0], found))
 
     def _spread(self, u: Array) -> Array:
         """Map the search variable onto the domain, fine near its finite ends and near zero."""

@@ -19,7 +19,7 @@ def _rare(
     """One alternative is seen in about one row of a hundred."""
     table = pd.DataFrame({"x": rng.standard_normal(n_rows)})
     return {
-        "usual": {"Intercept": 2.9, "x": 0.5},
+        "usual": {"Intercept": 3.3, "x": 0.5},
         "rare": {"Intercept": 0.0, "x": 0.7},
     }, table
 

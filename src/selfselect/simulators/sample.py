@@ -10,8 +10,9 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
+from selfselect.data.tables import column_names, to_frame
 from selfselect.errors import OptionError
-from selfselect.noises import as_noise
+from selfselect.noises import Independent, as_noise
 from selfselect.rules import as_rule
 from selfselect.rules._labels import by_alternative
 from selfselect.rules.base import Label, RowData
@@ -48,7 +49,7 @@ def simulate(
     coefficients: Mapping[Label, Mapping[str, float]],
     covariates: Any,
     *,
-    scales: float | Mapping[Label, float] = 1.0,
+    scales: float | Sequence[float] | Mapping[Label, float] | None = None,
     rule: Any = "max",
     noise: Any = None,
     outcome: str = "outcome",
@@ -62,7 +63,7 @@ def simulate(
     ----------
     coefficients : per alternative ``{term: value}``; ``Intercept`` is the constant.
     covariates : a table with a column for every other term, and for costs and availability.
-    scales : of the noise, one for all or one per alternative.
+    scales : of the noise, one for all or one per alternative; None for 1, or what `noise` fixes.
     rule : who is seen.
     noise : how outcomes scatter; None for `noises.Independent()`.
     outcome, chosen : names of the columns to make.
@@ -80,13 +81,19 @@ def simulate(
     """
     from selfselect.data.coding import KnownColumns
 
-    table = pd.DataFrame(covariates).reset_index(drop=True)
+    table = to_frame(covariates, column_names(covariates)).reset_index(drop=True)
     labels = tuple(coefficients)
     if len(labels) < 2:
         raise OptionError(f"Give coefficients for at least two alternatives, not {len(labels)}.")
+    for name in (outcome, chosen):
+        if name in table:
+            raise OptionError(
+                f"The covariates already have a column {name!r}. Rename it, or the columns to be "
+                "made, with outcome=... and chosen=...."
+            )
     rule = as_rule(rule)
     rng = np.random.default_rng(seed)
-    spread = _scales(scales, labels)
+    spread = _scales(scales, as_noise(noise), labels)
     means = np.column_stack([_mean(coefficients[label], table) for label in labels])
     latent = means + as_noise(noise).draw(len(table), spread, labels, rng)
     known = KnownColumns.resolve(getattr(rule, "cost", None), available, labels)
@@ -110,11 +117,19 @@ def simulate(
     )
 
 
-def _scales(scales: float | Mapping[Label, float], labels: Sequence[Label]) -> list[float]:
+def _scales(scales: Any, noise: Independent, labels: Sequence[Label]) -> list[float]:
+    """Return the scale of every alternative, as given or as the noise fixes it."""
+    fixed = noise.fixed_scales(labels)
+    if scales is not None and fixed is not None:
+        raise OptionError("The noise fixes the scales already. Leave `scales` out.")
     if isinstance(scales, Mapping):
         given = by_alternative(scales, labels, what="scale")
-        return [float(given.get(label, 1.0)) for label in labels]
-    return [float(scales)] * len(labels)
+        scales = {label: given.get(label, 1.0) for label in labels}
+    if fixed is None:
+        fixed = Independent(1.0 if scales is None else scales).fixed_scales(labels)
+    if fixed is None:
+        raise OptionError(f"A simulation needs scales as numbers, not {scales!r}.")
+    return [float(scale) for scale in fixed]
 
 
 def _mean(coefficients: Mapping[str, float], table: pd.DataFrame) -> Array:
@@ -134,14 +149,18 @@ def _formula(
 ) -> str | dict[Label, str]:
     formulas: dict[Label, str] = {}
     for label, terms in coefficients.items():
-        names = [f"`{term}`" if not term.isidentifier() else term
-                 for term in terms if term != "Intercept"]  # fmt: skip
+        names = [_quoted(term) for term in terms if term != "Intercept"]
         if "Intercept" not in terms:
             names.append("-1")
-        formulas[label] = f"{outcome} ~ " + " + ".join(names or ["1"]).replace("+ -1", "- 1")
+        right = " + ".join(names or ["1"]).replace("+ -1", "- 1")
+        formulas[label] = f"{_quoted(outcome)} ~ {right}"
     if len(set(formulas.values())) == 1:
         return next(iter(formulas.values()))
     return formulas
+
+
+def _quoted(name: str) -> str:
+    return name if name.isidentifier() else f"`{name}`"
 
 
 def _truth(

@@ -1,7 +1,27 @@
 """Solvers: from a problem and rows to a solution."""
 
 from selfselect.solvers._choose import choose_solver
-from selfselect.solvers.base import Solution, Solver, TraceEntry
+from selfselect.solvers.base import Solution, Solver, StartRecord, TraceEntry
+from selfselect.solvers.em import EM
+from selfselect.solvers.maximum_likelihood import MaximumLikelihood
+from selfselect.solvers.min_variance import MinVariance
+from selfselect.solvers.net_search import NetSearch
 from selfselect.solvers.newton import Newton
+from selfselect.solvers.peeling import Peeling, Population
+from selfselect.solvers.two_models import TwoModels
 
-__all__ = ["Newton", "Solution", "Solver", "TraceEntry", "choose_solver"]
+__all__ = [
+    "EM",
+    "MaximumLikelihood",
+    "MinVariance",
+    "NetSearch",
+    "Newton",
+    "Peeling",
+    "Population",
+    "Solution",
+    "Solver",
+    "StartRecord",
+    "TraceEntry",
+    "TwoModels",
+    "choose_solver",
+]

@@ -7,7 +7,7 @@ from numpy.typing import NDArray
 
 from selfselect.engines.base import Engine
 from selfselect.problem.problem import Problem
-from selfselect.solvers._start import gram_matrices
+from selfselect.solvers._start import gram_matrices, refuse_collinear
 
 __all__ = ["undetermined"]
 
@@ -32,8 +32,10 @@ def undetermined(problem: Problem, engine: Engine, information: Array) -> str | 
         return "Stopped: the information matrix is not finite."
     if float(np.linalg.eigvalsh(per_row)[0]) > SUSPICIOUS:
         return None
-    layout = problem.layout
-    for j, gram in enumerate(gram_matrices(problem, engine)):
+    layout, grams = problem.layout, gram_matrices(problem, engine)
+    # A fit from a given start has not been checked, such as one of a bootstrap sample.
+    refuse_collinear(problem, grams)
+    for j, gram in enumerate(grams):
         own = layout.position[layout.starts[j] : layout.inverse_scale_positions[j]]
         complete = gram[:-1, :-1]
         scale = 1.0 / np.sqrt(np.diag(complete))

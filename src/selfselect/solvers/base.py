@@ -13,7 +13,7 @@ from selfselect.engines.base import Engine
 from selfselect.errors import UnsupportedError
 from selfselect.problem.problem import Problem
 
-__all__ = ["Solution", "Solver", "TraceEntry", "require"]
+__all__ = ["Solution", "Solver", "StartRecord", "TraceEntry", "require"]
 
 Array = NDArray[np.float64]
 
@@ -36,6 +36,26 @@ class TraceEntry:
     step_size: float
 
 
+@dataclass(frozen=True)
+class StartRecord:
+    """Where one start of a search ended.
+
+    Attributes
+    ----------
+    name : how it started.
+    rows : rows it was searched on.
+    loglik : log-likelihood of those rows where it ended.
+    behind : that, less the best start's: zero for those that reached the same optimum.
+    fault : why it was discarded; None where it was not.
+    """
+
+    name: str
+    rows: int
+    loglik: float
+    behind: float
+    fault: str | None
+
+
 @dataclass(frozen=True, eq=False)
 class Solution:
     """Where a solver ended, as plain data.
@@ -50,6 +70,7 @@ class Solution:
     trace : its steps.
     n_passes : passes over all rows.
     solver : its name and options.
+    starts : where each start of a search ended; empty where there was no search.
     """
 
     free: Array
@@ -60,6 +81,7 @@ class Solution:
     trace: tuple[TraceEntry, ...]
     n_passes: int
     solver: str
+    starts: tuple[StartRecord, ...] = ()
 
 
 @runtime_checkable
@@ -67,6 +89,7 @@ class Solver(Protocol):
     """Anything that solves problems."""
 
     requires: ClassVar[tuple[type, ...]]
+    index: ClassVar[str]
 
     def solve(
         self,

@@ -1,0 +1,165 @@
+r"""The per-row mathematics of the unknown index, in NumPy: only the outcome is seen, not whose.
+
+If the largest outcome is recorded, :math:`P(y \le t \mid x) = \prod_j \Phi((t - \mu_j)/\sigma_j)`.
+With :math:`a_j = h_j y - g_j'x` and :math:`\lambda = \phi/\Phi`, a row adds
+
+.. math::
+   \log p = \sum_l \log\Phi(a_l) + \log\sum_j h_j \lambda(a_j),
+   \qquad r_j = \frac{h_j \lambda(a_j)}{\sum_l h_l \lambda(a_l)}
+
+where :math:`r_j` is the probability that j was the one seen. The score is that of the known index
+with membership :math:`r_j` in place of 0 and 1. The Hessian is that of the known index with the
+same memberships, the *complete* information, less what is missing (Louis 1982): with
+:math:`D_j` the difference of j's score when seen and when not,
+
+.. math:: H = H_\text{complete} + \sum_i \mathrm{Cov}_{r_i}(D_i).
+
+If the smallest is recorded, outcomes and coefficients change sign: `side` is -1.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from selfselect.kernels.tails import HALF_LOG_TWO_PI, mills_terms
+
+__all__ = ["Curvature", "Memberships", "UnknownSums", "memberships", "row_scores", "sum_rows"]
+
+Array = NDArray[np.float64]
+Mask = NDArray[np.bool_]
+
+Curvature = Literal["none", "complete", "exact"]
+"""How much of the Hessian is wanted: none, that of EM's complete data, or the exact one."""
+
+
+@dataclass(frozen=True, eq=False)
+class Memberships:
+    """What a row says of its own index.
+
+    Attributes
+    ----------
+    loglik : (n,) log-density of the outcome.
+    chance : (n, k) probability that each alternative was the one seen.
+    a : (n, k) standardised outcome, in the direction in which the rule seeks.
+    ratio, slope : (n, k) λ(a) and d(a).
+    """
+
+    loglik: Array
+    chance: Array
+    a: Array
+    ratio: Array
+    slope: Array
+
+
+def memberships(
+    location: Array, inverse_scale: Array, limit: Array, *, side: float, candidate: Mask | None
+) -> Memberships:
+    """Evaluate the density of each outcome and who is likely to have been seen.
+
+    Parameters
+    ----------
+    location : (n, k) g_j'x of each row.
+    inverse_scale : (k,) h.
+    limit : (n,) the outcome.
+    side : 1 where the largest outcome is seen, -1 where the smallest is.
+    candidate : (n, k) whether the alternative was available; None where all were.
+    """
+    a = side * (inverse_scale * limit[:, None] - location)
+    tail = mills_terms(a)
+    log_density = np.log(inverse_scale) - HALF_LOG_TWO_PI - 0.5 * a * a - tail.log_cdf
+    log_cdf, ratio, slope = tail.log_cdf, tail.ratio, tail.slope
+    if candidate is not None:
+        log_density = np.where(candidate, log_density, -np.inf)
+        log_cdf = np.where(candidate, log_cdf, 0.0)
+        ratio, slope = np.where(candidate, ratio, 0.0), np.where(candidate, slope, 0.0)
+    largest = log_density.max(axis=1, keepdims=True)
+    relative = np.exp(log_density - largest)
+    total = relative.sum(axis=1, keepdims=True)
+    loglik = log_cdf.sum(axis=1) + (largest + np.log(total))[:, 0]
+    return Memberships(loglik, relative / total, a, ratio, slope)
+
+
+@dataclass(frozen=True, eq=False)
+class UnknownSums:
+    """Weighted sums over rows in the stacked natural parameters; the Hessian may be absent."""
+
+    loglik: float
+    score: Array
+    hessian: Array | None
+
+
+def sum_rows(
+    designs: list[Array],
+    inverse_scale: Array,
+    limit: Array,
+    *,
+    side: float,
+    candidate: Mask | None,
+    weights: Array | None,
+    natural_g: list[Array],
+    curvature: Curvature,
+) -> UnknownSums:
+    """Add up log-likelihood, score and the wanted part of the Hessian.
+
+    Parameters
+    ----------
+    designs : per alternative (n, p_j).
+    inverse_scale, limit, side, candidate : as in `memberships`.
+    weights : (n,) or None.
+    natural_g : per alternative g_j.
+    curvature : see `Curvature`.
+    """
+    location = np.column_stack([x @ g for x, g in zip(designs, natural_g, strict=True)])
+    found = memberships(location, inverse_scale, limit, side=side, candidate=candidate)
+    weight = np.ones(len(limit)) if weights is None else weights
+    residual = side * (found.chance * (found.a + found.ratio) - found.ratio)
+    weighted = residual * weight[:, None]
+    seen = (found.chance * weight[:, None]).sum(axis=0)
+    score = np.concatenate(
+        [
+            np.append(x.T @ weighted[:, j], seen[j] / inverse_scale[j] - weighted[:, j] @ limit)
+            for j, x in enumerate(designs)
+        ]
+    )
+    loglik = float(found.loglik @ weight)
+    if curvature == "none":
+        return UnknownSums(loglik, score, None)
+
+    ends = np.cumsum([x.shape[1] + 1 for x in designs])
+    hessian = np.zeros((ends[-1], ends[-1]))
+    complete = -(found.chance + (1.0 - found.chance) * found.slope) * weight[:, None]
+    gap = side * (found.a + found.ratio)
+    differences: list[Array] = []
+    for j, x in enumerate(designs):
+        own = slice(ends[j] - x.shape[1] - 1, ends[j])
+        joined = np.column_stack([x, -limit])
+        block = joined.T @ (joined * complete[:, [j]])
+        block[-1, -1] -= seen[j] / inverse_scale[j] ** 2
+        if curvature == "exact":
+            difference = np.column_stack(
+                [x * gap[:, [j]], 1.0 / inverse_scale[j] - gap[:, j] * limit]
+            )
+            block += difference.T @ (difference * (found.chance[:, [j]] * weight[:, None]))
+            differences.append(difference * found.chance[:, [j]])
+        hessian[own, own] = block
+    if curvature == "exact":
+        mean = np.concatenate(differences, axis=1)
+        if weights is not None:
+            hessian -= mean.T @ (mean * weight[:, None])
+        else:
+            hessian -= mean.T @ mean
+    return UnknownSums(loglik, score, hessian)
+
+
+def row_scores(
+    design: Array, found: Memberships, alternative: int, *, inverse_scale: float, limit: Array,
+    side: float,
+) -> Array:  # fmt: skip
+    """Each row's own score of one alternative in (g, h), shape (n, p + 1)."""
+    chance, a, ratio = (part[:, alternative] for part in (found.chance, found.a, found.ratio))
+    residual = side * (chance * (a + ratio) - ratio)
+    return np.column_stack([design * residual[:, None], chance / inverse_scale - residual * limit])

@@ -1,0 +1,66 @@
+"""Who was seen, where nobody recorded it: probabilities per row, and shares."""
+
+from __future__ import annotations
+
+import warnings
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+
+from selfselect.engines.base import Engine, Parts
+from selfselect.errors import MissingRowsWarning, OptionError
+from selfselect.problem.evaluation import Batch, find_memberships
+from selfselect.problem.problem import Problem
+
+if TYPE_CHECKING:
+    from selfselect.results.fit_result import FitResult
+
+__all__ = ["expected_shares", "responsibilities"]
+
+Array = NDArray[np.float64]
+
+
+def responsibilities(fit: FitResult, data: Any) -> pd.DataFrame:
+    """Return the probability (n, k) that each alternative was the one seen."""
+    problem = fit.problem
+    if problem.index == "known":
+        raise OptionError(
+            "In this fit it was recorded who was seen, so there is nothing to infer. For chances "
+            "before anything is seen use predict(kind='chance')."
+        )
+    natural = problem.layout.natural(fit.solution.free)
+    columns = pd.Index(problem.equations.alternatives, name="alternative")
+    if data is None:
+        values = fit.engine_of_rows().collect(partial(_chance, problem, natural))
+        return pd.DataFrame(values, columns=columns)
+    coded = fit.coding.code(data, with_known=True, with_outcome=True)
+    if not coded.complete.all():
+        warnings.warn(
+            f"{(~coded.complete).sum()} of {len(coded.index)} rows have a missing value; their "
+            "probabilities are missing.",
+            MissingRowsWarning,
+            stacklevel=3,
+        )
+    values = np.full((len(coded.index), len(columns)), np.nan)
+    batch = Batch(coded.rows, problem.observe(coded.rows))
+    values[coded.complete] = _chance(problem, natural, batch)
+    return pd.DataFrame(values, index=coded.index, columns=columns)
+
+
+def expected_shares(problem: Problem, engine: Engine, free: Array) -> Array:
+    """Return the share (k,) of the rows in which each alternative is expected to have been seen."""
+    total, weight = engine.sum(partial(_totals, problem, problem.layout.natural(free)))
+    shares: Array = total / weight
+    return shares
+
+
+def _chance(problem: Problem, natural: Array, batch: Batch) -> Array:
+    return find_memberships(problem, natural, batch).chance
+
+
+def _totals(problem: Problem, natural: Array, batch: Batch) -> Parts:
+    weights = np.ones(len(batch)) if batch.rows.weights is None else batch.rows.weights
+    return Parts((weights @ _chance(problem, natural, batch), float(weights.sum())))

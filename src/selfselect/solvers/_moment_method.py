@@ -1,0 +1,131 @@
+"""What moment methods for the unknown index share: assumptions, boosting, finishing."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from dataclasses import dataclass
+from functools import partial
+from itertools import permutations
+from typing import Any, ClassVar
+
+import numpy as np
+from numpy.random import Generator
+from numpy.typing import NDArray
+
+from selfselect.engines.base import Engine
+from selfselect.errors import OptionError, UnsupportedError
+from selfselect.problem.evaluation import Batch, evaluate
+from selfselect.problem.problem import Problem
+from selfselect.solvers._climb import Climb
+from selfselect.solvers._multistart import order_alternatives
+from selfselect.solvers._search import SearchSpace
+from selfselect.solvers._start import gram_matrices, refuse_collinear
+from selfselect.solvers.base import Solution
+
+__all__ = ["MomentMethod", "white_rows"]
+
+Array = NDArray[np.float64]
+
+
+@dataclass(frozen=True)
+class MomentMethod(ABC):
+    """A method that reads coefficients off moments of the data, without a likelihood.
+
+    Moment methods assume covariates that are normal with mean zero, and equations without an
+    intercept but with the same covariates. They give no standard errors of their own: use
+    ``covariance="bootstrap"``, or hand the method to `MaximumLikelihood` as its `start`.
+
+    Parameters
+    ----------
+    boost : runs on that many parts of the rows and keeps the estimate that is closest to the
+        others, which turns a method that succeeds more often than not into one that fails rarely.
+    """
+
+    boost: int = 1
+
+    requires: ClassVar[tuple[type, ...]] = ()
+    index: ClassVar[str] = "unknown"
+
+    @abstractmethod
+    def estimate(self, space: SearchSpace, engine: Engine, rng: Generator) -> Array:
+        """Return coefficients (k, p) in search coordinates, as if the largest were seen."""
+
+    def check(self, problem: Problem) -> None:
+        """Refuse problems the method's moments say nothing about."""
+        name = type(self).__name__
+        if self.boost < 1:
+            raise OptionError(f"boost={self.boost} is not possible. Use at least 1.")
+        equations = problem.equations
+        if len({equation.columns for equation in equations.each}) > 1:
+            raise UnsupportedError(
+                f"{name} needs the same covariates in every equation. Use MaximumLikelihood()."
+            )
+        if any(equation.has_intercept for equation in equations.each):
+            raise UnsupportedError(
+                f"{name} needs equations without an intercept: its moments are those of centred "
+                "covariates. Centre them and write '- 1', or use MaximumLikelihood()."
+            )
+
+    def coordinates(self, space: SearchSpace, engine: Engine, rng: Generator) -> Array:
+        """Return search coordinates of the estimate, boosted, scales found by likelihood."""
+        self.check(space.problem)
+        if self.boost == 1:
+            coefficients = self.estimate(space, engine, rng)
+        else:
+            part = rng.permutation(np.arange(engine.n_rows) % self.boost)
+            runs = [
+                self.estimate(space, engine.reweighted((part == i).astype(float)), rng)
+                for i in range(self.boost)
+            ]
+            coefficients = _most_agreed(runs)
+        joined = space.join(list(space.problem.side * coefficients), space.spread)
+        if space.free_scales == 0:
+            return joined
+        scales = np.eye(len(joined))[:, space.n_coefficients :]
+        return space.climb(engine, joined, max_steps=100, within=scales).coordinates
+
+    def solve(
+        self,
+        problem: Problem,
+        engine: Engine,
+        *,
+        rng: Generator,
+        start: Array | None = None,
+        progress: bool | None = None,
+    ) -> Solution:
+        del start, progress
+        self.check(problem)
+        grams = gram_matrices(problem, engine)
+        refuse_collinear(problem, grams)
+        space = SearchSpace.build(problem, grams, floor=0.01)
+        free = space.free(self.coordinates(space, engine, rng))
+        task = partial(evaluate, problem, problem.layout.natural(free), curvature="none")
+        evaluation: Any = engine.sum(task)
+        unknown = np.full((len(free), len(free)), np.nan)
+        status = f"Estimated from moments by {type(self).__name__}, not by maximum likelihood."
+        found = Climb(free, evaluation.loglik, unknown, True, status, (), 1)
+        ordered = order_alternatives(problem, engine, found)
+        return Solution(ordered.free, found.loglik, unknown, True, status, (), 1, solver=repr(self))
+
+
+def _most_agreed(runs: list[Array]) -> Array:
+    """Return the run with the smallest median distance to the others, labels matched."""
+    distances = [[_matched_distance(one, other) for other in runs] for one in runs]
+    return runs[int(np.argmin(np.median(distances, axis=1)))]
+
+
+def _matched_distance(one: Array, other: Array) -> float:
+    """Return the distance of two sets of coefficients under the best matching of labels."""
+    return min(
+        float(np.linalg.norm(one - other[list(order)])) for order in permutations(range(len(one)))
+    )
+
+
+def white_rows(space: SearchSpace, batch: Batch) -> tuple[Array, Array, Array]:
+    """Return whitened covariates, outcomes as if the largest were seen, and weights."""
+    rows, problem = batch.rows, space.problem
+    assert rows.outcome is not None
+    design = problem.units.design(rows.covariates, problem.equations.each[0].columns)
+    white: Any = np.linalg.solve(space.roots[0], design.T).T
+    weights = np.ones(len(batch)) if rows.weights is None else rows.weights
+    return white, problem.side * problem.units.limits(rows.outcome), weights

@@ -1,0 +1,58 @@
+r"""The subspace that holds the coefficients, by the paper's matrix or by residual pHd."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import partial
+from typing import Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from selfselect.engines.base import Engine, Parts
+from selfselect.problem.evaluation import Batch
+from selfselect.solvers._moment_method import white_rows
+from selfselect.solvers._search import SearchSpace
+
+__all__ = ["Subspace", "find_subspace"]
+
+Array = NDArray[np.float64]
+
+
+@dataclass(frozen=True, eq=False)
+class Subspace:
+    """Directions in search coordinates with their eigenvalues, the strongest first.
+
+    Attributes
+    ----------
+    directions : (p, p) orthonormal columns.
+    eigenvalues : (p,) for a scree plot: those of noise scatter around zero.
+    """
+
+    directions: Array
+    eigenvalues: Array
+
+
+def find_subspace(
+    space: SearchSpace, engine: Engine, method: Literal["paper", "residual"]
+) -> Subspace:
+    r"""Find the directions in which coefficients lie.
+
+    ``paper``: the top eigenvectors of :math:`E[\max(0, y)^2 (xx' - I)]`, which span
+    :math:`w_1, ..., w_k` (section 4.2). ``residual``: those of :math:`E[e (xx' - I)]` with the
+    residuals e of least squares, which span the differences of the w (dimension k - 1), at about
+    half the error.
+    """
+    total, weighted, trace = engine.sum(partial(_weighted_moments, space, method))
+    matrix = weighted / total - trace / total * np.eye(len(weighted))
+    values, vectors = np.linalg.eigh(matrix)
+    return Subspace(vectors[:, ::-1], values[::-1])
+
+
+def _weighted_moments(space: SearchSpace, method: str, batch: Batch) -> Parts:
+    white, outcome, weights = white_rows(space, batch)
+    if method == "paper":
+        factor = weights * np.maximum(0.0, outcome) ** 2
+    else:
+        factor = weights * (outcome - space.problem.side * (white @ space.naive[0]))
+    return Parts((float(weights.sum()), white.T @ (white * factor[:, None]), float(factor.sum())))

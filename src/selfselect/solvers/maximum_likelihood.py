@@ -1,0 +1,50 @@
+"""Maximum likelihood where nobody recorded who was seen: quasi-Newton search, Newton polish."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from selfselect.engines.base import Engine
+from selfselect.problem.problem import Problem
+from selfselect.solvers._climb import Climb, climb
+from selfselect.solvers._multistart import MultiStart
+from selfselect.solvers._search import Place, SearchSpace
+
+__all__ = ["MaximumLikelihood"]
+
+Array = NDArray[np.float64]
+
+
+@dataclass(frozen=True)
+class MaximumLikelihood(MultiStart):
+    """Maximise the exact log-likelihood of the unknown index from several starts.
+
+    The log-likelihood has several optima. Each start climbs by L-BFGS, on a sample of rows where
+    there are many. The best distinct optima are then climbed on all rows by Newton's method with
+    the exact Hessian; the one with the highest log-likelihood on all rows is the answer.
+
+    Parameters
+    ----------
+    starts, sample, floor : see `MultiStart`.
+    search_steps : quasi-Newton steps per start.
+    max_steps : Newton steps on all rows.
+    tol : distance to the optimum, in standard errors, at which Newton stops.
+    """
+
+    search_steps: int = 500
+    max_steps: int = 50
+    tol: float = 1e-6
+
+    def climb_on_sample(self, space: SearchSpace, part: Engine, begun: Place) -> Place:
+        place = space.climb(part, begun.coordinates, max_steps=self.search_steps)
+        return Place(place.coordinates, place.loglik, begun.n_evaluations + place.n_evaluations)
+
+    def polish(
+        self, problem: Problem, engine: Engine, start: Array, progress: bool | None
+    ) -> Climb:
+        return climb(
+            problem, engine, start, max_steps=self.max_steps, tol=self.tol, progress=progress
+        )
