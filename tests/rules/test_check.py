@@ -30,7 +30,7 @@ class HighBound(Maximum):
 
 @dataclass(frozen=True)
 class LazyProjection(Maximum):
-    def project(self, latent, chosen, outcome, rows=NOTHING):
+    def project(self, latent, *_):
         return latent
 
 
@@ -56,14 +56,14 @@ class Fickle:
     def __init__(self):
         self.rng = np.random.default_rng(0)
 
-    def choose(self, latent, rows=NOTHING):
+    def choose(self, latent, *_):
         return self.rng.integers(latent.shape[1], size=len(latent))
 
 
 class MedianOfThree:
     name = "the middle outcome is seen"
 
-    def choose(self, latent, rows=NOTHING):
+    def choose(self, latent, *_):
         return latent.argsort(axis=1)[:, 1]
 
 
@@ -72,7 +72,7 @@ class Ring:
 
     name = "a ring"
 
-    def choose(self, latent, rows=NOTHING):
+    def choose(self, latent, *_):
         radius = np.hypot(latent[:, 1], latent[:, 2])
         return np.where((radius > 1) & (radius < 3), 0, np.where(latent[:, 1] > 0, 1, 2))
 
@@ -80,14 +80,14 @@ class Ring:
 class OutOfRange:
     name = "a fourth of three"
 
-    def choose(self, latent, rows=NOTHING):
+    def choose(self, latent, *_):
         return np.full(len(latent), 3)
 
 
 class Fractional:
     name = "not an index"
 
-    def choose(self, latent, rows=NOTHING):
+    def choose(self, latent, *_):
         return latent.max(axis=1)
 
 

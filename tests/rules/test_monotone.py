@@ -5,7 +5,8 @@ import pytest
 
 import selfselect as ss
 from selfselect.errors import OptionError, RuleError
-from selfselect.rules import Maximum, Minimum, MonotoneArgmax, Transform
+from selfselect.kernels.status import UNKNOWN
+from selfselect.rules import Maximum, Minimum, MonotoneArgmax, Transform, check
 
 FOUND = 1e-9
 """Bisection runs until the bracket is one rounding wide; the transform may cost some digits."""
@@ -73,6 +74,28 @@ def test_a_level_below_a_bounded_transform_cannot_be_explained():
     assert np.isneginf(upper[0, 1])
 
 
+@pytest.mark.parametrize(
+    ("transform", "level", "bound"),
+    [
+        ((np.arctan, np.tan), 2.0, np.inf),
+        ((np.arctan, np.tan), -2.0, -np.inf),
+        ("sqrt", -2.0, 0.0),
+        (Transform(np.arcsin, np.sin, (-1.0, 1.0)), 2.0, 1.0),
+        (Transform(np.arcsin, np.sin, (-1.0, 1.0)), -2.0, -1.0),
+        (Transform(np.sqrt, domain=(0.0, np.inf)), -2.0, 0.0),
+    ],
+)
+def test_an_inverse_is_not_believed_beyond_the_range_of_its_function(transform, level, bound):
+    _, upper = bounds(MonotoneArgmax(["identity", transform]), 0, [level])
+    assert upper[0, 1] == pytest.approx(bound, abs=FOUND)
+
+
+def test_rules_with_a_domain_keep_their_promises_outside_of_it_too():
+    square_root = Transform(lambda y: -np.sqrt(y), domain=(0.0, np.inf))
+    for transform in ("sqrt", "log", square_root):
+        assert check(MonotoneArgmax(["identity", transform, "exp"]), 3)
+
+
 def fit(rule, y_b):
     rng = np.random.default_rng(1)
     n = 60
@@ -94,7 +117,7 @@ def test_rows_that_a_bounded_transform_cannot_explain_are_counted_and_named():
 def test_rows_above_a_bounded_transform_only_say_nothing_of_it():
     result = fit(MonotoneArgmax({"a": "logistic"}), 5.0)
     status = result.engine.batch.observation.status
-    assert (status[result.rows.chosen == 1, 0] == ss.kernels.status.UNKNOWN).all()
+    assert (status[result.rows.chosen == 1, 0] == UNKNOWN).all()
 
 
 def test_an_outcome_beyond_the_domain_is_the_worst_there_is():
@@ -115,7 +138,7 @@ def test_a_domain_bounded_on_both_sides_is_searched_inside():
     [
         (np.square, "not monotone"),
         (np.sin, "not monotone"),
-        (lambda y: np.zeros_like(y), "constant"),
+        (np.zeros_like, "constant"),
         (np.log, "not defined at"),
         ((np.exp, np.sqrt), "not its inverse"),
         ((lambda y: 2 * y, lambda v: 2 * v), "not its inverse"),

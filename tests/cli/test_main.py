@@ -1,0 +1,393 @@
+"""The shell: happy paths, formats, exit codes, and errors of one line."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+import subprocess
+import sys
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+
+import selfselect as ss
+from selfselect.cli.main import main
+
+
+@dataclass(frozen=True)
+class Said:
+    code: int
+    out: str
+    err: str
+
+
+Shell = Callable[..., Said]
+
+
+@pytest.fixture
+def shell(capsys: pytest.CaptureFixture[str]) -> Shell:
+    """Run the command in this process, as the script would."""
+
+    def run(*arguments: object) -> Said:
+        capsys.readouterr()
+        with pytest.raises(SystemExit) as stop:
+            main([str(argument) for argument in arguments])
+        said = capsys.readouterr()
+        return Said(int(stop.value.code or 0), said.out, said.err)
+
+    return run
+
+
+@pytest.fixture(scope="module")
+def villagers() -> pd.DataFrame:
+    table = ss.simulators.village(300, seed=3).data
+    rng = np.random.default_rng(3)
+    return table.assign(
+        rent=rng.uniform(0, 2, len(table)),
+        near=((table["job"] == "fishing") | (rng.uniform(size=len(table)) < 0.7)).astype(int),
+        w=rng.uniform(0.5, 2.0, len(table)),
+        hut=rng.integers(30, size=len(table)),
+    )
+
+
+@pytest.fixture
+def table(villagers: pd.DataFrame, tmp_path: Path) -> Path:
+    villagers.to_csv(tmp_path / "villagers.csv", index=False)
+    return tmp_path / "villagers.csv"
+
+
+@pytest.fixture
+def saved(villagers: pd.DataFrame, tmp_path: Path) -> Path:
+    path = tmp_path / "fit.json"
+    ss.fit("income ~ height + weight", villagers, chosen="job").save(path)
+    return path
+
+
+FORMULA = "income ~ height + weight"
+
+
+def test_fit_prints_the_summary_and_saves(
+    shell: Shell, table: Path, villagers: pd.DataFrame, tmp_path: Path
+) -> None:
+    said = shell("fit", table, FORMULA, "--chosen", "job", "--save", tmp_path / "f.json")
+    expected = ss.fit(FORMULA, villagers, chosen="job")
+    assert (said.code, said.err) == (0, "")
+    assert said.out == f"{expected.summary()}\n"
+    assert ss.load(tmp_path / "f.json").llf == expected.llf
+
+
+@pytest.mark.parametrize("ending", ["csv", "tsv", "txt", "parquet", "csv.gz"])
+def test_every_kind_of_file_is_read(
+    ending: str, shell: Shell, villagers: pd.DataFrame, tmp_path: Path
+) -> None:
+    path = tmp_path / f"villagers.{ending}"
+    if ending == "parquet":
+        villagers.to_parquet(path)
+    else:
+        villagers.to_csv(path, index=False, sep="\t" if ending == "tsv" else ",")
+    said = shell("fit", path, FORMULA, "--chosen", "job", "--format", "json")
+    assert (said.code, said.err) == (0, "")
+    llf = ss.fit(FORMULA, villagers, chosen="job").llf
+    assert json.loads(said.out)["fit"]["llf"] == pytest.approx(llf, rel=1e-9)
+
+
+def test_json_holds_every_number_in_full(shell: Shell, tmp_path: Path) -> None:
+    sample = ss.simulators.hostile("huge", 500, seed=1)
+    sample.data.to_parquet(tmp_path / "huge.parquet")
+    said = shell("fit", tmp_path / "huge.parquet", sample.formula, "--chosen", "chosen",
+                 "--format", "json")  # fmt: skip
+    content = json.loads(said.out, parse_constant=pytest.fail)
+    tidy = ss.fit(sample.formula, sample.data, chosen="chosen").tidy()
+    for entry, row in zip(content["coefficients"], tidy.itertuples(), strict=True):
+        assert (entry["alternative"], entry["term"]) == (row.alternative, row.term)
+        assert entry["estimate"] == row.estimate
+        assert entry["p_value"] is None if row.term == "scale" else entry["p_value"] == row.p_value
+    assert content["fit"]["converged"] is True
+    assert content["counts"] == sample.data["chosen"].value_counts().to_dict()
+
+
+def test_csv_is_the_tidy_table(shell: Shell, table: Path, villagers: pd.DataFrame) -> None:
+    said = shell("fit", table, FORMULA, "--chosen", "job", "--format", "csv", "--level", "0.9")
+    expected = ss.fit(FORMULA, villagers, chosen="job").tidy(0.9)
+    pd.testing.assert_frame_equal(pd.read_csv(io.StringIO(said.out)), expected)
+    assert len(list(csv.reader(io.StringIO(said.out)))) == 9
+
+
+@pytest.mark.parametrize(
+    ("form", "mark"), [("latex", r"\begin{tabular}"), ("markdown", "### "), ("html", "<table>")]
+)
+def test_pages_come_in_other_formats(form: str, mark: str, shell: Shell, saved: Path) -> None:
+    said = shell("show", saved, "--format", form)
+    assert said.code == 0
+    assert mark in said.out
+
+
+def test_every_option_of_fit_reaches_the_fit(
+    shell: Shell, table: Path, villagers: pd.DataFrame
+) -> None:
+    said = shell(
+        "fit", table, "--chosen", "job", "--rule", "max", "--scale", "common",
+        "--equation", "hunting=income ~ height", "--equation", "fishing=income ~ weight",
+        "--cost", "fishing=rent", "--cost", "hunting=1.5", "--available", "fishing=near",
+        "--weights", "w", "--cluster", "hut", "--format", "json",
+    )  # fmt: skip
+    expected = ss.fit(
+        {"hunting": "income ~ height", "fishing": "income ~ weight"},
+        villagers,
+        chosen="job",
+        rule=ss.rules.Maximum(cost={"fishing": "rent", "hunting": 1.5}),
+        available={"fishing": "near"},
+        noise=ss.noises.Independent("common"),
+        weights="w",
+        cluster="hut",
+    )
+    content = json.loads(said.out)
+    assert said.code == 0
+    np.testing.assert_allclose(
+        [entry["estimate"] for entry in content["coefficients"]], expected.params, rtol=1e-9
+    )
+    np.testing.assert_allclose(
+        [entry["std_error"] for entry in content["coefficients"]], expected.bse, rtol=1e-9
+    )
+    assert content["fit"]["covariance"] == "clustered"
+
+
+def test_labels_that_are_numbers_can_be_named(
+    shell: Shell, villagers: pd.DataFrame, tmp_path: Path
+) -> None:
+    coded = villagers.assign(job=(villagers["job"] == "hunting").astype(int))
+    coded.to_csv(tmp_path / "coded.csv", index=False)
+    said = shell("fit", tmp_path / "coded.csv", "--chosen", "job",
+                 "--equation", "1=income ~ height", "--equation", "0=income ~ weight")  # fmt: skip
+    assert said.code == 0
+    assert "1 (seen in" in said.out
+
+
+def test_show_and_compare_and_diagnose(shell: Shell, saved: Path) -> None:
+    fit = ss.load(saved)
+    said = shell("show", saved, "--compare", "--diagnose")
+    assert said.code == 0
+    assert said.out.startswith(str(fit.summary()))
+    assert "Naive least squares and corrected estimates" in said.out
+    assert str(fit.diagnose()) in said.out
+
+
+@pytest.mark.parametrize("kind", ["latent", "chance", "outcome", "given_seen"])
+def test_predict_writes_a_table(
+    kind: str, shell: Shell, saved: Path, table: Path, villagers: pd.DataFrame, tmp_path: Path
+) -> None:
+    expected = ss.load(saved).predict(villagers, kind=kind)
+    said = shell("predict", saved, table, "--kind", kind)
+    assert said.code == 0
+    found = pd.read_csv(io.StringIO(said.out))
+    np.testing.assert_allclose(found.to_numpy().squeeze(), expected.to_numpy(), rtol=1e-9)
+    if kind == "given_seen":
+        assert list(found.columns)[:2] == ["fishing:fishing", "fishing:hunting"]
+    out = tmp_path / "out.parquet"
+    assert shell("predict", saved, table, "--kind", kind, "--out", out).code == 0
+    assert list(pd.read_parquet(out).columns) == list(found.columns)
+
+
+def test_predictions_of_numbered_alternatives_can_be_written_as_parquet(
+    shell: Shell, villagers: pd.DataFrame, table: Path, tmp_path: Path
+) -> None:
+    coded = villagers.assign(job=(villagers["job"] == "hunting").astype(int))
+    ss.fit(FORMULA, coded, chosen="job").save(tmp_path / "f.json")
+    out = tmp_path / "out.parquet"
+    assert shell("predict", tmp_path / "f.json", table, "--out", out).code == 0
+    assert list(pd.read_parquet(out).columns) == ["0", "1"]
+
+
+@pytest.mark.parametrize("name", ["village", "gaussian", "hostile"])
+def test_simulate_writes_data_and_tells_the_truth(name: str, shell: Shell, tmp_path: Path) -> None:
+    said = shell("simulate", name, "--rows", "50", "--seed", "4")
+    table = pd.read_csv(io.StringIO(said.out))
+    assert said.code == 0
+    assert len(table) == 50
+    assert "formula: " in said.err
+    assert "scale" in said.err
+    out = tmp_path / "sample.csv"
+    assert shell("simulate", name, "--rows", "50", "--seed", "4", "--out", out).out == ""
+    pd.testing.assert_frame_equal(pd.read_csv(out), table)
+
+
+def test_demo_tells_the_whole_story(shell: Shell, tmp_path: Path) -> None:
+    import matplotlib
+
+    matplotlib.use("Agg")
+    said = shell("demo", "--rows", "500", "--folder", tmp_path / "story")
+    assert said.code == 0
+    assert {file.name for file in (tmp_path / "story").iterdir()} == {
+        "villagers.csv", "fit.json", "lines.png",
+    }  # fmt: skip
+    assert "truth" in said.out
+    assert "Naive least squares and corrected estimates" in said.out
+    assert ss.load(tmp_path / "story" / "fit.json").converged
+    matplotlib.pyplot.close("all")
+
+
+# exit codes and errors
+
+
+@pytest.mark.filterwarnings("default::selfselect.errors.ConvergenceWarning")
+def test_a_fit_that_did_not_converge_has_its_own_code(
+    shell: Shell, tmp_path: Path, villagers: pd.DataFrame
+) -> None:
+    # A category that only fishers have has no finite estimate for hunters.
+    fishers = villagers.assign(rod=np.where(villagers["job"] == "fishing", villagers["near"], 0))
+    fishers["rod"] *= np.arange(len(fishers)) % 2
+    fishers.to_csv(tmp_path / "rods.csv", index=False)
+    save = tmp_path / "fit.json"
+    said = shell("fit", tmp_path / "rods.csv", "income ~ height + rod", "--chosen", "job",
+                 "--save", save)  # fmt: skip
+    assert said.code == 3
+    assert said.err.startswith("warning: Not converged.")
+    assert "! NOT CONVERGED" in said.out
+    assert shell("show", save).code == 3
+
+
+@pytest.mark.filterwarnings("default::selfselect.errors.MissingRowsWarning")
+def test_warnings_are_one_line_on_standard_error(
+    shell: Shell, villagers: pd.DataFrame, tmp_path: Path
+) -> None:
+    holes = villagers.copy()
+    holes.loc[3, "height"] = np.nan
+    holes.to_csv(tmp_path / "holes.csv", index=False)
+    said = shell("fit", tmp_path / "holes.csv", FORMULA, "--chosen", "job")
+    assert said.code == 0
+    assert said.err.splitlines() == [
+        "warning: 1 of 300 rows have a missing covariate (height: 1) and were left out."
+    ]
+
+
+BAD = {
+    "no file": ("fit", "none.csv", FORMULA, "--chosen", "job"),
+    "a folder": ("fit", ".", FORMULA, "--chosen", "job"),
+    "no such column": ("fit", "{table}", "income ~ hieght", "--chosen", "job"),
+    "no formula": ("fit", "{table}", "--chosen", "job"),
+    "formula and equations": ("fit", "{table}", FORMULA, "--equation", "a=b ~ c"),
+    "nothing chosen": ("fit", "{table}", FORMULA),
+    "no such rule": ("fit", "{table}", FORMULA, "--chosen", "job", "--rule", "best"),
+    "no such scale": ("fit", "{table}", FORMULA, "--chosen", "job", "--scale", "some"),
+    "cost of nothing": ("fit", "{table}", FORMULA, "--chosen", "job", "--cost", "fishing"),
+    "cost that is no number": ("fit", "{table}", FORMULA, "--chosen", "job", "--cost",
+                               "fishing=nan"),
+    "cost twice": ("fit", "{table}", FORMULA, "--chosen", "job", "--cost", "fishing=1",
+                   "--cost", "fishing=2"),
+    "no level": ("fit", "{table}", FORMULA, "--chosen", "job", "--level", "95"),
+    "code": ("fit", "{table}", "income ~ I(__import__('os').getpid())", "--chosen", "job"),
+    "nowhere to save": ("fit", "{table}", FORMULA, "--chosen", "job", "--save", "no/such/f.json"),
+    "no saved fit": ("show", "{table}"),
+    "nothing to show": ("show", "none.json"),
+    "no data to predict": ("predict", "{saved}", "none.csv"),
+    "nowhere to predict to": ("predict", "{saved}", "{table}", "--out", "no/such/out.csv"),
+    "no such kind": ("predict", "{saved}", "{table}", "--kind", "mean"),
+    "no such simulation": ("simulate", "city"),
+    "no such hostility": ("simulate", "hostile", "--kind", "friendly"),
+    "no rows": ("simulate", "village", "--rows", "0"),
+    "no such command": ("estimate",),
+    "no such option": ("fit", "--what"),
+    "no such column to predict": ("predict", "{saved}", "{narrow}"),
+    "no folder": ("demo", "--folder", "{table}/inside"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("case", BAD)
+def test_bad_input_is_one_line_on_standard_error_and_code_2(
+    case: str, shell: Shell, table: Path, saved: Path, tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:  # fmt: skip
+    monkeypatch.chdir(tmp_path)
+    pd.DataFrame({"height": [170.0]}).to_csv("narrow.csv", index=False)
+    files = {"table": table, "saved": saved, "narrow": "narrow.csv"}
+    said = shell(*(part.format(**files) if "{" in part else part for part in BAD[case]))
+    assert said.code == 2
+    assert said.err.startswith("error: ")
+    assert said.err.count("\n") == 1
+    assert "Traceback" not in said.err
+    assert said.out == "" or case == "nowhere to save"
+
+
+def test_a_fit_that_cannot_be_saved_is_printed_all_the_same(
+    shell: Shell, table: Path, tmp_path: Path
+) -> None:
+    said = shell("fit", table, FORMULA, "--chosen", "job", "--save", tmp_path / "no" / "f.json")
+    assert said.code == 2
+    assert "Linear regression under self-selection" in said.out
+    assert "could not be saved" in said.err
+
+
+def test_an_internal_error_is_one_line_too(
+    shell: Shell, saved: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def broken(_: object) -> None:
+        raise ZeroDivisionError("ouch")
+
+    monkeypatch.setattr("selfselect.results.archive.load", broken)
+    monkeypatch.setattr(ss, "load", broken)
+    said = shell("show", saved)
+    assert said.code == 1
+    assert said.err.startswith("internal error: ZeroDivisionError: ouch")
+    assert said.err.count("\n") == 1
+
+
+# help and weight
+
+
+@pytest.mark.parametrize(
+    "command", [(), ("fit",), ("predict",), ("show",), ("simulate",), ("demo",)]
+)
+def test_every_command_has_help(command: tuple[str, ...], shell: Shell) -> None:
+    said = shell(*command, "--help")
+    assert said.code == 0
+    assert "Usage: selfselect" in said.out
+    if command in ((), ("fit",)):
+        assert "Examples:" in said.out
+        assert "Exit codes: 0 the fit converged" in said.out
+
+
+def test_without_a_command_help_is_shown(shell: Shell) -> None:
+    said = shell()
+    assert said.code == 2
+    assert "Usage: selfselect" in said.out + said.err
+
+
+def test_the_version_is_told(shell: Shell) -> None:
+    assert ss.__version__ in shell("--version").out
+
+
+@pytest.mark.parametrize("module", ["selfselect", "selfselect.cli.main"])
+def test_importing_the_doors_loads_nothing_heavy(module: str) -> None:
+    code = (
+        f"import sys, {module}; "
+        "heavy = {'numpy', 'pandas', 'scipy', 'numba', 'formulaic', 'sklearn', 'matplotlib'}; "
+        "print(sorted(heavy & set(sys.modules)))"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, check=True, timeout=60
+    )
+    assert done.stdout.strip() == "[]"
+
+
+def test_the_script_runs_as_a_module(table: Path) -> None:
+    done = subprocess.run(
+        [sys.executable, "-m", "selfselect", "fit", str(table), FORMULA, "--chosen", "no"],
+        capture_output=True, text=True, check=False, timeout=60,
+    )  # fmt: skip
+    assert done.returncode == 2
+    assert done.stdout == ""
+    assert done.stderr.startswith("error: There is no column 'no'")
+
+
+def test_a_reader_that_leaves_early_is_no_error() -> None:
+    done = subprocess.run(
+        f"{sys.executable} -m selfselect simulate village --rows 20000 2>/dev/null | head -1",
+        shell=True, capture_output=True, text=True, check=False, timeout=60,
+    )  # fmt: skip
+    assert done.stdout == "height,weight,income,job\n"
+    assert done.stderr == ""

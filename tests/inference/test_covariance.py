@@ -1,0 +1,171 @@
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import selfselect as ss
+from selfselect.errors import OptionError
+from selfselect.inference.covariance import _free_scores
+from selfselect.problem.evaluation import evaluate
+
+EXACT = 1e-8
+
+
+def row_scores_by_hand(result):
+    """Differentiate each row's own log-likelihood, one row and one parameter at a time."""
+    layout, engine = result.problem.layout, result.engine
+    step = 1e-5
+    scores = np.empty((engine.n_rows, layout.n_free))
+    for i in range(engine.n_rows):
+        row = engine.batch.take(slice(i, i + 1))
+        for m in range(layout.n_free):
+            move = step * (np.arange(layout.n_free) == m)
+            ahead, behind = (
+                evaluate(result.problem, layout.natural(result.solution.free + side * move), row)
+                for side in (1, -1)
+            )
+            scores[i, m] = (ahead.loglik - behind.loglik) / (2 * step)
+    return scores
+
+
+def sandwich(result, meat):
+    bread = np.linalg.inv(result.solution.information)
+    jacobian = result.reported.jacobian
+    return jacobian @ bread @ meat @ bread @ jacobian.T
+
+
+def test_row_scores_are_those_of_single_rows_and_add_up_to_zero(world, rule_name, noise):
+    result = world(rule_name, 60).fit(noise=noise, weights="w")
+    natural = result.problem.layout.natural(result.solution.free)
+    scores = _free_scores(result.problem, natural, result.engine.batch)
+    # Differences of terms of order one with a step of 1e-5.
+    np.testing.assert_allclose(scores, row_scores_by_hand(result), atol=1e-7)
+    errors = np.sqrt(np.diag(np.linalg.inv(result.solution.information)))
+    assert np.abs(scores.sum(axis=0) * errors).max() < 1e-6
+
+
+def test_observed_errors_are_the_inverse_information_in_the_users_units(world, noise):
+    result = world("max", 300).fit(noise=noise)
+    jacobian = result.reported.jacobian
+    wanted = jacobian @ np.linalg.inv(result.solution.information) @ jacobian.T
+    np.testing.assert_allclose(result.cov_params(), wanted, rtol=EXACT, atol=1e-12)
+
+
+@pytest.mark.parametrize("weights", [None, "w"])
+def test_robust_errors_are_the_sandwich_of_loops(world, noise, weights):
+    result = world("min", 120).fit(noise=noise, weights=weights, covariance="robust")
+    natural = result.problem.layout.natural(result.solution.free)
+    scores = _free_scores(result.problem, natural, result.engine.batch)
+    meat = sum(np.outer(score, score) for score in scores) * 120 / 119
+    np.testing.assert_allclose(result.cov_params(), sandwich(result, meat), rtol=EXACT)
+    assert result.covariance.kind == "robust"
+
+
+@pytest.mark.parametrize("weights", [None, "w"])
+def test_clustered_errors_are_the_sandwich_of_loops_over_clusters(world, noise, weights):
+    made = world("max", 160)
+    result = made.fit(noise=noise, weights=weights, cluster="group")
+    natural = result.problem.layout.natural(result.solution.free)
+    scores = _free_scores(result.problem, natural, result.engine.batch)
+    groups = made.data["group"].to_numpy()
+    meat = np.zeros((scores.shape[1],) * 2)
+    for group in np.unique(groups):
+        total = scores[groups == group].sum(axis=0)
+        meat += np.outer(total, total)
+    n_groups = len(np.unique(groups))
+    meat *= n_groups / (n_groups - 1)
+    np.testing.assert_allclose(result.cov_params(), sandwich(result, meat), rtol=EXACT)
+    assert result.covariance.kind == "clustered" and "group" in result.covariance.description
+
+
+def test_clusters_of_one_row_each_are_the_robust_errors(world):
+    made = world("max", 200)
+    alone = made.fit(cluster=np.arange(200), covariance="clustered")
+    np.testing.assert_allclose(alone.bse, made.fit(covariance="robust").bse, rtol=EXACT)
+
+
+def test_labels_of_clusters_do_not_matter(world):
+    made = world("max", 200)
+    groups = made.data["group"].to_numpy()
+    numbers, words = made.fit(cluster=groups), made.fit(cluster=[f"g{9 * g}" for g in groups])
+    np.testing.assert_allclose(numbers.bse, words.bse, rtol=EXACT)
+
+
+def test_repeating_every_row_in_its_cluster_leaves_clustered_errors_alone(world):
+    made = world("max", 200)
+    once = made.fit(cluster=np.arange(200))
+    twice = made.fit(made.data.loc[made.data.index.repeat(2)], cluster=np.arange(200).repeat(2))
+    np.testing.assert_allclose(once.bse, twice.bse, rtol=1e-6)
+    ignored = made.fit(made.data.loc[made.data.index.repeat(2)])
+    assert np.mean(ignored.bse / once.bse) == pytest.approx(np.sqrt(0.5), abs=0.05)
+
+
+def test_a_covariance_that_cannot_be_had_is_refused_with_a_reason(world):
+    made = world("max", 200)
+    for options, sentence in (
+        ({"covariance": "HC3"}, "observed, robust, clustered, bootstrap"),
+        ({"covariance": "clustered"}, "needs to know the clusters"),
+        ({"cluster": np.zeros(200)}, "only one cluster"),
+        ({"covariance": None}, "There is no covariance"),
+    ):
+        with pytest.raises(OptionError, match=sentence):
+            made.fit(**options)
+
+
+def test_intervals_of_scales_are_positive_and_even_on_the_log_scale(world):
+    result = world("max", 120).fit()
+    intervals = result.conf_int(0.999999)
+    scales = intervals.xs("scale", level="term")
+    assert (scales > 0).all(axis=None)
+    middle = np.sqrt(scales["conf_low"] * scales["conf_high"])
+    np.testing.assert_allclose(middle, result.params.xs("scale", level="term"), rtol=1e-12)
+
+
+def misspecified(seed, n_rows):
+    """One common scale is fitted where there are two; slopes stay far from zero."""
+    rng = np.random.default_rng([seed, 5])
+    x = rng.normal(0, 1, n_rows)
+    sample = ss.simulate(
+        {"a": {"Intercept": 0.0, "x": 1.0}, "b": {"Intercept": 0.2, "x": -1.0}},
+        {"x": x},
+        scales={"a": 0.4, "b": 2.0},
+        seed=seed,
+    )
+    return ss.fit(
+        sample.formula,
+        sample.data,
+        chosen="chosen",
+        noise=ss.noises.Independent(scale="common"),
+        covariance="robust",
+    )
+
+
+def spread_and_claims(replications, n_rows):
+    fits = [misspecified(seed, n_rows) for seed in range(replications)]
+    spread = np.std([fit.params for fit in fits], axis=0, ddof=1)
+    robust = np.mean([fit.bse for fit in fits], axis=0)
+    observed = np.mean(
+        [np.sqrt(np.diag(sandwich_bread(fit))) for fit in fits],
+        axis=0,
+    )
+    return robust / spread, observed / spread
+
+
+def sandwich_bread(result):
+    jacobian = result.reported.jacobian
+    return jacobian @ np.linalg.inv(result.solution.information) @ jacobian.T
+
+
+def test_robust_errors_match_the_spread_of_estimates_under_a_wrong_scale():
+    robust, observed = spread_and_claims(300, 600)
+    # The spread of 300 estimates is itself known to 4%, so three of its errors are allowed.
+    np.testing.assert_allclose(robust, 1.0, atol=0.15)
+    assert np.abs(observed - 1.0).max() > 0.25
+
+
+@pytest.mark.slow
+def test_robust_errors_match_the_spread_closely_in_a_long_study():
+    robust, observed = spread_and_claims(4_000, 1_000)
+    # Known to 1.1%; the errors' own bias at a thousand rows is about as large.
+    np.testing.assert_allclose(robust, 1.0, atol=0.05)
+    assert np.abs(observed - 1.0).max() > 0.25

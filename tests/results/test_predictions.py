@@ -1,0 +1,128 @@
+"""Predictions of every kind against simulation, and against each other."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+
+import selfselect as ss
+from selfselect.errors import OptionError, UnsupportedError
+
+DRAWS = 200_000
+QUADRATURE = 1e-6
+"""Gauss-Legendre on pieces of integrands with kinks of higher order."""
+
+MONTE_CARLO = 5.0
+"""Standard errors of a simulated mean by which it may be off: over 100 of them are compared."""
+
+COST = {"a": "fee", "c": 0.3}
+RULES = {
+    "max": ss.rules.Maximum(),
+    "min": ss.rules.Minimum(),
+    "costs": ss.rules.Maximum(cost=COST),
+    "transforms": ss.rules.MonotoneArgmax({"a": "exp", "b": "negative", "c": 2.0}),
+}
+
+
+def fit_of(rule: Any, available: dict[str, str] | None = None) -> tuple[ss.FitResult, Any]:
+    rng = np.random.default_rng(8)
+    table = pd.DataFrame({"x": rng.normal(size=600), "fee": rng.uniform(0, 1, 600)})
+    table["open"] = rng.uniform(size=600) < 0.7
+    sample = ss.simulate(
+        {"a": {"Intercept": 0.2, "x": 0.5}, "b": {"x": -0.5}, "c": {"Intercept": 0.1, "x": 0.2}},
+        table,
+        scales={"a": 0.6, "b": 1.0, "c": 1.4},
+        rule=rule,
+        available=available,
+        seed=8,
+    )
+    fit = ss.fit(sample.formula, sample.data, chosen="chosen", rule=rule, available=available)
+    return fit, sample
+
+
+@pytest.mark.parametrize("name", RULES)
+@pytest.mark.parametrize("available", [None, {"b": "open"}], ids=["all open", "some closed"])
+def test_predictions_are_what_simulation_says(name: str, available: dict[str, str] | None) -> None:
+    fit, _ = fit_of(RULES[name], available)
+    new = pd.DataFrame({"x": [-1.0, 0.7], "fee": [0.2, 0.9], "open": [True, False]})
+    latent = fit.predict(new)
+    chance, outcome = fit.predict(new, kind="chance"), fit.predict(new, kind="outcome")
+    given = fit.predict(new, kind="given_seen")
+    rng = np.random.default_rng(9)
+    for row in range(len(new)):
+        draws = latent.iloc[row].to_numpy() + rng.normal(size=(DRAWS, 3)) * fit.scales.to_numpy()
+        each = ss.rules.RowData(
+            np.tile(fit.coding.known.read(new).costs[row], (DRAWS, 1)) if name == "costs" else None,
+            np.tile(fit.coding.known.read(new).available[row], (DRAWS, 1)) if available else None,
+        )
+        seen = fit.problem.ordered_rule.choose(draws, each)
+        recorded = draws[np.arange(DRAWS), seen]
+        assert_mean(outcome.iloc[row], recorded)
+        for j, label in enumerate("abc"):
+            assert_mean(chance[label].iloc[row], (seen == j).astype(float))
+            if (seen == j).sum() < 1_000:
+                continue
+            for m, other in enumerate("abc"):
+                assert_mean(given[other, label].iloc[row], draws[seen == j, m])
+
+
+def assert_mean(expected: float, draws: np.ndarray) -> None:
+    error = draws.std() / np.sqrt(len(draws))
+    assert abs(draws.mean() - expected) <= MONTE_CARLO * error + 1e-9
+
+
+@pytest.mark.parametrize("name", RULES)
+def test_chances_sum_to_one_and_the_outcome_is_their_mean(name: str) -> None:
+    fit, sample = fit_of(RULES[name])
+    chance, given = fit.predict(sample.data, "chance"), fit.predict(sample.data, "given_seen")
+    own = np.column_stack([given[label, label] for label in "abc"])
+    np.testing.assert_allclose(chance.sum(axis=1), 1.0, rtol=1e-12)
+    np.testing.assert_allclose(
+        fit.predict(sample.data, "outcome"),
+        np.nansum(chance.to_numpy() * own, axis=1),
+        rtol=1e-9,
+    )
+    # Whoever is seen, the mean of an outcome is its latent mean.
+    for label in "abc":
+        whole = np.nansum(
+            chance.to_numpy() * np.column_stack([given[label, seen] for seen in "abc"]), axis=1
+        )
+        np.testing.assert_allclose(whole, fit.predict(sample.data)[label], atol=QUADRATURE)
+
+
+def test_the_shapes_and_labels_of_every_kind(result: ss.FitResult, villagers: pd.DataFrame) -> None:
+    new = villagers.head(3).set_axis(["i", "j", "k"])
+    for kind in ("latent", "chance"):
+        found = result.predict(new, kind=kind)
+        assert list(found.columns) == ["fishing", "hunting"]
+        assert list(found.index) == ["i", "j", "k"]
+    outcome = result.predict(new, kind="outcome")
+    assert (outcome.name, list(outcome.index)) == ("income", ["i", "j", "k"])
+    given = result.predict(new, kind="given_seen")
+    assert given.columns.names == ["alternative", "seen"]
+    assert given.shape == (3, 4)
+    assert (given["hunting", "hunting"] > given["hunting", "fishing"]).all()
+
+
+def test_without_new_rows_those_of_the_fit_are_predicted(
+    result: ss.FitResult, villagers: pd.DataFrame
+) -> None:
+    np.testing.assert_array_equal(result.predict(), result.predict(villagers))
+
+
+def test_an_unknown_kind_is_refused_with_the_known_ones(result: ss.FitResult) -> None:
+    with pytest.raises(OptionError, match=r"no prediction 'mean'.*latent, chance, outcome"):
+        result.predict(kind="mean")
+
+
+def test_a_loaded_fit_has_no_rows_to_predict_but_new_ones(
+    result: ss.FitResult, villagers: pd.DataFrame, tmp_path: Any
+) -> None:
+    result.save(tmp_path / "fit.json")
+    loaded = ss.load(tmp_path / "fit.json")
+    with pytest.raises(UnsupportedError, match="no longer has its rows"):
+        loaded.predict()
+    assert len(loaded.predict(villagers)) == len(villagers)

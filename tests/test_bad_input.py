@@ -1,0 +1,281 @@
+"""Bad input: a clear error that says what is wrong, and nothing lost."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+
+import selfselect as ss
+from selfselect.cli.main import main
+from selfselect.errors import (
+    ArchiveError,
+    DataError,
+    FormulaError,
+    OptionError,
+    RuleError,
+    SelfSelectError,
+)
+
+
+@pytest.fixture
+def villagers() -> pd.DataFrame:
+    return ss.simulators.village(200, seed=2).data
+
+
+def fit(data: Any, formula: Any = "income ~ height + weight", **options: Any) -> ss.FitResult:
+    return ss.fit(formula, data, **({"chosen": "job"} | options))
+
+
+# the table
+
+
+def test_an_unknown_column_is_answered_with_the_nearest_names(villagers: pd.DataFrame) -> None:
+    with pytest.raises(DataError, match=r"no column 'hieght' .*Did you mean 'height'"):
+        fit(villagers, "income ~ hieght")
+    with pytest.raises(DataError, match=r"no column 'jobs' .*Did you mean 'job'"):
+        fit(villagers, chosen="jobs")
+    with pytest.raises(DataError, match=r"no column 'w8s'.*It has: height, weight, income, job"):
+        fit(villagers, weights="w8s")
+
+
+@pytest.mark.parametrize("formula", ["income ~ height + idle", "income ~ idle"])
+def test_a_covariate_without_variation_is_named(formula: str, villagers: pd.DataFrame) -> None:
+    with pytest.raises(DataError, match="'idle' of 'fishing' does not vary"):
+        fit(villagers.assign(idle=4.0), formula)
+
+
+def test_a_covariate_that_is_zero_everywhere_is_named(villagers: pd.DataFrame) -> None:
+    with pytest.raises(
+        DataError, match=r"'idle' of 'fishing' (is zero in every row|does not vary)"
+    ):
+        fit(villagers.assign(idle=0.0), "income ~ height + idle")
+
+
+def test_a_category_without_variation_is_named(villagers: pd.DataFrame) -> None:
+    with pytest.raises(DataError, match="'clan' has the same category in every row"):
+        fit(villagers.assign(clan="fox"), "income ~ height + clan")
+
+
+def test_an_alternative_that_is_never_seen_is_named(villagers: pd.DataFrame) -> None:
+    formulas = dict.fromkeys(["hunting", "fishing", "farming"], "income ~ height")
+    with pytest.raises(DataError, match="'farming' is never seen in 'job'"):
+        fit(villagers, formulas)
+
+
+def test_an_alternative_seen_in_fewer_rows_than_it_has_parameters_is_named(
+    villagers: pd.DataFrame,
+) -> None:
+    few = pd.concat(
+        [villagers[villagers["job"] == "fishing"], villagers[villagers["job"] == "hunting"].head(3)]
+    )
+    with pytest.raises(DataError, match="'hunting' is seen in 3 rows but has 4 parameters"):
+        fit(few)
+
+
+def test_rows_of_weight_zero_do_not_count_as_seen(villagers: pd.DataFrame) -> None:
+    with pytest.raises(DataError, match="'hunting' is never seen"):
+        fit(villagers, weights=(villagers["job"] == "fishing").astype(float).to_numpy())
+
+
+def test_collinear_covariates_are_named(villagers: pd.DataFrame) -> None:
+    doubled = villagers.assign(size=2.0 * villagers["height"] - villagers["weight"])
+    with pytest.raises(DataError, match="'height', 'weight', 'size' of 'fishing' are collinear"):
+        fit(doubled, "income ~ height + weight + size")
+    with pytest.raises(DataError, match="'height', 'inches' of 'fishing' are collinear"):
+        fit(villagers.assign(inches=villagers["height"] / 2.54), "income ~ height + inches")
+
+
+@pytest.mark.parametrize("value", [np.inf, -np.inf])
+def test_infinite_values_are_named_with_their_rows(value: float, villagers: pd.DataFrame) -> None:
+    broken = villagers.copy()
+    broken.loc[5, "height"] = value
+    with pytest.raises(DataError, match=r"'height' is infinite .* in 1 rows \(row 5\)"):
+        fit(broken)
+    broken = villagers.copy()
+    broken.loc[[5, 6], "income"] = value
+    with pytest.raises(DataError, match=r"'income' has 2 infinite values \(rows 5, 6\)"):
+        fit(broken)
+
+
+def test_a_transform_that_makes_values_infinite_is_named(villagers: pd.DataFrame) -> None:
+    shifted = villagers.assign(height=villagers["height"] - villagers["height"].min())
+    with pytest.raises(DataError, match=r"'np.log\(height\)' is infinite or not a number"):
+        fit(shifted, "income ~ np.log(height)")
+    with pytest.raises(DataError, match=r"'np.log\(height\)' is infinite or not a number"):
+        fit(shifted, "np.log(height) ~ weight")
+
+
+def test_numbers_among_which_words_strayed_are_refused(villagers: pd.DataFrame) -> None:
+    words = villagers["height"].astype(str)
+    words[7] = "tall"
+    with pytest.raises(DataError, match=r"'height' holds text such as 'tall'.* look like numbers"):
+        fit(villagers.assign(height=words))
+    with pytest.raises(DataError, match=r"outcome column 'income' must hold numbers.*'a lot'"):
+        fit(villagers.assign(income="a lot"))
+
+
+@pytest.mark.parametrize("weights", ["w", "array"])
+def test_negative_weights_are_refused(weights: str, villagers: pd.DataFrame) -> None:
+    values = np.ones(len(villagers))
+    values[3] = -1.0
+    given = "w" if weights == "w" else values
+    with pytest.raises(DataError, match=r"are negative in row 3\. .* zero or positive"):
+        fit(villagers.assign(w=values), weights=given)
+
+
+def test_weights_that_are_all_zero_are_refused(villagers: pd.DataFrame) -> None:
+    with pytest.raises(DataError, match="all zero, so no row counts"):
+        fit(villagers, weights=np.zeros(len(villagers)))
+
+
+def test_one_alternative_only_is_refused(villagers: pd.DataFrame) -> None:
+    with pytest.raises(DataError, match=r"Only one alternative is seen in 'job'.*'hunting'"):
+        fit(villagers[villagers["job"] == "hunting"])
+    with pytest.raises(FormulaError, match="at least two alternatives; 1 given"):
+        fit(villagers, {"hunting": "income ~ height"})
+
+
+def test_an_empty_table_is_refused(villagers: pd.DataFrame) -> None:
+    with pytest.raises(DataError, match="The table has no rows"):
+        fit(villagers.head(0))
+    with pytest.raises(DataError, match="no columns at all"):
+        fit(pd.DataFrame())
+
+
+def test_duplicated_labels_are_refused(villagers: pd.DataFrame) -> None:
+    numbers = villagers.assign(job=(villagers["job"] == "hunting").astype(int))
+    with pytest.raises(OptionError, match="given a formula twice"):
+        fit(numbers, {1: "income ~ height", "1": "income ~ weight", 0: "income ~ height"})
+    mixed = pd.Series([1, "1"] * 100, dtype=object)
+    with pytest.raises(DataError, match="two different labels that both read '1'"):
+        fit(villagers.assign(job=mixed))
+
+
+def test_a_transform_that_is_not_monotone_is_refused(villagers: pd.DataFrame) -> None:
+    with pytest.raises(RuleError, match="not monotone"):
+        fit(villagers, rule=ss.rules.MonotoneArgmax({"hunting": np.square}))
+    with pytest.raises(RuleError, match="not monotone"):
+        fit(villagers, rule=ss.rules.MonotoneArgmax({"hunting": lambda y: np.sin(y / 50)}))
+
+
+def test_an_outcome_that_is_constant_is_refused(villagers: pd.DataFrame) -> None:
+    with pytest.raises(DataError, match="'income' is 3 in every row: it does not vary"):
+        fit(villagers.assign(income=3.0))
+
+
+@pytest.mark.parametrize("formula", ["income ~ (height", "income height", "income ~ height +* job"])
+def test_a_formula_that_does_not_parse_is_refused(formula: str, villagers: pd.DataFrame) -> None:
+    with pytest.raises(FormulaError, match=r"does not parse|exactly one '~'"):
+        fit(villagers, formula)
+
+
+# files
+
+
+def run(*arguments: object) -> int:
+    with pytest.raises(SystemExit) as stop:
+        main([str(argument) for argument in arguments])
+    return int(stop.value.code or 0)
+
+
+def test_a_file_that_is_not_there_is_one_sentence(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    code = run("fit", tmp_path / "none.csv", "income ~ height", "--chosen", "job")
+    said = capsys.readouterr()
+    assert code == 2
+    assert said.out == ""
+    assert said.err.count("\n") == 1
+    assert "There is no file" in said.err
+    with pytest.raises(ArchiveError, match="There is no file"):
+        ss.load(tmp_path / "none.json")
+
+
+def test_a_truncated_parquet_file_is_one_sentence(
+    tmp_path: Path, villagers: pd.DataFrame, capsys: pytest.CaptureFixture[str]
+) -> None:
+    whole = tmp_path / "villagers.parquet"
+    villagers.to_parquet(whole)
+    whole.write_bytes(whole.read_bytes()[:-200])
+    assert run("fit", whole, "income ~ height", "--chosen", "job") == 2
+    said = capsys.readouterr()
+    assert said.err.count("\n") == 1
+    assert "cannot be read" in said.err
+    assert "truncated" in said.err
+
+
+def test_a_truncated_compressed_file_is_one_sentence(
+    tmp_path: Path, villagers: pd.DataFrame, capsys: pytest.CaptureFixture[str]
+) -> None:
+    whole = tmp_path / "villagers.csv.gz"
+    villagers.to_csv(whole, index=False)
+    whole.write_bytes(whole.read_bytes()[:-500])
+    assert run("fit", whole, "income ~ height", "--chosen", "job") == 2
+    assert "cannot be read" in capsys.readouterr().err
+
+
+def test_a_truncated_saved_fit_is_refused(
+    tmp_path: Path, villagers: pd.DataFrame, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = tmp_path / "fit.json"
+    fit(villagers).save(path)
+    path.write_text(path.read_text()[:-300])
+    with pytest.raises(ArchiveError, match=r"not complete JSON.*truncated"):
+        ss.load(path)
+    assert run("show", path) == 2
+    assert capsys.readouterr().err.count("\n") == 1
+
+
+# options
+
+
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        ({"rule": "best"}, "no rule named 'best'.*'max', 'min'"),
+        ({"rule": 3}, "3 is not a selection rule"),
+        ({"rule": ss.rules.Maximum}, r"call the class: Maximum\(\)"),
+        ({"noise": "normal"}, "'normal' is not a noise"),
+        ({"noise": 2.0}, "2.0 is not a noise"),
+        ({"solver": "newton"}, "'newton' is not a solver"),
+        ({"solver": ss.solvers.Newton}, "is not a solver"),
+        ({"covariance": "hc3"}, "no covariance 'hc3'.*observed, robust, clustered, bootstrap"),
+        ({"covariance": "clustered"}, "needs to know the clusters"),
+        ({"missing": "ignore"}, "missing='ignore' is not possible. Use 'drop' or 'raise'"),
+        ({"missing_outcome": "fill"}, "missing_outcome='fill' is not possible"),
+        ({"alternatives": 3}, "Both chosen='job' and alternatives=3 are given"),
+        ({"chosen": None}, "give chosen='column'"),
+        ({"chosen": ["a", "b"]}, "name of a column, not list"),
+        ({"engine": "dask"}, "engine='dask' is not possible"),
+        ({"available": "near"}, "`available` must be given by alternative"),
+    ],
+)
+def test_a_bad_option_is_refused_with_the_good_ones(
+    options: dict[str, Any], words: str, villagers: pd.DataFrame
+) -> None:
+    with pytest.raises(OptionError, match=words):
+        fit(villagers, **options)
+
+
+@pytest.mark.parametrize("scale", [0.0, -1.0, float("nan"), "some", {"hunting": 1.0}, [1.0] * 3])
+def test_a_bad_scale_is_refused(scale: Any, villagers: pd.DataFrame) -> None:
+    with pytest.raises(OptionError, match=r"[Ss]cale"):
+        fit(villagers, noise=ss.noises.Independent(scale=scale))
+
+
+def test_every_error_of_the_package_has_one_root() -> None:
+    for name in ss.errors.__all__:
+        kind = getattr(ss.errors, name)
+        assert issubclass(kind, SelfSelectError | ss.errors.SelfSelectWarning)
+
+
+def test_a_fit_that_fails_leaves_the_table_as_it_was(villagers: pd.DataFrame) -> None:
+    before = villagers.copy(deep=True)
+    with pytest.raises(DataError):
+        fit(villagers, weights=np.zeros(len(villagers)))
+    fit(villagers)
+    pd.testing.assert_frame_equal(villagers, before)
