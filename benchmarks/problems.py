@@ -17,11 +17,13 @@ class Arrays:
     n_alternatives: int
 
 
-def maximum(n_rows: int, n_covariates: int, n_alternatives: int, *, seed: int = 0) -> Arrays:
-    """Standard normal covariates, unit-length slopes, unit noise, the largest outcome is seen."""
+def maximum(
+    n_rows: int, n_covariates: int, n_alternatives: int, *, norm: float = 1.0, seed: int = 0
+) -> Arrays:
+    """Standard normal covariates, slopes of length `norm`, unit noise, the largest is seen."""
     rng = np.random.default_rng(seed)
     slopes = rng.standard_normal((n_alternatives, n_covariates))
-    slopes /= np.linalg.norm(slopes, axis=1, keepdims=True)
+    slopes *= norm / np.linalg.norm(slopes, axis=1, keepdims=True)
     covariates = np.empty((n_rows, n_covariates))
     outcome = np.empty(n_rows)
     chosen = np.empty(n_rows, dtype=np.int64)

@@ -173,6 +173,133 @@ def test_a_formula_that_does_not_parse_is_refused(formula: str, villagers: pd.Da
         fit(villagers, formula)
 
 
+# nobody recorded who was seen
+
+
+def blind(data: Any, formula: Any = "income ~ height + weight", **options: Any) -> ss.FitResult:
+    return ss.fit(formula, data, **options)
+
+
+def test_more_alternatives_than_the_rows_can_bear_are_refused(villagers: pd.DataFrame) -> None:
+    with pytest.raises(DataError, match=r"70 alternatives have 210 coefficients.*only 200 rows"):
+        blind(villagers, alternatives=70)
+    with pytest.raises(DataError, match=r"2 alternatives have 6 coefficients.*only 6 rows"):
+        blind(villagers.head(6), alternatives=2)
+    few = np.r_[np.ones(6), np.zeros(194)]
+    with pytest.raises(DataError, match=r"2 alternatives have 6 coefficients.*only 6 rows"):
+        blind(villagers, alternatives=2, weights=few)
+
+
+@pytest.mark.filterwarnings("ignore::selfselect.errors.ConvergenceWarning")
+def test_more_alternatives_than_there_are_is_said_and_not_hidden(villagers: pd.DataFrame) -> None:
+    fit = blind(villagers.head(40), "income ~ height", alternatives=8)
+    assert not fit.converged
+    assert "starts were discarded" in fit.status
+
+
+@pytest.mark.parametrize("number", [1, 0, -3])
+def test_one_alternative_is_least_squares_and_it_is_said(
+    number: int, villagers: pd.DataFrame
+) -> None:
+    with pytest.raises(DataError, match="nothing is selected and the model is least squares"):
+        blind(villagers, alternatives=number)
+    with pytest.raises(FormulaError, match="at least two alternatives; 1 given"):
+        blind(villagers, {"hunting": "income ~ height"})
+
+
+def test_equations_that_nothing_tells_apart_are_refused(villagers: pd.DataFrame) -> None:
+    same = {"hunting": "income ~ height + weight", "fishing": "income ~ weight + height"}
+    with pytest.raises(DataError, match=r"'hunting' and 'fishing' have the same covariates"):
+        blind(villagers, same)
+    with pytest.raises(OptionError, match="alternatives=3 but 2 formulas are given"):
+        blind(villagers, same, alternatives=3)
+
+
+def test_alternatives_named_twice_are_refused(
+    villagers: pd.DataFrame, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with pytest.raises(OptionError, match="The alternative '1' is named twice"):
+        blind(villagers, {1: "income ~ height", "1": "income ~ weight"})
+    path = tmp_path / "villagers.csv"
+    villagers.to_csv(path, index=False)
+    code = run(
+        "fit", path, "--equation", "a=income ~ height", "--equation", "a=income ~ weight",
+    )  # fmt: skip
+    assert code == 2
+    assert "--equation names 'a' twice" in capsys.readouterr().err
+
+
+def test_a_constant_outcome_has_nothing_to_explain(villagers: pd.DataFrame) -> None:
+    with pytest.raises(DataError, match="'income' is 3 in every row: it does not vary"):
+        blind(villagers.assign(income=3.0), alternatives=2)
+
+
+def test_covariates_without_variation_are_named(villagers: pd.DataFrame) -> None:
+    with pytest.raises(DataError, match="'idle' of 1 does not vary"):
+        blind(villagers.assign(idle=4.0), "income ~ height + idle", alternatives=2)
+    inches = villagers.assign(inches=villagers["height"] / 2.54)
+    with pytest.raises(DataError, match="'height', 'inches' of 1 are collinear"):
+        blind(inches, "income ~ height + inches", alternatives=2)
+
+
+@pytest.mark.filterwarnings("ignore::selfselect.errors.ConvergenceWarning")
+def test_a_term_that_no_row_of_its_alternative_tells_of_is_reported() -> None:
+    """Demand is never short where the port is closed: its slope there has no estimate."""
+    rng = np.random.default_rng(0)
+    x, z = rng.standard_normal(600), rng.standard_normal(600)
+    closed = (rng.uniform(size=600) < 0.3).astype(float)
+    demand = 2 * x + rng.standard_normal(600) + 60 * closed
+    supply = 2 * z + rng.standard_normal(600)
+    table = pd.DataFrame({"x": x, "z": z, "closed": closed, "q": np.minimum(demand, supply)})
+    fit = blind(table, {"demand": "q ~ x + closed", "supply": "q ~ z"}, rule="min")
+    slope = fit.bse["demand", "closed"]
+    assert not fit.converged or not np.isfinite(slope) or slope > 1
+    if not fit.converged:
+        assert "closed" in fit.status
+
+
+def test_a_market_with_one_side_never_short_is_reported() -> None:
+    """Supply is never the smaller one: its intercept and slope are anyone's guess."""
+    market = ss.simulators.market(500, seed=1)
+    rng = np.random.default_rng(1)
+    data = market.data.assign(quantity=market.latent["demand"] + 0 * rng.standard_normal(500))
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("warnings.warn", lambda *_, **__: None)
+        fit = blind(data, market.formula, rule="min")
+    if fit.converged:
+        weak = " ".join(finding.sentence for finding in fit.diagnose().weak)
+        assert "'supply'" in weak
+    else:
+        assert "supply" in fit.status
+
+
+def test_choices_recorded_as_missing_are_not_taken_for_unknown(villagers: pd.DataFrame) -> None:
+    holes = villagers.assign(job=villagers["job"].where(villagers.index > 3))
+    with pytest.raises(DataError, match="4 rows have no value in 'job'"):
+        fit(holes)
+
+
+@pytest.mark.parametrize(
+    ("rank", "words"),
+    [
+        ("mean", "no rank 'mean'"), (0, "whole number from 1 on, not 0"), (1.5, "not 1.5"),
+        (True, "not True"),
+    ],
+)  # fmt: skip
+def test_a_rank_that_is_none_is_refused(rank: Any, words: str) -> None:
+    with pytest.raises(RuleError, match=words):
+        ss.rules.Ranked(rank)
+
+
+def test_ranks_that_the_alternatives_do_not_have_are_refused(villagers: pd.DataFrame) -> None:
+    with pytest.raises(RuleError, match="2 alternatives have no median: their number is even"):
+        fit(villagers, rule=ss.rules.Ranked("median"))
+    with pytest.raises(RuleError, match="no outcome of rank 3 among 2 alternatives"):
+        fit(villagers, rule=ss.rules.Ranked(3))
+    with pytest.raises(RuleError, match="not available is not defined"):
+        fit(villagers.assign(open=1), rule=ss.rules.Ranked(2), available={"fishing": "open"})
+
+
 # files
 
 
@@ -249,6 +376,9 @@ def test_a_truncated_saved_fit_is_refused(
         ({"missing_outcome": "fill"}, "missing_outcome='fill' is not possible"),
         ({"alternatives": 3}, "Both chosen='job' and alternatives=3 are given"),
         ({"chosen": None}, "give chosen='column'"),
+        ({"chosen": None, "alternatives": 2.0}, "must be a whole number, not 2.0"),
+        ({"chosen": None, "alternatives": True}, "must be a whole number, not True"),
+        ({"chosen": None, "alternatives": ["a", "b"]}, "To name alternatives, give a dict"),
         ({"chosen": ["a", "b"]}, "name of a column, not list"),
         ({"engine": "dask"}, "engine='dask' is not possible"),
         ({"available": "near"}, "`available` must be given by alternative"),

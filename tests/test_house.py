@@ -16,7 +16,7 @@ import selfselect
 SOURCE = Path(selfselect.__file__).parent
 
 RANKS = [
-    {"errors", "progress"},
+    {"errors", "progress", "threads"},
     {"kernels"},
     {"rules"},
     {"noises"},
@@ -30,6 +30,7 @@ RANKS = [
     {"plots"},
     {"simulators", "datasets"},
     {"fit"},
+    {"choose"},
     {"sklearn"},
     {"cli"},
     {"__main__"},

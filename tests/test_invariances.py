@@ -135,7 +135,7 @@ def test_robust_errors_do_not_depend_on_the_level_of_the_weights(data):
 def test_compiled_kernels_give_the_same_fit(world, rule_name, noise, monkeypatch):
     made = world(rule_name, 700, known=True)
     reference = made.fit(noise=noise, weights="w")
-    monkeypatch.setattr(memory, "FUSE_FROM", 0)
+    monkeypatch.setattr(memory, "FUSE_FROM", {"concave": 0, "searched": 0})
     fused = made.fit(noise=noise, weights="w")
     assert fused.engine.batch.backend == "fused" and reference.engine.batch.backend == "numpy"
     np.testing.assert_allclose(fused.params, reference.params, rtol=SAME, atol=SAME)

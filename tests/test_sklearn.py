@@ -10,6 +10,7 @@ import pandas as pd
 import pytest
 import sklearn
 from sklearn.base import clone
+from sklearn.linear_model import LinearRegression
 from sklearn.model_selection import GridSearchCV, cross_val_predict
 from sklearn.pipeline import Pipeline, make_pipeline
 from sklearn.preprocessing import StandardScaler
@@ -203,23 +204,18 @@ def test_a_clone_is_unfitted_and_alike() -> None:
 # scikit-learn's own checks
 
 
-def test_without_labels_every_failed_check_is_for_want_of_them() -> None:
+@pytest.mark.filterwarnings("ignore::selfselect.errors.ConvergenceWarning")
+def test_every_check_of_scikit_learn_passes() -> None:
+    """Some checks have fewer rows than coefficients, or outcomes without noise: fits then warn."""
     checks = check_estimator(SelfSelectionRegressor(), on_fail=None, on_skip=None)
-    failed = [check for check in checks if check["status"] == "failed"]
-    assert all(_mentions_chosen(check["exception"]) for check in failed)
-    assert sum(check["status"] == "passed" for check in checks) > 20
-
-
-def _mentions_chosen(error: BaseException | None) -> bool:
-    while error is not None:
-        if "chosen" in str(error):
-            return True
-        error = error.__cause__ or error.__context__
-    return False
+    failed = {check["check_name"]: check["exception"] for check in checks
+              if check["status"] != "passed" and check["status"] != "skipped"}  # fmt: skip
+    assert failed == {}
+    assert sum(check["status"] == "passed" for check in checks) > 40
 
 
 class MedianSplit(SelfSelectionRegressor):
-    """Takes outcomes above the median for one alternative, so that no labels are needed."""
+    """Takes outcomes above the median for one alternative, so that the index is known."""
 
     def fit(self, X: Any, y: Any, chosen: Any = None, sample_weight: Any = None) -> Any:
         values = None if y is None else np.asarray(y)
@@ -233,6 +229,7 @@ TOO_FEW = {
     "check_sample_weight_equivalence_on_dense_data": "more covariates than rows",
     "check_regressors_no_decision_function": "six parameters for five rows",
 }
+"""With labels of a test's making; a known index with too few rows is an error, not a guess."""
 
 
 @pytest.mark.filterwarnings("ignore::selfselect.errors.ConvergenceWarning")
@@ -246,3 +243,69 @@ def test_with_labels_every_check_passes() -> None:
     assert failed == {}
     refused = {check["check_name"] for check in checks if check["status"] == "xfail"}
     assert refused == set(TOO_FEW)
+
+
+# nobody recorded who was seen
+
+
+@pytest.fixture(scope="module")
+def hidden() -> Any:
+    return ss.simulators.gaussian(1_500, 2, 3, norm=2.5, seed=3)
+
+
+def test_without_labels_it_is_the_fit_of_unnamed_alternatives(hidden: Any) -> None:
+    X, y = hidden.data[["x1", "x2"]].to_numpy(), hidden.data["outcome"].to_numpy()
+    model = SelfSelectionRegressor(n_alternatives=np.int64(3)).fit(X, y)
+    fit = ss.fit("outcome ~ x1 + x2", hidden.data, alternatives=3)
+    np.testing.assert_allclose(model.result_.params, fit.params, rtol=1e-12)
+    assert model.classes_.tolist() == [1, 2, 3]
+    assert model.coef_.shape == (3, 2)
+    assert model.scale_.tolist() == [fit.scales[1]] * 3
+    np.testing.assert_allclose(model.predict(X), fit.predict(kind="outcome"), rtol=1e-12)
+    np.testing.assert_allclose(model.result_.predict(X, "chance").sum(axis=1), 1.0, rtol=1e-12)
+    with pytest.raises(AttributeError, match="predict_proba"):
+        model.predict_proba(X)
+
+
+def test_the_number_of_alternatives_can_be_searched(hidden: Any) -> None:
+    X, y = hidden.data[["x1", "x2"]], hidden.data["outcome"]
+    pipe = make_pipeline(StandardScaler(), SelfSelectionRegressor())
+    grid = {"selfselectionregressor__n_alternatives": np.array([2, 3])}
+    search = GridSearchCV(pipe, grid, cv=2, error_score="raise").fit(X, y)
+    assert search.best_params_ == {"selfselectionregressor__n_alternatives": 3}
+
+
+@pytest.mark.parametrize("number", [1, 0, 2.0, "two", None])
+def test_a_number_of_alternatives_is_whole_and_at_least_two(number: Any, hidden: Any) -> None:
+    with pytest.raises(OptionError, match=r"whole number from 2 on.*least squares"):
+        SelfSelectionRegressor(n_alternatives=number).fit(hidden.data[["x1"]], hidden.data.outcome)
+
+
+@pytest.mark.parametrize("fit_intercept", [True, False])
+@pytest.mark.parametrize("scale", ["common", "each", 0.5])
+def test_too_few_rows_get_least_squares_and_a_warning(fit_intercept: bool, scale: Any) -> None:
+    rng = np.random.default_rng(0)
+    X, y = rng.standard_normal((6, 9)), rng.standard_normal(6)
+    noise = ss.noises.Independent(scale)
+    model = SelfSelectionRegressor(noise=noise, fit_intercept=fit_intercept)
+    with pytest.warns(ss.errors.ConvergenceWarning, match="6 rows cannot tell 2 alternatives"):
+        model.fit(X, y)
+    linear = LinearRegression(fit_intercept=fit_intercept).fit(X, y)
+    for j in range(2):
+        np.testing.assert_allclose(model.coef_[j], linear.coef_, rtol=1e-8, atol=1e-12)
+        np.testing.assert_allclose(model.intercept_[j], linear.intercept_, atol=1e-10)
+    assert not model.result_.converged
+    assert model.result_.bse.isna().all()
+    said = " ".join(str(model.result_.summary()).split())
+    assert "NOT CONVERGED. 6 rows cannot tell 2 alternatives apart" in said
+
+
+def test_least_squares_of_too_few_rows_counts_weights() -> None:
+    rng = np.random.default_rng(1)
+    X, y, weights = rng.standard_normal((9, 5)), rng.standard_normal(9), np.arange(9) % 3
+    again = np.repeat(np.arange(9), weights)
+    with pytest.warns(ss.errors.ConvergenceWarning, match="cannot tell"):
+        weighted = SelfSelectionRegressor().fit(X, y, sample_weight=weights)
+    with pytest.warns(ss.errors.ConvergenceWarning, match="cannot tell"):
+        repeated = SelfSelectionRegressor().fit(X[again], y[again])
+    np.testing.assert_allclose(weighted.predict(X), repeated.predict(X), rtol=1e-8)

@@ -27,8 +27,10 @@ if TYPE_CHECKING:
         simulators,
         solvers,
     )
+    from selfselect.choose import choose_alternatives
     from selfselect.fit import fit
     from selfselect.results.archive import load
+    from selfselect.results.assumptions import assumptions
     from selfselect.results.fit_result import FitResult
     from selfselect.simulators.sample import simulate
     from selfselect.sklearn import SelfSelectionRegressor
@@ -45,6 +47,8 @@ _ROOMS = (
     "solvers",
 )
 _NAMES = {
+    "assumptions": "selfselect.results.assumptions",
+    "choose_alternatives": "selfselect.choose",
     "fit": "selfselect.fit",
     "load": "selfselect.results.archive",
     "FitResult": "selfselect.results.fit_result",
@@ -55,6 +59,8 @@ _NAMES = {
 __all__ = [
     "FitResult",
     "SelfSelectionRegressor",
+    "assumptions",
+    "choose_alternatives",
     "datasets",
     "engines",
     "errors",

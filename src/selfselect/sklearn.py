@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from numbers import Integral
 from typing import Any
 
 import numpy as np
@@ -12,6 +13,7 @@ from selfselect.errors import DataError, MissingDependencyError, OptionError
 
 try:
     from sklearn.base import BaseEstimator, RegressorMixin
+    from sklearn.utils.metaestimators import available_if
     from sklearn.utils.validation import (
         _check_sample_weight,
         check_consistent_length,
@@ -28,10 +30,20 @@ from selfselect.data.build import design_from_arrays
 from selfselect.data.rows import Rows
 from selfselect.fit import fit_design
 from selfselect.results.predictions import latent_means, row_expectations
+from selfselect.solvers._least_squares import SharedLeastSquares
 
 __all__ = ["SelfSelectionRegressor"]
 
 Array = NDArray[np.float64]
+
+
+def _has_labels(model: SelfSelectionRegressor) -> bool:
+    if not hasattr(model, "result_") or model.result_.problem.index == "unknown":
+        raise AttributeError(
+            "predict_proba is for models that `fit` told who was seen. Where nobody recorded it, "
+            "alternatives have no labels: use result_.predict(X, 'chance')."
+        )
+    return True
 
 
 class SelfSelectionRegressor(RegressorMixin, BaseEstimator):  # type: ignore[misc]
@@ -39,8 +51,10 @@ class SelfSelectionRegressor(RegressorMixin, BaseEstimator):  # type: ignore[mis
 
     Parameters
     ----------
+    n_alternatives : how many alternatives there are, where `fit` is not told who was seen.
     rule : ``"max"``, ``"min"``, or an object of `selfselect.rules`.
-    noise : None for one unknown scale per alternative, or an object of `selfselect.noises`.
+    noise : an object of `selfselect.noises`; None for one unknown scale per alternative where it
+        is known who was seen, and a common one where it is not.
     solver : None to have one chosen, or an object of `selfselect.solvers`.
     fit_intercept : whether every equation has a constant.
     covariance : as in `selfselect.fit`.
@@ -70,6 +84,7 @@ class SelfSelectionRegressor(RegressorMixin, BaseEstimator):  # type: ignore[mis
     def __init__(
         self,
         *,
+        n_alternatives: int = 2,
         rule: Any = "max",
         noise: Any = None,
         solver: Any = None,
@@ -77,6 +92,7 @@ class SelfSelectionRegressor(RegressorMixin, BaseEstimator):  # type: ignore[mis
         covariance: Any = "observed",
         random_state: int | None = None,
     ) -> None:
+        self.n_alternatives = n_alternatives
         self.rule = rule
         self.noise = noise
         self.solver = solver
@@ -91,17 +107,15 @@ class SelfSelectionRegressor(RegressorMixin, BaseEstimator):  # type: ignore[mis
         ----------
         X : (n, d) covariates.
         y : (n,) recorded outcomes.
-        chosen : (n,) label of the alternative that was seen in each row.
+        chosen : (n,) label of the alternative that was seen in each row; None where nobody
+            recorded it: then alternatives are numbered by their mean outcome, largest first, and
+            with no more rows than coefficients all get the same least-squares fit, with a warning.
         sample_weight : (n,) row weights, or None.
         """
         X, y = validate_data(self, X, y, dtype=np.float64, y_numeric=True, ensure_min_samples=2)
-        if chosen is None:
-            raise OptionError(
-                "fit needs to know which alternative was seen in each row: give chosen=labels. "
-                "Outcomes whose alternative was not recorded cannot be fitted by this version."
-            )
-        labels, codes = _encode(column_or_1d(chosen))
-        check_consistent_length(y, codes)
+        labels, codes = self._alternatives(chosen)
+        if codes is not None:
+            check_consistent_length(y, codes)
         weights = None
         if sample_weight is not None:
             weights = _check_sample_weight(sample_weight, X, dtype=np.float64)
@@ -116,11 +130,12 @@ class SelfSelectionRegressor(RegressorMixin, BaseEstimator):  # type: ignore[mis
             weights=weights,
             cost=getattr(self.rule, "cost", None),
         )
+        few = codes is None and design.n_counted <= design.n_coefficients
         self.result_ = fit_design(
             design,
             rule=self.rule,
             noise=self.noise,
-            solver=self.solver,
+            solver=SharedLeastSquares() if few else self.solver,
             covariance=self.covariance,
             seed=self.random_state,
         )
@@ -131,6 +146,16 @@ class SelfSelectionRegressor(RegressorMixin, BaseEstimator):  # type: ignore[mis
         self.coef_ = coefficients[:, 1:] if self.fit_intercept else coefficients
         self.scale_ = layout.scales_of(self.result_.values)
         return self
+
+    def _alternatives(self, chosen: Any) -> tuple[list[Any], NDArray[np.intp] | None]:
+        if chosen is not None:
+            return _encode(column_or_1d(chosen))
+        if not isinstance(self.n_alternatives, Integral) or self.n_alternatives < 2:
+            raise OptionError(
+                f"n_alternatives={self.n_alternatives!r} is not possible. Use a whole number from "
+                "2 on; with one alternative nothing is selected and least squares is right."
+            )
+        return list(range(1, int(self.n_alternatives) + 1)), None
 
     def _rows(self, X: Any) -> Rows:
         check_is_fitted(self)
@@ -147,8 +172,12 @@ class SelfSelectionRegressor(RegressorMixin, BaseEstimator):  # type: ignore[mis
         rows = self._rows(X)
         return latent_means(self.result_.problem, self.result_.values, rows)
 
+    @available_if(_has_labels)  # type: ignore[untyped-decorator]
     def predict_proba(self, X: Any) -> Array:
-        """Return the probability (n, k) that each alternative is seen, ordered as `classes_`."""
+        """Return the probability (n, k) that each alternative is seen, ordered as `classes_`.
+
+        Only where `fit` was told who was seen: alternatives without labels are no classes.
+        """
         rows = self._rows(X)
         return row_expectations(self.result_.problem, self.result_.values, rows).chance
 

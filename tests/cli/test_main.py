@@ -391,3 +391,95 @@ def test_a_reader_that_leaves_early_is_no_error() -> None:
     )  # fmt: skip
     assert done.stdout == "height,weight,income,job\n"
     assert done.stderr == ""
+
+
+# nobody recorded who was seen
+
+
+@pytest.fixture(scope="module")
+def market() -> pd.DataFrame:
+    return ss.simulators.market(400, seed=1).data
+
+
+@pytest.fixture
+def market_file(market: pd.DataFrame, tmp_path: Path) -> Path:
+    market.to_csv(tmp_path / "market.csv", index=False, float_format="%.17g")
+    return tmp_path / "market.csv"
+
+
+def test_alternatives_without_names_are_fitted(
+    shell: Shell, table: Path, villagers: pd.DataFrame, tmp_path: Path
+) -> None:
+    saved = tmp_path / "f.json"
+    said = shell("fit", table, FORMULA, "--alternatives", 2, "--seed", 1, "--save", saved)
+    expected = ss.fit(FORMULA, villagers, alternatives=2, seed=1)
+    assert (said.code, said.err) == (0, "")
+    assert said.out == f"{expected.summary()}\n"
+    assert "unknown index" in said.out
+    shown = shell("show", saved)
+    assert (shown.code, shown.out) == (0, said.out)
+    predicted = shell("predict", saved, table, "--kind", "chance")
+    assert predicted.code == 0
+
+
+def test_named_equations_need_no_chosen_column(
+    shell: Shell, market_file: Path, market: pd.DataFrame
+) -> None:
+    equations = {"demand": "quantity ~ rate + stock", "supply": "quantity ~ rate + deposits"}
+    options = [
+        part for name, text in equations.items() for part in ("--equation", f"{name}={text}")
+    ]
+    said = shell("fit", market_file, *options, "--rule", "min", "--compare")
+    assert said.code == 0
+    assert str(ss.fit(equations, market, rule="min").summary()) in said.out
+    assert "demand (expected share of rows" in said.out
+    common = shell("fit", market_file, *options, "--rule", "min", "--scale", "each")
+    assert "one scale per alternative" in " ".join(common.out.split())
+
+
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        ((FORMULA,), "It is not known who was seen"),
+        ((FORMULA, "--alternatives", 1), "least squares"),
+        ((FORMULA, "--alternatives", 100), "100 alternatives have 300 coefficients"),
+        ((FORMULA, "--alternatives", 2, "--chosen", "job"), "Both chosen='job' and alternatives=2"),
+        ((FORMULA, "--alternatives", "two"), "not a valid integer"),
+        (("--equation", "a=income ~ height", "--equation", "b=income ~ height"), "same covariates"),
+    ],
+)
+def test_what_makes_no_sense_is_one_line(
+    options: tuple[object, ...], words: str, shell: Shell, table: Path
+) -> None:
+    said = shell("fit", table, *options)
+    assert (said.code, said.out) == (2, "")
+    assert words in said.err
+    assert said.err.count("\n") == 1
+
+
+def test_choose_prints_the_table_and_the_reason(shell: Shell, tmp_path: Path) -> None:
+    data = ss.simulators.gaussian(500, 2, 2, norm=2.5, seed=1).data
+    data.to_csv(tmp_path / "d.csv", index=False, float_format="%.17g")
+    said = shell("choose", tmp_path / "d.csv", "outcome ~ x1 + x2", "--range", "1:2", "--seed", 1)
+    assert said.code == 0
+    expected = ss.choose_alternatives("outcome ~ x1 + x2", data, [1, 2], seed=1)
+    assert said.out == f"{expected}\n"
+    assert "2 alternatives have the smallest BIC" in said.out
+
+
+@pytest.mark.parametrize("span", ["1", "2:1", "a:b", "1:", ":3", "-1:2", "1:2:3"])
+def test_choose_refuses_ranges_that_are_none(span: str, shell: Shell, table: Path) -> None:
+    said = shell("choose", table, FORMULA, f"--range={span}")
+    assert said.code == 2
+    assert "--range takes LOW:HIGH" in said.err
+    zero = shell("choose", table, FORMULA, "--range", "0:2")
+    assert zero.code == 2
+    assert "from 1 on" in zero.err
+
+
+@pytest.mark.parametrize("name", ["market", "auction"])
+def test_new_samples_can_be_written(name: str, shell: Shell) -> None:
+    said = shell("simulate", name, "--rows", 20, "--seed", 3)
+    assert said.code == 0
+    assert len(said.out.splitlines()) == 21
+    assert "formula:" in said.err

@@ -103,3 +103,18 @@ def test_what_does_not_fit_the_fit_is_refused(
     result.save(tmp_path / "fit.json")
     with pytest.raises(UnsupportedError, match="no longer has its rows"):
         ss.plots.selection_lines(ss.load(tmp_path / "fit.json"), "height")
+
+
+def test_without_recorded_choices_points_go_to_the_most_likely_alternative(sample: Any) -> None:
+    fit = ss.fit(sample.formula, sample.data, alternatives=2)
+    picture = ss.plots.selection_lines(fit, "height")
+    assert len(picture.points) == 400
+    likely = fit.responsibilities().idxmax(axis=1)
+    assert picture.points["alternative"].value_counts().to_dict() == likely.value_counts().to_dict()
+    assert sorted(picture.points["outcome"]) == sorted(sample.data["income"])
+    labels = picture.axes[-1].get_legend_handles_labels()[1]
+    assert "most likely seen" in labels
+    assert [axis.get_title() for axis in picture.axes] == ["1", "2"]
+    np.testing.assert_allclose(
+        picture.lines["naive"].to_numpy()[:50], picture.lines["naive"].to_numpy()[50:]
+    )

@@ -8,7 +8,7 @@ from scipy import integrate
 from scipy.stats import norm
 
 from selfselect.problem.expectations import expectations
-from selfselect.rules import Maximum, Minimum, MonotoneArgmax, RowData
+from selfselect.rules import Maximum, Minimum, MonotoneArgmax, Ranked, RowData
 
 QUADRATURE = 1e-8
 """Ten nodes a piece, on pieces of up to six standard deviations, err by 1e-9 at most."""
@@ -145,3 +145,39 @@ def test_a_rule_may_share_one_bound_and_not_the_other():
         expectations(Maximum(), means, scales, NOTHING).chance,
         rtol=1e-12,
     )
+
+
+@pytest.mark.parametrize("rank", [1, 2, 3, 4])
+def test_expectations_of_ranks_agree_with_a_large_simulation(rank):
+    n_draws = 400_000
+    means, scales = np.array([[0.2, 0.5, -0.3, 0.0]]), np.array([0.8, 1.2, 1.0, 0.4])
+    found = expectations(Ranked(rank), means, scales, NOTHING)
+    latent = means + scales * np.random.default_rng(6).standard_normal((n_draws, 4))
+    chosen = Ranked(rank).choose(latent)
+    outcome = latent[np.arange(n_draws), chosen]
+    # Five standard errors of the simulation.
+    share = np.bincount(chosen, minlength=4) / n_draws
+    assert np.abs(found.chance[0] - share).max() < 5 * 0.5 / np.sqrt(n_draws)
+    assert abs(found.outcome[0] - outcome.mean()) < 5 * outcome.std() / np.sqrt(n_draws)
+    for seen in range(4):
+        rows = latent[chosen == seen]
+        error = 5 * rows.std(axis=0) / np.sqrt(len(rows))
+        assert (np.abs(found.given_seen[0, :, seen] - rows.mean(axis=0)) < error).all()
+
+
+def test_extreme_ranks_have_the_expectations_of_boxes():
+    rng = np.random.default_rng(7)
+    means, scales = rng.normal(0, 2, (40, 3)), np.array([0.5, 1.0, 3.0])
+    for rank, rule in ((1, Maximum()), (3, Minimum())):
+        ranked = expectations(Ranked(rank), means, scales, NOTHING)
+        boxed = expectations(rule, means, scales, NOTHING)
+        np.testing.assert_allclose(ranked.chance, boxed.chance, atol=QUADRATURE)
+        np.testing.assert_allclose(ranked.outcome, boxed.outcome, atol=1e-6)
+
+
+def test_the_ranks_share_out_every_alternative():
+    """Each alternative has some rank, so its chances over all ranks add up to one."""
+    rng = np.random.default_rng(8)
+    means, scales = rng.normal(0, 1, (20, 4)), np.array([0.5, 1.0, 2.0, 0.7])
+    each = [expectations(Ranked(rank), means, scales, NOTHING).chance for rank in range(1, 5)]
+    np.testing.assert_allclose(np.sum(each, axis=0), 1.0, atol=1e-7)

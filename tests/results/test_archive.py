@@ -26,6 +26,7 @@ MODELS: dict[str, dict[str, Any]] = {
         "available": {"hunting": "near_woods"},
     },
     "minimum": {"formula": "income ~ height", "rule": "min"},
+    "ranked": {"formula": "income ~ height", "rule": Rules.Ranked(2)},
     "transforms": {
         "formula": "income ~ height",
         "rule": Rules.MonotoneArgmax({"fishing": "logistic", "hunting": 0.01}),

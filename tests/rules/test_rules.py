@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from selfselect.errors import OptionError
-from selfselect.rules import Maximum, Minimum, MonotoneArgmax, RowData, as_rule, check
+from selfselect.rules import Maximum, Minimum, MonotoneArgmax, Ranked, RowData, as_rule, check
 
 N_ROWS = 3_000
 SLACK = 1e-9
@@ -133,3 +133,20 @@ def test_names_say_what_is_seen():
     assert Maximum().name == "the largest outcome is seen"
     assert "costs" in Minimum(cost={"a": 1}).name
     assert "exp" in MonotoneArgmax({"a": "exp"}).name
+
+
+def test_ranked_rules_pick_by_rank(latent):
+    draws = np.random.default_rng(1).standard_normal((500, 5))
+    for rank in range(1, 6):
+        chosen = Ranked(rank).choose(draws)
+        above = (draws > draws[np.arange(500), chosen][:, None]).sum(axis=1)
+        assert (above == rank - 1).all()
+    np.testing.assert_array_equal(Ranked("median").choose(draws), Ranked(3).choose(draws))
+    np.testing.assert_array_equal(Ranked(1).choose(latent), Maximum().choose(latent))
+    np.testing.assert_array_equal(Ranked(3).choose(latent), Minimum().choose(latent))
+
+
+def test_ranked_rules_say_that_they_are_not_convex():
+    assert not Ranked(2).convex and Maximum.convex
+    assert "not convex" in Ranked(2).name and "median" in Ranked("median").name
+    assert Ranked("median").for_alternatives("abc") == Ranked(2)

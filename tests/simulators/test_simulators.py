@@ -50,7 +50,10 @@ def test_the_truth_is_labelled_like_a_fit() -> None:
 
 
 def test_seeds_are_kept_and_differ() -> None:
-    for make in (ss.simulators.village, ss.simulators.gaussian, _hostile):
+    for make in (
+        ss.simulators.village, ss.simulators.gaussian, ss.simulators.market,
+        ss.simulators.auction, _hostile,
+    ):  # fmt: skip
         pd.testing.assert_frame_equal(make(100, seed=1).data, make(100, seed=1).data)
         assert not make(100, seed=1).data.equals(make(100, seed=2).data)
 
@@ -142,3 +145,31 @@ def test_the_rare_alternative_is_rare() -> None:
 def test_many_alternatives_get_letters() -> None:
     labels = ss.simulators.gaussian(200, 1, 28, seed=0).latent.columns
     assert labels[[0, 25, 26, 27]].tolist() == ["a", "z", "aa", "ab"]
+
+
+def test_the_short_side_of_the_market_decides() -> None:
+    sample = ss.simulators.market(400, seed=1)
+    np.testing.assert_array_equal(sample.data["quantity"], sample.latent.min(axis=1))
+    np.testing.assert_array_equal(sample.data["side"], sample.latent.idxmin(axis=1))
+    assert sample.formula == {
+        "demand": "quantity ~ rate + stock", "supply": "quantity ~ rate + deposits",
+    }  # fmt: skip
+    share = sample.data["side"].value_counts(normalize=True)
+    assert share.min() > 0.2
+    assert sample.params["demand", "rate"] < 0 < sample.params["supply", "rate"]
+
+
+def test_the_highest_bid_wins_the_auction() -> None:
+    sample = ss.simulators.auction(400, seed=1)
+    np.testing.assert_array_equal(sample.data["bid"], sample.latent.max(axis=1))
+    np.testing.assert_array_equal(sample.data["winner"], sample.latent.idxmax(axis=1))
+    assert sample.data["winner"].value_counts(normalize=True).min() > 0.1
+
+
+@pytest.mark.parametrize("rank", [1, 2, 3, "median"])
+def test_ranks_are_simulated(rank: Any) -> None:
+    sample = ss.simulators.gaussian(200, 2, 3, rule=ss.rules.Ranked(rank), seed=1)
+    place = 2 if rank == "median" else rank
+    np.testing.assert_array_equal(
+        sample.data["outcome"], np.sort(sample.latent, axis=1)[:, ::-1][:, place - 1]
+    )

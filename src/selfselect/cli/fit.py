@@ -14,6 +14,9 @@ Examples:
   selfselect fit villagers.csv "income ~ height" --chosen job --covariance robust --format csv
   selfselect fit wages.parquet --chosen occupation \\
       --equation white="log_wage ~ schooling + age" --equation blue="log_wage ~ age"
+  selfselect fit prices.csv "price ~ size + age" --alternatives 3
+  selfselect fit market.csv --rule min --equation demand="q ~ rate + stock" \\
+      --equation supply="q ~ rate + deposits"
 
 \b
 Exit codes: 0 the fit converged, 2 bad input, 3 the fit did not converge.
@@ -24,6 +27,10 @@ Exit codes: 0 the fit converged, 2 bad input, 3 the fit did not converge.
 @click.argument("data")
 @click.argument("formula", required=False)
 @click.option("--chosen", metavar="COLUMN", help="Column that says which alternative was seen.")
+@click.option(
+    "--alternatives", type=int, metavar="K",
+    help="How many alternatives there are, where no column says which was seen.",
+)  # fmt: skip
 @click.option(
     "--equation", "equations", multiple=True, metavar="ALTERNATIVE=FORMULA",
     help="One alternative's own formula; repeat for each.",
@@ -41,8 +48,9 @@ Exit codes: 0 the fit converged, 2 bad input, 3 the fit did not converge.
     help="Column of 0 or 1: was the alternative open to the row? Repeatable.",
 )  # fmt: skip
 @click.option(
-    "--scale", default="each", show_default=True,
-    help="Noise scale: 'each' (one per alternative), 'common', or a number.",
+    "--scale",
+    help="Noise scale: 'each' (one per alternative; the default where --chosen is given), "
+    "'common' (the default where it is not), or a number.",
 )  # fmt: skip
 @click.option("--weights", metavar="COLUMN", help="Row weights.")
 @click.option(
@@ -72,11 +80,12 @@ def command(
     data: str,
     formula: str | None,
     chosen: str | None,
+    alternatives: int | None,
     equations: Sequence[str],
     rule: str,
     costs: Sequence[str],
     available: Sequence[str],
-    scale: str,
+    scale: str | None,
     weights: str | None,
     covariance: str,
     cluster: str | None,
@@ -107,9 +116,10 @@ def command(
         formula or _pairs(equations, "--equation"),
         read_table(data),
         chosen=chosen,
+        alternatives=alternatives,
         available=_pairs(available, "--available") or None,
         rule=rules[rule](cost=cost or None),
-        noise=ss.noises.Independent(scale=_number(scale)),
+        noise=None if scale is None else ss.noises.Independent(scale=_number(scale)),
         weights=weights,
         covariance=covariance,
         cluster=cluster,

@@ -20,6 +20,7 @@ class _Lazy(click.Group):
 
     commands_help: ClassVar[dict[str, str]] = {
         "fit": "Fit a model to a CSV or Parquet file.",
+        "choose": "Say how many alternatives there are, where no column does.",
         "predict": "Predict for new rows with a saved fit.",
         "show": "Print a saved fit.",
         "simulate": "Write simulated data, with the truth on standard error.",

@@ -98,6 +98,17 @@ class Design:
         same = len({equation.columns for equation in self.equations.each}) == 1
         return self.index == "unknown" and same
 
+    @property
+    def n_counted(self) -> int:
+        """Rows that count: those of positive weight."""
+        weights = self.rows.weights
+        return len(self.rows) if weights is None else int((weights > 0).sum())
+
+    @property
+    def n_coefficients(self) -> int:
+        """Coefficients of all equations; where nobody was recorded it takes more rows than that."""
+        return sum(len(equation.terms) for equation in self.equations.each)
+
 
 def build_design(
     formula: str | Mapping[Any, str],
@@ -177,7 +188,10 @@ def build_design(
         n_dropped=n_dropped,
         n_without_outcome=n_without,
     )
-    return Design(coding, rows, facts)
+    design = Design(coding, rows, facts)
+    if chosen is None:
+        check_enough_rows(design.n_counted, design.n_coefficients, equations.n_alternatives)
+    return design
 
 
 def design_from_arrays(
@@ -193,6 +207,9 @@ def design_from_arrays(
     outcome_name: str = "y",
 ) -> Design:
     """Make a design of plain arrays: the same covariates for every alternative.
+
+    Unlike `build_design` it does not refuse too few rows for an unknown index: see
+    `Design.n_coefficients`.
 
     Parameters
     ----------
@@ -258,11 +275,9 @@ def _check_and_describe(
             f"Only one alternative is seen in {chosen!r} ({equations.alternatives[0]!r}): then "
             "nothing was selected and least squares is right. Give rows of at least two."
         )
-    sizes = [len(equation.terms) + 1 for equation in equations.each]
     counts: tuple[int, ...] = ()
-    if rows.chosen is None:
-        check_enough_rows(len(rows), sum(sizes), equations.n_alternatives)
-    else:
+    if rows.chosen is not None:
+        sizes = [len(equation.terms) + 1 for equation in equations.each]
         counted = rows.chosen if rows.weights is None else rows.chosen[rows.weights > 0]
         counts = tuple(np.bincount(counted, minlength=equations.n_alternatives).tolist())
         check_counts(counts, sizes, equations.alternatives, str(chosen))

@@ -134,12 +134,12 @@ def check_counts(
             )
 
 
-def check_enough_rows(n_rows: int, n_parameters: int, n_alternatives: int) -> None:
-    """Refuse models with more parameters than rows."""
-    if n_rows < n_parameters:
+def check_enough_rows(n_rows: int, n_coefficients: int, n_alternatives: int) -> None:
+    """Refuse models with as many coefficients as rows that count, or more."""
+    if n_rows <= n_coefficients:
         raise DataError(
-            f"{n_alternatives} alternatives have {n_parameters} parameters, but there are only "
-            f"{n_rows} rows. Take fewer alternatives or covariates."
+            f"{n_alternatives} alternatives have {n_coefficients} coefficients, but there are only "
+            f"{n_rows} rows: too few to tell them apart. Take fewer alternatives or covariates."
         )
 
 

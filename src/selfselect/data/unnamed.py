@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from numbers import Integral
 from typing import Any
 
 from selfselect.data.equations import Equations
@@ -22,13 +23,17 @@ def unnamed_alternatives(
                 f"alternatives={alternatives!r} but {len(parsed)} formulas are given. Leave "
                 "`alternatives` out: the formulas name them."
             )
+        texts = [str(label) for label in parsed]
+        for text in texts:
+            if texts.count(text) > 1:
+                raise OptionError(f"The alternative {text!r} is named twice. Give distinct names.")
         return tuple(parsed), tuple(parsed.values())
     if alternatives is None:
         raise OptionError(
             "It is not known who was seen: give chosen='column' where it was recorded, else "
             "alternatives=k, or a dict with a formula per alternative."
         )
-    if isinstance(alternatives, bool) or not isinstance(alternatives, int):
+    if isinstance(alternatives, bool) or not isinstance(alternatives, Integral):
         raise OptionError(
             f"alternatives must be a whole number, not {alternatives!r}. To name alternatives, "
             "give a dict with a formula for each."
@@ -38,8 +43,8 @@ def unnamed_alternatives(
             f"alternatives={alternatives}: with one alternative nothing is selected and the model "
             "is least squares. Give at least two."
         )
-    labels = tuple(range(1, alternatives + 1))
-    return labels, (parsed,) * alternatives
+    labels = tuple(range(1, int(alternatives) + 1))
+    return labels, (parsed,) * len(labels)
 
 
 def check_distinct(equations: Equations, *, named: bool) -> None:

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable, Iterator
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from functools import reduce
 from operator import add
@@ -18,15 +16,17 @@ from selfselect.data.rows import Rows
 from selfselect.engines.base import Sum
 from selfselect.problem.evaluation import Backend, Batch
 from selfselect.problem.problem import Problem
+from selfselect.threads import n_cores, parallel_map
 
 __all__ = ["Memory"]
 
 Array = NDArray[np.float64]
 
-FUSE_FROM = 400_000
-"""Rows times alternatives from which the compiled kernels repay the second they take to load."""
+FUSE_FROM = {"concave": 400_000, "searched": 60_000}
+"""Rows times alternatives from which the compiled kernels repay the second they take to load; a
+search passes over its rows a thousand times, so for it they repay it sooner."""
 
-CHUNK: dict[Backend, int] = {"numpy": 8_192, "fused": 65_536}
+CHUNK: dict[Backend, int] = {"numpy": 8_192, "fused": 32_768}
 """Rows per task. NumPy's temporaries should stay in cache; a compiled task should outweigh the
 cost of handing it to a thread. Chunks depend on the data alone, never on the number of cores, so
 that sums are added in the same order everywhere."""
@@ -49,8 +49,9 @@ class Memory:
     def load(cls, problem: Problem, rows: Rows) -> Memory:
         """Observe all rows once and keep them."""
         size = len(rows) * problem.equations.n_alternatives
-        backend: Backend = "fused" if size >= FUSE_FROM else "numpy"
-        return cls(Batch(rows, problem.observe(rows), backend), os.cpu_count() or 1)
+        enough = FUSE_FROM["concave" if problem.concave else "searched"]
+        backend: Backend = "fused" if size >= enough else "numpy"
+        return cls(Batch(rows, problem.observe(rows), backend), n_cores())
 
     @property
     def n_rows(self) -> int:
@@ -66,12 +67,8 @@ class Memory:
             yield self.batch.take(slice(start, start + step))
 
     def _run(self, task: Callable[[Batch], Any]) -> Iterator[Any]:
-        step = CHUNK[self.batch.backend]
-        if self.n_threads <= 1 or self.n_rows <= 2 * step:
-            yield from map(task, self._chunks())
-            return
-        with ThreadPoolExecutor(self.n_threads) as pool:
-            yield from pool.map(task, self._chunks())
+        few = self.n_rows <= 2 * CHUNK[self.batch.backend]
+        yield from parallel_map(task, self._chunks(), n_threads=1 if few else self.n_threads)
 
     def sum(self, task: Callable[[Batch], Sum]) -> Sum:
         total: Sum = reduce(add, self._run(task))

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import os
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import Any
 
@@ -15,7 +13,9 @@ from selfselect.engines.base import Engine
 from selfselect.errors import DataError, OptionError
 from selfselect.problem.problem import Problem
 from selfselect.progress import progress_bar
+from selfselect.solvers._order import match_alternatives
 from selfselect.solvers.base import Solution, Solver
+from selfselect.threads import parallel_map
 
 __all__ = ["Bootstrap", "bootstrap_covariance", "bootstrap_draws"]
 
@@ -90,14 +90,16 @@ def bootstrap_draws(
             fitted = solver.solve(problem, sample, rng=stream, start=solution.free, progress=False)
         except DataError:
             return None
-        return problem.layout.report(fitted.free).values if fitted.converged else None
+        if not fitted.converged:
+            return None
+        # Alternatives without names keep the numbers they have in the estimate: a sample in which
+        # two of them change places would look like a spread of both.
+        free = match_alternatives(problem, alone, fitted.free, solution.free)
+        return problem.layout.report(free).values
 
     done: list[Array] = []
-    with (
-        progress_bar(progress, what="Bootstrap", total=options.replications) as bar,
-        ThreadPoolExecutor(os.cpu_count() or 1) as pool,
-    ):
-        for values in pool.map(draw, seeds):
+    with progress_bar(progress, what="Bootstrap", total=options.replications) as bar:
+        for values in parallel_map(draw, seeds):
             bar.update()
             if values is not None:
                 done.append(values)

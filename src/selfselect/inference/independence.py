@@ -30,6 +30,7 @@ from selfselect.problem.evaluation import (
     score_blocks,
 )
 from selfselect.problem.problem import Problem
+from selfselect.problem.ranked import find_sides
 
 __all__ = ["independence_test"]
 
@@ -49,11 +50,13 @@ def independence_test(
     free : the estimate.
     information : minus the Hessian of the log-likelihood there, in the free parameters.
     """
+    if not np.isfinite(information).all():
+        return impossible_test(NAME, "the estimate is not one of maximum likelihood")
     layout = problem.layout
-    sums = _known_sums if problem.index == "known" else _unknown_sums
+    sums = _known_sums if problem.concave else _mixed_sums
     score, outer, slope = engine.sum(partial(sums, problem, layout.natural(free)))
     n_pairs = len(score)
-    if problem.index == "unknown":
+    if not problem.concave:
         # The derivative of a mixture of products has no short form; under the null the outer
         # product of products and scores has the same mean.
         slope = outer[:n_pairs, n_pairs:]
@@ -73,12 +76,19 @@ def independence_test(
     return chi_square_test(NAME, statistic, n_pairs, "no correlation")
 
 
-def _unknown_sums(problem: Problem, natural: Array, batch: Batch) -> Parts:
-    """Mix the products over who may have been seen, by the memberships."""
-    found = find_memberships(problem, natural, batch)
+def _mixed_sums(problem: Problem, natural: Array, batch: Batch) -> Parts:
+    """Mix the products over what is not known: who was seen, or on which side others lie."""
     weights = np.ones(len(batch)) if batch.rows.weights is None else batch.rows.weights
+    mix = _unknown_products if problem.index == "unknown" else _ranked_products
+    products = mix(problem, natural, batch)
+    joined = np.column_stack([products, *score_blocks(problem, natural, batch)])
+    return Parts((weights @ products, joined.T @ (joined * weights[:, None]), np.zeros(1)))
+
+
+def _unknown_products(problem: Problem, natural: Array, batch: Batch) -> Array:
+    found = find_memberships(problem, natural, batch)
     chance, a, ratio = found.chance, found.a, found.ratio
-    products = np.column_stack(
+    return np.column_stack(
         [
             -chance[:, j] * a[:, j] * ratio[:, m]
             - chance[:, m] * a[:, m] * ratio[:, j]
@@ -86,8 +96,18 @@ def _unknown_sums(problem: Problem, natural: Array, batch: Batch) -> Parts:
             for j, m in combinations(range(chance.shape[1]), 2)
         ]
     )
-    joined = np.column_stack([products, *score_blocks(problem, natural, batch)])
-    return Parts((weights @ products, joined.T @ (joined * weights[:, None]), np.zeros(1)))
+
+
+def _ranked_products(problem: Problem, natural: Array, batch: Batch) -> Array:
+    """Add the covariance of the sides to the product of the means."""
+    sides = find_sides(problem, natural, batch, pairs=True)
+    return np.column_stack(
+        [
+            sides.residual[:, j] * sides.residual[:, m]
+            + (both - sides.above[:, j] * sides.above[:, m]) * sides.gap[:, j] * sides.gap[:, m]
+            for (j, m), both in sides.both.items()
+        ]
+    )
 
 
 def _known_sums(problem: Problem, natural: Array, batch: Batch) -> Parts:

@@ -1,10 +1,11 @@
 """What a row says of one alternative: the codes every kernel branches on.
 
-A row tells of each alternative one of six things. `SEEN`: its outcome was recorded.
+A row tells of each alternative one of seven things. `SEEN`: its outcome was recorded.
 `BELOW` and `ABOVE`: it was not, so it lies on one known side of a limit. `BETWEEN`: it lies
 between two limits. `UNKNOWN`: the row is silent about it (the alternative was not available,
 or the rule lets its outcome be anything). `MAYBE`: the recorded outcome may be its own; if not,
-its outcome lies on the side of it that the rule discards.
+its outcome lies on the side of it that the rule discards. `EITHER`: its outcome lies on one side
+of the recorded one, and which side is not known.
 """
 
 from typing import Final
@@ -15,3 +16,4 @@ ABOVE: Final = 2
 BETWEEN: Final = 3
 UNKNOWN: Final = 4
 MAYBE: Final = 5
+EITHER: Final = 6

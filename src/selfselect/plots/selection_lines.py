@@ -32,7 +32,7 @@ class LinesPicture:
     Attributes
     ----------
     axes : one per alternative.
-    points : covariate, alternative, outcome, and whether it was seen.
+    points : covariate, alternative, outcome, and whether it was seen, or most likely was.
     lines : covariate, alternative, and the naive and corrected mean of the outcome.
     """
 
@@ -50,7 +50,8 @@ def selection_lines(
 ) -> LinesPicture:
     """Draw outcomes against a covariate with the naive and the corrected line, per alternative.
 
-    Other covariates are held at their means.
+    Other covariates are held at their means. Where nobody recorded who was seen, every outcome is
+    drawn with the alternative that is most likely to have been.
 
     Parameters
     ----------
@@ -88,6 +89,7 @@ def selection_lines(
             points[points["alternative"] == label],
             lines[lines["alternative"] == label],
             title=str(label),
+            seen="seen" if fit.problem.index == "known" else "most likely seen",
             covariate=covariate,
         )
     axes[0].set_ylabel(equations.outcome)
@@ -97,12 +99,15 @@ def selection_lines(
 
 def _points(fit: FitResult, covariate: str, latent: pd.DataFrame | None) -> pd.DataFrame:
     rows, equations = fit.rows, fit.problem.equations
-    assert rows.outcome is not None and rows.chosen is not None
+    assert rows.outcome is not None
+    chosen = rows.chosen
+    if chosen is None:
+        chosen = fit.responsibilities().to_numpy().argmax(axis=1)
     x = rows.covariates[:, equations.covariates.index(covariate)]
     keep = np.linspace(0, len(rows) - 1, min(len(rows), MOST_POINTS)).astype(int)
     parts = []
     for j, label in enumerate(equations.alternatives):
-        seen = rows.chosen[keep] == j
+        seen = chosen[keep] == j
         values = rows.outcome[keep] if latent is None else latent[label].to_numpy()[keep]
         part = pd.DataFrame(
             {covariate: x[keep], "alternative": label, "outcome": values, "seen": seen}
@@ -158,14 +163,14 @@ def _new_axes(n_axes: int) -> Any:
 
 
 def _draw(
-    axis: Any, points: pd.DataFrame, lines: pd.DataFrame, *, title: str, covariate: str
+    axis: Any, points: pd.DataFrame, lines: pd.DataFrame, *, title: str, seen: str, covariate: str
 ) -> None:
-    unseen, seen = points[~points["seen"]], points[points["seen"]]
+    unseen, shown = points[~points["seen"]], points[points["seen"]]
     axis.scatter(
         unseen[covariate], unseen["outcome"], s=9, facecolors="none", edgecolors=UNSEEN,
         linewidths=0.6, label="unseen" if len(unseen) else None,
     )  # fmt: skip
-    axis.scatter(seen[covariate], seen["outcome"], s=7, color=SEEN, alpha=0.55, label="seen")
+    axis.scatter(shown[covariate], shown["outcome"], s=7, color=SEEN, alpha=0.55, label=seen)
     axis.plot(lines[covariate], lines["naive"], "--", color=NAIVE, lw=2.4, label="least squares")
     axis.plot(lines[covariate], lines["corrected"], "-", color=CORRECTED, lw=2.4, label="corrected")
     axis.set_title(title)

@@ -13,15 +13,15 @@ by Gauss-Legendre.
 
 from __future__ import annotations
 
-import os
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy.special import ndtr
 
+from selfselect.rules import Maximum, Ranked
 from selfselect.rules.base import HasBounds, RowData
+from selfselect.threads import parallel_map
 
 __all__ = ["Expectations", "expectations"]
 
@@ -59,12 +59,14 @@ class Expectations:
     given_seen: Array
 
 
-def expectations(rule: HasBounds, means: Array, scales: Array, known: RowData) -> Expectations:
+def expectations(
+    rule: HasBounds | Ranked, means: Array, scales: Array, known: RowData
+) -> Expectations:
     """Integrate over the latent outcomes of rows, on all cores.
 
     Parameters
     ----------
-    rule : with bounds, in the order of the alternatives.
+    rule : with bounds or a rank, in the order of the alternatives.
     means : (n, k) mean of every latent outcome.
     scales : (k,) their standard deviations.
     known : costs and availability.
@@ -75,12 +77,14 @@ def expectations(rule: HasBounds, means: Array, scales: Array, known: RowData) -
     def fill(start: int) -> None:
         part = slice(start, start + ROWS_AT_ONCE)
         for seen in range(k):
-            chance[part, seen], given[part, :, seen] = _integrate(
-                rule, means[part], scales, known.take(part), seen
-            )
+            if isinstance(rule, Ranked):
+                found = _integrate_ranked(rule.rank_among(k), means[part], scales, seen)
+            else:
+                found = _integrate(rule, means[part], scales, known.take(part), seen)
+            chance[part, seen], given[part, :, seen] = found
 
-    with ThreadPoolExecutor(os.cpu_count() or 1) as pool:
-        list(pool.map(fill, range(0, n_rows, ROWS_AT_ONCE)))
+    for _ in parallel_map(fill, range(0, n_rows, ROWS_AT_ONCE)):
+        pass
     # The pieces add up to one within rounding; dividing makes them do so exactly.
     chance /= chance.sum(axis=1, keepdims=True)
     own = np.einsum("nll->nl", given)
@@ -93,18 +97,12 @@ def _integrate(
 ) -> tuple[Array, Array]:
     """Return the chance that `seen` is seen, and every outcome's mean where it is."""
     n_rows, k = means.shape
-    edges = _edges(rule, means, scales, known, seen)
-    half = 0.5 * np.diff(edges, axis=1)
-    middle = edges[:, :-1] + half
-    outcome = (middle[:, :, None] + half[:, :, None] * NODES).reshape(n_rows, -1)
-    weight = (half[:, :, None] * WEIGHTS).reshape(n_rows, -1)
+    outcome, weight = _nodes(_edges(rule, means, scales, known, seen), means, scales, seen)
     n_nodes = outcome.shape[1]
 
     flat = outcome.ravel()
     each = np.repeat(np.arange(n_rows), n_nodes)
     lower, upper = rule.bounds(np.full(flat.size, seen, dtype=np.intp), flat, known.take(each))
-    z = (outcome - means[:, [seen]]) / scales[seen]
-    weight *= np.exp(-0.5 * z * z) / (np.sqrt(2.0 * np.pi) * scales[seen])
     if known.available is not None:
         weight *= known.available[:, [seen]]
 
@@ -131,6 +129,50 @@ def _integrate(
             means_given[:, m] = np.einsum("ij,ij->i", others, moment[m]) / chance
     means_given[chance < NEGLIGIBLE] = np.nan
     return chance, means_given
+
+
+def _integrate_ranked(rank: int, means: Array, scales: Array, seen: int) -> tuple[Array, Array]:
+    """Do the same where the outcome of a given rank is seen."""
+    n_rows, k = means.shape
+    edges = _edges(Maximum(), means, scales, RowData(), seen)
+    outcome, weight = _nodes(edges, means, scales, seen)
+    others = [m for m in range(k) if m != seen]
+    z = {m: (outcome - means[:, [m]]) / scales[m] for m in others}
+    below, above = {m: ndtr(z[m]) for m in others}, {m: ndtr(-z[m]) for m in others}
+
+    def count_above(kept: list[int], count: int) -> Array:
+        """Return the chance that exactly `count` of the kept lie above the outcome."""
+        if count < 0:
+            return np.zeros_like(outcome)
+        held = [np.ones_like(outcome)] + [np.zeros_like(outcome)] * count
+        for m in kept:
+            up = [np.zeros_like(outcome), *(part * above[m] for part in held[:-1])]
+            held = [part * below[m] + more for part, more in zip(held, up, strict=True)]
+        return held[count]
+
+    own = weight * count_above(others, rank - 1)
+    chance = own.sum(axis=1)
+    means_given = np.full((n_rows, k), np.nan)
+    with np.errstate(divide="ignore", invalid="ignore"):
+        means_given[:, seen] = (own * outcome).sum(axis=1) / chance
+        for m in others:
+            rest = [one for one in others if one != m]
+            step = scales[m] * _density(z[m])
+            moment = (means[:, [m]] * below[m] - step) * count_above(rest, rank - 1)
+            moment += (means[:, [m]] * above[m] + step) * count_above(rest, rank - 2)
+            means_given[:, m] = (weight * moment).sum(axis=1) / chance
+    means_given[chance < NEGLIGIBLE] = np.nan
+    return chance, means_given
+
+
+def _nodes(edges: Array, means: Array, scales: Array, seen: int) -> tuple[Array, Array]:
+    """Return outcomes to evaluate at and their weights, the density of the seen one included."""
+    half = 0.5 * np.diff(edges, axis=1)
+    middle = edges[:, :-1] + half
+    outcome = (middle[:, :, None] + half[:, :, None] * NODES).reshape(len(edges), -1)
+    weight = (half[:, :, None] * WEIGHTS).reshape(len(edges), -1)
+    z = (outcome - means[:, [seen]]) / scales[seen]
+    return outcome, weight * _density(z) / scales[seen]
 
 
 def _edges(rule: HasBounds, means: Array, scales: Array, known: RowData, seen: int) -> Array:

@@ -11,10 +11,10 @@ from numpy.typing import NDArray
 from selfselect.data.checks import first_rows
 from selfselect.data.rows import Rows
 from selfselect.errors import RuleError
-from selfselect.kernels.status import ABOVE, BELOW, BETWEEN, MAYBE, SEEN, UNKNOWN
+from selfselect.kernels.status import ABOVE, BELOW, BETWEEN, EITHER, MAYBE, SEEN, UNKNOWN
 from selfselect.rules.base import HasBounds, Label
 
-__all__ = ["Observation", "observe", "observe_unknown"]
+__all__ = ["Observation", "observe", "observe_ranked", "observe_unknown"]
 
 Array = NDArray[np.float64]
 Codes = NDArray[np.int8]
@@ -83,6 +83,19 @@ def observe_unknown(rows: Rows, n_alternatives: int) -> Observation:
     status = np.full((len(rows), n_alternatives), MAYBE, dtype=np.int8)
     if rows.known.available is not None:
         status[~rows.known.available] = UNKNOWN
+    return Observation(status, rows.outcome[:, None])
+
+
+def observe_ranked(rows: Rows, n_alternatives: int) -> Observation:
+    """Turn choices by rank into an observation: of the others only the number above is known."""
+    assert rows.outcome is not None and rows.chosen is not None
+    if rows.known.available is not None:
+        raise RuleError(
+            "A rank among alternatives of which some are not available is not defined. Use Ranked "
+            "without `available`."
+        )
+    status = np.full((len(rows), n_alternatives), EITHER, dtype=np.int8)
+    status[np.arange(len(rows)), rows.chosen] = SEEN
     return Observation(status, rows.outcome[:, None])
 
 

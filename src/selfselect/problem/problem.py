@@ -12,10 +12,10 @@ from selfselect.data.equations import Equations
 from selfselect.data.rows import Rows
 from selfselect.errors import UnsupportedError
 from selfselect.noises.independent import Independent
-from selfselect.problem.observation import Observation, observe, observe_unknown
+from selfselect.problem.observation import Observation, observe, observe_ranked, observe_unknown
 from selfselect.problem.parameters import Layout
 from selfselect.problem.units import Units
-from selfselect.rules import Maximum, Minimum
+from selfselect.rules import Maximum, Minimum, Ranked
 from selfselect.rules.base import HasBounds, SelectionRule
 
 __all__ = ["Problem"]
@@ -60,6 +60,18 @@ class Problem:
             check_range(*outcome_range)
         self.noise.fixed_scales(self.equations.alternatives)
 
+    @cached_property
+    def rank(self) -> int | None:
+        """Rank of the outcome that is seen, for ranked rules; None for all others."""
+        if isinstance(self.rule, Ranked):
+            return self.rule.rank_among(self.equations.n_alternatives)
+        return None
+
+    @property
+    def concave(self) -> bool:
+        """Whether the log-likelihood has one optimum: known index and convex explaining sets."""
+        return self.index == "known" and self.rank is None
+
     @property
     def side(self) -> float:
         """1 where the largest outcome is seen, -1 where the smallest is; for the unknown index."""
@@ -76,6 +88,8 @@ class Problem:
         if self.index == "unknown":
             _ = self.side
             return observe_unknown(rows, self.equations.n_alternatives)
+        if self.rank is not None:
+            return observe_ranked(rows, self.equations.n_alternatives)
         if not isinstance(self.ordered_rule, HasBounds):
             raise UnsupportedError(
                 f"{type(self.rule).__name__} offers no `bounds`, and every solver there is needs "

@@ -10,6 +10,7 @@ import numpy as np
 from selfselect.inference.statistics import format_p_value
 from selfselect.problem.parameters import COMMON, SCALE
 from selfselect.report.page import Block, Page
+from selfselect.solvers.base import same_optimum
 
 if TYPE_CHECKING:
     from selfselect.results.fit_result import FitResult
@@ -78,17 +79,25 @@ def _notices(fit: FitResult) -> tuple[str, ...]:
             f"p = {format_p_value(test.p_value)}). The model below is wrong in that respect, and "
             "the difference from least squares must not be read as bias."
         )
-    reached = [one for one in fit.solution.starts if one.fault is None and one.behind > -0.01]
-    if len(fit.solution.starts) > 1 and len(reached) < 2:
+    mean_weight = fit.facts.weight_total / fit.facts.n_rows
+    reached = [
+        one
+        for one in fit.solution.starts
+        if one.fault is None and same_optimum(one.behind, mean_weight)
+    ]
+    if len(fit.solution.starts) > 1 and len(reached) == 1:
         notices.append(
             f"FRAGILE OPTIMUM: only one of {len(fit.solution.starts)} starts reached it. There "
             "may be a better one: try more starts, and compare result.starts."
         )
     if not np.isfinite(fit.covariance.matrix).all():
-        notices.append(
-            "NO STANDARD ERRORS: the information matrix is singular, so some parameters are not "
-            "determined by this data."
-        )
+        why = "the information matrix is singular, so some parameters are not determined by this "
+        why += "data."
+        if not np.isfinite(fit.solution.information).all():
+            solver = fit.solution.solver.split("(")[0]
+            why = f"{solver} does not maximise the likelihood, so no information matrix belongs to "
+            why += "its estimates. Use covariance='bootstrap'."
+        notices.append(f"NO STANDARD ERRORS: {why}")
     return tuple(notices)
 
 

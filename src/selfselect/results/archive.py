@@ -24,7 +24,7 @@ from selfselect.problem.units import Units
 from selfselect.results.diagnosis import Diagnosis, Finding
 from selfselect.results.fit_result import FitResult, Kept
 from selfselect.results.naive import Naive
-from selfselect.rules import Maximum, Minimum, MonotoneArgmax
+from selfselect.rules import Maximum, Minimum, MonotoneArgmax, Ranked
 from selfselect.rules._transforms import NAMED, as_transform
 from selfselect.solvers.base import Solution, StartRecord, TraceEntry
 
@@ -174,6 +174,8 @@ def _coder_content(coder: Coder) -> dict[str, Any]:
 
 
 def _rule_content(rule: Any) -> dict[str, Any]:
+    if isinstance(rule, Ranked):
+        return {"name": "Ranked", "rank": rule.rank}
     cost = None if rule.cost is None else dict(_pairs_of(rule.cost))
     if isinstance(rule, MonotoneArgmax):
         given = rule.transforms
@@ -326,6 +328,8 @@ def _rule(content: dict[str, Any]) -> Any:
         given = content["transforms"]
         transforms = dict(given) if content["by_label"] else given
         return MonotoneArgmax(transforms, cost=content["cost"])
+    if content["name"] == "Ranked":
+        return Ranked(content["rank"])
     rules = {"Maximum": Maximum, "Minimum": Minimum}
     return rules[content["name"]](cost=content["cost"])
 

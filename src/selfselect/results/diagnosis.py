@@ -67,8 +67,12 @@ def diagnose(problem: Problem, engine: Engine, free: Array, information: Array) 
         findings.append(_share(label, count, total, len(equation.columns) + 1))
         findings.append(_overlap(label, equation.terms, everywhere, where_seen))
         findings.append(_collinearity(label, equation.terms, everywhere))
-    findings.append(_information(information))
-    findings.append((_mass if problem.index == "known" else _certainty)(problem, engine, natural))
+    if np.isfinite(information).all():
+        findings.append(_information(information))
+    if problem.index == "unknown":
+        findings.append(_certainty(problem, engine, natural))
+    elif problem.concave:
+        findings.append(_mass(problem, engine, natural))
     return Diagnosis(tuple(findings))
 
 

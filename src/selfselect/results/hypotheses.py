@@ -182,6 +182,13 @@ def _not_comparable(small: FitResult, large: FitResult) -> str | None:
         return "both fits have the same number of parameters"
     if not (small.converged and large.converged):
         return "a fit did not converge"
+    if small.problem.equations.n_alternatives != large.problem.equations.n_alternatives:
+        return (
+            "the fits have different numbers of alternatives, and then twice the difference of "
+            "log-likelihoods is not chi-square; see selfselect.choose_alternatives"
+        )
+    if not all(np.isfinite(fit.solution.information).all() for fit in (small, large)):
+        return "an estimate is not one of maximum likelihood"
     if small.problem.rule != large.problem.rule or small.coding.known != large.coding.known:
         return "the fits have different rules, so neither nests the other"
     if not _terms_nested(small, large):

@@ -11,6 +11,7 @@ from selfselect.rules.check import Counterexample, RuleCheck, check
 from selfselect.rules.maximum import Maximum
 from selfselect.rules.minimum import Minimum
 from selfselect.rules.monotone import MonotoneArgmax
+from selfselect.rules.ranked import Ranked
 
 __all__ = [
     "BoxRule",
@@ -20,6 +21,7 @@ __all__ = [
     "Maximum",
     "Minimum",
     "MonotoneArgmax",
+    "Ranked",
     "RowData",
     "RuleCheck",
     "SelectionRule",

@@ -15,10 +15,14 @@ __all__ = ["choose_solver"]
 
 def choose_solver(problem: Problem, given: Any) -> tuple[Solver, str]:
     """Return the solver to use and the reason for it."""
-    if given is None and problem.index == "unknown":
+    if given is None and not problem.concave:
+        why = (
+            "nobody recorded who was seen"
+            if problem.index == "unknown"
+            else "explaining sets are not convex"
+        )
         return MaximumLikelihood(), (
-            "nobody recorded who was seen, so the likelihood has several optima and is searched "
-            "from several starts"
+            f"{why}, so the likelihood has several optima and is searched from several starts"
         )
     if given is None:
         return Newton(), (
@@ -30,10 +34,11 @@ def choose_solver(problem: Problem, given: Any) -> tuple[Solver, str]:
             f"{given!r} is not a solver. Use None to have one chosen, or an object such as "
             "selfselect.solvers.Newton(max_steps=100)."
         )
-    if given.index != problem.index:
-        what = {"known": "was recorded", "unknown": "was not recorded"}
+    if given.concave != problem.concave:
+        what = {True: "one optimum", False: "several optima"}
         raise UnsupportedError(
-            f"{type(given).__name__} is for data in which it {what[given.index]} who was seen; "
-            f"here it {what[problem.index]}. Use solver=None to have one chosen."
+            f"{type(given).__name__} is for likelihoods with {what[given.concave]}; this one has "
+            f"{what[problem.concave]}, since it is {problem.index} who was seen and "
+            f"{problem.rule.name}. Use solver=None to have one chosen."
         )
     return given, "as given"

@@ -16,7 +16,7 @@ from selfselect.problem.problem import Problem
 from selfselect.progress import progress_bar
 from selfselect.solvers.base import TraceEntry
 
-__all__ = ["Climb", "climb", "information_at", "solve_spd"]
+__all__ = ["Climb", "approach", "climb", "information_at", "solve_spd"]
 
 Array = NDArray[np.float64]
 
@@ -130,6 +130,37 @@ def climb(
         False,
         f"Stopped after {max_steps} steps, {here.distance:.2g} standard errors from the optimum.",
     )
+
+
+def approach(
+    problem: Problem, engine: Engine, start: Array, information: Array, *, tol: float
+) -> Array:
+    """Return a place close to the optimum, by steps that share one approximate information.
+
+    Passes without curvature cost a fraction of those with the exact one, and steps with the
+    information of a large sample shrink the distance several times each. It ends where they no
+    longer do, or within `tol`; whoever calls it takes exact steps from there.
+    """
+
+    def visit(free: Array) -> Point:
+        task = partial(evaluate, problem, problem.layout.natural(free), curvature="none")
+        evaluation: Any = engine.sum(task)
+        score = problem.layout.pull_back_vector(evaluation.score)
+        step = solve_spd(information, score)
+        distance = float(np.sqrt(max(float(score @ step), 0.0)))
+        return Point(free, evaluation.loglik, information, step, distance)
+
+    here = visit(start)
+    while here.distance > tol:
+        after = visit(here.free + _largest_step(problem, here) * here.step)
+        # Written so that a place that is not a number ends it too.
+        if not (after.loglik > here.loglik - engine.n_rows * ROUNDING):
+            break
+        slow = after.distance > 0.5 * here.distance
+        here = after
+        if slow:
+            break
+    return here.free
 
 
 def _lands(distance: float, previous: float, tol: float) -> bool:

@@ -8,13 +8,17 @@ from functools import partial
 import numpy as np
 from numpy.typing import NDArray
 
-from selfselect.engines.base import Engine, Parts
-from selfselect.problem.evaluation import Batch, find_memberships
+from selfselect.engines.base import Engine
+from selfselect.problem.evaluation import Batch, alternative_terms, find_memberships
+from selfselect.problem.problem import Problem
 from selfselect.solvers._search import SearchSpace
+from selfselect.solvers._start import total_weight
 
 __all__ = ["Degeneracy", "find_degeneracy"]
 
 Array = NDArray[np.float64]
+
+ROWS_PER_PARAMETER = 2.0
 
 AT_FLOOR = 1.001
 """A scale within this factor of the floor has run into it."""
@@ -22,43 +26,61 @@ AT_FLOOR = 1.001
 
 @dataclass(frozen=True)
 class Degeneracy:
-    """An equation that explains too few rows to be one, in a sentence."""
+    """An equation that explains too few rows to be one.
+
+    Attributes
+    ----------
+    sentence : which alternative collapsed onto which row.
+    unbounded : whether its scale ran into the floor: without it the likelihood has no bound.
+    """
 
     sentence: str
+    unbounded: bool
 
 
 def find_degeneracy(space: SearchSpace, engine: Engine, coordinates: Array) -> Degeneracy | None:
     """Say which alternative collapsed onto which row, or None where none did.
 
     An alternative has collapsed where its scale ran into the floor, or where it is expected to
-    have been seen in fewer rows than it has coefficients.
+    have been seen in fewer than two rows per parameter: any plane fits so few.
     """
     problem, layout = space.problem, space.problem.layout
     natural = space.natural(coordinates)
     if not np.isfinite(natural).all():
-        return Degeneracy("the search ran off to infinity.")
-    expected = engine.sum(partial(_expected_counts, problem, natural))
+        return Degeneracy("the search ran off to infinity.", True)
+    expected = np.full(len(layout.sizes), np.inf)
+    if problem.index == "unknown":
+        # Weights may be of any size: rows are counted in units of the mean one.
+        counts = engine.sum(partial(_expected_counts, problem, natural))
+        expected = counts * engine.n_rows / total_weight(engine)
     scales = 1.0 / natural[layout.inverse_scale_positions]
     for j, equation in enumerate(problem.equations.each):
         floored = space.free_scales > 1 and scales[j] <= AT_FLOOR * space.floor
-        empty = expected[0][j] < layout.sizes[j]
+        empty = expected[j] < ROWS_PER_PARAMETER * (layout.sizes[j] + 1)
         if floored or empty:
-            row = int(np.argmax(engine.collect(partial(_density, problem, natural, j))))
+            row = int(np.argmax(engine.collect(partial(_pull, problem, natural, j))))
             what = "its scale fell to the floor" if floored else "hardly any row is its own"
             return Degeneracy(
                 f"alternative {equation.alternative!r} collapsed ({what}); the row that drew it "
-                f"most is row {row} of the searched ones."
+                f"most is row {row} of the searched ones.",
+                floored,
             )
     return None
 
 
-def _expected_counts(problem: object, natural: Array, batch: Batch) -> Parts:
-    found = find_memberships(problem, natural, batch)  # type: ignore[arg-type]
+def _expected_counts(problem: Problem, natural: Array, batch: Batch) -> Array:
+    found = find_memberships(problem, natural, batch)
     weights = 1.0 if batch.rows.weights is None else batch.rows.weights[:, None]
-    return Parts((np.asarray((found.chance * weights).sum(axis=0)),))
+    return np.asarray((found.chance * weights).sum(axis=0))
 
 
-def _density(problem: object, natural: Array, alternative: int, batch: Batch) -> Array:
+def _pull(problem: Problem, natural: Array, alternative: int, batch: Batch) -> Array:
     """Return how strongly each row speaks for an alternative: membership times closeness."""
-    found = find_memberships(problem, natural, batch)  # type: ignore[arg-type]
-    return found.chance[:, alternative] * np.exp(-0.5 * found.a[:, alternative] ** 2)
+    counts = True if batch.rows.weights is None else batch.rows.weights > 0
+    if problem.index == "known":
+        assert batch.rows.chosen is not None
+        _, terms = alternative_terms(problem, natural, batch, alternative)
+        return np.where((batch.rows.chosen == alternative) & counts, terms.loglik, -np.inf)
+    found = find_memberships(problem, natural, batch)
+    pull = found.chance[:, alternative] * np.exp(-0.5 * found.a[:, alternative] ** 2)
+    return np.where(counts, pull, -np.inf)

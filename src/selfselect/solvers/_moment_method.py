@@ -14,15 +14,15 @@ from numpy.typing import NDArray
 
 from selfselect.engines.base import Engine
 from selfselect.errors import OptionError, UnsupportedError
-from selfselect.problem.evaluation import Batch, evaluate
+from selfselect.problem.evaluation import evaluate
 from selfselect.problem.problem import Problem
 from selfselect.solvers._climb import Climb
-from selfselect.solvers._multistart import order_alternatives
+from selfselect.solvers._order import order_alternatives
 from selfselect.solvers._search import SearchSpace
-from selfselect.solvers._start import gram_matrices, refuse_collinear
+from selfselect.solvers._start import gram_matrices, refuse_collinear, total_weight
 from selfselect.solvers.base import Solution
 
-__all__ = ["MomentMethod", "white_rows"]
+__all__ = ["MomentMethod"]
 
 Array = NDArray[np.float64]
 
@@ -44,7 +44,7 @@ class MomentMethod(ABC):
     boost: int = 1
 
     requires: ClassVar[tuple[type, ...]] = ()
-    index: ClassVar[str] = "unknown"
+    concave: ClassVar[bool] = False
 
     @abstractmethod
     def estimate(self, space: SearchSpace, engine: Engine, rng: Generator) -> Array:
@@ -56,6 +56,11 @@ class MomentMethod(ABC):
         if self.boost < 1:
             raise OptionError(f"boost={self.boost} is not possible. Use at least 1.")
         equations = problem.equations
+        if problem.index == "known":
+            raise UnsupportedError(
+                f"{name} is for data in which nobody recorded who was seen. Use "
+                "MaximumLikelihood()."
+            )
         if len({equation.columns for equation in equations.each}) > 1:
             raise UnsupportedError(
                 f"{name} needs the same covariates in every equation. Use MaximumLikelihood()."
@@ -69,6 +74,11 @@ class MomentMethod(ABC):
     def coordinates(self, space: SearchSpace, engine: Engine, rng: Generator) -> Array:
         """Return search coordinates of the estimate, boosted, scales found by likelihood."""
         self.check(space.problem)
+        if engine.rows.known.available is not None:
+            raise UnsupportedError(
+                f"{type(self).__name__} needs every alternative to be available in every row. Use "
+                "MaximumLikelihood()."
+            )
         if self.boost == 1:
             coefficients = self.estimate(space, engine, rng)
         else:
@@ -97,7 +107,7 @@ class MomentMethod(ABC):
         self.check(problem)
         grams = gram_matrices(problem, engine)
         refuse_collinear(problem, grams)
-        space = SearchSpace.build(problem, grams, floor=0.01)
+        space = SearchSpace.build(problem, grams, weight=total_weight(engine), floor=0.01)
         free = space.free(self.coordinates(space, engine, rng))
         task = partial(evaluate, problem, problem.layout.natural(free), curvature="none")
         evaluation: Any = engine.sum(task)
@@ -119,13 +129,3 @@ def _matched_distance(one: Array, other: Array) -> float:
     return min(
         float(np.linalg.norm(one - other[list(order)])) for order in permutations(range(len(one)))
     )
-
-
-def white_rows(space: SearchSpace, batch: Batch) -> tuple[Array, Array, Array]:
-    """Return whitened covariates, outcomes as if the largest were seen, and weights."""
-    rows, problem = batch.rows, space.problem
-    assert rows.outcome is not None
-    design = problem.units.design(rows.covariates, problem.equations.each[0].columns)
-    white: Any = np.linalg.solve(space.roots[0], design.T).T
-    weights = np.ones(len(batch)) if rows.weights is None else rows.weights
-    return white, problem.side * problem.units.limits(rows.outcome), weights

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import os
 from abc import ABC, abstractmethod
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any, ClassVar
@@ -18,22 +16,31 @@ from selfselect.errors import OptionError
 from selfselect.problem.evaluation import evaluate
 from selfselect.problem.problem import Problem
 from selfselect.progress import progress_bar
-from selfselect.solvers._climb import Climb
+from selfselect.solvers._climb import Climb, information_at
 from selfselect.solvers._degeneracy import Degeneracy, find_degeneracy
+from selfselect.solvers._moment_method import MomentMethod
+from selfselect.solvers._order import order_alternatives
 from selfselect.solvers._search import Place, SearchSpace
-from selfselect.solvers._start import gram_matrices, is_deficient, refuse_collinear
+from selfselect.solvers._start import (
+    gram_matrices,
+    is_deficient,
+    refuse_collinear,
+    total_weight,
+)
 from selfselect.solvers._starts import Recipe, recipes_for
-from selfselect.solvers.base import Solution, StartRecord
+from selfselect.solvers.base import Solution, StartRecord, same_optimum
+from selfselect.threads import parallel_map
 
 __all__ = ["MultiStart"]
 
 Array = NDArray[np.float64]
 
-SAME_OPTIMUM = 0.01
-"""Log-likelihoods closer than this, per climb to convergence, are taken for one optimum."""
-
 POLISHED = 3
 """Distinct optima of the sample that are compared on all rows."""
+
+FAR_BEHIND = 5.0
+"""Log-likelihood, per mean weight of a row, that an optimum of the sample may lack and still be
+the best one of all rows."""
 
 
 @dataclass(frozen=True)
@@ -47,14 +54,16 @@ class MultiStart(ABC):
     sample : rows the search is done on.
     floor : smallest scale, as a fraction of the least-squares residuals' spread. With one scale
         per alternative the likelihood is unbounded at zero.
+    start : a moment method to start from, in place of the first of the starts.
     """
 
     starts: int = 8
     sample: int = 20_000
     floor: float = 0.01
+    start: MomentMethod | None = None
 
     requires: ClassVar[tuple[type, ...]] = ()
-    index: ClassVar[str] = "unknown"
+    concave: ClassVar[bool] = False
 
     def __post_init__(self) -> None:
         if self.starts < 1:
@@ -81,24 +90,26 @@ class MultiStart(ABC):
     ) -> Solution:
         if start is not None:
             ascent = self.polish(problem, engine, start, progress)
-            return _solution(self, problem, engine, ascent, (), 0.0)
+            return _solution(self, problem, engine, ascent, (), 1.0)
         part = engine.sample(self.sample, rng)
         space = self._space(problem, engine, part)
         found = self._search(space, part, rng, progress)
         return self._best(problem, engine, part, space, found, progress)
 
     def _space(self, problem: Problem, engine: Engine, part: Engine) -> SearchSpace:
-        grams = gram_matrices(problem, part)
+        grams, weight = gram_matrices(problem, part), total_weight(part)
         if any(map(is_deficient, grams)):
-            grams = gram_matrices(problem, engine)
+            share = weight / total_weight(engine)
+            grams = [share * gram for gram in gram_matrices(problem, engine)]
             refuse_collinear(problem, grams)
-        return SearchSpace.build(problem, grams, floor=self.floor)
+        return SearchSpace.build(problem, grams, weight=weight, floor=self.floor)
 
     def _search(
         self, space: SearchSpace, part: Engine, rng: Generator, progress: bool | None
     ) -> list[tuple[Recipe, Place, Degeneracy | None]]:
         """Climb from every start, in parallel; each has a random stream of its own."""
-        recipes = recipes_for(space.problem, self.starts)
+        all_open = part.rows.known.available is None
+        recipes = recipes_for(space.problem, self.starts, self.start, all_open=all_open)
         seeds = SeedSequence(int(rng.integers(2**63))).spawn(len(recipes))
         alone: Any = part.single_threaded() if hasattr(part, "single_threaded") else part
 
@@ -108,11 +119,8 @@ class MultiStart(ABC):
             return recipe, place, find_degeneracy(space, alone, place.coordinates)
 
         done = []
-        with (
-            progress_bar(progress, what="Starts", total=len(recipes)) as bar,
-            ThreadPoolExecutor(os.cpu_count() or 1) as pool,
-        ):
-            for one in pool.map(run, recipes, seeds):
+        with progress_bar(progress, what="Starts", total=len(recipes)) as bar:
+            for one in parallel_map(run, recipes, seeds):
                 bar.update()
                 done.append(one)
         return done
@@ -126,42 +134,65 @@ class MultiStart(ABC):
         found: list[tuple[Recipe, Place, Degeneracy | None]],
         progress: bool | None,
     ) -> Solution:
-        sound = [(recipe, place) for recipe, place, fault in found if fault is None]
         faults = [fault for _, _, fault in found if fault is not None]
         effort = sum(place.n_evaluations for _, place, _ in found) * part.n_rows / engine.n_rows
-        if not sound:
-            # Nothing sound was found: return the least bad place, marked as what it is.
-            sound = [(recipe, place) for recipe, place, _ in found]
-        distinct = _distinct([place for _, place in sound])
+        mean_weight = space.weight / part.n_rows
+        distinct = _distinct([place for _, place, fault in found if fault is None], mean_weight)
         climbs = [
             self.polish(problem, engine, space.free(place.coordinates), progress)
-            for place in _best_on_all(space, engine, distinct)
+            for place in _best_on_all(space, engine, distinct, mean_weight)
         ]
-        best = max(climbs, key=lambda one: one.loglik)
-        records = _records(found, part)
-        solution = _solution(self, problem, engine, best, records, effort)
+        sound = []
+        for climb in climbs:
+            # On all rows a climb may run off although it was sound on the sample.
+            fault = find_degeneracy(space, engine, space.locate(climb.free))
+            if fault is None:
+                sound.append(climb)
+            else:
+                faults.append(fault)
+        if sound:
+            best = max(sound, key=lambda one: one.loglik)
+        else:
+            # Nothing sound was found: return the least bad place, marked as what it is.
+            _, least_bad, _ = max(
+                found,
+                key=lambda one: (one[2] is None or not one[2].unbounded, one[1].loglik),
+            )
+            best = _unsound(problem, engine, space.free(least_bad.coordinates))
+        solution = _solution(
+            self, problem, engine, best, _records(found, part), mean_weight, effort
+        )
         return solution if not faults else _with_faults(solution, faults, len(found))
 
 
-def _distinct(places: list[Place]) -> list[Place]:
+def _unsound(problem: Problem, engine: Engine, free: Array) -> Climb:
+    """Return a place as it is, not climbed from: near a degenerate one there is no top."""
+    task = partial(evaluate, problem, problem.layout.natural(free), curvature="none")
+    evaluation: Any = engine.sum(task)
+    information = information_at(problem, engine, free)
+    return Climb(free, evaluation.loglik, information, False, "No sound optimum.", (), 2)
+
+
+def _distinct(places: list[Place], mean_weight: float) -> list[Place]:
     """Keep one place per optimum, the best first."""
     kept: list[Place] = []
     for place in sorted(places, key=lambda one: -one.loglik):
-        if not kept or kept[-1].loglik - place.loglik > SAME_OPTIMUM:
+        if not kept or not same_optimum(place.loglik - kept[-1].loglik, mean_weight):
             kept.append(place)
     return kept
 
 
-def _best_on_all(space: SearchSpace, engine: Engine, places: list[Place]) -> list[Place]:
+def _best_on_all(
+    space: SearchSpace, engine: Engine, places: list[Place], mean_weight: float
+) -> list[Place]:
     """Keep the optima that may be best on all rows.
 
     What separates two optima grows with the rows, what they lose by coming from a sample does
     not depend on which it is; so a place far behind on the sample stays behind.
     """
-    if len(places) == 1:
-        return places
-    close = [place for place in places if places[0].loglik - place.loglik < 5.0][:POLISHED]
-    if len(close) == 1:
+    reach = FAR_BEHIND * mean_weight
+    close = [place for place in places if places[0].loglik - place.loglik < reach][:POLISHED]
+    if len(close) < 2:
         return close
     values = []
     for place in close:
@@ -196,17 +227,19 @@ def _solution(
     engine: Engine,
     best: Climb,
     records: tuple[StartRecord, ...],
-    effort: float,
+    mean_weight: float,
+    effort: float = 0.0,
 ) -> Solution:
     ordered = order_alternatives(problem, engine, best)
-    positive = bool(np.linalg.eigvalsh(best.information)[0] > 0)
+    finite = bool(np.isfinite(best.information).all())
+    positive = finite and bool(np.linalg.eigvalsh(best.information)[0] > 0)
     status = best.status
-    if records:
-        reached = sum(record.behind > -SAME_OPTIMUM for record in records if record.fault is None)
-        others = [r.behind for r in records if r.fault is None and r.behind <= -SAME_OPTIMUM]
-        status += f" {reached} of {len(records)} starts reached this optimum"
+    sound = [record.behind for record in records if record.fault is None]
+    if sound:
+        others = [behind for behind in sound if not same_optimum(behind, mean_weight)]
+        status += f" {len(sound) - len(others)} of {len(records)} starts reached this optimum"
         status += f"; the next best was {-max(others):.4g} below." if others else "."
-    if not positive:
+    if not positive and sound:
         status = "Stopped at a saddle: the information matrix is not positive. " + status
     return Solution(
         free=ordered.free,
@@ -222,38 +255,6 @@ def _solution(
 
 
 def _with_faults(solution: Solution, faults: list[Degeneracy], n_starts: int) -> Solution:
-    note = f" {len(faults)} of {n_starts} starts were discarded: {faults[0].sentence}"
-    degenerate = len(faults) == n_starts
-    return replace(
-        solution,
-        converged=solution.converged and not degenerate,
-        status=("No sound optimum. " if degenerate else "") + solution.status + note,
-    )
-
-
-def order_alternatives(problem: Problem, engine: Engine, best: Climb) -> Climb:
-    """Order alternatives without names by their mean outcome over the rows, largest first."""
-    if not problem.exchangeable:
-        return best
-    layout = problem.layout
-    natural = layout.natural(best.free)
-    mean_row = engine.sum(partial(_column_sums, problem))
-    heights = [
-        mean_row @ natural[layout.starts[j] : layout.inverse_scale_positions[j]]
-        / natural[layout.inverse_scale_positions[j]]
-        for j in range(len(layout.sizes))
-    ]  # fmt: skip
-    order = np.argsort(heights)[::-1]
-    moved = np.concatenate([np.arange(layout.starts[j], layout.starts[j + 1]) for j in order])
-    free = layout.gather(natural[moved])
-    # Where each free parameter comes from: shared ones stay where they are.
-    origin = np.arange(layout.n_free)
-    for new, old in enumerate(moved):
-        if layout.position[new] >= 0:
-            origin[layout.position[new]] = layout.position[old]
-    return replace(best, free=free, information=best.information[np.ix_(origin, origin)])
-
-
-def _column_sums(problem: Problem, batch: Any) -> Array:
-    equation = problem.equations.each[0]
-    return problem.units.design(batch.rows.covariates, equation.columns).sum(axis=0)
+    first = max(faults, key=lambda fault: fault.unbounded)
+    note = f" {len(faults)} of {n_starts} starts were discarded: {first.sentence}"
+    return replace(solution, status=solution.status + note)

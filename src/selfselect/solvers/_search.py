@@ -17,16 +17,17 @@ from numpy.typing import NDArray
 from selfselect.engines.base import Engine
 from selfselect.problem.evaluation import evaluate
 from selfselect.problem.problem import Problem
+from selfselect.solvers._lbfgs import minimise
 
 __all__ = ["Place", "SearchSpace"]
 
 Array = NDArray[np.float64]
 
-MEMORY = 20
-"""Corrections that L-BFGS remembers."""
-
 FLAT = 1e-9
 """Relative gain of the log-likelihood per step at which a climb ends."""
+
+FARTHEST = 50.0
+"""Logarithms of inverse scales beyond this are held there, so that no trial step overflows."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -49,6 +50,7 @@ class SearchSpace:
     naive : per alternative the least-squares coefficients in search coordinates.
     spread : residual standard deviation of least squares, in internal units.
     floor : smallest scale that is allowed, in internal units.
+    weight : total weight of the rows it is made from.
     """
 
     problem: Problem
@@ -56,14 +58,17 @@ class SearchSpace:
     naive: tuple[Array, ...]
     spread: float
     floor: float
+    weight: float
 
     @classmethod
-    def build(cls, problem: Problem, grams: list[Array], *, floor: float) -> SearchSpace:
+    def build(
+        cls, problem: Problem, grams: list[Array], *, weight: float, floor: float
+    ) -> SearchSpace:
         """Make coordinates from Gram matrices of [covariates, outcome] of each alternative.
 
-        `floor` is the smallest allowed scale as a fraction of the least-squares residuals'.
+        `weight` is the total weight of the rows behind them, `floor` the smallest allowed scale
+        as a fraction of the least-squares residuals'.
         """
-        weight = float(sum_of_weights(problem, grams))
         roots: list[Array] = []
         naive: list[Array] = []
         spreads: list[float] = []
@@ -74,7 +79,7 @@ class SearchSpace:
             naive.append(coordinates)
             spreads.append(gram[-1, -1] / weight - coordinates @ coordinates)
         spread = float(np.sqrt(max(min(spreads), 1e-12)))
-        return cls(problem, tuple(roots), tuple(naive), spread, floor * spread)
+        return cls(problem, tuple(roots), tuple(naive), spread, floor * spread, weight)
 
     @cached_property
     def free_scales(self) -> int:
@@ -89,6 +94,15 @@ class SearchSpace:
         """How many of the coordinates are coefficients; they come first."""
         return sum(self.problem.layout.sizes)
 
+    @cached_property
+    def _inverse_roots(self) -> tuple[Array, ...]:
+        """Inverses of the roots.
+
+        A climb needs them twice per evaluation. Solving anew each time goes through a threaded
+        LAPACK, which slows climbs down manyfold where several are under way.
+        """
+        return tuple(np.asarray(np.linalg.inv(root)) for root in self.roots)
+
     def join(self, coefficients: list[Array], scale: float) -> Array:
         """Make coordinates of coefficients per alternative and one scale for all."""
         return np.concatenate([*coefficients, np.full(self.free_scales, -np.log(scale))])
@@ -98,10 +112,10 @@ class SearchSpace:
         layout = self.problem.layout
         h = self._inverse_scales(coordinates, scale)
         natural = np.empty(int(layout.starts[-1]))
-        for j, (root, w) in enumerate(zip(self.roots, self._split(coordinates), strict=True)):
-            natural[layout.starts[j] : layout.inverse_scale_positions[j]] = h[j] * np.linalg.solve(
-                root.T, w
-            )
+        for j, (inverse, w) in enumerate(
+            zip(self._inverse_roots, self._split(coordinates), strict=True)
+        ):
+            natural[layout.starts[j] : layout.inverse_scale_positions[j]] = h[j] * (inverse.T @ w)
             natural[layout.inverse_scale_positions[j]] = h[j]
         return natural
 
@@ -133,30 +147,30 @@ class SearchSpace:
             return np.full(n_alternatives, 1.0 / scale)
         if layout.scales is not None:
             return self.problem.units.outcome_unit / layout.scales
-        return np.broadcast_to(np.exp(coordinates[self.n_coefficients :]), (n_alternatives,))
+        logs = np.clip(coordinates[self.n_coefficients :], -FARTHEST, FARTHEST)
+        return np.broadcast_to(np.exp(logs), (n_alternatives,))
 
     def objective(
         self, coordinates: Array, engine: Engine, scale: float | None
     ) -> tuple[float, Array]:
-        """Return minus the mean log-likelihood and its gradient."""
+        """Return minus the log-likelihood per unit of weight, and its gradient."""
         layout = self.problem.layout
         natural = self.natural(coordinates, scale=scale)
         task = partial(evaluate, self.problem, natural, curvature="none")
         evaluation: Any = engine.sum(task)
         gradient = np.zeros_like(coordinates)
         place = 0
-        for j, root in enumerate(self.roots):
+        for j, inverse in enumerate(self._inverse_roots):
             own = slice(layout.starts[j], layout.inverse_scale_positions[j])
             h = natural[own.stop]
             along_g = evaluation.score[own]
-            gradient[place : place + len(root)] = h * np.linalg.solve(root, along_g)
-            place += len(root)
+            gradient[place : place + len(inverse)] = h * (inverse @ along_g)
+            place += len(inverse)
             if scale is None and self.free_scales:
                 # g = h w moves with h as well.
                 slope = h * evaluation.score[own.stop] + natural[own] @ along_g
                 gradient[self.n_coefficients + (j if self.free_scales > 1 else 0)] += slope
-        n_rows = engine.n_rows
-        return -evaluation.loglik / n_rows, -gradient / n_rows
+        return -evaluation.loglik / self.weight, -gradient / self.weight
 
     def climb(
         self,
@@ -177,43 +191,25 @@ class SearchSpace:
         scale : holds all scales at this value.
         within : (m, r) basis of coordinate directions to stay within, for searches in a subspace.
         """
-        from scipy.optimize import minimize
-
-        n_evaluations = 0
 
         def objective(moved: Array) -> tuple[float, Array]:
-            nonlocal n_evaluations
-            n_evaluations += 1
             place = moved if within is None else start + within @ moved
             value, gradient = self.objective(place, engine, scale)
             if not np.isfinite(value):
-                return 1e300, np.zeros_like(moved)
+                return np.inf, np.zeros_like(moved)
             return value, gradient if within is None else within.T @ gradient
 
-        bounds = None
+        upper = None
         if within is None:
-            highest = -np.log(self.floor)
-            bounds = [(None, None)] * self.n_coefficients + [(None, highest)] * self.free_scales
-        found = minimize(
+            upper = np.full(len(start), np.inf)
+            upper[self.n_coefficients :] = -np.log(self.floor)
+        found = minimise(
             objective,
             start if within is None else np.zeros(within.shape[1]),
-            jac=True,
-            method="L-BFGS-B",
-            bounds=bounds,
-            options={"maxiter": max_steps, "maxcor": MEMORY, "ftol": FLAT, "gtol": 1e-7},
+            max_steps=max_steps,
+            first_step=self.spread**2,
+            flat=FLAT,
+            upper=upper,
         )
-        coordinates = found.x if within is None else start + within @ found.x
-        return Place(coordinates, -float(found.fun) * engine.n_rows, n_evaluations)
-
-
-def sum_of_weights(problem: Problem, grams: list[Array]) -> float:
-    """Return the total weight of the rows behind Gram matrices.
-
-    With a constant in some equation it is that entry; without any, second moments stand on
-    their own scale and any positive number will do.
-    """
-    for equation, gram in zip(problem.equations.each, grams, strict=True):
-        if equation.has_intercept:
-            constant = equation.columns.index(0)
-            return float(gram[constant, constant])
-    return float(max(gram[-1, -1] for gram in grams))
+        coordinates = found.place if within is None else start + within @ found.place
+        return Place(coordinates, -found.value * self.weight, found.n_evaluations)

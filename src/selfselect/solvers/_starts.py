@@ -10,12 +10,15 @@ import numpy as np
 from numpy.random import Generator
 from numpy.typing import NDArray
 
-from selfselect.engines.base import Engine
+from selfselect.engines.base import Engine, Parts
 from selfselect.problem.evaluation import Batch
 from selfselect.problem.problem import Problem
+from selfselect.solvers._moment_method import MomentMethod
 from selfselect.solvers._search import Place, SearchSpace
+from selfselect.solvers._subspace import find_subspace
+from selfselect.solvers.two_models import TwoModels
 
-__all__ = ["STARTS", "Start", "residual_directions"]
+__all__ = ["Recipe", "Start", "recipes_for"]
 
 Array = NDArray[np.float64]
 
@@ -67,10 +70,10 @@ def subspace_start(space: SearchSpace, engine: Engine, rng: Generator) -> Place:
     """Start from a search within the few directions in which equations can differ.
 
     For Gaussian covariates all coefficients lie in least squares plus a subspace of k - 1
-    dimensions (see `residual_directions`). Elsewhere the subspace is only a guess, like any start.
+    dimensions (see `find_subspace`). Elsewhere the subspace is only a guess, like any start.
     """
     n_alternatives = len(space.roots)
-    directions = residual_directions(space, engine)[0][:, : n_alternatives - 1]
+    directions = find_subspace(space, engine, "residual").directions[:, : n_alternatives - 1]
     simplex = rng.standard_normal((n_alternatives, directions.shape[1]))
     simplex -= simplex.mean(axis=0)
     coefficients = [
@@ -106,37 +109,6 @@ def _constant_column(space: SearchSpace, size: int) -> Array:
     return (root @ root.T)[:, equation.columns.index(0)]
 
 
-def residual_directions(space: SearchSpace, engine: Engine) -> tuple[Array, Array]:
-    r"""Return the directions in which equations differ, by residual pHd, with their eigenvalues.
-
-    By Stein's identity, for Gaussian covariates whitened to x and residuals e of least squares,
-    :math:`E[e (xx' - I)] = \sum_{i<j} q_{ij} (w_i - w_j)(w_i - w_j)'` with positive q under the
-    maximum rule and negative under the minimum: its range has dimension k - 1.
-
-    Returns
-    -------
-    directions : (p, p) orthonormal columns in search coordinates, the strongest first.
-    eigenvalues : (p,) theirs, positive where they point the way the rule says.
-    """
-    total = engine.sum(partial(_residual_moments, space))
-    side = space.problem.side
-    values, vectors = np.linalg.eigh(side * total)
-    return vectors[:, ::-1], values[::-1]
-
-
-def _residual_moments(space: SearchSpace, batch: Batch) -> Array:
-    rows, problem = batch.rows, space.problem
-    assert rows.outcome is not None
-    equation = problem.equations.each[0]
-    design = problem.units.design(rows.covariates, equation.columns)
-    white = np.linalg.solve(space.roots[0], design.T).T
-    residual = problem.units.limits(rows.outcome) - white @ space.naive[0]
-    if rows.weights is not None:
-        residual = residual * rows.weights
-    # Least squares with a constant leaves residuals of mean zero, so E[e I] vanishes.
-    return white.T @ (white * residual[:, None])
-
-
 @dataclass(frozen=True)
 class Recipe:
     """A named way to start, and whether it needs the same covariates in every equation."""
@@ -146,7 +118,37 @@ class Recipe:
     same_covariates: bool = False
 
 
-RECIPES = (
+def own_rows_start(space: SearchSpace, engine: Engine, rng: Generator) -> Place:
+    """Start from least squares of each alternative on the rows where it was seen, stirred."""
+    sums = engine.sum(partial(_own_grams, space))
+    coefficients = []
+    for root, gram in zip(space.roots, sums, strict=True):
+        solved = np.linalg.lstsq(gram[:-1, :-1], gram[:-1, -1], rcond=1e-10)[0]
+        stir = rng.standard_normal(len(solved)) / np.sqrt(len(solved))
+        coefficients.append(root.T @ solved + STIR * space.spread * stir)
+    return _as_place(space.join(coefficients, 0.7 * space.spread))
+
+
+def _own_grams(space: SearchSpace, batch: Batch) -> Parts:
+    problem, rows = space.problem, batch.rows
+    assert rows.outcome is not None and rows.chosen is not None
+    weights = np.ones(len(batch)) if rows.weights is None else rows.weights
+    outcome = problem.units.limits(rows.outcome)
+    parts = []
+    for j, equation in enumerate(problem.equations.each):
+        own = rows.chosen == j
+        design = problem.units.design(rows.covariates[own], equation.columns)
+        joined = np.column_stack([design, outcome[own]])
+        parts.append(joined.T @ (joined * weights[own, None]))
+    return Parts(parts)
+
+
+def closed_form_start(space: SearchSpace, engine: Engine, rng: Generator) -> Place:
+    """Start from the closed form of two alternatives."""
+    return _as_place(TwoModels().coordinates(space, engine, rng))
+
+
+CYCLE = (
     Recipe("subspace", subspace_start, same_covariates=True),
     Recipe("annealed", annealed_start),
     Recipe("random", random_start),
@@ -155,11 +157,26 @@ RECIPES = (
 """One cycle of starts: half of them annealed, a quarter from moments, a quarter at random."""
 
 
-def recipes_for(problem: Problem, n_starts: int) -> list[Recipe]:
-    """Return the recipes of `n_starts` starts."""
+def recipes_for(
+    problem: Problem, n_starts: int, given: MomentMethod | None = None, *, all_open: bool = True
+) -> list[Recipe]:
+    """Return the recipes of `n_starts` starts, a given moment method's first.
+
+    `all_open` says whether every alternative is available in every row.
+    """
     same = len({equation.columns for equation in problem.equations.each}) == 1
-    usable = [recipe for recipe in RECIPES if same or not recipe.same_covariates]
-    return [usable[i % len(usable)] for i in range(n_starts)]
+    moments = same and problem.index == "unknown"
+    cycle = [recipe for recipe in CYCLE if moments or not recipe.same_covariates]
+    if problem.index == "known":
+        cycle = [Recipe("own rows", own_rows_start), *cycle]
+    recipes = [cycle[i % len(cycle)] for i in range(n_starts)]
+    constants = any(equation.has_intercept for equation in problem.equations.each)
+    if given is not None:
 
+        def start(space: SearchSpace, engine: Engine, rng: Generator) -> Place:
+            return _as_place(given.coordinates(space, engine, rng))
 
-STARTS = tuple(dict.fromkeys(recipe.name for recipe in RECIPES))
+        recipes[0] = Recipe(type(given).__name__, start)
+    elif moments and all_open and problem.equations.n_alternatives == 2 and not constants:
+        recipes[0] = Recipe("closed form", closed_form_start, same_covariates=True)
+    return recipes

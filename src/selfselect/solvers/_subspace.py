@@ -4,17 +4,16 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import partial
-from typing import Literal
+from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
 from selfselect.engines.base import Engine, Parts
 from selfselect.problem.evaluation import Batch
-from selfselect.solvers._moment_method import white_rows
 from selfselect.solvers._search import SearchSpace
 
-__all__ = ["Subspace", "find_subspace"]
+__all__ = ["Subspace", "coefficient_basis", "find_subspace", "white_rows"]
 
 Array = NDArray[np.float64]
 
@@ -49,6 +48,20 @@ def find_subspace(
     return Subspace(vectors[:, ::-1], values[::-1])
 
 
+def coefficient_basis(
+    space: SearchSpace, engine: Engine, method: Literal["paper", "residual"], size: int
+) -> Array:
+    """Return an orthonormal basis (p, size) of a subspace that holds the coefficients themselves.
+
+    Residual directions hold only their differences, so least squares, their mean, joins them.
+    """
+    directions = find_subspace(space, engine, method).directions
+    if method == "paper":
+        return directions[:, :size]
+    joined = np.column_stack([space.naive[0], directions[:, : size - 1]])
+    return np.asarray(np.linalg.qr(joined)[0])
+
+
 def _weighted_moments(space: SearchSpace, method: str, batch: Batch) -> Parts:
     white, outcome, weights = white_rows(space, batch)
     if method == "paper":
@@ -56,3 +69,13 @@ def _weighted_moments(space: SearchSpace, method: str, batch: Batch) -> Parts:
     else:
         factor = weights * (outcome - space.problem.side * (white @ space.naive[0]))
     return Parts((float(weights.sum()), white.T @ (white * factor[:, None]), float(factor.sum())))
+
+
+def white_rows(space: SearchSpace, batch: Batch) -> tuple[Array, Array, Array]:
+    """Return whitened covariates, outcomes as if the largest were seen, and weights."""
+    rows, problem = batch.rows, space.problem
+    assert rows.outcome is not None
+    design = problem.units.design(rows.covariates, problem.equations.each[0].columns)
+    white: Any = np.linalg.solve(space.roots[0], design.T).T
+    weights = np.ones(len(batch)) if rows.weights is None else rows.weights
+    return white, problem.side * problem.units.limits(rows.outcome), weights

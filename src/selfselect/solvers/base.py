@@ -13,9 +13,14 @@ from selfselect.engines.base import Engine
 from selfselect.errors import UnsupportedError
 from selfselect.problem.problem import Problem
 
-__all__ = ["Solution", "Solver", "StartRecord", "TraceEntry", "require"]
+__all__ = ["Solution", "Solver", "StartRecord", "TraceEntry", "require", "same_optimum"]
 
 Array = NDArray[np.float64]
+
+
+SAME_OPTIMUM = 0.01
+"""Log-likelihoods of converged climbs closer than this, per mean weight of a row, are taken for
+one optimum."""
 
 
 @dataclass(frozen=True)
@@ -56,6 +61,11 @@ class StartRecord:
     fault: str | None
 
 
+def same_optimum(behind: float, mean_weight: float) -> bool:
+    """Say whether a climb that ended that far from the best one reached the same optimum."""
+    return behind > -SAME_OPTIMUM * mean_weight
+
+
 @dataclass(frozen=True, eq=False)
 class Solution:
     """Where a solver ended, as plain data.
@@ -89,7 +99,7 @@ class Solver(Protocol):
     """Anything that solves problems."""
 
     requires: ClassVar[tuple[type, ...]]
-    index: ClassVar[str]
+    concave: ClassVar[bool]
 
     def solve(
         self,

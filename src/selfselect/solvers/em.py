@@ -29,7 +29,7 @@ class EM(MultiStart):
 
     Parameters
     ----------
-    starts, sample, floor : see `MultiStart`.
+    starts, sample, floor, start : see `MultiStart`.
     max_steps : EM steps, on the sample and on all rows.
     tol : distance to the optimum at which it stops, in units of the standard errors that complete
         data would give.

@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from selfselect.engines.base import Engine
 from selfselect.problem.problem import Problem
-from selfselect.solvers._climb import Climb, climb
+from selfselect.solvers._climb import Climb, approach, climb, information_at
 from selfselect.solvers._multistart import MultiStart
 from selfselect.solvers._search import Place, SearchSpace
 
@@ -28,7 +28,7 @@ class MaximumLikelihood(MultiStart):
 
     Parameters
     ----------
-    starts, sample, floor : see `MultiStart`.
+    starts, sample, floor, start : see `MultiStart`.
     search_steps : quasi-Newton steps per start.
     max_steps : Newton steps on all rows.
     tol : distance to the optimum, in standard errors, at which Newton stops.
@@ -45,6 +45,11 @@ class MaximumLikelihood(MultiStart):
     def polish(
         self, problem: Problem, engine: Engine, start: Array, progress: bool | None
     ) -> Climb:
+        part = engine.sample(self.sample, np.random.default_rng(0))
+        if engine.n_rows > 2 * part.n_rows:
+            share = engine.n_rows / part.n_rows
+            information = share * information_at(problem, part, start)
+            start = approach(problem, engine, start, information, tol=0.1 * self.tol)
         return climb(
             problem, engine, start, max_steps=self.max_steps, tol=self.tol, progress=progress
         )

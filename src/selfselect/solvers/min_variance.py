@@ -15,9 +15,8 @@ from selfselect.engines.base import Engine, Parts
 from selfselect.errors import UnsupportedError
 from selfselect.problem.evaluation import Batch
 from selfselect.problem.problem import Problem
-from selfselect.solvers._moment_method import white_rows
 from selfselect.solvers._search import SearchSpace
-from selfselect.solvers._subspace import find_subspace
+from selfselect.solvers._subspace import coefficient_basis, white_rows
 from selfselect.solvers.two_models import TwoModels
 
 __all__ = ["MinVariance"]
@@ -68,7 +67,7 @@ class MinVariance(TwoModels):
         del rng
         assert space.problem.layout.scales is not None
         noise = float(space.problem.layout.scales[0]) / space.problem.units.outcome_unit
-        plane = find_subspace(space, engine, self.subspace).directions[:, :2]
+        plane = coefficient_basis(space, engine, self.subspace, 2)
         total, moments = engine.sum(partial(_plane_moments, space, plane))
         moments = moments / total
         radius = 1.2 * np.sqrt(2.0 * moments[2, 0, 0])

@@ -55,7 +55,7 @@ class Newton:
     sample: int = 20_000
 
     requires: ClassVar[tuple[type, ...]] = (HasBounds,)
-    index: ClassVar[str] = "known"
+    concave: ClassVar[bool] = True
 
     def solve(
         self,

@@ -148,7 +148,7 @@ class Peeling:
         reach = 2.2 * np.sqrt(p)
         s = np.linspace(-reach, reach, 181)
         scale = 1.0 + np.abs(s).max()
-        t = np.linspace(-4.0 * scale, 4.0 * scale, 1_601)
+        t = np.linspace(-4.0 * scale, 4.0 * scale, 801)
         grid_s, grid_t = np.meshgrid(s, t, indexing="ij")
         x = grid_s.reshape(-1, 1) * direction
         log_cdf = population.log_cdf(x, grid_t.ravel()).reshape(grid_s.shape)

@@ -10,8 +10,8 @@ import pytest
 from numpy.typing import NDArray
 from scipy.special import erfcx
 
-from selfselect.kernels import fused
-from selfselect.kernels.fused import FusedSums, sum_known_index
+from selfselect.kernels._blocks import BLOCK, gaps_at
+from selfselect.kernels.fused_known import FusedSums, sum_known_index
 from selfselect.kernels.known_index import row_terms, sum_rows
 from selfselect.kernels.status import ABOVE, BELOW, BETWEEN, SEEN, UNKNOWN
 from selfselect.kernels.tails import mills_terms
@@ -180,7 +180,7 @@ def test_narrow_and_wide_designs_agree_with_the_oracle(n_covariates: int) -> Non
 @pytest.mark.parametrize("weighted", [False, True])
 def test_rows_need_not_fill_a_block(off: int, blocks: int, weighted: bool) -> None:
     case = make_case(
-        4, n_rows=blocks * fused.BLOCK + off, n_covariates=3, n_alternatives=2, weighted=weighted
+        4, n_rows=blocks * BLOCK + off, n_covariates=3, n_alternatives=2, weighted=weighted
     )
     assert_agree(case.fused(), case.oracle())
 
@@ -321,9 +321,9 @@ def test_far_tails_agree_with_the_oracle_in_bulk() -> None:
 
 
 def test_the_gap_polynomial_gives_erfcx() -> None:
-    for points in np.geomspace(1e-6, 1e6, 16 * fused.BLOCK).reshape(-1, fused.BLOCK):
-        gaps = np.empty(fused.BLOCK)
-        fused._gaps(points * np.sqrt(2.0), gaps)
+    for points in np.geomspace(1e-6, 1e6, 16 * BLOCK).reshape(-1, BLOCK):
+        gaps = np.empty(BLOCK)
+        gaps_at(points * np.sqrt(2.0), gaps)
         ratio = points * np.sqrt(2.0) + gaps
         np.testing.assert_allclose(
             np.sqrt(2.0 / np.pi) / ratio, erfcx(points), rtol=ERFCX_TOLERANCE

@@ -1,0 +1,181 @@
+"""How many alternatives? Fits for several numbers of them, compared."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from numbers import Integral
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+from scipy.special import entr
+
+from selfselect.data.build import build_design
+from selfselect.engines.memory import Memory
+from selfselect.errors import DataError, OptionError, SelfSelectError
+from selfselect.fit import fit
+from selfselect.noises import Independent, as_noise
+from selfselect.problem.problem import Problem
+from selfselect.problem.units import measure_units
+from selfselect.results.fit_result import FitResult
+from selfselect.results.naive import fit_naive
+from selfselect.rules import as_rule
+from selfselect.solvers._search import SearchSpace
+from selfselect.solvers._start import gram_matrices, refuse_collinear, total_weight
+from selfselect.solvers._subspace import find_subspace
+
+__all__ = ["NumberOfAlternatives", "choose_alternatives"]
+
+Array = NDArray[np.float64]
+
+
+@dataclass(frozen=True, eq=False)
+class NumberOfAlternatives:
+    """How many alternatives the data supports.
+
+    Attributes
+    ----------
+    table : one row per number: log-likelihood, AIC, BIC, ICL, entropy of the responsibilities per
+        row, spectral gap of the subspace, and whether the fit converged.
+    recommended : the number with the smallest BIC.
+    reason : a sentence.
+    fits : the fits, by number; 1 is least squares and has none.
+    scree : eigenvalues of the residual directions, the strongest first: k alternatives make k - 1
+        of them stand out where covariates are normal.
+    """
+
+    table: pd.DataFrame
+    recommended: int
+    reason: str
+    fits: dict[int, FitResult]
+    scree: Array
+
+    def __str__(self) -> str:
+        return f"{self.table.to_string(float_format='{:.4g}'.format)}\n{self.reason}"
+
+
+def choose_alternatives(
+    formula: str,
+    data: Any,
+    numbers: Iterable[int] = range(1, 7),
+    *,
+    rule: Any = "max",
+    **options: Any,
+) -> NumberOfAlternatives:
+    """Fit several numbers of alternatives that nobody recorded, and recommend one.
+
+    Parameters
+    ----------
+    formula : for all alternatives.
+    data : a table.
+    numbers : of alternatives to try.
+    rule : ``"max"`` or ``"min"``.
+    options : further arguments of `selfselect.fit`.
+
+    Examples
+    --------
+    >>> import selfselect as ss
+    >>> sample = ss.simulators.gaussian(2_000, 2, 2, norm=2.0, seed=1)
+    >>> ss.choose_alternatives("outcome ~ x1 + x2", sample.data, [1, 2, 3]).recommended
+    2
+    """
+    tried = sorted(set(numbers))
+    if not tried or not all(isinstance(k, Integral) and k >= 1 for k in tried):
+        raise OptionError(f"Give whole numbers of alternatives from 1 on, not {tried}.")
+    single, scree = _single(formula, data, rule, options)
+    rows: list[dict[str, Any]] = []
+    fits: dict[int, FitResult] = {}
+    for k in map(int, tried):
+        if k == 1:
+            rows.append({"alternatives": 1, **single})
+            continue
+        try:
+            fits[k] = fit(formula, data, alternatives=k, rule=rule, **options)
+        except SelfSelectError as error:
+            if not rows:
+                raise
+            rows.append({"alternatives": k, "converged": False, "note": str(error)})
+            continue
+        rows.append({"alternatives": k, **_criteria(fits[k])})
+    table = pd.DataFrame(rows).set_index("alternatives")
+    padded = np.append(scree, 0.0)
+    table["spectral_gap"] = [
+        padded[k - 2] - padded[k - 1] if 2 <= k <= len(scree) else np.nan for k in table.index
+    ]
+    sound = table[table["converged"]]
+    if not len(sound):
+        raise DataError(
+            f"No fit converged, of {', '.join(map(str, table.index))} alternatives: this data does "
+            "not support that many. Try smaller numbers, from 1 on."
+        )
+    recommended = int(sound.index[int(np.argmin(sound["bic"]))])
+    return NumberOfAlternatives(table, recommended, _reason(table, recommended), fits, scree)
+
+
+def _single(
+    formula: str, data: Any, rule: Any, options: dict[str, Any]
+) -> tuple[dict[str, Any], Array]:
+    """Return the criteria of one alternative, which is least squares, and the scree."""
+    kept = {
+        name: options[name] for name in ("weights", "missing", "missing_outcome") if name in options
+    }
+    design = build_design(formula, data, chosen=None, alternatives=2, **kept)
+    problem = Problem(
+        design.equations, as_rule(rule), Independent("common"),
+        measure_units(design.equations, design.rows), "unknown", True,
+    )  # fmt: skip
+    engine = Memory.load(problem, design.rows)
+    grams = gram_matrices(problem, engine)
+    refuse_collinear(problem, grams)
+    space = SearchSpace.build(problem, grams, weight=total_weight(engine), floor=0.01)
+    scree = find_subspace(space, engine, "residual").eigenvalues
+    total, size = design.facts.weight_total, len(design.equations.each[0].terms)
+    variance = float(fit_naive(problem, engine).scales[0]) ** 2 * max(total - size, 1.0) / total
+    fixed = as_noise(options.get("noise")).fixed_scales((1, 2))
+    scale = np.sqrt(variance) if fixed is None else fixed[0]
+    loglik = -0.5 * total * (np.log(2.0 * np.pi * scale**2) + variance / scale**2)
+    n_parameters = size + (fixed is None)
+    bic = np.log(total) * n_parameters - 2.0 * loglik
+    return (
+        {
+            "loglik": loglik,
+            "n_parameters": n_parameters,
+            "aic": 2.0 * n_parameters - 2.0 * loglik,
+            "bic": bic,
+            "icl": bic,
+            "entropy": 0.0,
+            "converged": True,
+        },
+        scree,
+    )
+
+
+def _criteria(result: FitResult) -> dict[str, Any]:
+    weights = result.rows.weights
+    entropy = entr(result.responsibilities().to_numpy()).sum(axis=1)
+    total = float(entropy.sum() if weights is None else weights @ entropy)
+    return {
+        "loglik": result.llf,
+        "n_parameters": result.n_parameters,
+        "aic": result.aic,
+        "bic": result.bic,
+        "icl": result.bic + 2.0 * total,
+        "entropy": total / result.facts.weight_total,
+        "converged": result.converged,
+    }
+
+
+def _reason(table: pd.DataFrame, recommended: int) -> str:
+    bic = table["bic"][table["converged"]]
+    others = bic.drop(recommended)
+    some = "1 alternative has" if recommended == 1 else f"{recommended} alternatives have"
+    sentence = f"{some} the smallest BIC"
+    if len(others):
+        sentence += f", {others.min() - bic[recommended]:.1f} below the next ({others.idxmin()})"
+    if recommended == table.index.max() and len(table) > 1:
+        sentence += "; it is the largest number tried, so more may be better still"
+    if recommended == 1:
+        sentence += ": no sign of selection, least squares will do"
+    return sentence + "."

@@ -1,0 +1,43 @@
+"""`selfselect choose`: say how many alternatives there are."""
+
+from __future__ import annotations
+
+import click
+
+__all__ = ["command"]
+
+EPILOG = """\b
+Example:
+  selfselect choose prices.csv "price ~ size + age" --range 1:5
+"""
+
+
+@click.command("choose", epilog=EPILOG)
+@click.argument("data")
+@click.argument("formula")
+@click.option(
+    "--range", "span", default="1:6", show_default=True, metavar="LOW:HIGH",
+    help="Numbers of alternatives to try, both ends included.",
+)  # fmt: skip
+@click.option(
+    "--rule", type=click.Choice(["max", "min"]), default="max", show_default=True,
+    help="Which outcome is seen.",
+)  # fmt: skip
+@click.option("--weights", metavar="COLUMN", help="Row weights.")
+@click.option("--seed", type=int, help="Seed of everything random.")
+def command(
+    data: str, formula: str, span: str, rule: str, weights: str | None, seed: int | None
+) -> int:
+    """Fit several numbers of alternatives to DATA (a CSV or Parquet file) and recommend one."""
+    import selfselect as ss
+    from selfselect.cli._tables import read_table
+
+    low, mark, high = span.partition(":")
+    if not mark or not low.isdigit() or not high.isdigit() or int(low) > int(high):
+        raise click.UsageError(f"--range takes LOW:HIGH, such as 1:6, not {span!r}.")
+    numbers = range(int(low), int(high) + 1)
+    found = ss.choose_alternatives(
+        formula, read_table(data), numbers, rule=rule, weights=weights, seed=seed
+    )
+    click.echo(str(found))
+    return 0

@@ -1,0 +1,47 @@
+"""Batches of rows, and evaluations of them. Evaluation + evaluation = evaluation."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from selfselect.data.rows import Rows
+from selfselect.problem.observation import Observation
+
+__all__ = ["Backend", "Batch", "Evaluation"]
+
+Array = NDArray[np.float64]
+Backend = Literal["numpy", "fused"]
+
+
+@dataclass(frozen=True, eq=False)
+class Batch:
+    """Some rows with what was observed in them: the unit an engine hands to a task."""
+
+    rows: Rows
+    observation: Observation
+    backend: Backend = "numpy"
+
+    def __len__(self) -> int:
+        return len(self.rows)
+
+    def take(self, which: slice | NDArray[np.intp]) -> Batch:
+        """Keep the rows `which`; a slice makes views, not copies."""
+        return Batch(self.rows.take(which), self.observation.take(which), self.backend)
+
+
+@dataclass(frozen=True, eq=False)
+class Evaluation:
+    """The log-likelihood of some rows, its score and Hessian in the natural parameters."""
+
+    loglik: float
+    score: Array
+    hessian: Array
+
+    def __add__(self, other: Evaluation) -> Evaluation:
+        return Evaluation(
+            self.loglik + other.loglik, self.score + other.score, self.hessian + other.hessian
+        )

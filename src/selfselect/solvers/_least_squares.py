@@ -1,0 +1,89 @@
+"""One least-squares fit for all alternatives, where data cannot tell them apart."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import partial
+from typing import Any, ClassVar
+
+import numpy as np
+from numpy.random import Generator
+from numpy.typing import NDArray
+
+from selfselect.engines.base import Engine
+from selfselect.problem.evaluation import evaluate
+from selfselect.problem.problem import Problem
+from selfselect.solvers.base import Solution
+
+__all__ = ["SharedLeastSquares"]
+
+Array = NDArray[np.float64]
+
+SMALLEST_SCALE = 1e-6
+"""Scale of a fit that passes through every row, as a fraction of the outcome's spread."""
+
+
+@dataclass(frozen=True)
+class SharedLeastSquares:
+    """Give every alternative the shortest least-squares coefficients, and say so.
+
+    With no more rows than coefficients nothing tells alternatives apart. This is the answer of
+    linear models that must give one; it never counts as converged.
+    """
+
+    requires: ClassVar[tuple[type, ...]] = ()
+    concave: ClassVar[bool] = False
+
+    def solve(
+        self,
+        problem: Problem,
+        engine: Engine,
+        *,
+        rng: Generator,
+        start: Array | None = None,
+        progress: bool | None = None,
+    ) -> Solution:
+        del rng, start, progress
+        rows, layout, equation = engine.rows, problem.layout, problem.equations.each[0]
+        assert rows.outcome is not None
+        weights = np.ones(len(rows)) if rows.weights is None else rows.weights
+        coefficients, spread = _shortest(
+            rows.covariates, rows.outcome, weights, centred=equation.has_intercept
+        )
+        own = layout.scales is None and not layout.common
+        each = np.append(coefficients, spread) if own else coefficients
+        shared = [spread] if layout.common else []
+        free = layout.read(np.concatenate([np.tile(each, len(layout.sizes)), shared]))
+        task = partial(evaluate, problem, layout.natural(free), curvature="none")
+        evaluation: Any = engine.sum(task)
+        return Solution(
+            free=free,
+            loglik=evaluation.loglik,
+            information=np.full((len(free), len(free)), np.nan),
+            converged=False,
+            status=(
+                f"{len(rows)} rows cannot tell {len(layout.sizes)} alternatives apart: all have "
+                "the same least-squares fit."
+            ),
+            trace=(),
+            n_passes=1,
+            solver=repr(self),
+        )
+
+
+def _shortest(
+    covariates: Array, outcome: Array, weights: Array, *, centred: bool
+) -> tuple[Array, float]:
+    """Return the least-squares coefficients of smallest norm, constant first, and the spread."""
+    share = weights / weights.sum()
+    means = share @ covariates if centred else np.zeros(covariates.shape[1])
+    level = float(share @ outcome) if centred else 0.0
+    root = np.sqrt(share)
+    slopes = np.linalg.lstsq(
+        root[:, None] * (covariates - means), root * (outcome - level), rcond=None
+    )[0]
+    constant = [level - float(means @ slopes)] if centred else []
+    left_over = outcome - level - (covariates - means) @ slopes
+    largest = np.sqrt(share @ (outcome - level) ** 2)
+    spread = max(float(np.sqrt(share @ left_over**2)), SMALLEST_SCALE * float(largest))
+    return np.append(constant, slopes), spread

@@ -1,0 +1,207 @@
+"""The paper's algorithms and the closed form: where they work, and where they are refused."""
+
+from __future__ import annotations
+
+from itertools import permutations
+
+import numpy as np
+import pandas as pd
+import pytest
+
+import selfselect as ss
+from selfselect.errors import DataError, OptionError, UnsupportedError
+from selfselect.inference import Bootstrap
+from selfselect.noises import Independent
+from selfselect.solvers import MinVariance, NetSearch, TwoModels
+
+TWO = np.array([[2.0, 0.0, 0.0, 0.0], [0.0, 2.0, 0.0, 0.0]])
+THREE = np.array([[3.0, 0, 0, 0], [0, 3.0, 0, 0], [0, 0, 3.0, 0]])
+FORMULA = "y ~ x0 + x1 + x2 + x3 - 1"
+
+
+def draw(truth, n_rows, seed, side=1.0):
+    rng = np.random.default_rng(seed)
+    x = rng.standard_normal((n_rows, truth.shape[1]))
+    latent = side * (x @ truth.T) + rng.standard_normal((n_rows, len(truth)))
+    y = latent.max(axis=1) if side > 0 else latent.min(axis=1)
+    return pd.DataFrame(x, columns=[f"x{i}" for i in range(truth.shape[1])]).assign(y=y)
+
+
+def fit(data, truth, solver, **options):
+    options = {"alternatives": len(truth), "noise": Independent(1.0)} | options
+    return ss.fit(FORMULA, data, solver=solver, **options)
+
+
+def error(result, truth, side=1.0):
+    """Return the largest distance of a coefficient vector under the best matching."""
+    found = np.array([result.params[j + 1].iloc[:4] for j in range(len(truth))])
+    return min(
+        np.linalg.norm(found - side * truth[list(order)], axis=1).max()
+        for order in permutations(range(len(truth)))
+    )
+
+
+METHODS = {
+    "closed form": TwoModels(),
+    "exclusion": MinVariance(),
+    "reflection": MinVariance(second="reflection"),
+    "exclusion, residual": MinVariance(subspace="residual"),
+    "reflection, residual": MinVariance(second="reflection", subspace="residual"),
+    "known separation": MinVariance(separation=2.0),
+}
+
+
+@pytest.mark.parametrize("name", METHODS)
+def test_two_models_are_found_and_the_error_shrinks_with_the_rows(name):
+    few, many = (
+        np.mean([error(fit(draw(TWO, n, seed), TWO, METHODS[name]), TWO) for seed in range(3)])
+        for n in (1_500, 24_000)
+    )
+    # The error falls as the root of the rows, to a quarter; a cover adds half its mesh of 0.05.
+    assert many < 0.5 * few
+    assert many < 0.12
+
+
+def test_the_closed_form_is_as_accurate_as_theory_says_and_likelihood_better():
+    errors = {"moments": [], "likelihood": []}
+    for seed in range(4):
+        data = draw(TWO, 8_000, seed)
+        errors["moments"].append(error(fit(data, TWO, TwoModels()), TWO))
+        best = ss.solvers.MaximumLikelihood(starts=1, start=TwoModels())
+        errors["likelihood"].append(error(fit(data, TWO, best), TWO))
+    assert np.mean(errors["moments"]) < 0.12
+    assert np.mean(errors["likelihood"]) < 0.8 * np.mean(errors["moments"])
+
+
+@pytest.mark.parametrize("subspace", ["paper", "residual"])
+def test_a_net_finds_well_separated_directions(subspace):
+    """Its error does not vanish at a fixed order and width; it is of degrees, not of signs."""
+    long = 1.5 * TWO
+    for seed in range(2):
+        found = fit(draw(long, 30_000, seed), long, NetSearch(subspace=subspace))
+        assert error(found, long) < 0.6
+
+
+def test_a_net_finds_three_with_many_rows():
+    assert error(fit(draw(THREE, 200_000, 0), THREE, NetSearch()), THREE) < 0.9
+
+
+def test_a_net_is_a_start_for_the_likelihood():
+    long = 1.5 * TWO
+    data = draw(long, 30_000, 0)
+    solver = ss.solvers.MaximumLikelihood(starts=1, start=NetSearch())
+    assert error(fit(data, long, solver), long) < 0.05
+
+
+@pytest.mark.parametrize("solver", [TwoModels(), MinVariance(), NetSearch()], ids=repr)
+def test_the_smallest_is_found_like_the_largest(solver):
+    long = 1.5 * TWO
+    largest = draw(long, 10_000, 1)
+    smallest = largest.assign(y=-largest["y"])
+    one = fit(largest, long, solver)
+    other = fit(smallest, long, solver, rule="min")
+    np.testing.assert_allclose(
+        np.sort(other.params.to_numpy()), np.sort(-one.params.to_numpy()), atol=1e-8
+    )
+
+
+def test_the_closed_form_estimates_scales_too():
+    data = draw(TWO, 8_000, 2)
+    for scale in ("common", "each"):
+        found = fit(data, TWO, TwoModels(), noise=Independent(scale))
+        np.testing.assert_allclose(found.scales, 1.0, atol=0.1)
+
+
+def test_weights_count_rows():
+    data = draw(1.5 * TWO, 6_000, 3)
+    weights = 1 + np.arange(6_000) % 3
+    again = data.loc[data.index.repeat(weights)]
+    for solver in (TwoModels(), MinVariance()):
+        weighted = fit(data, TWO, solver, weights=weights)
+        np.testing.assert_allclose(weighted.params, fit(again, TWO, solver).params, atol=1e-6)
+
+
+def test_a_net_listens_to_weights():
+    """Rows of another model that hardly count must not be found."""
+    long = 1.5 * TWO
+    turned = long[:, ::-1]
+    data = pd.concat([draw(long, 20_000, 1), draw(turned, 20_000, 2)], ignore_index=True)
+    weights = np.repeat([1.0, 1e-9], 20_000)
+    assert error(fit(data, long, NetSearch(), weights=weights), long) < 0.6
+
+
+def test_boosting_keeps_a_run_that_others_agree_with():
+    data = draw(TWO, 10_000, 4)
+    wild = data.copy()
+    wild.loc[:20, "y"] += 300.0
+    boosted = fit(wild, TWO, TwoModels(boost=41), seed=1)
+    plain = fit(wild, TWO, TwoModels())
+    assert error(boosted, TWO) < 0.6 < error(plain, TWO)
+    # A single run is not split, and more of them are.
+    assert error(fit(data, TWO, TwoModels(boost=5)), TWO) < 0.3
+    with pytest.raises(OptionError, match="boost=0 is not possible"):
+        fit(data, TWO, TwoModels(boost=0))
+
+
+# what they do not give
+
+
+@pytest.mark.parametrize("solver", [TwoModels(), MinVariance(), NetSearch()], ids=repr)
+def test_there_are_no_standard_errors_and_the_summary_says_why(solver):
+    result = fit(draw(1.5 * TWO, 10_000, 1), TWO, solver)
+    assert result.converged and result.bse.isna().all()
+    said = " ".join(str(result.summary()).split())
+    name = type(solver).__name__
+    assert f"NO STANDARD ERRORS: {name} does not maximise the likelihood" in said
+    assert "covariance='bootstrap'" in said and "singular" not in said
+    assert "not by maximum likelihood" in said
+    assert not result.independence_test().possible
+    assert str(result.diagnose())
+
+
+def test_the_bootstrap_gives_them():
+    """Four standard errors from the truth, in one sample; and no swapped alternatives among it."""
+    result = fit(draw(TWO, 2_000, 5), TWO, TwoModels(), covariance=Bootstrap(60), seed=1)
+    assert (result.bse < 0.2).all() and (result.bse > 0.01).all()
+    assert "NO STANDARD ERRORS" not in str(result.summary())
+    found = np.array([result.params[j] for j in (1, 2)])
+    truth = TWO if found[0, 0] > 1 else TWO[::-1]
+    spread = np.array([result.bse[j] for j in (1, 2)])
+    assert (np.abs(found - truth) < 4 * spread).all()
+
+
+# where they are refused
+
+
+@pytest.mark.parametrize("solver", [TwoModels(), MinVariance(), NetSearch()], ids=repr)
+def test_what_the_moments_say_nothing_about_is_refused(solver):
+    data = draw(TWO, 500, 1).assign(open=1)
+    name = type(solver).__name__
+    options = {"solver": solver, "noise": Independent(1.0)}
+    with pytest.raises(UnsupportedError, match=f"{name} needs equations without an intercept"):
+        ss.fit("y ~ x0 + x1", data, alternatives=2, **options)
+    with pytest.raises(UnsupportedError, match=f"{name} needs the same covariates"):
+        ss.fit({"a": "y ~ x0 - 1", "b": "y ~ x1 - 1"}, data, **options)
+    with pytest.raises(UnsupportedError, match=f"{name} needs every alternative to be available"):
+        ss.fit("y ~ x0 + x1 - 1", data, alternatives=2, available={1: "open"}, **options)
+
+
+@pytest.mark.parametrize("solver", [TwoModels(), MinVariance()], ids=repr)
+def test_three_alternatives_are_too_many_for_methods_of_two(solver):
+    with pytest.raises(UnsupportedError, match=r"is for two alternatives, not 3\. Use NetSearch"):
+        fit(draw(THREE, 500, 1), THREE, solver)
+
+
+@pytest.mark.parametrize("solver", [MinVariance(), NetSearch()], ids=repr)
+@pytest.mark.parametrize("scale", ["common", "each", [1.0, 2.0]])
+def test_an_unknown_scale_is_refused_where_the_method_needs_it(solver, scale):
+    with pytest.raises(UnsupportedError, match="needs a known noise scale, the same for"):
+        fit(draw(TWO, 500, 1), TWO, solver, noise=Independent(scale))
+
+
+def test_a_net_that_finds_too_little_says_so():
+    close = np.array([[1.0, 0.0, 0.0, 0.0], [1.05, 0.0, 0.0, 0.0], [1.1, 0.0, 0.0, 0.0]])
+    with pytest.raises(DataError, match=r"NetSearch told only \d of 3 alternatives apart"):
+        fit(draw(close, 2_000, 1), close, NetSearch(separation=3.0))
+    with pytest.raises(OptionError, match="order=3 is not possible: use an even number"):
+        NetSearch(order=3)

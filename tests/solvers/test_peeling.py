@@ -1,0 +1,69 @@
+"""Identification from the distribution function itself (Theorem 2)."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from scipy.special import log_ndtr
+
+from selfselect.solvers import Peeling, Population
+
+EXACT = 1e-3
+"""Each vector is refined on the far tail; what is left over from the first enters the next."""
+
+
+def random_vectors(n_alternatives, n_covariates, seed):
+    rng = np.random.default_rng(seed)
+    w = rng.standard_normal((n_alternatives, n_covariates))
+    return (
+        w
+        * np.linspace(2.6, 2.0, n_alternatives)[:, None]
+        / np.linalg.norm(w, axis=1, keepdims=True)
+    )
+
+
+def assert_recovered(found, truth):
+    distance = np.linalg.norm(found[:, None, :] - truth[None, :, :], axis=2)
+    assert sorted(distance.argmin(axis=1)) == list(range(len(truth)))
+    assert distance.min(axis=1).max() < EXACT
+
+
+def test_a_population_is_its_distribution_function():
+    w = np.array([[1.0, -0.5], [0.3, 2.0]])
+    x, t = np.array([[0.5, 1.0], [-1.0, 0.2]]), np.array([0.1, -0.7])
+    wanted = log_ndtr(t - x @ w[0]) + log_ndtr(t - x @ w[1])
+    np.testing.assert_allclose(Population.of(w).log_cdf(x, t), wanted, rtol=1e-12)
+
+
+def test_peeling_one_off_leaves_the_shifted_rest():
+    w = np.array([[1.0, -0.5], [0.3, 2.0]])
+    x, t = np.array([[0.5, 1.0], [-1.0, 0.2]]), np.array([0.1, -0.7])
+    rest = Population.of(w).without(w[0])
+    wanted = Population.of(w[1:] - w[0]).log_cdf(x, t)
+    np.testing.assert_allclose(rest.log_cdf(x, t), wanted, atol=1e-12)
+    assert rest.n_alternatives == 1
+
+
+@pytest.mark.parametrize("order", [50, 200])
+def test_high_moments_along_a_line_tend_to_the_longest_projection(order):
+    w = random_vectors(3, 2, 0)
+    population = Population.of(w)
+    for angle in (0.0, 0.8, 2.0):
+        direction = np.array([np.cos(angle), np.sin(angle)])
+        limit = np.sqrt(((w @ direction) ** 2).max() + 1)
+        # Within the factor (1/2 to k)^(1/order) of the limit.
+        ratio = Peeling(order=order).limit(population, direction) / limit
+        assert 0.5 ** (1 / order) - 0.01 < ratio < 3 ** (1 / order) + 0.01
+
+
+@pytest.mark.parametrize("truth", [[2.5, -1.0], [-2.6, 0.4], [2.2, 1.0, -1.5]])
+def test_slopes_of_one_covariate_are_recovered(truth):
+    slopes = np.array(truth)[:, None]
+    assert_recovered(Peeling(tries=2).recover(Population.of(slopes)), slopes)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("n_alternatives", "n_covariates"), [(2, 2), (2, 3), (3, 2), (3, 3)])
+def test_vectors_in_more_dimensions_are_recovered(n_alternatives, n_covariates):
+    truth = random_vectors(n_alternatives, n_covariates, 0)
+    assert_recovered(Peeling().recover(Population.of(truth)), truth)
