@@ -2,7 +2,7 @@
 
 Draws random instances, fits each from scratch with the default solver, and compares its
 log-likelihood with that of the fit started at the truth. A fit succeeds where it is at most 0.01
-below. Finished instances are kept in a file of records, so that a run that was stopped goes on
+below. With --records finished instances are kept in that file, and a run that was stopped goes on
 where it ended. Writes Markdown tables.
 """
 
@@ -168,8 +168,8 @@ def _pooled(records: Iterable[dict[str, Any]], what: str) -> str:
     n = sum(map(succeeded, found))
     better = sum(record["gap"] > NEAR for record in found)
     return (
-        f"**{what}: {n} of {len(found)} ({n / len(found):.2%}) succeed**; "
-        f"in {better} of them the fit ends more than {NEAR} above the one started at the truth."
+        f"**{what}: {n} of {len(found)} ({n / len(found):.2%}) succeed**; in {better} of them the "
+        f"fit\nends more than {NEAR} above the one started at the truth."
     )
 
 
@@ -203,10 +203,11 @@ Coefficients are random directions of the given norm; noise has scale 1, estimat
 scale; every equation has an intercept that is estimated, and is 0 in truth where nothing else is
 said. The largest outcome is seen. "Starts at the best" is the share of the 8 starts that end
 at the best optimum found on the rows that were searched (20,000 at most). Seconds are those of a
-fit from scratch with standard errors, while {processes} of them share {cores} cores.
+fit from scratch with standard errors while {processes} of them, and other work, share {cores}
+cores: a rough guide.
 
-Made by `python experiments/recovery_unknown_index.py`, with --small {small} --large {large}
---hard {hard} --many {many} replications per cell.
+Made by `python experiments/recovery_unknown_index.py --small {small} --large {large} --hard {hard}
+--many {many}`, the numbers being replications per cell.
 """
 
 
@@ -273,7 +274,7 @@ def main() -> None:
     parser.add_argument("--many", type=int, default=5, help="replications with many alternatives")
     parser.add_argument("--quick", action="store_true", help="one replication of the small cells")
     parser.add_argument("--processes", type=int, default=2)
-    parser.add_argument("--records", type=Path, default=Path("recovery-unknown-index.jsonl"))
+    parser.add_argument("--records", type=Path, default=Path(os.devnull), help="kept and resumed")
     parser.add_argument(
         "--output", type=Path, default=Path("docs/studies/recovery-unknown-index.md")
     )

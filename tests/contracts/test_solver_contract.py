@@ -36,6 +36,11 @@ def solver(request):
     return request.param(**FAST.get(request.param.__name__, {}))
 
 
+@pytest.fixture(params=["each", "common", 1.0], ids=str)
+def scale(request):
+    return ss.noises.Independent(request.param)
+
+
 def assert_solved(result, solver):
     solution = result.solution
     assert isinstance(solution, Solution)
@@ -79,11 +84,9 @@ def test_known_boxes_are_solved_or_what_they_lack_is_said(
 
 
 @pytest.mark.parametrize("rank", [2, "median"])
-def test_known_ranks_are_solved_or_what_they_lack_is_said(solver, noise, rank):
+def test_known_ranks_are_solved_or_what_they_lack_is_said(solver, scale, rank):
     sample = ss.simulators.gaussian(400, 2, 3, norm=1.5, rule=Ranked(rank), seed=2)
-    if not isinstance(noise.scale, str):
-        noise = ss.noises.Independent(1.0)
-    options = {"chosen": "chosen", "rule": Ranked(rank), "noise": noise, "solver": solver}
+    options = {"chosen": "chosen", "rule": Ranked(rank), "noise": scale, "solver": solver}
     if isinstance(solver, ss.solvers.EM | ss.solvers.MaximumLikelihood):
         assert_solved(ss.fit(sample.formula, sample.data, **options), solver)
         return
@@ -95,15 +98,13 @@ def test_known_ranks_are_solved_or_what_they_lack_is_said(solver, noise, rank):
 @pytest.mark.parametrize("n_alternatives", [2, 3])
 @pytest.mark.parametrize("intercept", [False, True])
 def test_unknown_indices_are_solved_or_what_they_lack_is_said(
-    solver, rule, noise, n_alternatives, intercept
+    solver, rule, scale, n_alternatives, intercept
 ):
     sample = ss.simulators.gaussian(
-        600, 2, n_alternatives, norm=2.5, rule=rule, intercept=intercept, seed=4
+        400, 2, n_alternatives, norm=2.5, rule=rule, intercept=intercept, seed=4
     )
-    if not isinstance(noise.scale, str):
-        noise = ss.noises.Independent(1.0)
-    options = {"alternatives": n_alternatives, "rule": rule, "noise": noise, "solver": solver}
-    missing = _missing(solver, noise, n_alternatives, intercept)
+    options = {"alternatives": n_alternatives, "rule": rule, "noise": scale, "solver": solver}
+    missing = _missing(solver, scale, n_alternatives, intercept)
     if missing is not None:
         with pytest.raises(UnsupportedError, match=missing):
             ss.fit(sample.formula, sample.data, **options)

@@ -20,12 +20,15 @@ LOST = 1e-6
 """Share of the information that complete data would hold, below which nothing was learnt."""
 
 
-def undetermined(problem: Problem, engine: Engine, information: Array) -> str | None:
+def undetermined(
+    problem: Problem, engine: Engine, information: Array, *, lost: float = LOST
+) -> str | None:
     """Return a sentence that names parameters without information, or None where there are none.
 
     A covariate that is nonzero only in rows where the alternative was not seen has no finite
     estimate: the likelihood rises forever along it while its information fades. Compared is the
-    information with that of complete data, in which every alternative is seen in every row.
+    information with that of complete data, in which every alternative is seen in every row:
+    below the share `lost` of it, nothing was learnt.
     """
     per_row = information / engine.n_rows
     if not np.isfinite(per_row).all():
@@ -43,7 +46,7 @@ def undetermined(problem: Problem, engine: Engine, information: Array) -> str | 
         held = information[np.ix_(own, own)] * np.outer(scale, scale)
         half = np.linalg.solve(root, held)
         share, direction = np.linalg.eigh(np.linalg.solve(root, half.T))
-        if share[0] < LOST:
+        if share[0] < lost:
             weights = np.abs(np.linalg.solve(root.T, direction[:, 0]))
             terms = problem.equations.each[j].terms
             name = terms[int(weights.argmax())]

@@ -18,6 +18,7 @@ from selfselect.problem.problem import Problem
 from selfselect.progress import progress_bar
 from selfselect.solvers._climb import Climb, information_at
 from selfselect.solvers._degeneracy import Degeneracy, find_degeneracy
+from selfselect.solvers._identification import undetermined
 from selfselect.solvers._moment_method import MomentMethod
 from selfselect.solvers._order import order_alternatives
 from selfselect.solvers._search import Place, SearchSpace
@@ -37,6 +38,10 @@ Array = NDArray[np.float64]
 
 POLISHED = 3
 """Distinct optima of the sample that are compared on all rows."""
+
+LEAST_ROWS = 0.01
+"""Rows' worth of information, in its weakest direction, below which an equation is not determined:
+a search ends where the likelihood is all but flat, before information has faded away."""
 
 FAR_BEHIND = 5.0
 """Log-likelihood, per mean weight of a row, that an optimum of the sample may lack and still be
@@ -241,11 +246,16 @@ def _solution(
         status += f"; the next best was {-max(others):.4g} below." if others else "."
     if not positive and sound:
         status = "Stopped at a saddle: the information matrix is not positive. " + status
+    lost = None
+    if positive:
+        least = LEAST_ROWS / engine.n_rows
+        lost = undetermined(problem, engine, ordered.information, lost=least)
+        status = status if lost is None else f"{lost} {status}"
     return Solution(
         free=ordered.free,
         loglik=best.loglik,
         information=ordered.information,
-        converged=best.converged and positive,
+        converged=best.converged and positive and lost is None,
         status=status,
         trace=best.trace,
         n_passes=best.n_passes + int(np.ceil(effort)),
