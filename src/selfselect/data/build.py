@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
@@ -11,6 +10,11 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
+from selfselect.data.alternatives import (
+    check_distinct,
+    recorded_alternatives,
+    unnamed_alternatives,
+)
 from selfselect.data.checks import (
     check_chosen_available,
     check_counts,
@@ -32,11 +36,10 @@ from selfselect.data.coding import (
 )
 from selfselect.data.equations import INTERCEPT, Equations
 from selfselect.data.formulas import Coder, ParsedFormula, parse_formula
+from selfselect.data.missing import drop_incomplete, drop_unrecorded
 from selfselect.data.rows import Rows
 from selfselect.data.tables import to_frame
-from selfselect.data.unnamed import check_distinct, unnamed_alternatives
-from selfselect.errors import DataError, FormulaError, MissingRowsWarning, OptionError
-from selfselect.rules._labels import by_alternative
+from selfselect.errors import DataError, FormulaError, OptionError
 from selfselect.rules.base import Label
 
 __all__ = ["DataFacts", "Design", "build_design", "design_from_arrays"]
@@ -143,8 +146,8 @@ def build_design(
         raise DataError("The table has no rows.")
     check_text_columns(frame, [name for name in term_columns if name != chosen])
 
-    frame, n_dropped = _drop_missing(frame, term_columns, missing)
-    frame, n_without = _drop_unrecorded(
+    frame, n_dropped = drop_incomplete(frame, term_columns, missing)
+    frame, n_without = drop_unrecorded(
         frame, first.outcome_columns, chosen, missing_outcome, first.outcome
     )
     if len(frame) == 0:
@@ -154,7 +157,7 @@ def build_design(
     if chosen is None:
         labels, formulas = unnamed_alternatives(parsed, alternatives)
     else:
-        labels, codes, formulas = _alternatives(frame[chosen], chosen, parsed)
+        labels, codes, formulas = recorded_alternatives(frame[chosen], chosen, parsed)
     known = KnownColumns.resolve(cost, available, labels)
     sides = dict.fromkeys(one.terms for one in each)
     learnt = [Coder.learn(side, frame) for side in sides]
@@ -338,101 +341,6 @@ def _with_column(frame: pd.DataFrame, given: Any, default: str) -> tuple[pd.Data
     while name in frame:
         name += "_"
     return frame.assign(**{name: np.asarray(given)}), name
-
-
-def _drop_missing(
-    frame: pd.DataFrame, columns: Sequence[str], missing: str
-) -> tuple[pd.DataFrame, int]:
-    absent = frame[list(columns)].isna()
-    incomplete = absent.any(axis=1).to_numpy()
-    n_incomplete = int(incomplete.sum())
-    if n_incomplete == 0:
-        return frame, 0
-    per_column = ", ".join(f"{name}: {n}" for name, n in absent.sum().items() if n)
-    if missing == "raise":
-        raise DataError(
-            f"{n_incomplete} rows have a missing covariate ({per_column}). Fill them in, or allow "
-            "leaving them out with missing='drop'."
-        )
-    warnings.warn(
-        f"{n_incomplete} of {len(frame)} rows have a missing covariate ({per_column}) and were "
-        "left out.",
-        MissingRowsWarning,
-        stacklevel=4,
-    )
-    return frame[~incomplete], n_incomplete
-
-
-def _drop_unrecorded(
-    frame: pd.DataFrame,
-    outcome: Sequence[str],
-    chosen: str | None,
-    missing_outcome: str,
-    name: str,
-) -> tuple[pd.DataFrame, int]:
-    no_choice = np.zeros(len(frame), dtype=bool)
-    if chosen is not None:
-        no_choice = frame[chosen].isna().to_numpy()
-    no_outcome = frame[list(outcome)].isna().any(axis=1).to_numpy()
-    unrecorded = no_choice | no_outcome
-    if not unrecorded.any():
-        return frame, 0
-    if missing_outcome == "raise":
-        if no_choice.any():
-            raise DataError(
-                f"{no_choice.sum()} rows have no value in {chosen!r} "
-                f"({first_rows(no_choice, frame.index)}): it is not known who was seen. Leaving "
-                "them out may itself select on the outcome; missing_outcome='drop' insists."
-            )
-        raise DataError(
-            f"{no_outcome.sum()} rows were chosen but have no outcome {name!r} "
-            f"({first_rows(no_outcome, frame.index)}). Dropping them would select on the outcome, "
-            "the very bias to be removed. If they are missing for reasons unrelated to it, "
-            "missing_outcome='drop' insists."
-        )
-    return frame[~unrecorded], int(unrecorded.sum())
-
-
-def _alternatives(
-    values: pd.Series[Any], chosen: str, parsed: ParsedFormula | dict[Any, ParsedFormula]
-) -> tuple[tuple[Label, ...], Indices, tuple[ParsedFormula, ...]]:
-    """Return the labels in order, the index of the one seen in each row, and their formulas."""
-    codes, uniques = pd.factorize(values)
-    found: list[Any] = [_plain_label(value) for value in uniques]
-    if all(isinstance(label, float) and label.is_integer() for label in found):
-        # Whole numbers are read as floats where another row of the column was missing.
-        found = [int(label) for label in found]
-    texts = [str(label) for label in found]
-    for text in texts:
-        if texts.count(text) > 1:
-            raise DataError(
-                f"The column {chosen!r} has two different labels that both read {text!r} (one may "
-                "be a number and one text). Make the labels distinct."
-            )
-    if isinstance(parsed, dict):
-        by_label = by_alternative(parsed, [*found, *_never_seen(parsed, found)], what="formula")
-        left_out = [label for label in found if label not in by_label]
-        if left_out:
-            raise DataError(
-                f"The column {chosen!r} holds {', '.join(map(repr, left_out))}, for which no "
-                "formula is given. Add a formula, or leave those rows out if they are not part "
-                "of the choice."
-            )
-    else:
-        alike = len({type(label) for label in found}) == 1
-        by_label = dict.fromkeys(sorted(found, key=None if alike else str), parsed)
-    place = {label: i for i, label in enumerate(by_label)}
-    recode = np.array([place[label] for label in found], dtype=np.intp)
-    return tuple(by_label), recode[codes], tuple(by_label.values())
-
-
-def _never_seen(parsed: dict[Any, ParsedFormula], found: Sequence[Any]) -> list[Any]:
-    texts = {str(label) for label in found}
-    return [label for label in parsed if str(label) not in texts]
-
-
-def _plain_label(value: Any) -> Any:
-    return value.item() if isinstance(value, np.generic) else value
 
 
 def _intercept_first(names: Sequence[str]) -> list[str]:

@@ -1,16 +1,24 @@
-"""Alternatives that nobody recorded: how many, what they are called, can they be told apart."""
+"""Alternatives: their labels, order and formulas, recorded in a column or by nobody."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from numbers import Integral
 from typing import Any
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
 
 from selfselect.data.equations import Equations
 from selfselect.data.formulas import ParsedFormula
 from selfselect.errors import DataError, OptionError
+from selfselect.rules._labels import by_alternative
 from selfselect.rules.base import Label
 
-__all__ = ["check_distinct", "unnamed_alternatives"]
+__all__ = ["check_distinct", "recorded_alternatives", "unnamed_alternatives"]
+
+Indices = NDArray[np.intp]
 
 
 def unnamed_alternatives(
@@ -61,3 +69,45 @@ def check_distinct(equations: Equations, *, named: bool) -> None:
                 "own, or a single formula with alternatives=k for alternatives without names."
             )
         seen[columns] = equation.alternative
+
+
+def recorded_alternatives(
+    values: pd.Series[Any], chosen: str, parsed: ParsedFormula | dict[Any, ParsedFormula]
+) -> tuple[tuple[Label, ...], Indices, tuple[ParsedFormula, ...]]:
+    """Return the labels in order, the index of the one seen in each row, and their formulas."""
+    codes, uniques = pd.factorize(values)
+    found: list[Any] = [_plain_label(value) for value in uniques]
+    if all(isinstance(label, float) and label.is_integer() for label in found):
+        # Whole numbers are read as floats where another row of the column was missing.
+        found = [int(label) for label in found]
+    texts = [str(label) for label in found]
+    for text in texts:
+        if texts.count(text) > 1:
+            raise DataError(
+                f"The column {chosen!r} has two different labels that both read {text!r} (one may "
+                "be a number and one text). Make the labels distinct."
+            )
+    if isinstance(parsed, dict):
+        by_label = by_alternative(parsed, [*found, *_never_seen(parsed, found)], what="formula")
+        left_out = [label for label in found if label not in by_label]
+        if left_out:
+            raise DataError(
+                f"The column {chosen!r} holds {', '.join(map(repr, left_out))}, for which no "
+                "formula is given. Add a formula, or leave those rows out if they are not part "
+                "of the choice."
+            )
+    else:
+        alike = len({type(label) for label in found}) == 1
+        by_label = dict.fromkeys(sorted(found, key=None if alike else str), parsed)
+    place = {label: i for i, label in enumerate(by_label)}
+    recode = np.array([place[label] for label in found], dtype=np.intp)
+    return tuple(by_label), recode[codes], tuple(by_label.values())
+
+
+def _never_seen(parsed: dict[Any, ParsedFormula], found: Sequence[Any]) -> list[Any]:
+    texts = {str(label) for label in found}
+    return [label for label in parsed if str(label) not in texts]
+
+
+def _plain_label(value: Any) -> Any:
+    return value.item() if isinstance(value, np.generic) else value

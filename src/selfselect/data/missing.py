@@ -1,0 +1,69 @@
+"""Rows that lack something: left out and counted, or refused."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Sequence
+
+import numpy as np
+import pandas as pd
+
+from selfselect.data.checks import first_rows
+from selfselect.errors import DataError, MissingRowsWarning
+
+__all__ = ["drop_incomplete", "drop_unrecorded"]
+
+
+def drop_incomplete(
+    frame: pd.DataFrame, columns: Sequence[str], missing: str
+) -> tuple[pd.DataFrame, int]:
+    """Return the rows that have all covariates, and how many do not."""
+    absent = frame[list(columns)].isna()
+    incomplete = absent.any(axis=1).to_numpy()
+    n_incomplete = int(incomplete.sum())
+    if n_incomplete == 0:
+        return frame, 0
+    per_column = ", ".join(f"{name}: {n}" for name, n in absent.sum().items() if n)
+    if missing == "raise":
+        raise DataError(
+            f"{n_incomplete} rows have a missing covariate ({per_column}). Fill them in, or allow "
+            "leaving them out with missing='drop'."
+        )
+    warnings.warn(
+        f"{n_incomplete} of {len(frame)} rows have a missing covariate ({per_column}) and were "
+        "left out.",
+        MissingRowsWarning,
+        stacklevel=4,
+    )
+    return frame[~incomplete], n_incomplete
+
+
+def drop_unrecorded(
+    frame: pd.DataFrame,
+    outcome: Sequence[str],
+    chosen: str | None,
+    missing_outcome: str,
+    name: str,
+) -> tuple[pd.DataFrame, int]:
+    """Return the rows with an outcome and a choice, and how many lack one, if that is allowed."""
+    no_choice = np.zeros(len(frame), dtype=bool)
+    if chosen is not None:
+        no_choice = frame[chosen].isna().to_numpy()
+    no_outcome = frame[list(outcome)].isna().any(axis=1).to_numpy()
+    unrecorded = no_choice | no_outcome
+    if not unrecorded.any():
+        return frame, 0
+    if missing_outcome == "raise":
+        if no_choice.any():
+            raise DataError(
+                f"{no_choice.sum()} rows have no value in {chosen!r} "
+                f"({first_rows(no_choice, frame.index)}): it is not known who was seen. Leaving "
+                "them out may itself select on the outcome; missing_outcome='drop' insists."
+            )
+        raise DataError(
+            f"{no_outcome.sum()} rows were chosen but have no outcome {name!r} "
+            f"({first_rows(no_outcome, frame.index)}). Dropping them would select on the outcome, "
+            "the very bias to be removed. If they are missing for reasons unrelated to it, "
+            "missing_outcome='drop' insists."
+        )
+    return frame[~unrecorded], int(unrecorded.sum())
