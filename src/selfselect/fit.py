@@ -151,7 +151,16 @@ def fit_design(
     )
     if not solution.converged:
         warnings.warn(f"Not converged. {solution.status}", ConvergenceWarning, stacklevel=3)
-    return FitResult(design.coding, problem, solution, spread, design.facts, reason, rows)
+    return FitResult(
+        design.coding,
+        problem,
+        solution,
+        spread,
+        design.facts,
+        reason,
+        engine=rows,
+        row_labels=design.labels,
+    )
 
 
 def _refuse_what_is_not_possible(chosen: Any, alternatives: Any, engine: Any) -> None:

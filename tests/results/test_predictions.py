@@ -126,3 +126,15 @@ def test_a_loaded_fit_has_no_rows_to_predict_but_new_ones(
     with pytest.raises(UnsupportedError, match="no longer has its rows"):
         loaded.predict()
     assert len(loaded.predict(villagers)) == len(villagers)
+
+
+def test_predictions_for_the_rows_of_the_fit_keep_their_labels() -> None:
+    villagers = ss.simulators.village(300, seed=2).data
+    villagers.index = [f"v{i}" for i in range(300)]
+    villagers.loc["v7", "height"] = np.nan
+    with pytest.warns(ss.errors.MissingRowsWarning):
+        fit = ss.fit("income ~ height + weight", villagers, chosen="job")
+    kept = villagers.index.drop("v7")
+    assert list(fit.predict().index) == list(kept)
+    by_hand = fit.predict(villagers.loc[kept])
+    assert np.allclose(fit.predict().to_numpy(), by_hand.to_numpy())

@@ -79,11 +79,12 @@ class DataFacts:
 
 @dataclass(frozen=True, eq=False)
 class Design:
-    """A table made ready: how it was coded, the coded rows, and what to tell of them."""
+    """A table made ready: how it was coded, the coded rows, what to tell of them, their labels."""
 
     coding: Coding
     rows: Rows
     facts: DataFacts
+    labels: pd.Index[Any]
 
     @property
     def equations(self) -> Equations:
@@ -191,7 +192,7 @@ def build_design(
         n_dropped=n_dropped,
         n_without_outcome=n_without,
     )
-    design = Design(coding, rows, facts)
+    design = Design(coding, rows, facts, frame.index)
     if chosen is None:
         check_enough_rows(design.n_counted, design.n_coefficients, equations.n_alternatives)
     return design
@@ -253,7 +254,7 @@ def design_from_arrays(
         n_dropped=0,
         n_without_outcome=0,
     )
-    return Design(coding, rows, facts)
+    return Design(coding, rows, facts, pd.RangeIndex(len(rows)))
 
 
 def _check_and_describe(

@@ -19,18 +19,19 @@ def escape_latex(text: str) -> str:
 
 
 def render(page: Page) -> str:
-    """Render a page's tables, with its notices and notes below them."""
+    """Render a page's tables, its notices above and its notes below them."""
     width = max(len(block.header) for block in page.blocks)
     lines = [
         r"\begin{table}",
         rf"\caption{{{escape_latex(page.title)}}}",
+        *(rf"\par\textbf{{{escape_latex(notice)}}}" for notice in page.notices),
         rf"\begin{{tabular}}{{l{'r' * (width - 1)}}}",
         r"\toprule",
     ]
     for block in page.blocks:
         lines += _block(block, width)
     lines += [r"\bottomrule", r"\end{tabular}"]
-    sentences = [*page.notices, *(f"{name}: {value}." for name, value in page.facts), *page.notes]
+    sentences = [*(f"{name}: {value}." for name, value in page.facts), *page.notes]
     lines += [rf"\par\small {escape_latex(sentence)}" for sentence in sentences]
     lines.append(r"\end{table}")
     return "\n".join(lines)

@@ -70,6 +70,7 @@ class FitResult(MaketablesHooks):
     solver_reason : why this solver was used.
     engine : the rows; None in a fit loaded from a file.
     kept : answers that need the rows, in a fit loaded from a file.
+    row_labels : the caller's labels of the rows that were used.
     """
 
     coding: Coding
@@ -80,6 +81,7 @@ class FitResult(MaketablesHooks):
     solver_reason: str
     engine: Engine | None = field(default=None)
     kept: Kept | None = field(default=None)
+    row_labels: pd.Index[Any] | None = field(default=None)
 
     # estimates
 

@@ -35,7 +35,7 @@ def responsibilities(fit: FitResult, data: Any) -> pd.DataFrame:
     columns = pd.Index(problem.equations.alternatives, name="alternative")
     if data is None:
         values = fit.engine_of_rows().collect(partial(_chance, problem, natural))
-        return pd.DataFrame(values, columns=columns)
+        return pd.DataFrame(values, index=fit.row_labels, columns=columns)
     coded = fit.coding.code(data, with_known=True, with_outcome=True)
     if not coded.complete.all():
         warnings.warn(

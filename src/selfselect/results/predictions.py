@@ -30,7 +30,7 @@ def predict(fit: FitResult, data: Any, kind: str) -> pd.DataFrame | pd.Series[An
         raise OptionError(f"There is no prediction {kind!r}. Use one of {', '.join(KINDS)}.")
     if data is None:
         rows = fit.rows
-        index: pd.Index[Any] = pd.RangeIndex(len(rows))
+        index = pd.RangeIndex(len(rows)) if fit.row_labels is None else fit.row_labels
         complete = np.ones(len(rows), dtype=bool)
     else:
         coded = fit.coding.code(data, with_known=kind != "latent")

@@ -243,6 +243,8 @@ def _solution(
     if sound:
         others = [behind for behind in sound if not same_optimum(behind, mean_weight)]
         status += f" {len(sound) - len(others)} of {len(records)} starts reached this optimum"
+        if records[0].rows < engine.n_rows:
+            status += f" on a sample of {records[0].rows} rows"
         status += f"; the next best was {-max(others):.4g} below." if others else "."
     if not positive and sound:
         status = "Stopped at a saddle: the information matrix is not positive. " + status
