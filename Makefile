@@ -5,7 +5,7 @@
 PYTHON ?= python3
 BIN := .venv/bin
 
-.PHONY: demo test lint types bench study clean
+.PHONY: demo test lint types bench study experiments clean
 
 .venv/ready: pyproject.toml
 	$(PYTHON) -m venv .venv
@@ -43,6 +43,11 @@ bench: .venv/bench-ready     ## table of cost ratios; R is used where Rscript is
 study: .venv/test-ready      ## Monte-Carlo studies, tens of minutes; tables go to docs/studies
 	$(BIN)/python -m pytest -q -m slow
 	$(BIN)/python experiments/coverage_known_index.py
+
+experiments: .venv/test-ready   ## studies of the unknown index, hours; tables go to docs/studies
+	$(BIN)/python experiments/efficiency_unknown_index.py
+	$(BIN)/python experiments/ladder_unknown_index.py
+	$(BIN)/python experiments/recovery_unknown_index.py
 
 clean:
 	rm -rf .venv demo dist build .pytest_cache .mypy_cache .ruff_cache
