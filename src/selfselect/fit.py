@@ -18,6 +18,7 @@ from selfselect.problem.units import measure_units
 from selfselect.results.fit_result import FitResult
 from selfselect.rules import as_rule
 from selfselect.solvers import choose_solver
+from selfselect.threads import one_blas_thread
 
 __all__ = ["fit", "fit_design"]
 
@@ -135,20 +136,21 @@ def fit_design(
         design.equations, as_rule(rule), as_noise(noise), units, design.index, design.exchangeable
     )
     problem.check(design.facts.outcome_range)
-    rows = Memory.load(problem, design.rows)
-    solver, reason = choose_solver(problem, solver)
-    solution = solver.solve(problem, rows, rng=rng, progress=progress)
-    spread = estimate_covariance(
-        problem,
-        rows,
-        solution,
-        kind=covariance,
-        clusters=design.rows.clusters,
-        cluster_name=design.facts.cluster,
-        solver=solver,
-        rng=rng,
-        progress=progress,
-    )
+    with one_blas_thread():
+        rows = Memory.load(problem, design.rows)
+        solver, reason = choose_solver(problem, solver)
+        solution = solver.solve(problem, rows, rng=rng, progress=progress)
+        spread = estimate_covariance(
+            problem,
+            rows,
+            solution,
+            kind=covariance,
+            clusters=design.rows.clusters,
+            cluster_name=design.facts.cluster,
+            solver=solver,
+            rng=rng,
+            progress=progress,
+        )
     if not solution.converged:
         warnings.warn(f"Not converged. {solution.status}", ConvergenceWarning, stacklevel=3)
     return FitResult(

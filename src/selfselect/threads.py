@@ -12,7 +12,7 @@ from concurrent.futures import ThreadPoolExecutor
 from functools import cache
 from typing import Any, TypeVar
 
-__all__ = ["n_cores", "parallel_map"]
+__all__ = ["n_cores", "one_blas_thread", "parallel_map"]
 
 Result = TypeVar("Result")
 
@@ -29,6 +29,15 @@ def _controller() -> Any:
     return ThreadpoolController()
 
 
+def one_blas_thread() -> Any:
+    """Return a context in which linear algebra has one thread, also outside of parallel maps.
+
+    The small factorisations between passes gain nothing from threads and wait for them on a busy
+    machine.
+    """
+    return _controller().limit(limits=1, user_api="blas")
+
+
 def parallel_map(
     task: Callable[..., Result], *items: Iterable[Any], n_threads: int | None = None
 ) -> Iterator[Result]:
@@ -37,5 +46,5 @@ def parallel_map(
     if n_threads <= 1:
         yield from map(task, *items)
         return
-    with _controller().limit(limits=1, user_api="blas"), ThreadPoolExecutor(n_threads) as pool:
+    with one_blas_thread(), ThreadPoolExecutor(n_threads) as pool:
         yield from pool.map(task, *items)
