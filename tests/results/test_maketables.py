@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import numpy as np
 import pandas as pd
-import pytest
 
 import selfselect as ss
 
@@ -26,7 +25,8 @@ def test_the_hooks_answer_from_the_fit(result: ss.FitResult) -> None:
 
 def test_two_fits_stand_side_by_side(result: ss.FitResult, villagers: pd.DataFrame) -> None:
     """With other terms in each, which fails unless maketables finds the hooks."""
-    maketables = pytest.importorskip("maketables")
+    import maketables
+
     small = ss.fit("income ~ height", villagers, chosen="job", covariance="robust")
     table = maketables.ETable([result, small]).df
     # maketables reads the colon as an interaction and prints a cross.
