@@ -57,5 +57,8 @@ class Engine(Protocol):
     def sample(self, n_rows: int, rng: Generator) -> Self:
         """Return an engine over `n_rows` rows spread evenly at random over all rows."""
 
+    def single_threaded(self) -> Self:
+        """Return an engine over the same rows for callers that run several fits at once."""
+
     def reweighted(self, factor: Array) -> Self:
         """Return an engine over the same rows with weights multiplied by `factor` (n,)."""

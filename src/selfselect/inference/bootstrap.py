@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 from numpy.random import Generator, SeedSequence
@@ -78,7 +77,7 @@ def bootstrap_draws(
     is how often it, or its cluster, was drawn.
     """
     seeds = SeedSequence(int(rng.integers(2**63))).spawn(options.replications)
-    alone: Any = engine.single_threaded() if hasattr(engine, "single_threaded") else engine
+    alone = engine.single_threaded()
     n_units = engine.n_rows if clusters is None else int(clusters.max()) + 1
 
     def draw(seed: SeedSequence) -> Array | None:

@@ -116,7 +116,7 @@ class MultiStart(ABC):
         all_open = part.rows.known.available is None
         recipes = recipes_for(space.problem, self.starts, self.start, all_open=all_open)
         seeds = SeedSequence(int(rng.integers(2**63))).spawn(len(recipes))
-        alone: Any = part.single_threaded() if hasattr(part, "single_threaded") else part
+        alone = part.single_threaded()
 
         def run(recipe: Recipe, seed: SeedSequence) -> tuple[Recipe, Place, Degeneracy | None]:
             begun = recipe.start(space, alone, np.random.default_rng(seed))
