@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 
 from selfselect.data.build import Design, build_design
+from selfselect.data.costs import split_costs
 from selfselect.engines.memory import Memory
 from selfselect.errors import ConvergenceWarning, OptionError
 from selfselect.inference.covariance import estimate_covariance
@@ -17,7 +19,7 @@ from selfselect.problem.problem import Problem
 from selfselect.problem.units import measure_units
 from selfselect.results.fit_result import FitResult
 from selfselect.rules import as_rule
-from selfselect.solvers import choose_solver
+from selfselect.solvers import choose_solver, with_points
 from selfselect.threads import one_blas_thread
 
 __all__ = ["fit", "fit_design"]
@@ -32,12 +34,15 @@ def fit(
     chosen: str | None = None,
     alternatives: Any = None,
     available: Mapping[Any, str] | None = None,
+    possible: Mapping[Any, str] | None = None,
+    cost: Mapping[Any, Any] | None = None,
     rule: Any = "max",
     noise: Any = None,
     solver: Any = None,
     weights: Any = None,
     missing: str = "drop",
     missing_outcome: str = "raise",
+    outcome_between: Any = None,
     covariance: Any = "observed",
     cluster: Any = None,
     engine: Any = None,
@@ -61,6 +66,10 @@ def fit(
         of formulas without `chosen` names them.
     available : ``{alternative: column}`` of true or false; alternatives left out are always
         available.
+    possible : ``{alternative: column}`` of true or false: who may have been the one seen, for
+        rows in which `chosen` is missing; alternatives left out may always have been.
+    cost : ``{alternative: cost}``: an alternative is chosen if its outcome less its cost is best.
+        A number or a column is a known cost, ``"~ tuition"`` one that is estimated.
     rule : ``"max"``, ``"min"``, or an object of `selfselect.rules`.
     noise : an object of `selfselect.noises`; None for `noises.Independent()`, with one scale per
         alternative where it is known who was seen, and a common one where it is not.
@@ -70,7 +79,11 @@ def fit(
     missing : ``"drop"`` leaves rows with a missing covariate out, counts them and warns;
         ``"raise"`` refuses them.
     missing_outcome : ``"raise"`` refuses rows that were chosen but have no outcome, since leaving
-        them out selects on the outcome; ``"drop"`` insists.
+        them out selects on the outcome; ``"silent"`` keeps them for what their choice says;
+        ``"drop"`` insists.
+    outcome_between : (lowest, highest) outcome of rows without one, in units of the formula's left
+        side: columns or numbers, None where there is no limit. Top-coded outcomes are missing
+        outcomes with ``("topcode", None)``.
     covariance : ``"observed"``, ``"robust"``, ``"clustered"``, ``"bootstrap"``, or a
         `selfselect.inference.Bootstrap`.
     cluster : a column, or one label per row; implies ``"clustered"``, or a bootstrap of clusters.
@@ -93,18 +106,24 @@ def fit(
     """
     _refuse_what_is_not_possible(chosen, alternatives, engine)
     rule = as_rule(rule)
+    cost = _one_cost(cost, getattr(rule, "cost", None))
     design = build_design(
         formula,
         data,
         chosen=chosen,
         alternatives=alternatives,
         available=available,
-        cost=getattr(rule, "cost", None),
+        possible=possible,
+        cost=cost,
         weights=weights,
         cluster=cluster,
         missing=missing,
         missing_outcome=missing_outcome,
+        outcome_between=outcome_between,
     )
+    known, _ = split_costs(cost)
+    if known is not None and hasattr(rule, "cost"):
+        rule = replace(rule, cost=known)
     return fit_design(
         design,
         rule=rule,
@@ -133,13 +152,20 @@ def fit_design(
     if noise is None and design.index == "unknown":
         noise = Independent(scale="common")
     problem = Problem(
-        design.equations, as_rule(rule), as_noise(noise), units, design.index, design.exchangeable
+        design.equations,
+        as_rule(rule),
+        as_noise(noise),
+        units,
+        design.index,
+        design.exchangeable,
+        design.partial,
     )
     problem.check(design.facts.outcome_range)
     with one_blas_thread():
         rows = Memory.load(problem, design.rows)
         solver, reason = choose_solver(problem, solver)
         solution = solver.solve(problem, rows, rng=rng, progress=progress)
+        problem = with_points(problem, solution.points)
         spread = estimate_covariance(
             problem,
             rows,
@@ -163,6 +189,13 @@ def fit_design(
         engine=rows,
         row_labels=design.labels,
     )
+
+
+def _one_cost(cost: Any, of_rule: Any) -> Any:
+    """Return the costs, given here or with the rule."""
+    if cost is not None and of_rule is not None:
+        raise OptionError("Costs are given twice, by `cost` and by the rule. Give them once.")
+    return of_rule if cost is None else cost
 
 
 def _refuse_what_is_not_possible(chosen: Any, alternatives: Any, engine: Any) -> None:

@@ -60,7 +60,7 @@ def assert_solved(result, solver):
 def test_the_solvers_are_those_of_the_room():
     names = {solver.__name__ for solver in SOLVERS}
     moments = {"TwoModels", "MinVariance", "NetSearch"}
-    assert names == {"Newton", "EM", "MaximumLikelihood"} | moments
+    assert names == {"Newton", "EM", "MaximumLikelihood", "Continuation"} | moments
 
 
 def test_a_solver_keeps_the_contract(solver):
@@ -77,6 +77,8 @@ def test_known_boxes_are_solved_or_what_they_lack_is_said(
     made = world(rule_name, 400, known=with_known)
     if not solver.concave:
         words = r"is for likelihoods with several optima; this one has\s+one optimum"
+        if isinstance(solver, ss.solvers.Continuation):
+            words = "is for likelihoods that join the alternatives"
         with pytest.raises(UnsupportedError, match=f"{type(solver).__name__} {words}"):
             made.fit(solver=solver, noise=noise)
         return
@@ -90,7 +92,10 @@ def test_known_ranks_are_solved_or_what_they_lack_is_said(solver, scale, rank):
     if isinstance(solver, ss.solvers.EM | ss.solvers.MaximumLikelihood):
         assert_solved(ss.fit(sample.formula, sample.data, **options), solver)
         return
-    with pytest.raises(UnsupportedError, match=r"is for (likelihoods with one optimum|data in)"):
+    with pytest.raises(
+        UnsupportedError,
+        match=r"is for (likelihoods with one optimum|likelihoods that join|data in)",
+    ):
         ss.fit(sample.formula, sample.data, **options)
 
 
@@ -123,6 +128,8 @@ def _missing(solver, noise, n_alternatives, intercept):
     name = type(solver).__name__
     if isinstance(solver, Newton):
         return "Newton is for likelihoods with one optimum; this one has several optima"
+    if isinstance(solver, ss.solvers.Continuation):
+        return "Continuation is for likelihoods that join the alternatives"
     if not isinstance(solver, ss.solvers.TwoModels | ss.solvers.NetSearch):
         return None
     if intercept:

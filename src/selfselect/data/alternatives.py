@@ -74,8 +74,12 @@ def check_distinct(equations: Equations, *, named: bool) -> None:
 def recorded_alternatives(
     values: pd.Series[Any], chosen: str, parsed: ParsedFormula | dict[Any, ParsedFormula]
 ) -> tuple[tuple[Label, ...], Indices, tuple[ParsedFormula, ...]]:
-    """Return the labels in order, the index of the one seen in each row, and their formulas."""
+    """Return the labels in order, the index of the one seen in each row, and their formulas.
+
+    The index is -1 where it was not recorded.
+    """
     codes, uniques = pd.factorize(values)
+    absent = codes < 0
     found: list[Any] = [_plain_label(value) for value in uniques]
     if all(isinstance(label, float) and label.is_integer() for label in found):
         # Whole numbers are read as floats where another row of the column was missing.
@@ -101,7 +105,7 @@ def recorded_alternatives(
         by_label = dict.fromkeys(sorted(found, key=None if alike else str), parsed)
     place = {label: i for i, label in enumerate(by_label)}
     recode = np.array([place[label] for label in found], dtype=np.intp)
-    return tuple(by_label), recode[codes], tuple(by_label.values())
+    return tuple(by_label), np.where(absent, -1, recode[codes]), tuple(by_label.values())
 
 
 def _never_seen(parsed: dict[Any, ParsedFormula], found: Sequence[Any]) -> list[Any]:

@@ -34,12 +34,15 @@ from selfselect.data.coding import (
     OutcomeCoder,
     check_known,
 )
+from selfselect.data.costs import check_costs, parse_cost, split_costs
 from selfselect.data.equations import INTERCEPT, Equations
 from selfselect.data.formulas import Coder, ParsedFormula, parse_formula
 from selfselect.data.missing import drop_incomplete, drop_unrecorded
 from selfselect.data.rows import Rows
 from selfselect.data.tables import to_frame
+from selfselect.data.unrecorded import Unrecorded
 from selfselect.errors import DataError, FormulaError, OptionError
+from selfselect.rules._labels import by_alternative
 from selfselect.rules.base import Label
 
 __all__ = ["DataFacts", "Design", "build_design", "design_from_arrays"]
@@ -63,6 +66,8 @@ class DataFacts:
     counts : rows in which each alternative was seen; empty where nobody recorded it.
     weight_total : sum of the weights; the number of rows where there are none.
     outcome_range : smallest and largest outcome.
+    n_silent : rows used for what their choice says, without an outcome.
+    n_undecided : rows in which it was not recorded who was seen, where it was in others.
     """
 
     formulas: tuple[str, ...]
@@ -75,6 +80,8 @@ class DataFacts:
     counts: tuple[int, ...]
     weight_total: float
     outcome_range: tuple[float, float]
+    n_silent: int = 0
+    n_undecided: int = 0
 
 
 @dataclass(frozen=True, eq=False)
@@ -95,6 +102,11 @@ class Design:
     def index(self) -> Literal["known", "unknown"]:
         """Whether it is known who was seen."""
         return "unknown" if self.rows.chosen is None else "known"
+
+    @property
+    def partial(self) -> bool:
+        """Whether some rows lack their outcome, or who was seen in them."""
+        return self.facts.n_silent > 0 or self.facts.n_undecided > 0
 
     @property
     def exchangeable(self) -> bool:
@@ -121,25 +133,32 @@ def build_design(
     chosen: str | None,
     alternatives: int | None = None,
     available: Mapping[Any, str] | None = None,
+    possible: Mapping[Any, str] | None = None,
     cost: Mapping[Any, Any] | None = None,
     weights: str | Sequence[float] | None = None,
     cluster: str | Sequence[Any] | None = None,
     missing: str = "drop",
     missing_outcome: str = "raise",
+    outcome_between: Any = None,
 ) -> Design:
     """Code a table by formula. Arguments are those of `selfselect.fit`."""
     _check_word("missing", missing, ("drop", "raise"))
-    _check_word("missing_outcome", missing_outcome, ("raise", "drop"))
+    _check_word("missing_outcome", missing_outcome, ("raise", "drop", "silent"))
+    cost, estimated = split_costs(cost)
     check_known(cost, available)
+    unrecorded = Unrecorded.read(missing_outcome, outcome_between, possible)
     parsed = _parse(formula)
     first = next(iter(parsed.values())) if isinstance(parsed, dict) else parsed
     each = list(parsed.values()) if isinstance(parsed, dict) else [parsed]
 
-    term_columns = tuple(dict.fromkeys(name for one in each for name in one.term_columns))
+    of_costs = {label: parse_cost(text, first.outcome) for label, text in estimated.items()}
+    term_columns = tuple(
+        dict.fromkeys(name for one in (*each, *of_costs.values()) for name in one.term_columns)
+    )
     columns = (*first.outcome_columns, *term_columns, *(() if chosen is None else (chosen,)))
     columns += tuple(name for name in (weights, cluster) if isinstance(name, str))
     columns += tuple(v for v in (cost or {}).values() if isinstance(v, str))
-    columns += tuple((available or {}).values())
+    columns += (*(available or {}).values(), *unrecorded.columns)
     frame = to_frame(data, columns)
     frame, weights_column = _with_column(frame, weights, "weights")
     frame, cluster_column = _with_column(frame, cluster, "cluster")
@@ -149,7 +168,7 @@ def build_design(
 
     frame, n_dropped = drop_incomplete(frame, term_columns, missing)
     frame, n_without = drop_unrecorded(
-        frame, first.outcome_columns, chosen, missing_outcome, first.outcome
+        frame, first.outcome_columns, chosen, missing_outcome, first.outcome, unrecorded
     )
     if len(frame) == 0:
         raise DataError("No row is complete: every one lacks a covariate, so none is left to fit.")
@@ -160,7 +179,8 @@ def build_design(
     else:
         labels, codes, formulas = recorded_alternatives(frame[chosen], chosen, parsed)
     known = KnownColumns.resolve(cost, available, labels)
-    sides = dict.fromkeys(one.terms for one in each)
+    of_costs = by_alternative(of_costs, labels, what="cost")
+    sides = dict.fromkeys(one.terms for one in (*each, *of_costs.values()))
     learnt = [Coder.learn(side, frame) for side in sides]
     coders = tuple(coder for coder, _ in learnt)
     position = {side: i for i, side in enumerate(sides)}
@@ -170,6 +190,13 @@ def build_design(
     )
     if chosen is None:
         check_distinct(equations, named=isinstance(parsed, dict))
+    if of_costs:
+        terms = {
+            label: _intercept_first(coders[position[one.terms]].names)
+            for label, one in of_costs.items()
+        }
+        check_costs(terms, labels)
+        equations = equations.with_costs(terms)
     outcome_coder, outcome = OutcomeCoder.learn(first.outcome, first.outcome_columns, frame)
     coding = FormulaCoding(equations, coders, coder_of, known, term_columns, outcome_coder)
     rows = Rows(
@@ -181,6 +208,8 @@ def build_design(
         else check_numbers(frame[weights_column], f"The column of weights {weights_column!r}"),
         clusters=None if cluster_column is None else _clusters(frame[cluster_column]),
         known=known.read(frame),
+        between=unrecorded.limits(frame, outcome),
+        possible=unrecorded.candidates(frame, codes, labels),
     )
     facts = _check_and_describe(
         coding,
@@ -270,7 +299,13 @@ def _check_and_describe(
 ) -> DataFacts:
     equations = coding.equations
     assert rows.outcome is not None
-    check_outcome(rows.outcome, equations.outcome)
+    recorded = rows.outcome[~np.isnan(rows.outcome)]
+    if not len(recorded):
+        raise DataError(
+            f"No row has an outcome {equations.outcome!r}, so nothing says in which units the "
+            "alternatives differ. Give rows with outcomes."
+        )
+    check_outcome(recorded, equations.outcome)
     check_covariates(rows.covariates, equations.covariates)
     if rows.weights is not None:
         check_weights(rows.weights, weights or "weights")
@@ -282,7 +317,10 @@ def _check_and_describe(
     counts: tuple[int, ...] = ()
     if rows.chosen is not None:
         sizes = [len(equation.terms) + 1 for equation in equations.each]
-        counted = rows.chosen if rows.weights is None else rows.chosen[rows.weights > 0]
+        counts_here = rows.chosen >= 0
+        if rows.weights is not None:
+            counts_here &= rows.weights > 0
+        counted = rows.chosen[counts_here]
         counts = tuple(np.bincount(counted, minlength=equations.n_alternatives).tolist())
         check_counts(counts, sizes, equations.alternatives, str(chosen))
         if rows.known.available is not None:
@@ -297,7 +335,9 @@ def _check_and_describe(
         n_without_outcome=n_without_outcome,
         counts=counts,
         weight_total=float(len(rows) if rows.weights is None else rows.weights.sum()),
-        outcome_range=(float(rows.outcome.min()), float(rows.outcome.max())),
+        outcome_range=(float(recorded.min()), float(recorded.max())),
+        n_silent=len(rows) - len(recorded),
+        n_undecided=0 if rows.chosen is None else int((rows.chosen < 0).sum()),
     )
 
 

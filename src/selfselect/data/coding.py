@@ -169,7 +169,14 @@ class OutcomeCoder:
     def learn(
         cls, text: str, columns: tuple[str, ...], frame: pd.DataFrame
     ) -> tuple[OutcomeCoder, Array]:
-        """Learn how the outcome is coded, and code it."""
+        """Learn how the outcome is coded, and code it; nan where it was not recorded."""
+        recorded = frame[list(columns)].notna().all(axis=1).to_numpy()
+        if not recorded.all():
+            # Learnt from the rows that have an outcome; it is missing in the others.
+            learnt, values = cls.learn(text, columns, frame[recorded])
+            outcome = np.full(len(frame), np.nan)
+            outcome[recorded] = values
+            return learnt, outcome
         for name in columns:
             if not pd.api.types.is_numeric_dtype(frame[name]):
                 check_numbers(frame[name], f"The outcome column {name!r}")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from selfselect.errors import DataError
@@ -45,11 +45,13 @@ class Equations:
     outcome : name of the recorded outcome.
     covariates : names of all covariates of any equation, without the intercept.
     each : the equations, in the order of the alternatives.
+    costs : of alternatives whose cost is estimated, what it depends on.
     """
 
     outcome: str
     covariates: tuple[str, ...]
     each: tuple[Equation, ...]
+    costs: tuple[Equation, ...] = ()
 
     @classmethod
     def build(
@@ -77,6 +79,18 @@ class Equations:
             for label, names in zip(alternatives, terms, strict=True)
         )
         return cls(outcome, tuple(covariates), each)
+
+    def with_costs(self, terms: Mapping[Label, Sequence[str]]) -> Equations:
+        """Add estimated costs: by alternative, the terms its cost depends on."""
+        covariates = dict.fromkeys(self.covariates)
+        for names in terms.values():
+            covariates |= dict.fromkeys(name for name in names if name != INTERCEPT)
+        place = {name: i for i, name in enumerate(covariates, start=1)} | {INTERCEPT: 0}
+        costs = tuple(
+            Equation(label, tuple(names), tuple(place[name] for name in names))
+            for label, names in terms.items()
+        )
+        return Equations(self.outcome, tuple(covariates), self.each, costs)
 
     @property
     def alternatives(self) -> tuple[Label, ...]:

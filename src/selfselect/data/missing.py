@@ -9,6 +9,7 @@ import numpy as np
 import pandas as pd
 
 from selfselect.data.checks import first_rows
+from selfselect.data.unrecorded import Unrecorded
 from selfselect.errors import DataError, MissingRowsWarning
 
 __all__ = ["drop_incomplete", "drop_unrecorded"]
@@ -44,26 +45,40 @@ def drop_unrecorded(
     chosen: str | None,
     missing_outcome: str,
     name: str,
+    unrecorded: Unrecorded,
 ) -> tuple[pd.DataFrame, int]:
-    """Return the rows with an outcome and a choice, and how many lack one, if that is allowed."""
+    """Return the rows that say something of outcome and choice, and how many do not."""
     no_choice = np.zeros(len(frame), dtype=bool)
     if chosen is not None:
         no_choice = frame[chosen].isna().to_numpy()
     no_outcome = frame[list(outcome)].isna().any(axis=1).to_numpy()
-    unrecorded = no_choice | no_outcome
-    if not unrecorded.any():
+    if unrecorded.silent:
+        if chosen is None and unrecorded.between is None and no_outcome.any():
+            raise DataError(
+                f"{no_outcome.sum()} rows have no outcome {name!r} "
+                f"({first_rows(no_outcome, frame.index)}), and nobody recorded who was seen: they "
+                "say nothing. Leave them out with missing_outcome='drop', or give "
+                "`outcome_between`."
+            )
+        no_outcome = np.zeros(len(frame), dtype=bool)
+    if unrecorded.possible is not None:
+        no_choice = np.zeros(len(frame), dtype=bool)
+    lacking = no_choice | no_outcome
+    if not lacking.any():
         return frame, 0
     if missing_outcome == "raise":
         if no_choice.any():
             raise DataError(
                 f"{no_choice.sum()} rows have no value in {chosen!r} "
                 f"({first_rows(no_choice, frame.index)}): it is not known who was seen. Leaving "
-                "them out may itself select on the outcome; missing_outcome='drop' insists."
+                "them out may itself select on the outcome; missing_outcome='drop' insists. Where "
+                "it is known who may have been seen, give `possible`."
             )
         raise DataError(
             f"{no_outcome.sum()} rows were chosen but have no outcome {name!r} "
             f"({first_rows(no_outcome, frame.index)}). Dropping them would select on the outcome, "
-            "the very bias to be removed. If they are missing for reasons unrelated to it, "
+            "the very bias to be removed. missing_outcome='silent' keeps them for what their "
+            "choice says; if they are missing for reasons unrelated to the outcome, "
             "missing_outcome='drop' insists."
         )
-    return frame[~unrecorded], int(unrecorded.sum())
+    return frame[~lacking], int(lacking.sum())

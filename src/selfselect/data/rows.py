@@ -22,11 +22,14 @@ class Rows:
     Attributes
     ----------
     covariates : (n, D) the covariates of all equations, without a constant column.
-    outcome : (n,) what was recorded; None for rows to predict.
-    chosen : (n,) index of the alternative seen; None for rows to predict.
+    outcome : (n,) what was recorded, nan where it was not; None for rows to predict.
+    chosen : (n,) index of the alternative seen, -1 where it was not recorded; None for rows to
+        predict, and where nobody recorded it in any row.
     weights : (n,) row weights; None where all are one.
     clusters : (n,) cluster number of each row; None where there are none.
     known : costs and availability of alternatives by row.
+    between : (n, 2) limits of outcomes that were not recorded; None where there are none.
+    possible : (n, k) who may have been the one seen; None where that is in `chosen` alone.
     """
 
     covariates: Array
@@ -35,6 +38,8 @@ class Rows:
     weights: Array | None = None
     clusters: Indices | None = None
     known: RowData = field(default_factory=RowData)
+    between: Array | None = None
+    possible: NDArray[np.bool_] | None = None
 
     def __len__(self) -> int:
         return int(self.covariates.shape[0])
@@ -48,6 +53,8 @@ class Rows:
             None if self.weights is None else self.weights[which],
             None if self.clusters is None else self.clusters[which],
             self.known.take(which),
+            None if self.between is None else self.between[which],
+            None if self.possible is None else self.possible[which],
         )
 
     def reweighted(self, factor: Array) -> Rows:

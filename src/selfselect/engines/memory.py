@@ -26,7 +26,7 @@ FUSE_FROM = {"concave": 400_000, "searched": 60_000}
 """Rows times alternatives from which the compiled kernels repay the second they take to load; a
 search passes over its rows a thousand times, so for it they repay it sooner."""
 
-CHUNK: dict[Backend, int] = {"numpy": 8_192, "fused": 32_768}
+CHUNK: dict[Backend, int] = {"numpy": 8_192, "fused": 32_768, "joint": 1_024}
 """Rows per task. NumPy's temporaries should stay in cache; a compiled task should outweigh the
 cost of handing it to a thread. Chunks depend on the data alone, never on the number of cores, so
 that sums are added in the same order everywhere."""
@@ -51,6 +51,8 @@ class Memory:
         size = len(rows) * problem.equations.n_alternatives
         enough = FUSE_FROM["concave" if problem.concave else "searched"]
         backend: Backend = "fused" if size >= enough else "numpy"
+        if problem.joint:
+            backend = "joint"
         return cls(Batch(rows, problem.observe(rows), backend), n_cores())
 
     @property

@@ -23,10 +23,12 @@ from numpy.typing import NDArray
 from selfselect.engines.base import Engine, Parts
 from selfselect.inference.statistics import TestResult, chi_square_test, impossible_test
 from selfselect.kernels.known_index import row_scores
+from selfselect.noises import Correlated, SharedShock
 from selfselect.problem.evaluation import (
     Batch,
     alternative_terms,
     find_memberships,
+    joint_rows,
     score_blocks,
 )
 from selfselect.problem.problem import Problem
@@ -37,6 +39,7 @@ __all__ = ["independence_test"]
 Array = NDArray[np.float64]
 
 NAME = "Score test of independence across alternatives"
+WALD = "Wald test of independence across alternatives"
 
 
 def independence_test(
@@ -50,6 +53,8 @@ def independence_test(
     free : the estimate.
     information : minus the Hessian of the log-likelihood there, in the free parameters.
     """
+    if problem.joint:
+        return _joint_test(problem, engine, free, information)
     if not np.isfinite(information).all():
         return impossible_test(NAME, "the estimate is not one of maximum likelihood")
     layout = problem.layout
@@ -74,6 +79,61 @@ def independence_test(
     except np.linalg.LinAlgError:
         return impossible_test(NAME, "the information about the correlations is singular")
     return chi_square_test(NAME, statistic, n_pairs, "no correlation")
+
+
+def _joint_test(problem: Problem, engine: Engine, free: Array, information: Array) -> TestResult:
+    """Test independence where alternatives are joined: by what was estimated, or by the score."""
+    if isinstance(problem.noise, Correlated):
+        return _wald_test(problem, free, information)
+    if isinstance(problem.noise, SharedShock):
+        return impossible_test(
+            NAME,
+            "a loading of zero is where the sign of the shock is lost; use lr_test against the fit "
+            "with independent noise",
+        )
+    rows = engine.collect(partial(_products_and_scores, problem, problem.layout.natural(free)))
+    k = problem.equations.n_alternatives
+    n_pairs = k * (k - 1) // 2
+    products, scores = rows[:, :n_pairs], problem.layout.pull_back_vector(rows[:, n_pairs:-1])
+    weights = rows[:, -1]
+    weighted = scores * weights[:, None]
+    try:
+        explained = np.linalg.solve(weighted.T @ scores, weighted.T @ products)
+        left = products - scores @ explained
+        variance = left.T @ (left * weights[:, None])
+        total = weights @ products
+        np.linalg.cholesky(variance)
+        statistic = float(total @ np.linalg.solve(variance, total))
+    except np.linalg.LinAlgError:
+        return impossible_test(NAME, "the information about the correlations is singular")
+    return chi_square_test(NAME, statistic, n_pairs, "no correlation")
+
+
+def _products_and_scores(problem: Problem, natural: Array, batch: Batch) -> Array:
+    """Return products of residuals of each pair, scores and weight of each row."""
+    rows = joint_rows(problem, natural, batch, products=True)
+    weights = np.ones(len(batch)) if batch.rows.weights is None else batch.rows.weights
+    assert rows.products is not None
+    pairs = list(combinations(range(problem.equations.n_alternatives), 2))
+    chosen = [rows.products[:, j, m] for j, m in pairs]
+    return np.column_stack([*chosen, rows.score, weights])
+
+
+def _wald_test(problem: Problem, free: Array, information: Array) -> TestResult:
+    """Test that all estimated correlations are zero."""
+    layout, k = problem.layout, problem.equations.n_alternatives
+    place = int(layout.starts[-1])
+    at = np.unique(layout.position[place : place + k * (k - 1) // 2])
+    at = at[at >= 0]
+    if not len(at):
+        return impossible_test(WALD, "all correlations are fixed")
+    try:
+        spread = np.linalg.inv(information)[np.ix_(at, at)]
+        np.linalg.cholesky(spread)
+    except np.linalg.LinAlgError:
+        return impossible_test(WALD, "the information matrix is singular")
+    statistic = float(free[at] @ np.linalg.solve(spread, free[at]))
+    return chi_square_test(WALD, statistic, len(at), "no correlation")
 
 
 def _mixed_sums(problem: Problem, natural: Array, batch: Batch) -> Parts:

@@ -20,7 +20,9 @@ Function = Callable[..., Any]
 _CONTRACT: Final = {"contract"}
 _OPTIONS: Final[dict[str, Any]] = {"nogil": True, "error_model": "numpy"}
 
-_INGREDIENTS: Final = ("_compile.py", "_blocks.py", "_scalars.py", "_erfcx.py", "status.py")
+_INGREDIENTS: Final = (
+    "_compile.py", "_blocks.py", "_scalars.py", "_erfcx.py", "_mills.py", "status.py",
+)  # fmt: skip
 """The files whose functions and constants end up in a kernel."""
 
 

@@ -6,18 +6,24 @@ from typing import Any
 
 from selfselect.errors import OptionError
 from selfselect.noises.base import Noise
+from selfselect.noises.correlated import Correlated
 from selfselect.noises.independent import Independent
+from selfselect.noises.shared_shock import SharedShock
 
-__all__ = ["Independent", "Noise", "as_noise"]
+__all__ = ["Correlated", "Independent", "Noise", "SharedShock", "as_noise"]
+
+NAMED = {"independent": Independent, "correlated": Correlated, "shared shock": SharedShock}
 
 
-def as_noise(noise: Any) -> Independent:
-    """Make a noise of None (independent, one scale per alternative) or a noise object."""
+def as_noise(noise: Any) -> Noise:
+    """Make a noise of None (independent, one scale per alternative), a name, or a noise."""
     if noise is None:
         return Independent()
-    if not isinstance(noise, Independent):
+    if isinstance(noise, str) and noise.replace("-", " ") in NAMED:
+        return NAMED[noise.replace("-", " ")]()
+    if isinstance(noise, type) or not isinstance(noise, Noise):
         raise OptionError(
-            f"{noise!r} is not a noise. Use selfselect.noises.Independent(scale=...), the one "
-            "noise there is."
+            f"{noise!r} is not a noise. Use 'independent', 'correlated' or 'shared shock', or an "
+            "object such as selfselect.noises.Correlated(scale='common')."
         )
     return noise

@@ -11,6 +11,7 @@ from numpy.random import Generator
 from numpy.typing import NDArray
 
 from selfselect.errors import OptionError
+from selfselect.noises.base import Extra
 from selfselect.rules._labels import by_alternative
 from selfselect.rules.base import Label
 
@@ -88,6 +89,14 @@ class Independent:
                 f"({', '.join(map(str, alternatives))}). Give one for each."
             )
         return np.broadcast_to(np.asarray(numbers, float), (len(alternatives),)).copy()
+
+    def extras(self, alternatives: Sequence[Label]) -> tuple[Extra, ...]:
+        del alternatives
+        return ()
+
+    def renumbered(self, order: NDArray[np.intp]) -> NDArray[np.intp]:
+        del order
+        return np.empty(0, dtype=np.intp)
 
     def draw(
         self, n_rows: int, scales: Sequence[float], alternatives: Sequence[Label], rng: Generator

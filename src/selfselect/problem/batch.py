@@ -14,7 +14,7 @@ from selfselect.problem.observation import Observation
 __all__ = ["Backend", "Batch", "Evaluation"]
 
 Array = NDArray[np.float64]
-Backend = Literal["numpy", "fused"]
+Backend = Literal["numpy", "fused", "joint"]
 
 
 @dataclass(frozen=True, eq=False)

@@ -7,6 +7,7 @@ from numpy.typing import NDArray
 
 from selfselect.kernels.unknown_index import Curvature
 from selfselect.problem.batch import Backend, Batch, Evaluation
+from selfselect.problem.joint import evaluate_joint, joint_rows
 from selfselect.problem.known import alternative_terms, evaluate_known, known_score_blocks
 from selfselect.problem.problem import Problem
 from selfselect.problem.ranked import evaluate_ranked, ranked_score_blocks
@@ -19,6 +20,7 @@ __all__ = [
     "alternative_terms",
     "evaluate",
     "find_memberships",
+    "joint_rows",
     "score_blocks",
 ]
 
@@ -38,6 +40,8 @@ def evaluate(
     curvature : how much of the Hessian is wanted; a concave problem always gives the exact one,
         zeros stand for one that was not wanted.
     """
+    if problem.joint:
+        return evaluate_joint(problem, natural, batch, curvature)
     if problem.index == "unknown":
         return evaluate_unknown(problem, natural, batch, curvature)
     if problem.rank is not None:
@@ -46,7 +50,9 @@ def evaluate(
 
 
 def score_blocks(problem: Problem, natural: Array, batch: Batch) -> list[Array]:
-    """Return each row's unweighted score, per alternative (n, p_j + 1)."""
+    """Return each row's unweighted score, per alternative (n, p_j + 1), or in one block."""
+    if problem.joint:
+        return [joint_rows(problem, natural, batch).score]
     if problem.index == "unknown":
         return unknown_score_blocks(problem, natural, batch)
     if problem.rank is not None:

@@ -22,7 +22,7 @@ Array = NDArray[np.float64]
 
 def evaluate_known(problem: Problem, natural: Array, batch: Batch) -> Evaluation:
     """Evaluate the concave log-likelihood of boxes on a batch."""
-    if batch.backend == "numpy":
+    if batch.backend != "fused":
         return _evaluate_numpy(problem, natural, batch)
     # Imported here: numba costs a second, which only large data repays.
     from selfselect.kernels.fused_known import sum_known_index

@@ -14,7 +14,7 @@ from selfselect.errors import RuleError
 from selfselect.kernels.status import ABOVE, BELOW, BETWEEN, EITHER, MAYBE, SEEN, UNKNOWN
 from selfselect.rules.base import HasBounds, Label
 
-__all__ = ["Observation", "observe", "observe_ranked", "observe_unknown"]
+__all__ = ["Observation", "observe", "observe_partial", "observe_ranked", "observe_unknown"]
 
 Array = NDArray[np.float64]
 Codes = NDArray[np.int8]
@@ -75,6 +75,23 @@ def observe(rule: HasBounds, rows: Rows, alternatives: Sequence[Label]) -> Obser
         limit[np.arange(shape[0]), rows.chosen] = rows.outcome
     has_two = bool((kind == BETWEEN).any()) and bool((status == BETWEEN).any())
     return Observation(status, limit, np.broadcast_to(upper, shape) if has_two else None)
+
+
+def observe_partial(rule: HasBounds, rows: Rows, alternatives: Sequence[Label]) -> Observation:
+    """Observe the rows that have outcome and chooser; the others' entries are all `MAYBE`."""
+    assert rows.outcome is not None and rows.chosen is not None
+    whole = np.flatnonzero(~np.isnan(rows.outcome) & (rows.chosen >= 0))
+    shape = (len(rows), len(alternatives))
+    status, limit = np.full(shape, MAYBE, dtype=np.int8), np.zeros(shape)
+    if len(whole):
+        found = observe(rule, rows.take(whole), alternatives)
+        if found.upper is not None:
+            raise RuleError(
+                f"{type(rule).__name__} bounds outcomes on both sides, which is possible only "
+                "where outcome and chooser are recorded in every row."
+            )
+        status[whole], limit[whole] = found.status, found.limit
+    return Observation(status, limit)
 
 
 def observe_unknown(rows: Rows, n_alternatives: int) -> Observation:

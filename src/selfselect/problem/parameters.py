@@ -2,6 +2,7 @@ r"""Parameters: the free vector a solver moves, the natural ones kernels use, th
 
 * *natural*: for each alternative :math:`(g_j, h_j)`, stacked, in internal units. The
   log-likelihood of the known index is concave in them.
+  Behind them stand the *extras*: what the noise has beside scales, and costs that are estimated.
 * *free*: the natural ones that are not fixed, each shared one once.
 * *reported*: coefficients :math:`w_j = g_j/h_j` and scales :math:`\sigma_j = 1/h_j`, in the
   user's units, with labels.
@@ -17,7 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from selfselect.data.equations import Equations
-from selfselect.noises.independent import Independent
+from selfselect.noises.base import COMMON, Extra, Noise
 from selfselect.problem.units import Units
 from selfselect.rules.base import Label
 
@@ -27,8 +28,6 @@ Array = NDArray[np.float64]
 Indices = NDArray[np.intp]
 
 SCALE = "scale"
-COMMON = "(common)"
-"""Stands in place of an alternative's label where one scale belongs to all."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -57,18 +56,27 @@ class Layout:
     units : internal units.
     scales : (k,) fixed scales in the user's units, or None where they are estimated.
     common : whether one estimated scale belongs to all alternatives.
+    extras : parameters beside coefficients and scales: first the noise's, then the costs'.
     """
 
     equations: Equations
     units: Units
     scales: Array | None
     common: bool
+    extras: tuple[Extra, ...] = ()
 
     @classmethod
-    def build(cls, equations: Equations, noise: Independent, units: Units) -> Layout:
-        """Lay out the parameters of independent noise."""
+    def build(cls, equations: Equations, noise: Noise, units: Units) -> Layout:
+        """Lay out the parameters of equations, noise and estimated costs."""
         fixed = noise.fixed_scales(equations.alternatives)
-        return cls(equations, units, fixed, fixed is None and noise.scale == "common")
+        extras = noise.extras(equations.alternatives)
+        costs = tuple(
+            Extra((cost.alternative, f"cost: {term}"), 0.0, in_outcome_units=True, column=column)
+            for cost in equations.costs
+            for term, column in zip(cost.terms, cost.columns, strict=True)
+        )
+        common = fixed is None and isinstance(noise.scale, str) and noise.scale == "common"
+        return cls(equations, units, fixed, common, extras + costs)
 
     @cached_property
     def sizes(self) -> tuple[int, ...]:
@@ -77,7 +85,7 @@ class Layout:
 
     @cached_property
     def starts(self) -> Indices:
-        """Where each alternative's natural parameters begin, and the total at the end."""
+        """Where each alternative's natural parameters begin, and where the extras do."""
         return np.concatenate([[0], np.cumsum(np.array(self.sizes) + 1)])
 
     @cached_property
@@ -86,18 +94,53 @@ class Layout:
         return self.starts[1:] - 1
 
     @cached_property
+    def n_natural(self) -> int:
+        """How many natural parameters there are."""
+        return int(self.starts[-1]) + len(self.extras)
+
+    @cached_property
     def position(self) -> Indices:
         """For each natural parameter its place among the free ones, or -1 where it is fixed."""
         total = int(self.starts[-1])
         position = np.arange(total)
         at_h = self.inverse_scale_positions
-        if self.scales is None and not self.common:
-            return position
-        is_h = np.zeros(total, dtype=bool)
-        is_h[at_h] = True
-        position = np.cumsum(~is_h) - 1
-        position[at_h] = position[~is_h].max() + 1 if self.common else -1
-        return position
+        if self.scales is not None or self.common:
+            is_h = np.zeros(total, dtype=bool)
+            is_h[at_h] = True
+            position = np.cumsum(~is_h) - 1
+            position[at_h] = position[~is_h].max() + 1 if self.common else -1
+        count = int(position.max()) + 1
+        of_extras: list[int] = []
+        for extra in self.extras:
+            if extra.fixed is not None:
+                of_extras.append(-1)
+            elif extra.tied_to is not None:
+                of_extras.append(of_extras[extra.tied_to])
+            else:
+                of_extras.append(count)
+                count += 1
+        return np.append(position, np.array(of_extras, dtype=np.intp))
+
+    @cached_property
+    def extra_units(self) -> Array:
+        """What one internal unit of each extra is in the user's units."""
+        return np.array(
+            [
+                (self.units.outcome_unit if extra.in_outcome_units else 1.0)
+                / (1.0 if extra.column is None else float(self.units.unit[extra.column]))
+                for extra in self.extras
+            ]
+        )
+
+    @cached_property
+    def extra_starts(self) -> Array:
+        """Where searches begin with the extras, in internal units; fixed ones at their value."""
+        return np.array(
+            [
+                extra.start if extra.fixed is None else extra.fixed / unit
+                for extra, unit in zip(self.extras, self.extra_units, strict=True)
+            ]
+        )
 
     @cached_property
     def n_free(self) -> int:
@@ -110,6 +153,9 @@ class Layout:
         natural = np.where(position >= 0, free[position], 0.0)
         if self.scales is not None:
             natural[self.inverse_scale_positions] = self.units.outcome_unit / self.scales
+        if self.extras:
+            fixed = position[self.starts[-1] :] < 0
+            natural[self.starts[-1] :][fixed] = self.extra_starts[fixed]
         return natural
 
     def gather(self, natural: Array) -> Array:
@@ -171,11 +217,19 @@ class Layout:
                 labels.append((COMMON if self.common else equation.alternative, SCALE))
                 values.append(unit / h)
                 rows.append(slope)
+        for place, (extra, unit) in enumerate(zip(self.extras, self.extra_units, strict=True)):
+            if extra.fixed is None and extra.tied_to is None:
+                slope = np.zeros(total)
+                slope[self.starts[-1] + place] = unit
+                labels.append(extra.label)
+                values.append(unit * natural[self.starts[-1] + place])
+                rows.append(slope)
         return Reported(tuple(labels), np.array(values), self.pull_back_vector(np.array(rows)))
 
     def read(self, reported: Array) -> Array:
         """Return the free parameters whose report is `reported`: the inverse of `report`."""
-        natural = np.empty(int(self.starts[-1]))
+        natural = np.empty(self.n_natural)
+        natural[self.starts[-1] :] = self.extras_of(reported) / self.extra_units
         units, unit = self.units, self.units.outcome_unit
         scales = self.scales_of(reported)
         place = 0
@@ -200,8 +254,24 @@ class Layout:
             return self.scales.copy()
         n_alternatives = len(self.sizes)
         if self.common:
-            return np.full(n_alternatives, reported[-1])
+            return np.full(n_alternatives, reported[sum(self.sizes)])
         return reported[self.inverse_scale_positions]
+
+    def extras_of(self, reported: Array) -> Array:
+        """Return the extras, estimated or fixed, in the user's units."""
+        values: list[float] = []
+        place = sum(self.sizes)
+        if self.scales is None:
+            place += 1 if self.common else len(self.sizes)
+        for extra in self.extras:
+            if extra.fixed is not None:
+                values.append(extra.fixed)
+            elif extra.tied_to is not None:
+                values.append(values[extra.tied_to])
+            else:
+                values.append(float(reported[place]))
+                place += 1
+        return np.array(values)
 
     def coefficients_of(self, reported: Array) -> tuple[Array, ...]:
         """Return the coefficients of every alternative."""

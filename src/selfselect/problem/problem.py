@@ -11,8 +11,14 @@ import numpy as np
 from selfselect.data.equations import Equations
 from selfselect.data.rows import Rows
 from selfselect.errors import UnsupportedError
-from selfselect.noises.independent import Independent
-from selfselect.problem.observation import Observation, observe, observe_ranked, observe_unknown
+from selfselect.noises import Independent, Noise
+from selfselect.problem.observation import (
+    Observation,
+    observe,
+    observe_partial,
+    observe_ranked,
+    observe_unknown,
+)
 from selfselect.problem.parameters import Layout
 from selfselect.problem.units import Units
 from selfselect.rules import Maximum, Minimum, Ranked
@@ -33,14 +39,16 @@ class Problem:
     units : internal units of covariates and outcome.
     index : whether it is known who was seen.
     exchangeable : whether alternatives have no names of their own, so that any order will do.
+    partial : whether some rows lack their outcome, or who was seen in them.
     """
 
     equations: Equations
     rule: SelectionRule
-    noise: Independent
+    noise: Noise
     units: Units
     index: Literal["known", "unknown"] = "known"
     exchangeable: bool = False
+    partial: bool = False
 
     @cached_property
     def layout(self) -> Layout:
@@ -59,6 +67,9 @@ class Problem:
         if check_range is not None:
             check_range(*outcome_range)
         self.noise.fixed_scales(self.equations.alternatives)
+        self.noise.extras(self.equations.alternatives)
+        if self.equations.costs:
+            _ = self.cost_sign
 
     @cached_property
     def rank(self) -> int | None:
@@ -67,10 +78,15 @@ class Problem:
             return self.rule.rank_among(self.equations.n_alternatives)
         return None
 
+    @cached_property
+    def joint(self) -> bool:
+        """Whether the likelihood joins the alternatives, rather than being a product over them."""
+        return self.partial or bool(self.equations.costs) or type(self.noise) is not Independent
+
     @property
     def concave(self) -> bool:
-        """Whether the log-likelihood has one optimum: known index and convex explaining sets."""
-        return self.index == "known" and self.rank is None
+        """Whether the log-likelihood has one optimum: a product over convex explaining sets."""
+        return self.index == "known" and self.rank is None and not self.joint
 
     @property
     def side(self) -> float:
@@ -83,8 +99,24 @@ class Problem:
             )
         return sides[type(self.rule)]
 
+    @property
+    def cost_sign(self) -> float:
+        """1 where estimated costs are taken off outcomes, -1 where they are added to them."""
+        signs: dict[type, float] = {Maximum: 1.0, Minimum: -1.0}
+        if type(self.rule) not in signs or self.index == "unknown":
+            raise UnsupportedError(
+                "Costs can be estimated where it is recorded who was seen and the largest or the "
+                f"smallest outcome is seen, not by {self.rule!r} with an {self.index} index."
+            )
+        return signs[type(self.rule)]
+
     def observe(self, rows: Rows) -> Observation:
         """Say what each row tells of each alternative."""
+        if self.joint and self.rank is not None:
+            raise UnsupportedError(
+                "Ranked rules need independent noise, no estimated costs, and rows in which "
+                "outcome and chooser are recorded."
+            )
         if self.index == "unknown":
             _ = self.side
             return observe_unknown(rows, self.equations.n_alternatives)
@@ -95,7 +127,15 @@ class Problem:
                 f"{type(self.rule).__name__} offers no `bounds`, and every solver there is needs "
                 "box-shaped explaining sets. Give the rule a `bounds` method."
             )
-        return observe(self.ordered_rule, rows, self.equations.alternatives)
+        if self.partial:
+            return observe_partial(self.ordered_rule, rows, self.equations.alternatives)
+        found = observe(self.ordered_rule, rows, self.equations.alternatives)
+        if self.joint and found.upper is not None:
+            raise UnsupportedError(
+                f"{type(self.rule).__name__} bounds outcomes on both sides, which is possible "
+                "with independent noise and known costs only."
+            )
+        return found
 
     def unit_correction(self, rows: Rows) -> float:
         """Return what the log-likelihood of seen outcomes owes to the unit of the outcome.
@@ -104,5 +144,6 @@ class Problem:
         """
         if rows.outcome is None:
             return 0.0
-        seen = float(len(rows) if rows.weights is None else rows.weights.sum())
+        weights = np.ones(len(rows)) if rows.weights is None else rows.weights
+        seen = float(weights[~np.isnan(rows.outcome)].sum() if self.partial else weights.sum())
         return -seen * float(np.log(self.units.outcome_unit))

@@ -56,13 +56,14 @@ def measure_units(equations: Equations, rows: Rows) -> Units:
     unit = np.ones_like(shift)
     for column in range(rows.covariates.shape[1]):
         shift[column + 1], unit[column + 1] = _measure(rows.covariates[:, column], centre)
-    return Units(shift, unit, *_measure(rows.outcome, centre))
+    recorded = rows.outcome[~np.isnan(rows.outcome)]
+    return Units(shift, unit, *_measure(recorded, centre))
 
 
 def _measure(values: Array, centre: bool) -> tuple[float, float]:
-    shift = float(values.mean()) if centre else 0.0
+    shift = float(values.mean()) if centre and len(values) else 0.0
     # Dividing by the largest first keeps squares of huge values finite.
-    largest = float(np.abs(values - shift).max())
+    largest = float(np.abs(values - shift).max(initial=0.0))
     if largest == 0.0 or not np.isfinite(largest):
         return 0.0, 1.0
     return shift, largest * float(np.sqrt(np.mean(((values - shift) / largest) ** 2)))

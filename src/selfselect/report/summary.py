@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from selfselect.inference.statistics import format_p_value
+from selfselect.noises import Independent
 from selfselect.problem.parameters import COMMON, SCALE
 from selfselect.report.page import Block, Page
 from selfselect.solvers.base import same_optimum
@@ -73,7 +74,7 @@ def _notices(fit: FitResult) -> tuple[str, ...]:
     if not fit.converged:
         notices.append(f"NOT CONVERGED. {fit.status} Do not use these numbers.")
     test = fit.independence_test()
-    if test.rejects():
+    if test.rejects() and isinstance(fit.problem.noise, Independent):
         notices.append(
             "INDEPENDENCE REJECTED: noise is not independent across alternatives (score test, "
             f"p = {format_p_value(test.p_value)}). The model below is wrong in that respect, and "
@@ -137,9 +138,12 @@ def _blocks(fit: FitResult, level: float) -> tuple[Block, ...]:
         if fixed is not None:
             rows = (*rows, (SCALE, format_number(float(fixed[j])), "(fixed)", "", "", "", ""))
         blocks.append(Block(title, header, rows))
-    shared = table[[one == COMMON for one in table["alternative"]]]
-    if len(shared) and COMMON not in alternatives:
-        blocks.append(Block("all alternatives", header, _rows(shared.itertuples(index=False))))
+    across = table[[one not in alternatives for one in table["alternative"]]].copy()
+    if len(across):
+        named = across["alternative"] != COMMON
+        across.loc[named, "term"] = across["term"] + " of " + across["alternative"].astype(str)
+        title = "across alternatives" if named.any() else "all alternatives"
+        blocks.append(Block(title, header, _rows(across.itertuples(index=False))))
     return tuple(blocks)
 
 
@@ -168,6 +172,16 @@ def _notes(fit: FitResult) -> tuple[str, ...]:
         f"{fit.independence_test()}.".replace("..", "."),
         _identification(fit),
     ]
+    if facts.n_silent:
+        notes.append(
+            f"{facts.n_silent} rows have no recorded outcome and count by "
+            + ("its limits." if not fit.facts.counts else "their choice.")
+        )
+    if facts.n_undecided:
+        notes.append(
+            f"In {facts.n_undecided} rows it was not recorded who was seen: all who may have been "
+            "are weighed."
+        )
     if facts.n_dropped:
         notes.append(f"{facts.n_dropped} rows with a missing covariate were left out.")
     if facts.n_without_outcome:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+from collections.abc import Mapping
 from dataclasses import asdict, fields
 from pathlib import Path
 from typing import Any
@@ -18,7 +19,7 @@ from selfselect.data.formulas import Coder, parse_formula
 from selfselect.errors import ArchiveError, SelfSelectError
 from selfselect.inference.covariance import Covariance
 from selfselect.inference.statistics import TestResult
-from selfselect.noises import Independent
+from selfselect.noises import Correlated, Independent, Noise, SharedShock
 from selfselect.problem.problem import Problem
 from selfselect.problem.units import Units
 from selfselect.results.diagnosis import Diagnosis, Finding
@@ -120,7 +121,8 @@ def _content(fit: FitResult) -> dict[str, Any]:
         "index": fit.problem.index,
         "exchangeable": fit.problem.exchangeable,
         "rule": _rule_content(fit.problem.rule),
-        "noise": {"scale": _scale_content(fit.problem.noise)},
+        "partial": fit.problem.partial,
+        "noise": _noise_content(fit.problem.noise),
         "units": {f.name: _listed(getattr(units, f.name)) for f in fields(units)},
         "solution": {
             "free": solution.free.tolist(),
@@ -132,6 +134,7 @@ def _content(fit: FitResult) -> dict[str, Any]:
             "n_passes": solution.n_passes,
             "solver": solution.solver,
             "starts": [asdict(record) for record in solution.starts],
+            "points": solution.points,
             "reason": fit.solver_reason,
         },
         "covariance": {
@@ -214,7 +217,31 @@ def _transform_content(value: Any) -> Any:
     return label
 
 
-def _scale_content(noise: Independent) -> Any:
+def _noise_content(noise: Noise) -> dict[str, Any]:
+    content = {"name": type(noise).__name__, "scale": _scale_content(noise)}
+    if isinstance(noise, Correlated):
+        given = noise.correlation
+        if isinstance(given, Mapping):
+            given = {"by_pair": [[*key, float(value)] for key, value in given.items()]}
+        elif not isinstance(given, str):
+            given = np.asarray(given, dtype=float).tolist()
+        return content | {"correlation": given, "draws": int(noise.draws)}
+    if isinstance(noise, SharedShock):
+        given = noise.loading
+        if isinstance(given, Mapping):
+            given = {"by_label": [[key, float(value)] for key, value in given.items()]}
+        elif given is not None and not isinstance(given, str):
+            given = float(given)
+        return content | {"loading": given, "nodes": int(noise.nodes)}
+    if not isinstance(noise, Independent):
+        raise ArchiveError(
+            f"A fit with the noise {type(noise).__name__} cannot be saved: it is code of yours, "
+            "and a saved fit holds no code. Save its tables with tidy().to_csv(...)."
+        )
+    return content
+
+
+def _scale_content(noise: Noise) -> Any:
     if isinstance(noise.scale, str):
         return noise.scale
     if hasattr(noise.scale, "items"):
@@ -229,6 +256,10 @@ def _rebuild(content: dict[str, Any]) -> FitResult:
         tuple(
             Equation(one["alternative"], tuple(one["terms"]), tuple(one["columns"]))
             for one in content["equations"]["each"]
+        ),
+        tuple(
+            Equation(one["alternative"], tuple(one["terms"]), tuple(one["columns"]))
+            for one in content["equations"].get("costs", ())
         ),
     )
     known = KnownColumns(tuple(content["known"]["costs"]), tuple(content["known"]["available"]))
@@ -245,6 +276,7 @@ def _rebuild(content: dict[str, Any]) -> FitResult:
         units,
         content["index"],
         bool(content["exchangeable"]),
+        bool(content.get("partial", False)),
     )
     solution = content["solution"]
     facts = content["facts"]
@@ -261,6 +293,7 @@ def _rebuild(content: dict[str, Any]) -> FitResult:
             n_passes=int(solution["n_passes"]),
             solver=str(solution["solver"]),
             starts=tuple(StartRecord(**record) for record in solution["starts"]),
+            points=solution.get("points"),
         ),
         covariance=Covariance(
             content["covariance"]["kind"],
@@ -334,8 +367,18 @@ def _rule(content: dict[str, Any]) -> Any:
     return rules[content["name"]](cost=content["cost"])
 
 
-def _noise(content: dict[str, Any]) -> Independent:
+def _noise(content: dict[str, Any]) -> Noise:
     scale = content["scale"]
     if isinstance(scale, dict):
-        return Independent(dict(scale["by_label"]))
+        scale = dict(scale["by_label"])
+    if content.get("name") == "Correlated":
+        given = content["correlation"]
+        if isinstance(given, dict):
+            given = {(a, b): value for a, b, value in given["by_pair"]}
+        return Correlated(scale, given, int(content["draws"]))
+    if content.get("name") == "SharedShock":
+        given = content["loading"]
+        if isinstance(given, dict):
+            given = dict(given["by_label"])
+        return SharedShock(scale, given, int(content["nodes"]))
     return Independent(scale)

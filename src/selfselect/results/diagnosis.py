@@ -14,7 +14,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from selfselect.engines.base import Engine, Parts
-from selfselect.problem.evaluation import Batch, alternative_terms, find_memberships
+from selfselect.problem.evaluation import (
+    Batch,
+    alternative_terms,
+    find_memberships,
+    joint_rows,
+)
 from selfselect.problem.problem import Problem
 
 __all__ = ["Diagnosis", "Finding", "diagnose"]
@@ -79,7 +84,9 @@ def diagnose(problem: Problem, engine: Engine, free: Array, information: Array) 
 def _sums(problem: Problem, natural: Array, batch: Batch) -> Parts:
     rows = batch.rows
     chance = None
-    if rows.chosen is None:
+    if problem.joint:
+        chance = joint_rows(problem, natural, batch).chance
+    elif rows.chosen is None:
         chance = find_memberships(problem, natural, batch).chance
     weights = np.ones(len(rows)) if rows.weights is None else rows.weights
     parts: list[Array | float] = [float(weights.sum())]
@@ -173,7 +180,8 @@ def _certainty(problem: Problem, engine: Engine, natural: Array) -> Finding:
 
 
 def _largest_chance(problem: Problem, natural: Array, batch: Batch) -> Array:
-    return find_memberships(problem, natural, batch).chance.max(axis=1)
+    find = joint_rows if problem.joint else find_memberships
+    return np.asarray(find(problem, natural, batch).chance.max(axis=1))
 
 
 def _mass(problem: Problem, engine: Engine, natural: Array) -> Finding:

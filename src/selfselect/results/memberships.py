@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from selfselect.engines.base import Engine, Parts
 from selfselect.errors import MissingRowsWarning, OptionError
-from selfselect.problem.evaluation import Batch, find_memberships
+from selfselect.problem.evaluation import Batch, find_memberships, joint_rows
 from selfselect.problem.problem import Problem
 
 if TYPE_CHECKING:
@@ -58,7 +58,8 @@ def expected_shares(problem: Problem, engine: Engine, free: Array) -> Array:
 
 
 def _chance(problem: Problem, natural: Array, batch: Batch) -> Array:
-    return find_memberships(problem, natural, batch).chance
+    find = joint_rows if problem.joint else find_memberships
+    return find(problem, natural, batch).chance
 
 
 def _totals(problem: Problem, natural: Array, batch: Batch) -> Parts:

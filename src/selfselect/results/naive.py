@@ -42,6 +42,12 @@ def fit_naive(problem: Problem, engine: Engine) -> Naive:
     coefficients, std_errors, scales = [], [], []
     for equation, (gram, count) in zip(problem.equations.each, _pairs(sums), strict=True):
         size = len(equation.columns)
+        if count == 0:
+            # Chosen, but its outcome was never recorded: there is nothing to regress.
+            coefficients.append(np.full(size, np.nan))
+            std_errors.append(np.full(size, np.nan))
+            scales.append(np.nan)
+            continue
         inverse = np.linalg.pinv(gram[:size, :size], rcond=1e-12, hermitian=True)
         slope = inverse @ gram[:size, size]
         left_over = max(float(gram[size, size] - slope @ gram[:size, size]), 0.0)
@@ -59,7 +65,10 @@ def _grams(problem: Problem, batch: Batch) -> Parts:
     assert rows.outcome is not None
     parts: list[Array | float] = []
     for j, equation in enumerate(problem.equations.each):
-        own = rows if rows.chosen is None else rows.take(np.flatnonzero(rows.chosen == j))
+        mine = ~np.isnan(rows.outcome)
+        if rows.chosen is not None:
+            mine &= rows.chosen == j
+        own = rows if mine.all() else rows.take(np.flatnonzero(mine))
         assert own.outcome is not None
         joined = np.column_stack(
             [

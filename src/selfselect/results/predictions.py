@@ -11,7 +11,9 @@ from numpy.typing import NDArray
 
 from selfselect.data.rows import Rows
 from selfselect.errors import MissingRowsWarning, OptionError
+from selfselect.noises import Independent
 from selfselect.problem.expectations import Expectations, expectations
+from selfselect.problem.joint import joint_expectations
 from selfselect.problem.problem import Problem
 
 if TYPE_CHECKING:
@@ -80,6 +82,9 @@ def latent_means(problem: Problem, reported: Array, rows: Rows) -> Array:
 
 def row_expectations(problem: Problem, reported: Array, rows: Rows) -> Expectations:
     """Integrate over the latent outcomes of rows at given parameters."""
+    if problem.equations.costs or not isinstance(problem.noise, Independent):
+        natural = problem.layout.natural(problem.layout.read(reported))
+        return joint_expectations(problem, natural, rows)
     means = latent_means(problem, reported, rows)
     scales = problem.layout.scales_of(reported)
     return expectations(problem.ordered_rule, means, scales, rows.known)

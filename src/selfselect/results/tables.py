@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 
 from selfselect.errors import OptionError
 from selfselect.inference.statistics import normal_quantile, two_sided_p_values
+from selfselect.noises.correlated import CORRELATION
 from selfselect.problem.parameters import COMMON, SCALE, Reported
 from selfselect.rules.base import Label
 
@@ -60,6 +61,13 @@ def _intervals(reported: Reported, covariance: Array, level: float) -> tuple[Arr
     reach = normal_quantile(level) * errors
     low, high = reported.values - reach, reported.values + reach
     is_scale = np.array([term == SCALE for _, term in reported.labels])
+    is_correlation = np.array([term == CORRELATION for _, term in reported.labels])
+    # On Fisher's scale intervals of correlations stay within -1 and 1.
+    r = reported.values[is_correlation]
+    with np.errstate(divide="ignore", invalid="ignore"):
+        turned = np.arctanh(r), reach[is_correlation] / (1.0 - r**2)
+    low[is_correlation] = np.tanh(turned[0] - turned[1])
+    high[is_correlation] = np.tanh(turned[0] + turned[1])
     factor = np.exp(reach[is_scale] / reported.values[is_scale])
     low[is_scale] = reported.values[is_scale] / factor
     high[is_scale] = reported.values[is_scale] * factor

@@ -12,7 +12,8 @@ from numpy.typing import NDArray
 
 from selfselect.data.tables import column_names, to_frame
 from selfselect.errors import OptionError
-from selfselect.noises import Independent, as_noise
+from selfselect.noises import Independent, Noise, as_noise
+from selfselect.noises.base import Extra
 from selfselect.rules import as_rule
 from selfselect.rules._labels import by_alternative
 from selfselect.rules.base import Label, RowData
@@ -110,14 +111,14 @@ def simulate(
         data=data,
         formula=_formula(coefficients, outcome),
         chosen=chosen,
-        params=_truth(coefficients, spread),
+        params=_truth(coefficients, spread, as_noise(noise).extras(labels)),
         latent=pd.DataFrame(latent, columns=list(labels)),
         rule=rule,
         noise=noise,
     )
 
 
-def _scales(scales: Any, noise: Independent, labels: Sequence[Label]) -> list[float]:
+def _scales(scales: Any, noise: Noise, labels: Sequence[Label]) -> list[float]:
     """Return the scale of every alternative, as given or as the noise fixes it."""
     fixed = noise.fixed_scales(labels)
     if scales is not None and fixed is not None:
@@ -164,12 +165,15 @@ def _quoted(name: str) -> str:
 
 
 def _truth(
-    coefficients: Mapping[Label, Mapping[str, float]], spread: Sequence[float]
+    coefficients: Mapping[Label, Mapping[str, float]],
+    spread: Sequence[float],
+    extras: Sequence[Extra],
 ) -> pd.Series[float]:
     truth: dict[tuple[Label, str], float] = {}
     for (label, terms), scale in zip(coefficients.items(), spread, strict=True):
         ordered = sorted(terms, key=lambda term: term != "Intercept")
         truth.update({(label, term): float(terms[term]) for term in ordered})
         truth[(label, "scale")] = float(scale)
+    truth.update({extra.label: float(extra.fixed or 0.0) for extra in extras})
     index = pd.MultiIndex.from_tuples(list(truth), names=["alternative", "term"])
     return pd.Series(list(truth.values()), index=index, name="truth")

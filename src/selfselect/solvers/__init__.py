@@ -1,7 +1,9 @@
 """Solvers: from a problem and rows to a solution."""
 
 from selfselect.solvers._choose import choose_solver
+from selfselect.solvers._resolution import with_points
 from selfselect.solvers.base import Solution, Solver, StartRecord, TraceEntry
+from selfselect.solvers.continuation import Continuation
 from selfselect.solvers.em import EM
 from selfselect.solvers.maximum_likelihood import MaximumLikelihood
 from selfselect.solvers.min_variance import MinVariance
@@ -12,6 +14,7 @@ from selfselect.solvers.two_models import TwoModels
 
 __all__ = [
     "EM",
+    "Continuation",
     "MaximumLikelihood",
     "MinVariance",
     "NetSearch",
@@ -24,4 +27,5 @@ __all__ = [
     "TraceEntry",
     "TwoModels",
     "choose_solver",
+    "with_points",
 ]

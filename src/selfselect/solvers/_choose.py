@@ -7,6 +7,7 @@ from typing import Any
 from selfselect.errors import OptionError, UnsupportedError
 from selfselect.problem.problem import Problem
 from selfselect.solvers.base import Solver
+from selfselect.solvers.continuation import Continuation
 from selfselect.solvers.maximum_likelihood import MaximumLikelihood
 from selfselect.solvers.newton import Newton
 
@@ -15,6 +16,8 @@ __all__ = ["choose_solver"]
 
 def choose_solver(problem: Problem, given: Any) -> tuple[Solver, str]:
     """Return the solver to use and the reason for it."""
+    if given is None and problem.joint:
+        return Continuation(), f"{_joined(problem)}, so the likelihood joins the alternatives"
     if given is None and not problem.concave:
         why = (
             "nobody recorded who was seen"
@@ -34,6 +37,12 @@ def choose_solver(problem: Problem, given: Any) -> tuple[Solver, str]:
             f"{given!r} is not a solver. Use None to have one chosen, or an object such as "
             "selfselect.solvers.Newton(max_steps=100)."
         )
+    if problem.joint != isinstance(given, Continuation):
+        raise UnsupportedError(
+            f"{type(given).__name__} is {'not ' if problem.joint else ''}for likelihoods that join "
+            "the alternatives (correlated noise, a shared shock, estimated costs, rows in which "
+            "something was not recorded). Use solver=None to have one chosen."
+        )
     if given.concave != problem.concave:
         what = {True: "one optimum", False: "several optima"}
         raise UnsupportedError(
@@ -42,3 +51,12 @@ def choose_solver(problem: Problem, given: Any) -> tuple[Solver, str]:
             f"{problem.rule.name}. Use solver=None to have one chosen."
         )
     return given, "as given"
+
+
+def _joined(problem: Problem) -> str:
+    """Say what joins the alternatives."""
+    if problem.equations.costs:
+        return "costs are estimated"
+    if problem.partial:
+        return "outcome or chooser is not recorded in some rows"
+    return f"noise is {problem.noise.name.split(';')[0]}"

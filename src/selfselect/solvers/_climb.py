@@ -16,7 +16,7 @@ from selfselect.problem.problem import Problem
 from selfselect.progress import progress_bar
 from selfselect.solvers.base import TraceEntry
 
-__all__ = ["Climb", "approach", "climb", "information_at", "solve_spd"]
+__all__ = ["Climb", "approach", "climb", "information_at", "log_likelihood", "solve_spd"]
 
 Array = NDArray[np.float64]
 
@@ -196,6 +196,13 @@ def _visit(problem: Problem, engine: Engine, free: Array, curvature: Curvature) 
 def information_at(problem: Problem, engine: Engine, free: Array) -> Array:
     """Return the exact observed information at free parameters."""
     return _visit(problem, engine, free, "exact").information
+
+
+def log_likelihood(problem: Problem, engine: Engine, free: Array) -> float:
+    """Return the log-likelihood at free parameters."""
+    task = partial(evaluate, problem, problem.layout.natural(free), curvature="none")
+    evaluation: Any = engine.sum(task)
+    return float(evaluation.loglik)
 
 
 def solve_spd(matrix: Array, vector: Array) -> Array:

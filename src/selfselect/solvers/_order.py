@@ -81,7 +81,10 @@ def _alike(problem: Problem, engine: Engine) -> list[Indices]:
 def _origins(problem: Problem, order: Indices) -> Indices:
     """Return where each free parameter comes from in that order; shared ones stay in place."""
     layout = problem.layout
-    moved = np.concatenate([np.arange(layout.starts[j], layout.starts[j + 1]) for j in order])
+    moved = np.concatenate(
+        [np.arange(layout.starts[j], layout.starts[j + 1]) for j in order]
+        + [layout.starts[-1] + problem.noise.renumbered(order)]
+    )
     origin = np.arange(layout.n_free)
     for new, old in enumerate(moved):
         if layout.position[new] >= 0:

@@ -42,13 +42,17 @@ def total_weight(engine: Engine) -> float:
 def _grams(problem: Problem, batch: Batch) -> Parts:
     rows = batch.rows
     assert rows.outcome is not None
-    outcome = problem.units.limits(rows.outcome)
+    outcome, weights = problem.units.limits(rows.outcome), rows.weights
+    if problem.partial:
+        recorded = ~np.isnan(outcome)
+        weights = recorded * (1.0 if weights is None else weights)
+        outcome = np.where(recorded, outcome, 0.0)
     made: dict[tuple[int, ...], Array] = {}
     for equation in problem.equations.each:
         if equation.columns not in made:
             design = problem.units.design(rows.covariates, equation.columns)
             joined = np.column_stack([design, outcome])
-            weighted = joined if rows.weights is None else joined * rows.weights[:, None]
+            weighted = joined if weights is None else joined * weights[:, None]
             made[equation.columns] = joined.T @ weighted
     return Parts(made[equation.columns] for equation in problem.equations.each)
 
@@ -56,7 +60,8 @@ def _grams(problem: Problem, batch: Batch) -> Parts:
 def least_squares_start(problem: Problem, grams: list[Array]) -> Array:
     """Return free parameters of least squares on all rows, as if each were seen everywhere."""
     layout = problem.layout
-    natural = np.empty(int(layout.starts[-1]))
+    natural = np.empty(layout.n_natural)
+    natural[layout.starts[-1] :] = layout.extra_starts
     weight = max(gram[0, 0] for gram in grams) if problem.equations.all_have_intercepts else None
     for j, gram in enumerate(grams):
         size = layout.sizes[j]

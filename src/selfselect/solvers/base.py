@@ -81,6 +81,7 @@ class Solution:
     n_passes : passes over all rows.
     solver : its name and options.
     starts : where each start of a search ended; empty where there was no search.
+    points : points of a simulated or integrated likelihood, where the solver chose them.
     """
 
     free: Array
@@ -92,6 +93,7 @@ class Solution:
     n_passes: int
     solver: str
     starts: tuple[StartRecord, ...] = ()
+    points: int | None = None
 
 
 @runtime_checkable

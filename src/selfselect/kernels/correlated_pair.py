@@ -1,0 +1,54 @@
+r"""Two alternatives with correlated noise, in closed form.
+
+If j is seen and l lies below its limit, an atom adds, with :math:`D = \sqrt{1 - r^2}`,
+
+.. math:: \log\phi(a_j) + \log\Phi(v), \qquad v = (a_l - r a_j)/D.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from selfselect.kernels.joint import Array, Indices, JointTerms, Sides
+from selfselect.kernels.tails import HALF_LOG_TWO_PI, mills_terms
+
+__all__ = ["correlated_pair_atoms"]
+
+
+def correlated_pair_atoms(
+    a: Array, seen: Indices, side: Sides, correlation: float, *, curvature: bool
+) -> JointTerms:
+    """Evaluate atoms of two alternatives; the inputs are both a and the correlation.
+
+    Arguments are those of `independent_atoms`, and the correlation.
+    """
+    n_atoms = len(a)
+    each, other = np.arange(n_atoms), 1 - seen
+    own, limit, direction = a[each, seen], a[each, other], side[each, other].astype(float)
+    r, left = correlation, 1.0 - correlation**2
+    root = np.sqrt(left)
+    v = (limit - r * own) / root
+    tail = mills_terms(direction * v)
+    known = direction != 0
+    loglik = -0.5 * own * own - HALF_LOG_TWO_PI + np.where(known, tail.log_cdf, 0.0)
+    along = direction * tail.ratio
+    # Derivatives of v in own, limit and r.
+    v_own, v_limit, v_r = -r / root, 1.0 / root, (r * limit - own) / (left * root)
+    gradient = np.empty((n_atoms, 3))
+    gradient[each, seen] = along * v_own - own
+    gradient[each, other] = along * v_limit
+    gradient[:, 2] = along * v_r
+    if not curvature:
+        return JointTerms(loglik, gradient, None)
+    bend = np.where(known, -tail.slope, 0.0)
+    hessian = np.empty((n_atoms, 3, 3))
+    hessian[each, seen, seen] = bend * v_own**2 - 1.0
+    hessian[each, other, other] = bend * v_limit**2
+    mixed = bend * v_own * v_limit
+    hessian[each, seen, other] = hessian[each, other, seen] = mixed
+    cross_own = bend * v_own * v_r - along / (left * root)
+    hessian[each, seen, 2] = hessian[each, 2, seen] = cross_own
+    cross_limit = bend * v_limit * v_r + along * r / (left * root)
+    hessian[each, other, 2] = hessian[each, 2, other] = cross_limit
+    hessian[:, 2, 2] = bend * v_r**2 + along * (limit / (left * root) + 3.0 * r * v_r / left)
+    return JointTerms(loglik, gradient, hessian)

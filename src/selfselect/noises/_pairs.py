@@ -1,0 +1,76 @@
+"""Values that belong to pairs of alternatives: reading what a user gave, and matrices of them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from itertools import combinations
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from selfselect.errors import OptionError
+from selfselect.rules.base import Label
+
+__all__ = ["as_matrix", "fixed_pairs", "refuse_indefinite"]
+
+Array = NDArray[np.float64]
+
+
+def fixed_pairs(given: Any, alternatives: Sequence[Label]) -> dict[tuple[int, int], float]:
+    """Return what is fixed, by positions of pairs: from a number, a matrix or a mapping."""
+    pairs = list(combinations(range(len(alternatives)), 2))
+    if isinstance(given, str):
+        return {}
+    if isinstance(given, Mapping):
+        return _from_mapping(given, alternatives)
+    values = np.asarray(given, dtype=float)
+    if values.ndim == 0:
+        return dict.fromkeys(pairs, float(values))
+    k = len(alternatives)
+    if values.shape != (k, k) or not np.allclose(values, values.T, equal_nan=True):
+        raise OptionError(
+            f"The matrix of correlations has shape {values.shape}; for {k} alternatives it must "
+            f"be symmetric, {k} by {k}, with nan where a correlation is to be estimated."
+        )
+    if not np.allclose(np.diag(values), 1.0):
+        raise OptionError(
+            "The diagonal of a matrix of correlations is 1. Give scales with `scale=`, not as "
+            "variances on the diagonal."
+        )
+    return {pair: float(values[pair]) for pair in pairs if not np.isnan(values[pair])}
+
+
+def _from_mapping(
+    given: Mapping[Any, float], alternatives: Sequence[Label]
+) -> dict[tuple[int, int], float]:
+    place = {str(label): i for i, label in enumerate(alternatives)}
+    found: dict[tuple[int, int], float] = {}
+    for key, value in given.items():
+        both = tuple(str(one) for one in key) if isinstance(key, tuple) else ()
+        if len(both) != 2 or both[0] == both[1] or not set(both) <= set(place):
+            raise OptionError(
+                f"{key!r} is not a pair of two of the alternatives "
+                f"({', '.join(map(str, alternatives))}). Write correlation={{('a', 'b'): 0.5}}."
+            )
+        j, m = sorted(place[one] for one in both)
+        found[j, m] = float(value)
+    return found
+
+
+def as_matrix(values: Sequence[float] | Array, k: int) -> Array:
+    """Put values of the pairs (1, 2), (1, 3), ... into a matrix with a unit diagonal."""
+    matrix = np.eye(k)
+    for (j, m), value in zip(combinations(range(k), 2), values, strict=True):
+        matrix[j, m] = matrix[m, j] = value
+    return matrix
+
+
+def refuse_indefinite(matrix: Array) -> None:
+    """Refuse correlations that no distribution has."""
+    smallest = float(np.linalg.eigvalsh(matrix)[0])
+    if not smallest > 0:
+        raise OptionError(
+            "The given correlations are those of no distribution: their matrix is not positive "
+            f"definite (smallest eigenvalue {smallest:.3g}). Move them towards zero."
+        )

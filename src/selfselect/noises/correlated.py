@@ -1,0 +1,128 @@
+"""Normal noise that is correlated across alternatives."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from itertools import combinations
+from typing import Any
+
+import numpy as np
+from numpy.random import Generator
+from numpy.typing import NDArray
+
+from selfselect.errors import OptionError
+from selfselect.noises._pairs import as_matrix, fixed_pairs, refuse_indefinite
+from selfselect.noises.base import COMMON, Extra
+from selfselect.noises.independent import Independent
+from selfselect.rules.base import Label
+
+__all__ = ["CORRELATION", "Correlated"]
+
+Array = NDArray[np.float64]
+
+CORRELATION = "correlation"
+"""The term of a correlation in tables of results."""
+
+
+@dataclass(frozen=True)
+class Correlated:
+    r"""Normal noise with correlations across alternatives, independent across rows.
+
+    Two alternatives have a likelihood in closed form. For three and more it is simulated (GHK)
+    with `draws` points that never change; the solver doubles them until the estimates stay.
+
+    Parameters
+    ----------
+    scale : as in `Independent`.
+    correlation : ``"each"`` estimates one per pair (the default); ``"common"`` estimates one for
+        all pairs; a number fixes all of them; a mapping ``{("a", "b"): 0.5}``, or a matrix with
+        nan elsewhere, fixes some and leaves the others to be estimated.
+    draws : points of the simulation to begin with, for three or more alternatives.
+
+    Examples
+    --------
+    >>> from selfselect.noises import Correlated
+    >>> Correlated(correlation=0.5).name
+    'normal, correlation across alternatives fixed at 0.5; one scale per alternative'
+    """
+
+    scale: str | float | Mapping[Any, float] | Sequence[float] = "each"
+    correlation: Any = "each"
+    draws: int = 256
+
+    def __post_init__(self) -> None:
+        Independent(self.scale)
+        given = self.correlation
+        if isinstance(given, str):
+            if given not in ("each", "common"):
+                raise OptionError(
+                    f"There is no correlation {given!r}. Use 'each' (one unknown per pair), "
+                    "'common' (one unknown for all pairs), a number between -1 and 1, or a "
+                    "mapping or matrix that fixes some."
+                )
+        else:
+            values = given.values() if isinstance(given, Mapping) else np.ravel(given)
+            off_diagonal = [v for v in values if not (np.ndim(given) == 2 and v == 1.0)]
+            for value in off_diagonal:
+                if not (np.isnan(value) or -1 < value < 1):
+                    raise OptionError(f"A correlation lies between -1 and 1, not at {value!r}.")
+        if not (isinstance(self.draws, int | np.integer) and self.draws >= 16):
+            raise OptionError(f"draws={self.draws!r} is too few. Use at least 16.")
+
+    @property
+    def name(self) -> str:
+        scale = Independent(self.scale).name.split("; ")[1]
+        if isinstance(self.correlation, int | float | np.number):
+            free = f"correlation across alternatives fixed at {self.correlation:g}"
+        elif isinstance(self.correlation, str):
+            free = "correlated across alternatives" + (
+                ", one correlation for all pairs" if self.correlation == "common" else ""
+            )
+        else:
+            free = "correlated across alternatives, some correlations fixed"
+        return f"normal, {free}; {scale}"
+
+    def fixed_scales(self, alternatives: Sequence[Label]) -> Array | None:
+        return Independent(self.scale).fixed_scales(alternatives)
+
+    def extras(self, alternatives: Sequence[Label]) -> tuple[Extra, ...]:
+        k = len(alternatives)
+        fixed = fixed_pairs(self.correlation, alternatives)
+        if fixed:
+            trial = [fixed.get(pair, 0.0) for pair in combinations(range(k), 2)]
+            refuse_indefinite(as_matrix(trial, k))
+        made = []
+        for place, pair in enumerate(combinations(range(k), 2)):
+            label = f"{alternatives[pair[0]]} & {alternatives[pair[1]]}"
+            common = isinstance(self.correlation, str) and self.correlation == "common"
+            if common and k > 2:
+                label = COMMON
+            made.append(
+                Extra(
+                    (label, CORRELATION),
+                    start=0.0,
+                    fixed=fixed.get(pair),
+                    tied_to=0 if common and place else None,
+                )
+            )
+        return tuple(made)
+
+    def renumbered(self, order: NDArray[np.intp]) -> NDArray[np.intp]:
+        pairs = {pair: i for i, pair in enumerate(combinations(range(len(order)), 2))}
+        moved = [tuple(sorted((int(order[j]), int(order[m])))) for j, m in pairs]
+        return np.array([pairs[j, m] for j, m in moved], dtype=np.intp)
+
+    def draw(
+        self, n_rows: int, scales: Sequence[float], alternatives: Sequence[Label], rng: Generator
+    ) -> Array:
+        values = [extra.fixed for extra in self.extras(alternatives)]
+        known = [value for value in values if value is not None]
+        if len(known) < len(values):
+            raise OptionError(
+                "To draw correlated noise every correlation must be known. Give "
+                "Correlated(correlation=...) a number or a full matrix."
+            )
+        root = np.linalg.cholesky(as_matrix(known, len(alternatives)))
+        drawn: Array = rng.standard_normal((n_rows, len(alternatives))) @ root.T
+        return drawn * np.asarray(scales, float)

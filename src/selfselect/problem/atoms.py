@@ -1,0 +1,250 @@
+r"""Rows as sums of atoms: all the ways in which what was recorded may have come about.
+
+An atom is an alternative that was seen and its outcome. A row whose chooser and outcome were both
+recorded is one atom. Where the chooser was not recorded there is one for each that may have been;
+where the outcome was not, it is integrated over: the likelihood
+
+.. math:: \sum_j \int f_j(y) \, P(\text{others explain it} \mid y)\,dy
+
+becomes a sum over points y with weights. Nodes are placed where the density is at the parameters
+in hand and then held: derivatives are taken under the integral.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from selfselect.errors import UnsupportedError
+from selfselect.kernels.status import ABOVE, BELOW, SEEN
+from selfselect.problem.batch import Batch
+from selfselect.problem.problem import Problem
+
+__all__ = ["Atoms", "atoms_of"]
+
+Array = NDArray[np.float64]
+Indices = NDArray[np.intp]
+Sides = NDArray[np.int8]
+
+REACH = 8.0
+"""Standard deviations around its mean within which an outcome is integrated."""
+
+STEP = 0.45
+"""Step of the trapezoidal rule, in standard deviations of the narrowest factor: for functions that
+fade like a normal density on both sides its error falls faster than any power."""
+
+MOST_NODES = 600
+
+PANEL = 1.5
+"""Width of a Gauss-Legendre panel between limits, in the same unit."""
+
+NODES, WEIGHTS = np.polynomial.legendre.leggauss(10)
+
+
+@dataclass(frozen=True, eq=False)
+class Atoms:
+    """Atoms of some rows, those of a row next to each other.
+
+    Attributes
+    ----------
+    rows : (m,) the rows of the batch they belong to.
+    first : (m,) where each of those rows' atoms begin.
+    row : (n,) position in `rows` of each atom.
+    seen : (n,) the alternative that was seen.
+    side : (n, k) on which side of its limit each other alternative lies; 0 where it may be
+        anywhere.
+    limit : (n, k) outcome of the one seen, limits of the others, in internal units.
+    log_weight : (n,) logarithm of the weight of the point; None where each row is one atom.
+    """
+
+    rows: Indices
+    first: Indices
+    row: Indices
+    seen: Indices
+    side: Sides
+    limit: Array
+    log_weight: Array | None
+
+
+def atoms_of(
+    problem: Problem, mean: Array, spread: Array, narrowest: float, batch: Batch
+) -> list[Atoms]:
+    """Return the atoms of a batch: rows that are one atom first, then the others.
+
+    Parameters
+    ----------
+    problem : the model.
+    mean, spread : (n, k) means and (k,) standard deviations of the outcomes, in internal units.
+    narrowest : the distance over which the narrowest factor of an integrand changes.
+    batch : rows.
+    """
+    rows, status = batch.rows, batch.observation.status
+    plain = (status == SEEN).any(axis=1)
+    groups = []
+    if plain.any():
+        groups.append(_plain(problem, batch, np.flatnonzero(plain)))
+    if not plain.all():
+        which = np.flatnonzero(~plain)
+        candidates = _candidates(batch, which, problem.equations.n_alternatives)
+        assert rows.outcome is not None
+        recorded = ~np.isnan(rows.outcome[which])
+        if recorded.any():
+            part = which[recorded]
+            groups.append(_several(problem, batch, part, candidates[recorded]))
+        if not recorded.all():
+            part = which[~recorded]
+            groups.append(
+                _integrated(
+                    problem, batch, part, candidates[~recorded], mean[part], spread, narrowest
+                )
+            )
+    return groups
+
+
+def _plain(problem: Problem, batch: Batch, which: Indices) -> Atoms:
+    observation = batch.observation if len(which) == len(batch) else batch.observation.take(which)
+    status, k = observation.status, problem.equations.n_alternatives
+    side = np.zeros(status.shape, dtype=np.int8)
+    side[status == BELOW] = 1
+    side[status == ABOVE] = -1
+    limit = problem.units.limits(np.broadcast_to(observation.limit, (len(which), k)))
+    each = np.arange(len(which))
+    return Atoms(which, each, each, (status == SEEN).argmax(axis=1), side, limit, None)
+
+
+def _candidates(batch: Batch, which: Indices, k: int) -> NDArray[np.bool_]:
+    """Say who may have been the one seen, (m, k)."""
+    rows = batch.rows
+    candidates = np.ones((len(which), k), dtype=bool)
+    if rows.possible is not None:
+        candidates &= rows.possible[which]
+    if rows.known.available is not None:
+        candidates &= rows.known.available[which]
+    if rows.chosen is not None:
+        chosen = rows.chosen[which]
+        recorded = np.flatnonzero(chosen >= 0)
+        candidates[recorded] = False
+        candidates[recorded, chosen[recorded]] = True
+    return candidates
+
+
+def _several(
+    problem: Problem, batch: Batch, which: Indices, candidates: NDArray[np.bool_]
+) -> Atoms:
+    """Make one atom for each that may have been seen with the recorded outcome."""
+    assert batch.rows.outcome is not None
+    row, seen = np.nonzero(candidates)
+    outcome = batch.rows.outcome[which[row]]
+    return _joined(problem, batch, which, row, seen, outcome, np.zeros(len(row)))
+
+
+def _integrated(
+    problem: Problem,
+    batch: Batch,
+    which: Indices,
+    candidates: NDArray[np.bool_],
+    mean: Array,
+    spread: Array,
+    narrowest: float,
+) -> Atoms:
+    """Make atoms over the range of outcomes that were not recorded."""
+    between = batch.rows.between
+    units = problem.units
+    low = np.full(len(which), -np.inf)
+    high = np.full(len(which), np.inf)
+    if between is not None:
+        low, high = units.limits(between[which, 0]), units.limits(between[which, 1])
+        low, high = np.where(np.isnan(low), -np.inf, low), np.where(np.isnan(high), np.inf, high)
+    open_ended = np.isneginf(low) & np.isposinf(high)
+    parts = []
+    for j in range(mean.shape[1]):
+        for is_open in (True, False):
+            mine = np.flatnonzero(candidates[:, j] & (open_ended == is_open))
+            if len(mine):
+                make = _trapezoids if is_open else _panels
+                outcome, log_weight = make(
+                    mean[mine, j], float(spread[j]), narrowest, low[mine], high[mine]
+                )
+                n_nodes = outcome.shape[1]
+                parts.append(
+                    (
+                        np.repeat(mine, n_nodes),
+                        np.full(outcome.size, j),
+                        outcome.ravel(),
+                        log_weight.ravel(),
+                    )
+                )
+    row, seen, outcome, log_weight = (np.concatenate(part) for part in zip(*parts, strict=True))
+    order = np.argsort(row, kind="stable")
+    outcome = outcome * units.outcome_unit + units.outcome_shift
+    return _joined(
+        problem, batch, which, row[order], seen[order], outcome[order], log_weight[order]
+    )
+
+
+def _trapezoids(
+    mean: Array, spread: float, narrowest: float, low: Array, high: Array
+) -> tuple[Array, Array]:
+    """Return equidistant points (n, nodes) around the mean, and logarithms of their weights."""
+    del low, high
+    n_nodes = min(int(np.ceil(2.0 * REACH * spread / (STEP * narrowest))) + 1, MOST_NODES)
+    at, step = np.linspace(-REACH * spread, REACH * spread, n_nodes, retstep=True)
+    outcome = mean[:, None] + at
+    return outcome, np.full(outcome.shape, np.log(step))
+
+
+def _panels(
+    mean: Array, spread: float, narrowest: float, low: Array, high: Array
+) -> tuple[Array, Array]:
+    """Return Gauss-Legendre points between limits, as far as there is any density."""
+    # Beyond a limit far out in a tail the density fades over spread^2 / distance.
+    beyond = np.maximum(low - mean, 0.0) / spread
+    above = np.maximum(mean - high, 0.0) / spread
+    top = mean + spread * np.hypot(REACH, beyond)
+    bottom = mean - spread * np.hypot(REACH, above)
+    start, end = np.maximum(low, bottom), np.minimum(high, top)
+    widest = float((end - start).max())
+    n_panels = int(np.clip(np.ceil(widest / (PANEL * narrowest)), 1, MOST_NODES // len(NODES)))
+    edges = np.linspace(0.0, 1.0, n_panels + 1)
+    share = (edges[:-1, None] + (0.5 / n_panels) * (1.0 + NODES)).ravel()
+    weight = np.tile(0.5 * WEIGHTS / n_panels, n_panels)
+    width = (end - start)[:, None]
+    with np.errstate(divide="ignore"):
+        return start[:, None] + width * share, np.log(width * weight)
+
+
+def _joined(
+    problem: Problem,
+    batch: Batch,
+    which: Indices,
+    row: Indices,
+    seen: Indices,
+    outcome: Array,
+    log_weight: Array,
+) -> Atoms:
+    """Ask the rule what explains each atom."""
+    rule: Any = problem.ordered_rule
+    k = problem.equations.n_alternatives
+    known = batch.rows.known.take(which[row])
+    lower, upper = (
+        np.broadcast_to(one, (len(row), k)) for one in rule.bounds(seen, outcome, known)
+    )
+    if np.isnan(lower).any() or np.isnan(upper).any():
+        raise UnsupportedError(
+            "Outcomes that were not recorded are integrated over the whole line, where the "
+            f"transforms of {type(problem.rule).__name__} are not all defined. Leave those rows "
+            "out, or use transforms that are defined everywhere."
+        )
+    below, above = upper < np.inf, lower > -np.inf
+    side = below.astype(np.int8) - above.astype(np.int8)
+    if known.available is not None:
+        side[~known.available] = 0
+    limit = np.where(below, upper, lower)
+    each = np.arange(len(row))
+    limit[each, seen] = outcome
+    limit = problem.units.limits(np.where(np.isfinite(limit), limit, 0.0))
+    first = np.flatnonzero(np.diff(row, prepend=-1))
+    return Atoms(which, first, row, seen, side, limit, log_weight)

@@ -1,0 +1,74 @@
+"""Points of simulated and integrated likelihoods: doubled until the estimates stay."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+import numpy as np
+from numpy.typing import NDArray
+
+from selfselect.engines.base import Engine
+from selfselect.noises import Correlated, SharedShock
+from selfselect.problem.problem import Problem
+from selfselect.solvers._climb import Climb, approach, log_likelihood, solve_spd
+
+__all__ = ["Refined", "refine", "with_points"]
+
+Array = NDArray[np.float64]
+
+MOST_DRAWS = 8_192
+MOST_NODES = 121
+
+
+@dataclass(frozen=True, eq=False)
+class Refined:
+    """The estimate with enough points, how many those are, and what to say of it."""
+
+    best: Climb
+    points: int | None
+    said: str | None
+
+
+def with_points(problem: Problem, points: int | None) -> Problem:
+    """Return the problem with that many points; as it is where there is nothing to refine."""
+    noise = problem.noise
+    if points is None:
+        return problem
+    if isinstance(noise, Correlated):
+        return replace(problem, noise=replace(noise, draws=points))
+    assert isinstance(noise, SharedShock)
+    return replace(problem, noise=replace(noise, nodes=points))
+
+
+def refine(problem: Problem, engine: Engine, best: Climb, *, steady: float, tol: float) -> Refined:
+    """Double the points until no estimate moves by more than `steady` standard errors."""
+    noise = problem.noise
+    if isinstance(noise, Correlated) and problem.equations.n_alternatives > 2:
+        points, most, what = int(noise.draws), MOST_DRAWS, "draws"
+    elif isinstance(noise, SharedShock):
+        points, most, what = int(noise.nodes), MOST_NODES, "nodes"
+    else:
+        return Refined(best, None, None)
+    moved = np.inf
+    while 2 * points <= most:
+        finer = with_points(problem, 2 * points)
+        free = approach(finer, engine, best.free, best.information, tol=max(tol, 0.1 * steady))
+        moved = _largest_move(best.information, free - best.free)
+        points *= 2
+        best = replace(best, free=free, loglik=log_likelihood(finer, engine, free))
+        if moved <= steady:
+            break
+    if moved <= steady:
+        said = f"With {points} {what} estimates moved by at most {moved:.1g} standard errors."
+    else:
+        said = (
+            f"Even with {points} {what} estimates still move by {moved:.2g} standard errors: do "
+            "not trust their last digits."
+        )
+    return Refined(best, points, said)
+
+
+def _largest_move(information: Array, move: Array) -> float:
+    """Return the largest change of a parameter in its standard errors."""
+    inverse = np.column_stack([solve_spd(information, one) for one in np.eye(len(move))])
+    return float(np.max(np.abs(move) / np.sqrt(np.maximum(np.diag(inverse), 1e-300))))

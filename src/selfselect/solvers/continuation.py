@@ -1,0 +1,256 @@
+"""Maximum likelihood where alternatives are joined, continued from independent noise."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from functools import partial
+from typing import Any, ClassVar
+
+import numpy as np
+from numpy.random import Generator
+from numpy.typing import NDArray
+
+from selfselect.data.equations import Equations
+from selfselect.engines.base import Engine
+from selfselect.errors import OptionError
+from selfselect.noises import Correlated, Independent, SharedShock
+from selfselect.problem.evaluation import evaluate
+from selfselect.problem.problem import Problem
+from selfselect.progress import progress_bar
+from selfselect.rules.base import HasBounds
+from selfselect.solvers._boundary import find_boundary
+from selfselect.solvers._climb import Climb, approach, climb
+from selfselect.solvers._identification import undetermined
+from selfselect.solvers._order import order_alternatives
+from selfselect.solvers._resolution import refine, with_points
+from selfselect.solvers._start import (
+    gram_matrices,
+    is_deficient,
+    least_squares_start,
+    refuse_collinear,
+)
+from selfselect.solvers.base import Solution, StartRecord, require
+from selfselect.solvers.maximum_likelihood import MaximumLikelihood
+
+__all__ = ["Continuation"]
+
+Array = NDArray[np.float64]
+
+CORRELATIONS = (0.0, 0.5, -0.5)
+"""Where searches begin with the correlations; negative ones are shared by all pairs."""
+
+LOADINGS = (0.5, 1.5)
+"""Where searches begin with the loadings, in units of the own scales."""
+
+SEARCH_DRAWS, SEARCH_ROWS = 32, 2_000
+"""Draws and rows of the search where the likelihood is simulated."""
+
+SEARCH_STEPS, AT_BOUNDARY = 30, 5
+"""Newton steps of a search on the sample, and on all rows where it ran to a boundary."""
+
+ROUGH = 1e-2
+"""Distance from the optimum of a sample, in its standard errors, that is near enough."""
+
+
+@dataclass(frozen=True)
+class Continuation:
+    """Maximise a likelihood that joins the alternatives, starting from independent noise.
+
+    Correlated noise, a shared shock, estimated costs and rows in which something was not recorded
+    have likelihoods that are concave in the coefficients for given noise and costs, but not in
+    all together. The search starts from the optimum under independent noise (for an unknown
+    index the best of several), climbs by Newton's method on a sample from several correlations or
+    loadings, and polishes the best on all rows. Where the likelihood is simulated or a quadrature,
+    its points are doubled until the estimates stay.
+
+    Parameters
+    ----------
+    max_steps : Newton steps over all rows after which it gives up.
+    tol : distance to the optimum, in standard errors, at which it stops.
+    sample : rows of the sample that the search is done on.
+    steady : change of the estimates, in standard errors, when points are doubled, at which they
+        are enough; None keeps the points of the noise as they are.
+    """
+
+    max_steps: int = 100
+    tol: float = 1e-6
+    sample: int = 5_000
+    steady: float | None = 0.01
+
+    requires: ClassVar[tuple[type, ...]] = (HasBounds,)
+    concave: ClassVar[bool] = False
+
+    def __post_init__(self) -> None:
+        if self.max_steps < 1 or self.sample < 1:
+            raise OptionError("max_steps and sample must be at least 1.")
+
+    def solve(
+        self,
+        problem: Problem,
+        engine: Engine,
+        *,
+        rng: Generator,
+        start: Array | None = None,
+        progress: bool | None = None,
+    ) -> Solution:
+        require(self, problem)
+        starts: tuple[StartRecord, ...] = ()
+        if start is None:
+            start, information, starts = self._search(problem, engine, rng, progress)
+            start = approach(problem, engine, start, information, tol=ROUGH)
+        # At a boundary there is no optimum to reach; a few steps tell that all rows agree.
+        steps = self.max_steps if find_boundary(problem, start) is None else AT_BOUNDARY
+        best = climb(problem, engine, start, max_steps=steps, tol=self.tol, progress=progress)
+        points, settled = None, None
+        if self.steady is not None and best.converged:
+            refined = refine(problem, engine, best, steady=self.steady, tol=self.tol)
+            best, points, settled = refined.best, refined.points, refined.said
+        best = order_alternatives(problem, engine, _turned(problem, best))
+        return self._solution(problem, engine, best, starts, points, settled)
+
+    def _search(
+        self, problem: Problem, engine: Engine, rng: Generator, progress: bool | None
+    ) -> tuple[Array, Array, tuple[StartRecord, ...]]:
+        """Climb on a sample from several values of what the noise adds; return the best."""
+        part = engine.sample(self.sample, rng)
+        if isinstance(problem.noise, Correlated) and problem.equations.n_alternatives > 2:
+            # Rough places need few points and few rows.
+            problem = with_points(problem, min(int(problem.noise.draws), SEARCH_DRAWS))
+            part = engine.sample(min(self.sample, SEARCH_ROWS), rng)
+        begun = self._independent(problem, engine, part, rng, progress)
+        found: list[tuple[str, Climb]] = []
+        begins = _begins(problem, begun)
+        with progress_bar(progress, what="Starts", total=len(begins)) as bar:
+            for name, natural in begins:
+                free = problem.layout.gather(natural)
+                found.append((name, _rough_climb(problem, part, free)))
+                bar.update()
+        # A climb that stopped early may still be the best place to go on from.
+        _, best = max(found, key=lambda one: one[1].loglik)
+        records = tuple(
+            StartRecord(
+                name,
+                part.n_rows,
+                one.loglik,
+                one.loglik - best.loglik,
+                None if one.converged else one.status,
+            )
+            for name, one in found
+        )
+        share = engine.n_rows / part.n_rows
+        return best.free, share * best.information, records if len(records) > 1 else ()
+
+    def _independent(
+        self,
+        problem: Problem,
+        engine: Engine,
+        part: Engine,
+        rng: Generator,
+        progress: bool | None,
+    ) -> Array:
+        """Return natural parameters of the same equations under independent noise, no costs."""
+        simple = independent_companion(problem)
+        if problem.index == "unknown":
+            solution = MaximumLikelihood().solve(simple, part, rng=rng, progress=progress)
+            return simple.layout.natural(solution.free)
+        grams = gram_matrices(simple, part)
+        if any(map(is_deficient, grams)):
+            grams = gram_matrices(simple, engine)
+            refuse_collinear(simple, grams)
+        free = least_squares_start(simple, grams)
+        found = climb(simple, part, free, max_steps=self.max_steps, tol=ROUGH, progress=False)
+        return simple.layout.natural(found.free)
+
+    def _solution(
+        self,
+        problem: Problem,
+        engine: Engine,
+        best: Climb,
+        starts: tuple[StartRecord, ...],
+        points: int | None,
+        settled: str | None,
+    ) -> Solution:
+        boundary = find_boundary(problem, best.free)
+        lost = None if boundary else undetermined(problem, engine, best.information)
+        status = boundary or lost or best.status + (f" {settled}" if settled else "")
+        return Solution(
+            free=best.free,
+            loglik=best.loglik,
+            information=best.information,
+            converged=best.converged and boundary is None and lost is None,
+            status=status,
+            trace=best.trace,
+            n_passes=best.n_passes,
+            solver=repr(self),
+            starts=starts,
+            points=points,
+        )
+
+
+def independent_companion(problem: Problem) -> Problem:
+    """Return the same problem with independent noise and without estimated costs."""
+    equations = problem.equations
+    return replace(
+        problem,
+        equations=Equations(equations.outcome, equations.covariates, equations.each),
+        noise=Independent(problem.noise.scale),
+    )
+
+
+def _begins(problem: Problem, independent: Array) -> list[tuple[str, Array]]:
+    """Return natural parameters to climb from, by name."""
+    layout, k = problem.layout, problem.equations.n_alternatives
+    n_equations = int(layout.starts[-1])
+    fixed = layout.position[n_equations:] < 0
+
+    def begin(values: Array) -> Array:
+        extras = layout.extra_starts.copy()
+        extras[: len(values)] = np.where(fixed[: len(values)], extras[: len(values)], values)
+        return np.concatenate([independent[:n_equations], extras])
+
+    if isinstance(problem.noise, Correlated) and not fixed[: k * (k - 1) // 2].all():
+        pairs = k * (k - 1) // 2
+        # Correlations that are all negative must be small for their matrix to exist.
+        values = [r if r >= 0 else r / max(1, k - 1) for r in CORRELATIONS]
+        return [(f"correlation {r:g}", begin(np.full(pairs, r))) for r in values]
+    if isinstance(problem.noise, SharedShock) and not fixed[:k].all():
+        scales = 1.0 / independent[layout.inverse_scale_positions]
+        return [(f"loading {b:g}", begin(b * scales)) for b in LOADINGS]
+    return [("independent noise", begin(np.empty(0)))]
+
+
+def _rough_climb(problem: Problem, part: Engine, free: Array) -> Climb:
+    if not np.isfinite(part.sum(partial(_loglik, problem, problem.layout.natural(free)))):
+        # Some correlations were fixed such that these do not go with them.
+        free = problem.layout.gather(
+            np.concatenate(
+                [
+                    problem.layout.natural(free)[: problem.layout.starts[-1]],
+                    problem.layout.extra_starts,
+                ]
+            )
+        )
+    return climb(problem, part, free, max_steps=SEARCH_STEPS, tol=ROUGH, progress=False)
+
+
+def _loglik(problem: Problem, natural: Array, batch: Any) -> float:
+    return evaluate(problem, natural, batch, curvature="none").loglik
+
+
+def _turned(problem: Problem, best: Climb) -> Climb:
+    """Give the shared shock the sign that makes the largest loading positive."""
+    if not isinstance(problem.noise, SharedShock):
+        return best
+    layout, k = problem.layout, problem.equations.n_alternatives
+    place = int(layout.starts[-1])
+    loadings = layout.natural(best.free)[place : place + k]
+    at = np.unique(layout.position[place : place + k])
+    at = at[at >= 0]
+    if loadings[np.abs(loadings).argmax()] >= 0 or not len(at) or len(at) < len(
+        np.unique(layout.position[place : place + k])
+    ):  # fmt: skip
+        # Fixed loadings have said already which sign it has.
+        return best
+    turn = np.ones(layout.n_free)
+    turn[at] = -1.0
+    return replace(best, free=best.free * turn, information=best.information * np.outer(turn, turn))
