@@ -51,7 +51,7 @@ class Memory:
         size = len(rows) * problem.equations.n_alternatives
         enough = FUSE_FROM["concave" if problem.concave else "searched"]
         backend: Backend = "fused" if size >= enough else "numpy"
-        if problem.joint:
+        if problem.joint and not (backend == "fused" and problem.fusible):
             backend = "joint"
         return cls(Batch(rows, problem.observe(rows), backend), n_cores())
 

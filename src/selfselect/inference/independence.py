@@ -91,6 +91,8 @@ def _joint_test(problem: Problem, engine: Engine, free: Array, information: Arra
             "a loading of zero is where the sign of the shock is lost; use lr_test against the fit "
             "with independent noise",
         )
+    if not np.isfinite(information).all():
+        return impossible_test(NAME, "the estimate is not one of maximum likelihood")
     rows = engine.collect(partial(_products_and_scores, problem, problem.layout.natural(free)))
     k = problem.equations.n_alternatives
     n_pairs = k * (k - 1) // 2
@@ -127,6 +129,8 @@ def _wald_test(problem: Problem, free: Array, information: Array) -> TestResult:
     at = at[at >= 0]
     if not len(at):
         return impossible_test(WALD, "all correlations are fixed")
+    if not np.isfinite(information).all():
+        return impossible_test(WALD, "the estimate is at a boundary")
     try:
         spread = np.linalg.inv(information)[np.ix_(at, at)]
         np.linalg.cholesky(spread)

@@ -26,7 +26,7 @@ from selfselect.kernels._mills import mills
 from selfselect.kernels._scalars import HALF_LOG_TWO_PI
 from selfselect.kernels.joint import Array, Indices, JointTerms, Sides
 
-__all__ = ["shared_shock_atoms"]
+__all__ = ["STEEP", "hermite", "shared_shock_atoms"]
 
 STEEP = 1.2
 """Slope of a factor, per standard deviation of the shock given the outcome, from which the range
@@ -46,7 +46,7 @@ def shared_shock_atoms(
     n_atoms, k = a.shape
     loglik, gradient = np.empty(n_atoms), np.empty((n_atoms, 2 * k))
     hessian = np.empty((n_atoms if curvature else 0, 2 * k, 2 * k))
-    at, weight = _hermite(nodes)
+    at, weight = hermite(nodes)
     flat_at, flat_weight = _legendre(max(4, (2 * nodes) // 3))
     _mix(
         np.ascontiguousarray(a), np.ascontiguousarray(seen, dtype=np.int64),
@@ -64,7 +64,7 @@ def _legendre(nodes: int) -> tuple[Array, Array]:
 
 
 @cache
-def _hermite(nodes: int) -> tuple[Array, Array]:
+def hermite(nodes: int) -> tuple[Array, Array]:
     """Return nodes and weights of the standard normal density."""
     at, weight = np.polynomial.hermite.hermgauss(nodes)
     return np.sqrt(2.0) * at, weight / np.sqrt(np.pi)

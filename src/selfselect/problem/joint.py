@@ -26,6 +26,7 @@ from selfselect.kernels.status import MAYBE
 from selfselect.kernels.unknown_index import Curvature
 from selfselect.noises import Correlated, Independent, SharedShock
 from selfselect.noises._pairs import as_matrix
+from selfselect.problem._fused_joint import evaluate_fused
 from selfselect.problem.atoms import Atoms, atoms_of
 from selfselect.problem.batch import Batch, Evaluation
 from selfselect.problem.expectations import NEGLIGIBLE, Expectations
@@ -112,6 +113,10 @@ def evaluate_joint(
     problem: Problem, natural: Array, batch: Batch, curvature: Curvature
 ) -> Evaluation:
     """Evaluate the log-likelihood on a batch; ``complete`` curvature is the exact one here."""
+    if batch.backend == "fused":
+        evaluation = evaluate_fused(problem, natural, batch, curvature=curvature != "none")
+        if evaluation is not None and np.isfinite(evaluation.loglik):
+            return evaluation
     if len(batch) > ROWS_AT_ONCE:
         parts = [
             evaluate_joint(problem, natural, batch.take(slice(at, at + ROWS_AT_ONCE)), curvature)

@@ -11,7 +11,7 @@ import numpy as np
 from selfselect.data.equations import Equations
 from selfselect.data.rows import Rows
 from selfselect.errors import UnsupportedError
-from selfselect.noises import Independent, Noise
+from selfselect.noises import Correlated, Independent, Noise, SharedShock
 from selfselect.problem.observation import (
     Observation,
     observe,
@@ -82,6 +82,14 @@ class Problem:
     def joint(self) -> bool:
         """Whether the likelihood joins the alternatives, rather than being a product over them."""
         return self.partial or bool(self.equations.costs) or type(self.noise) is not Independent
+
+    @property
+    def fusible(self) -> bool:
+        """Whether a fused kernel evaluates the likelihood where it joins the alternatives."""
+        if self.partial or self.equations.costs or self.index == "unknown":
+            return False
+        pair = isinstance(self.noise, Correlated) and self.equations.n_alternatives == 2
+        return pair or isinstance(self.noise, SharedShock)
 
     @property
     def concave(self) -> bool:

@@ -94,7 +94,9 @@ def _notices(fit: FitResult) -> tuple[str, ...]:
     if not np.isfinite(fit.covariance.matrix).all():
         why = "the information matrix is singular, so some parameters are not determined by this "
         why += "data."
-        if not np.isfinite(fit.solution.information).all():
+        if fit.status.startswith("At the boundary"):
+            why = "the estimate is at a boundary of what is possible."
+        elif not np.isfinite(fit.solution.information).all():
             solver = fit.solution.solver.split("(")[0]
             why = f"{solver} does not maximise the likelihood, so no information matrix belongs to "
             why += "its estimates. Use covariance='bootstrap'."

@@ -27,6 +27,7 @@ from selfselect.results.maketables import MaketablesHooks, hide_from_maketables
 from selfselect.results.memberships import expected_shares, responsibilities
 from selfselect.results.naive import Naive, fit_naive
 from selfselect.results.predictions import predict
+from selfselect.results.sensitivity import Sensitivity, sensitivity
 from selfselect.results.tables import (
     coefficient_table,
     comparison_table,
@@ -282,6 +283,19 @@ class FitResult(MaketablesHooks):
     def diagnose(self) -> Diagnosis:
         """Say in plain sentences what the data determines well, and what it does not."""
         return self._diagnosis
+
+    def sensitivity(
+        self, rho: Any = None, *, level: float = 0.95, progress: bool | None = None
+    ) -> Sensitivity:
+        """Show what coefficients, gaps and effects would be at each of a grid of correlations.
+
+        Parameters
+        ----------
+        rho : correlations to hold the noise at, the same for all pairs; None for -0.9 to 0.9.
+        level : of the region that the likelihood supports.
+        progress : whether to show progress; None shows it on a terminal for what takes seconds.
+        """
+        return sensitivity(self, rho, level, progress)
 
     def wald_test(self, hypothesis: Any) -> TestResult:
         """Test linear restrictions, such as ``"hunting:height = fishing:height"``.

@@ -16,7 +16,15 @@ from selfselect.problem.problem import Problem
 from selfselect.progress import progress_bar
 from selfselect.solvers.base import TraceEntry
 
-__all__ = ["Climb", "approach", "climb", "information_at", "log_likelihood", "solve_spd"]
+__all__ = [
+    "Climb",
+    "approach",
+    "climb",
+    "information_at",
+    "log_likelihood",
+    "score_at",
+    "solve_spd",
+]
 
 Array = NDArray[np.float64]
 
@@ -203,6 +211,13 @@ def log_likelihood(problem: Problem, engine: Engine, free: Array) -> float:
     task = partial(evaluate, problem, problem.layout.natural(free), curvature="none")
     evaluation: Any = engine.sum(task)
     return float(evaluation.loglik)
+
+
+def score_at(problem: Problem, engine: Engine, free: Array) -> Array:
+    """Return the score at free parameters."""
+    task = partial(evaluate, problem, problem.layout.natural(free), curvature="none")
+    evaluation: Any = engine.sum(task)
+    return problem.layout.pull_back_vector(evaluation.score)
 
 
 def solve_spd(matrix: Array, vector: Array) -> Array:

@@ -45,6 +45,9 @@ LOADINGS = (0.5, 1.5)
 SEARCH_DRAWS, SEARCH_ROWS = 32, 2_000
 """Draws and rows of the search where the likelihood is simulated."""
 
+LARGER_SAMPLE = 40_000
+"""Rows that the best start is polished on before all are."""
+
 SEARCH_STEPS, AT_BOUNDARY = 30, 5
 """Newton steps of a search on the sample, and on all rows where it ran to a boundary."""
 
@@ -97,7 +100,18 @@ class Continuation:
         starts: tuple[StartRecord, ...] = ()
         if start is None:
             start, information, starts = self._search(problem, engine, rng, progress)
-            start = approach(problem, engine, start, information, tol=ROUGH)
+            if problem.fusible and engine.n_rows > 2 * LARGER_SAMPLE:
+                # Passes over a larger sample cost little and save some over all rows.
+                part = engine.sample(LARGER_SAMPLE, rng)
+                nearer = climb(
+                    problem, part, start, max_steps=SEARCH_STEPS, tol=ROUGH, progress=False
+                )
+                start = nearer.free
+                information = engine.n_rows / part.n_rows * nearer.information
+            # Where second derivatives are many passes, go all the way by first ones.
+            simulated = isinstance(problem.noise, Correlated) and not problem.fusible
+            near = self.tol if simulated else ROUGH
+            start = approach(problem, engine, start, information, tol=near)
         # At a boundary there is no optimum to reach; a few steps tell that all rows agree.
         steps = self.max_steps if find_boundary(problem, start) is None else AT_BOUNDARY
         best = climb(problem, engine, start, max_steps=steps, tol=self.tol, progress=progress)
@@ -176,7 +190,9 @@ class Continuation:
         return Solution(
             free=best.free,
             loglik=best.loglik,
-            information=best.information,
+            information=best.information
+            if boundary is None
+            else np.full_like(best.information, np.nan),
             converged=best.converged and boundary is None and lost is None,
             status=status,
             trace=best.trace,

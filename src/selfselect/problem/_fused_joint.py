@@ -1,0 +1,52 @@
+"""Two correlated alternatives and a shared shock, by the fused kernel."""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from selfselect.noises import Correlated, SharedShock
+from selfselect.problem._fused import fused_arguments, spread
+from selfselect.problem.batch import Batch, Evaluation
+from selfselect.problem.problem import Problem
+
+__all__ = ["evaluate_fused"]
+
+Array = NDArray[np.float64]
+
+
+def evaluate_fused(
+    problem: Problem, natural: Array, batch: Batch, *, curvature: bool
+) -> Evaluation | None:
+    """Evaluate a batch by the fused kernel; None where it cannot at these parameters."""
+    # Imported here: numba costs a second, which only large data repays.
+    from selfselect.kernels.fused_joint import is_steep, sum_joint
+
+    layout, k = problem.layout, problem.equations.n_alternatives
+    n_own, h = int(layout.starts[-1]), natural[layout.inverse_scale_positions]
+    extras, nodes = natural[n_own:], None
+    if isinstance(problem.noise, SharedShock):
+        extras, nodes = extras * h, int(problem.noise.nodes)
+        if is_steep(extras):
+            return None
+    elif isinstance(problem.noise, Correlated) and not abs(extras[0]) < 1.0:
+        return None
+    arguments = fused_arguments(problem, natural, batch)
+    sums = sum_joint(**arguments, extras=extras, nodes=nodes, curvature=curvature)
+    own = spread(problem, batch, sums.own)
+    score = np.concatenate([own.score, sums.score])
+    used = np.arange(sums.mixed.shape[1]) < np.array(layout.sizes)[:, None]
+    used[:, -1] = True
+    mixed = sums.mixed[used]
+    hessian = np.block([[own.hessian, mixed], [mixed.T, sums.hessian]])
+    if nodes is not None:
+        # The kernel's inputs are the loadings in units of the scales, h b.
+        turn = np.eye(len(natural))
+        loadings = n_own + np.arange(k)
+        turn[loadings, loadings] = h
+        turn[loadings, layout.inverse_scale_positions] = natural[loadings]
+        hessian = turn.T @ hessian @ turn
+        hessian[loadings, layout.inverse_scale_positions] += sums.score
+        hessian[layout.inverse_scale_positions, loadings] += sums.score
+        score = turn.T @ score
+    return Evaluation(own.loglik, score, hessian if curvature else np.zeros((1, 1)))

@@ -1,0 +1,200 @@
+"""Sensitivity: what the estimates would be were the noise correlated by this much or that."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from itertools import combinations
+from typing import TYPE_CHECKING
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+from scipy.special import chdtri
+
+from selfselect.errors import OptionError, UnsupportedError
+from selfselect.inference.covariance import estimate_covariance
+from selfselect.noises import Correlated, SharedShock
+from selfselect.problem.parameters import flat_names
+from selfselect.problem.problem import Problem
+from selfselect.progress import progress_bar
+from selfselect.results.predictions import latent_means, row_expectations
+from selfselect.solvers.base import Solution
+from selfselect.solvers.continuation import Continuation
+from selfselect.threads import one_blas_thread
+
+if TYPE_CHECKING:
+    from selfselect.results.fit_result import FitResult
+
+__all__ = ["Sensitivity", "sensitivity"]
+
+Array = NDArray[np.float64]
+
+GRID = np.linspace(-0.9, 0.9, 19)
+
+
+@dataclass(frozen=True, eq=False)
+class Sensitivity:
+    """Estimates along a grid of fixed correlations.
+
+    Attributes
+    ----------
+    table : one row per correlation: ``loglik``, whether the likelihood supports it, coefficients
+        by name, for each pair of alternatives the mean gap over all rows (``gap``) and over those
+        seen in the first (``effect on a``), in the outcome's units.
+    std_errors : of the coefficients, laid out alike.
+    level : of the supported region.
+    left_out : correlations of the grid at which no distribution, or no optimum, exists.
+    """
+
+    table: pd.DataFrame
+    std_errors: pd.DataFrame
+    level: float
+    left_out: tuple[float, ...]
+
+    @property
+    def supported(self) -> tuple[float, float]:
+        """Smallest and largest correlation of the grid that the likelihood supports."""
+        inside = self.table.index[self.table["supported"]]
+        return float(inside.min()), float(inside.max())
+
+    @property
+    def best(self) -> float:
+        """The correlation of the grid with the highest likelihood."""
+        return float(self.table.index[int(self.table["loglik"].argmax())])
+
+    def sentence(self) -> str:
+        """Say what the likelihood supports."""
+        low, high = self.supported
+        where = f"from {low:g} to {high:g}" if low < high else f"of about {low:g} only"
+        return (
+            f"The likelihood supports correlations {where} ({100 * self.level:g}% region on this "
+            f"grid; best: {self.best:g}). It knows them through the assumed normal shape and the "
+            "excluded covariates alone."
+        )
+
+    def __str__(self) -> str:
+        return f"{self.table.to_string(float_format='%.4f')}\n{self.sentence()}"
+
+
+def sensitivity(
+    fit: FitResult, rho: Sequence[float] | None, level: float, progress: bool | None
+) -> Sensitivity:
+    """Fit again at every correlation of a grid; see `FitResult.sensitivity`."""
+    grid = np.sort(np.unique(np.asarray(GRID if rho is None else rho, dtype=float)))
+    if not grid.size or not (np.abs(grid) < 1).all():
+        raise OptionError("Give correlations between -1 and 1 in `rho`.")
+    if not 0 < level < 1:
+        raise OptionError(f"level={level!r} is not a confidence level. Use one between 0 and 1.")
+    if fit.problem.rank is not None or isinstance(fit.problem.noise, SharedShock):
+        raise UnsupportedError(
+            "Sensitivity to the correlation is for rules with bounds and noise that is independent "
+            "or correlated, not for ranked rules or a shared shock."
+        )
+    engine = fit.engine_of_rows()
+    with one_blas_thread():
+        found, left_out = _fits_along(fit, grid, progress)
+        rows, errors = [], []
+        for value, (problem, solution) in sorted(found.items()):
+            names, estimates = _describe(fit, problem, solution)
+            rows.append({"correlation": value, "loglik": solution.loglik} | estimates)
+            spread = estimate_covariance(
+                problem, engine, solution, kind="observed", clusters=None, cluster_name=None,
+                solver=Continuation(), rng=np.random.default_rng(0), progress=False,
+            )  # fmt: skip
+            with np.errstate(invalid="ignore"):
+                diagonal = np.sqrt(np.diag(spread.matrix))
+            errors.append({"correlation": value} | dict(zip(names, diagonal, strict=True)))
+    if not rows:
+        raise UnsupportedError("No correlation of the grid could be fitted. Use a finer one.")
+    table = pd.DataFrame(rows).set_index("correlation")
+    highest = float(table["loglik"].max())
+    if isinstance(fit.problem.noise, Correlated) and fit.converged:
+        highest = max(highest, fit.llf)
+    fall = 0.5 * float(chdtri(1, 1.0 - level))
+    table.insert(1, "supported", table["loglik"] >= highest - fall)
+    if not table["supported"].any():
+        # The grid is coarser than the region: what comes nearest stands for it.
+        table.loc[table["loglik"].idxmax(), "supported"] = True
+    return Sensitivity(table, pd.DataFrame(errors).set_index("correlation"), level, tuple(left_out))
+
+
+def _fits_along(
+    fit: FitResult, grid: Array, progress: bool | None
+) -> tuple[dict[float, tuple[Problem, Solution]], list[float]]:
+    """Fit from the correlation nearest to zero outwards, each from the one before."""
+    engine = fit.engine_of_rows()
+    solver = Continuation(steady=None)
+    found: dict[float, tuple[Problem, Solution]] = {}
+    left_out: list[float] = []
+    centre = int(np.abs(grid).argmin())
+    with progress_bar(progress, what="Correlations", total=len(grid)) as bar:
+        for way in (grid[centre:], grid[:centre][::-1]):
+            # Each way starts from the middle.
+            before = found.get(float(grid[centre]))
+            for value in map(float, way):
+                bar.update()
+                problem = _at(fit, value)
+                if problem is None:
+                    left_out.append(value)
+                    continue
+                solution = solver.solve(
+                    problem,
+                    engine,
+                    rng=np.random.default_rng(0),
+                    start=_begin(fit, problem) if before is None else before[1].free,
+                    progress=False,
+                )
+                if solution.converged:
+                    found[value] = before = (problem, solution)
+                else:
+                    left_out.append(value)
+    return found, sorted(left_out)
+
+
+def _begin(fit: FitResult, problem: Problem) -> Array:
+    """Return the fit's coefficients, scales and costs as free parameters of another noise."""
+    natural = fit.problem.layout.natural(fit.solution.free)
+    n_equations = int(fit.problem.layout.starts[-1])
+    n_costs = sum(len(cost.terms) for cost in fit.problem.equations.costs)
+    extras = problem.layout.extra_starts.copy()
+    if n_costs:
+        extras[-n_costs:] = natural[-n_costs:]
+    return problem.layout.gather(np.concatenate([natural[:n_equations], extras]))
+
+
+def _at(fit: FitResult, value: float) -> Problem | None:
+    """Return the problem with all correlations fixed; None where no distribution has them."""
+    noise = fit.problem.noise
+    draws = noise.draws if isinstance(noise, Correlated) else Correlated().draws
+    problem = replace(fit.problem, noise=Correlated(noise.scale, correlation=value, draws=draws))
+    try:
+        problem.noise.extras(problem.equations.alternatives)
+    except OptionError:
+        return None
+    return problem
+
+
+def _describe(
+    fit: FitResult, problem: Problem, solution: Solution
+) -> tuple[list[str], dict[str, float]]:
+    """Return names and values of the coefficients, and gaps and effects."""
+    reported = problem.layout.report(solution.free)
+    names = flat_names(reported.labels)
+    values = dict(zip(names, reported.values.tolist(), strict=True))
+    rows = fit.rows
+    weights = np.ones(len(rows)) if rows.weights is None else rows.weights
+    means = latent_means(problem, reported.values, rows)
+    expected = row_expectations(problem, reported.values, rows)
+    labels = problem.equations.alternatives
+    for j, m in combinations(range(len(labels)), 2):
+        gap = means[:, j] - means[:, m]
+        values[f"gap {labels[j]} - {labels[m]}"] = float(weights @ gap / weights.sum())
+        for seen in (j, m):
+            share = weights * expected.chance[:, seen]
+            effect = np.nan_to_num(
+                expected.given_seen[:, j, seen] - expected.given_seen[:, m, seen]
+            )
+            name = f"effect {labels[j]} - {labels[m]} on {labels[seen]}"
+            values[name] = float(share @ effect / share.sum())
+    return names, values
