@@ -48,8 +48,9 @@ SEARCH_DRAWS, SEARCH_ROWS = 32, 2_000
 LARGER_SAMPLE = 40_000
 """Rows that the best start is polished on before all are."""
 
-SEARCH_STEPS, AT_BOUNDARY = 30, 5
-"""Newton steps of a search on the sample, and on all rows where it ran to a boundary."""
+SEARCH_STEPS, STRIDE, AT_BOUNDARY = 30, 6, 3
+"""Newton steps of a search on the sample, those between two looks whether it runs to a boundary,
+and those on all rows where it did."""
 
 ROUGH = 1e-2
 """Distance from the optimum of a sample, in its standard errors, that is near enough."""
@@ -246,7 +247,12 @@ def _rough_climb(problem: Problem, part: Engine, free: Array) -> Climb:
                 ]
             )
         )
-    return climb(problem, part, free, max_steps=SEARCH_STEPS, tol=ROUGH, progress=False)
+    for _ in range(SEARCH_STEPS // STRIDE):
+        found = climb(problem, part, free, max_steps=STRIDE, tol=ROUGH, progress=False)
+        if found.converged or find_boundary(problem, found.free) is not None:
+            break
+        free = found.free
+    return found
 
 
 def _loglik(problem: Problem, natural: Array, batch: Any) -> float:
