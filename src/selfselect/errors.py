@@ -12,6 +12,7 @@ __all__ = [
     "MissingDependencyError",
     "MissingRowsWarning",
     "OptionError",
+    "ReportError",
     "RuleError",
     "SelfSelectError",
     "SelfSelectWarning",
@@ -45,6 +46,10 @@ class UnsupportedError(SelfSelectError):
 
 class ArchiveError(SelfSelectError, ValueError):
     """A saved fit cannot be written, or a file cannot be trusted to hold one."""
+
+
+class ReportError(SelfSelectError):
+    """A report cannot be written where it was asked for; the fit is unharmed."""
 
 
 class MissingDependencyError(SelfSelectError, ImportError):

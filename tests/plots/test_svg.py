@@ -10,7 +10,7 @@ import pandas as pd
 import pytest
 
 import selfselect as ss
-from selfselect.plots.svg import draw_svg, page_style
+from selfselect.plots.svg import draw_svg, page_axes, page_style
 
 HOSTILE = '<script>alert(1)</script>--><!-- "x"'
 
@@ -18,8 +18,19 @@ HOSTILE = '<script>alert(1)</script>--><!-- "x"'
 def drawn(fit: ss.FitResult, name: str = "one") -> tuple[str, tuple[tuple[float, float, str], ...]]:
     with page_style():
         picture = ss.plots.selection_lines(fit, fit.problem.equations.covariates[0])
-    drawing = draw_svg(picture, name, "lines")
+    (drawing,) = draw_svg(picture, name, "lines")
     return drawing.svg, drawing.marks
+
+
+def test_axes_of_their_own_figures_become_drawings_of_their_own(known: ss.FitResult) -> None:
+    with page_style():
+        axes = page_axes(2, sharey=True)
+        picture = ss.plots.selection_lines(known, "height", axes=axes)
+    drawings = draw_svg(picture, "lines", "both")
+    assert axes[0].get_ylim() == axes[1].get_ylim()
+    assert len(drawings) == 2
+    outcomes = [sum(", income " in said for *_, said in one.marks) for one in drawings]
+    assert outcomes == known.counts.tolist()
 
 
 @pytest.fixture(scope="module")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shlex
 import sys
 import warnings
 from importlib import import_module
@@ -74,7 +75,9 @@ def main(arguments: list[str] | None = None) -> None:
     try:
         with warnings.catch_warnings():
             warnings.showwarning = _show_warning
-            code = cli.main(arguments, prog_name="selfselect", standalone_mode=False)
+            words = sys.argv[1:] if arguments is None else arguments
+            typed = shlex.join(["selfselect", *words])
+            code = cli.main(arguments, prog_name="selfselect", standalone_mode=False, obj=typed)
     except click.exceptions.Abort:
         code = INTERRUPTED
     except click.exceptions.NoArgsIsHelpError as error:

@@ -46,8 +46,8 @@ def convergence(fit: FitResult, *, axes: Any = None) -> Picture:
     axes = given_axes(new_axes(2, width=4.6, height=3.2) if axes is None else axes, 2, "panels")
     marks = []
     for place, (column, words) in enumerate(
-        (("distance", "distance to the optimum (std errors)"),
-         ("short", "log-likelihood short of its last"))
+        (("distance", "distance (std errors)"),
+         ("short", "log-likelihood still missing"))
     ):  # fmt: skip
         axis = axes[place]
         for number, (rows, part) in enumerate(data.groupby("rows", sort=True)):

@@ -17,9 +17,9 @@ import numpy as np
 
 from selfselect.plots.base import Marks, pyplot
 
-__all__ = ["Drawing", "draw_svg", "page_style"]
+__all__ = ["Drawing", "draw_svg", "page_axes", "page_style"]
 
-SETTINGS: dict[str, Any] = {
+SETTINGS: Any = {
     "svg.fonttype": "none",
     "svg.hashsalt": "selfselect",
     "axes.facecolor": "none",
@@ -52,25 +52,43 @@ class HasMarks(Protocol):
 
 @dataclass(frozen=True)
 class Drawing:
-    """A picture as text.
+    """A figure as text.
 
     Attributes
     ----------
     svg : one element, safe to stand in a page.
-    marks : (x, y, text) in the picture's own units, for what shows values when pointed at.
+    width : of the figure, in the units of the marks.
+    marks : (x, y, text) in the figure's own units, for what shows values when pointed at.
     """
 
     svg: str
+    width: float
     marks: tuple[tuple[float, float, str], ...]
 
 
 def page_style() -> Any:
     """Return a context in which pictures are drawn for a page."""
-    return pyplot().rc_context(SETTINGS)
+    pyplot()
+    from matplotlib import rc_context
+
+    return rc_context(SETTINGS)
 
 
-def draw_svg(picture: HasMarks, name: str, description: str) -> Drawing:
-    """Turn a picture, drawn in `page_style`, into SVG, and let go of its figure.
+def page_axes(
+    n_axes: int, *, width: float = 4.4, height: float = 3.5, sharey: bool = False
+) -> tuple[Any, ...]:
+    """Return new axes, each a figure of its own that a page can put where there is room."""
+    from matplotlib.figure import Figure
+
+    axes: list[Any] = []
+    for _ in range(n_axes):
+        figure = Figure(figsize=(width, height), layout="constrained")
+        axes.append(figure.add_subplot(sharey=axes[0] if sharey and axes else None))
+    return tuple(axes)
+
+
+def draw_svg(picture: HasMarks, name: str, description: str) -> tuple[Drawing, ...]:
+    """Turn a picture, drawn in `page_style`, into SVG: one drawing per figure.
 
     Parameters
     ----------
@@ -78,17 +96,28 @@ def draw_svg(picture: HasMarks, name: str, description: str) -> Drawing:
     name : unique on the page; put before every name inside.
     description : for those who cannot see it.
     """
-    figure = picture.axes[0].figure
+    figures = dict.fromkeys(axis.figure for axis in picture.axes)
+    return tuple(
+        _draw_figure(picture, figure, f"{name}-{number}", description)
+        for number, figure in enumerate(figures, 1)
+    )
+
+
+def _draw_figure(picture: HasMarks, figure: Any, name: str, description: str) -> Drawing:
     text = io.StringIO()
     with warnings.catch_warnings():
         # The page has fonts of its own for letters that matplotlib's lacks.
         warnings.filterwarnings("ignore", "Glyph")
         with page_style():
             figure.savefig(text, format="svg", metadata={"Date": None}, facecolor="none")
-    height = figure.get_figheight() * 72.0
-    marks = tuple(entry for part in picture.marks for entry in _located(picture, part, height))
-    pyplot().close(figure)
-    return Drawing(_cleaned(text.getvalue(), name, description), marks)
+    width, height = figure.get_size_inches() * 72.0
+    marks = tuple(
+        entry
+        for part in picture.marks
+        if picture.axes[part.axis].figure is figure
+        for entry in _located(picture, part, float(height))
+    )
+    return Drawing(_cleaned(text.getvalue(), name, description), float(width), marks)
 
 
 def _located(picture: HasMarks, marks: Marks, height: float) -> list[tuple[float, float, str]]:

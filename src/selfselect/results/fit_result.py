@@ -71,6 +71,7 @@ class FitResult(MaketablesHooks):
     engine : the rows; None in a fit loaded from a file.
     kept : answers that need the rows, in a fit loaded from a file.
     row_labels : the caller's labels of the rows that were used.
+    call : the call that made the fit, as code; None where it was not made by `selfselect.fit`.
     """
 
     coding: Coding
@@ -82,6 +83,7 @@ class FitResult(MaketablesHooks):
     engine: Engine | None = field(default=None)
     kept: Kept | None = field(default=None)
     row_labels: pd.Index[Any] | None = field(default=None)
+    call: str | None = field(default=None)
 
     # estimates
 
@@ -305,6 +307,22 @@ class FitResult(MaketablesHooks):
             ``given_seen``, the mean of every outcome where each alternative is seen.
         """
         return predict(self, data, kind)
+
+    def report(self, path: str | Path, *, level: float = 0.95, command: str | None = None) -> None:
+        """Write everything about the fit into one HTML file to send to a colleague.
+
+        The file needs no network and no other file. Where it cannot be written, the fit is
+        unharmed.
+
+        Parameters
+        ----------
+        path : of the file; one that is there is replaced.
+        level : of all intervals.
+        command : the shell command that made the fit, shown as it is, if there was one.
+        """
+        from selfselect.report.write import write_report
+
+        write_report(self, path, level=level, command=command)
 
     def save(self, path: str | Path) -> None:
         """Save as versioned JSON, without the rows; `selfselect.load` reads it back."""
