@@ -26,6 +26,7 @@ RANKS = [
     {"solvers"},
     {"inference"},
     {"results"},
+    {"effects"},
     {"report"},
     {"plots"},
     {"simulators", "datasets"},

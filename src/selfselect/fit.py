@@ -162,6 +162,7 @@ def fit_design(
         reason,
         engine=rows,
         row_labels=design.labels,
+        table=design.table,
     )
 
 
