@@ -26,6 +26,7 @@ RANKS = [
     {"solvers"},
     {"inference"},
     {"results"},
+    {"effects"},
     {"plots"},
     {"report"},
     {"simulators", "datasets"},

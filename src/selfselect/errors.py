@@ -8,6 +8,7 @@ __all__ = [
     "ArchiveError",
     "ConvergenceWarning",
     "DataError",
+    "ExtrapolationWarning",
     "FormulaError",
     "MissingDependencyError",
     "MissingRowsWarning",
@@ -66,3 +67,7 @@ class MissingRowsWarning(SelfSelectWarning):
 
 class ConvergenceWarning(SelfSelectWarning):
     """The fit stopped early, at a boundary, or with a singular information matrix."""
+
+
+class ExtrapolationWarning(SelfSelectWarning):
+    """Something is asked where the data says nothing: the answer rests on the model alone."""

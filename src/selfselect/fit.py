@@ -167,6 +167,7 @@ def fit_design(
         engine=rows,
         row_labels=design.labels,
         call=call,
+        table=design.table,
     )
 
 
