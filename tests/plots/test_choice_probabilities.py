@@ -38,8 +38,9 @@ def test_bands_are_as_wide_as_parameters_drawn_from_their_covariance_make_them(
     drawn = rng.multivariate_normal(known.values, known.covariance.matrix, size=DRAWS)
     chances = [row_expectations(known.problem, one, Rows(at)).chance[:, 1] for one in drawn]
     np.testing.assert_allclose(own["std_error"], np.std(chances, axis=0), rtol=SPREAD_TOLERANCE)
-    reach = (own["conf_high"] - own["chance"]).to_numpy()
-    np.testing.assert_allclose(reach, 1.959964 * own["std_error"], rtol=1e-6)
+    odds = np.log(own["conf_high"] / (1 - own["conf_high"]) / own["chance"] * (1 - own["chance"]))
+    reach = 1.959964 * own["std_error"] / (own["chance"] * (1 - own["chance"]))
+    np.testing.assert_allclose(odds, reach, rtol=1e-6)
 
 
 def test_the_unknown_index_and_ranks_can_be_drawn(

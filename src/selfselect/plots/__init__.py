@@ -4,6 +4,7 @@ from selfselect.plots.base import Marks, Picture
 from selfselect.plots.choice_probabilities import choice_probabilities
 from selfselect.plots.coefficients import coefficients
 from selfselect.plots.convergence import convergence
+from selfselect.plots.gains import gains
 from selfselect.plots.qq import qq
 from selfselect.plots.residuals import residuals
 from selfselect.plots.responsibilities import responsibilities
@@ -17,6 +18,7 @@ __all__ = [
     "choice_probabilities",
     "coefficients",
     "convergence",
+    "gains",
     "qq",
     "residuals",
     "responsibilities",

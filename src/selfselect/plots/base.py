@@ -9,17 +9,13 @@ from __future__ import annotations
 import unicodedata
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from selfselect.data.tables import nearest
 from selfselect.errors import MissingDependencyError, OptionError
-
-if TYPE_CHECKING:
-    from selfselect.results.fit_result import FitResult
 
 __all__ = [
     "CORRECTED",
@@ -34,7 +30,6 @@ __all__ = [
     "given_axes",
     "new_axes",
     "plain",
-    "position_of",
     "pyplot",
     "records",
     "short",
@@ -140,16 +135,6 @@ def given_axes(axes: Any, n_axes: int, what: str) -> tuple[Any, ...]:
     if len(found) != n_axes:
         raise OptionError(f"{len(found)} axes are given for {n_axes} {what}. Give one for each.")
     return found
-
-
-def position_of(fit: FitResult, covariate: str) -> int:
-    """Return where a covariate stands among all, or name the nearest there is."""
-    covariates = fit.problem.equations.covariates
-    if covariate not in covariates:
-        raise OptionError(
-            f"There is no covariate {covariate!r} in the fit.{nearest(covariate, covariates)}"
-        )
-    return covariates.index(covariate)
 
 
 def plain(text: object) -> str:

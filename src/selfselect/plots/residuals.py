@@ -8,6 +8,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
+from selfselect.plots._paths import walk_along
 from selfselect.plots.base import (
     CORRECTED,
     INK,
@@ -17,7 +18,6 @@ from selfselect.plots.base import (
     given_axes,
     new_axes,
     plain,
-    position_of,
     records,
     short,
 )
@@ -53,7 +53,8 @@ def residuals(
     Parameters
     ----------
     fit : with its rows.
-    covariate : a term to put on the horizontal axis; None for the alternative's own mean.
+    covariate : a numeric column or a term to put on the horizontal axis; None for the
+        alternative's own mean.
     most_points : residuals that are drawn, spread evenly over the rows.
     axes : matplotlib axes to draw on, one per alternative; made where None.
 
@@ -63,7 +64,7 @@ def residuals(
         Its `data` has one row per alternative and bin.
     """
     labels = fit.problem.equations.alternatives
-    position = None if covariate is None else position_of(fit, covariate)
+    along = None if covariate is None else walk_along(fit, covariate).of_rows
     rows = fit.rows
     found = generalised_residuals(fit).to_numpy()
     means = latent_means(fit.problem, fit.values, rows)
@@ -75,7 +76,7 @@ def residuals(
     name = "value" if covariate is None else covariate
     tables, marks = [], []
     for j, (axis, label) in enumerate(zip(axes, labels, strict=True)):
-        x = means[:, j] if position is None else rows.covariates[:, position]
+        x = means[:, j] if along is None else along
         bins = _bins(x, found[:, j], weights)
         axis.scatter(x[keep], found[keep, j], s=6, color=UNSEEN, alpha=0.6, lw=0, zorder=1)
         axis.axhline(0.0, color=INK, lw=1.0, zorder=2)

@@ -10,6 +10,7 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from selfselect.errors import OptionError
+from selfselect.plots._paths import Path, walk_along
 from selfselect.plots.base import (
     CORRECTED,
     NAIVE,
@@ -19,7 +20,6 @@ from selfselect.plots.base import (
     given_axes,
     new_axes,
     plain,
-    position_of,
     texts,
 )
 from selfselect.results.predictions import latent_means
@@ -65,19 +65,20 @@ def selection_lines(
 ) -> LinesPicture:
     """Draw outcomes against a covariate with the naive and the corrected line, per alternative.
 
-    Other covariates are held at their means. Where nobody recorded who was seen, every outcome is
-    drawn with the alternative that is most likely to have been.
+    Other columns are held at their means, categories at the commonest. Where nobody recorded who
+    was seen, every outcome is drawn with the alternative that is most likely to have been.
 
     Parameters
     ----------
     fit : with its rows.
-    covariate : a term of the equations.
+    covariate : a numeric column of the formulas, with all terms that are made of it; or one term
+        alone where no column bears its name.
     latent : all outcomes, where they are known because the data is simulated: those nobody saw
         are drawn too.
     most_points : rows whose outcomes are drawn, spread evenly over all.
     axes : matplotlib axes to draw on, one per alternative; made where None.
     """
-    position_of(fit, covariate)
+    path = walk_along(fit, covariate)
     equations = fit.problem.equations
     if latent is not None and latent.shape != (len(fit.rows), equations.n_alternatives):
         raise OptionError(
@@ -86,8 +87,8 @@ def selection_lines(
             "fitted."
         )
     name = f"{covariate} (covariate)" if covariate in _TAKEN else covariate
-    points = _points(fit, covariate, latent, most_points).rename(columns={_X: name})
-    lines = _lines(fit, covariate).rename(columns={_X: name})
+    points = _points(fit, path, latent, most_points).rename(columns={_X: name})
+    lines = _lines(fit, path).rename(columns={_X: name})
     n_alternatives = equations.n_alternatives
     if axes is None:
         axes = new_axes(n_alternatives, sharey=True)
@@ -106,39 +107,33 @@ def selection_lines(
     return LinesPicture(axes, points, lines, tuple(marks))
 
 
-def _points(fit: FitResult, covariate: str, latent: pd.DataFrame | None, most: int) -> pd.DataFrame:
+def _points(fit: FitResult, path: Path, latent: pd.DataFrame | None, most: int) -> pd.DataFrame:
     rows, equations = fit.rows, fit.problem.equations
     assert rows.outcome is not None
     chosen = rows.chosen
     if chosen is None:
         chosen = fit.responsibilities().to_numpy().argmax(axis=1)
-    x = rows.covariates[:, equations.covariates.index(covariate)]
     keep = np.linspace(0, len(rows) - 1, min(len(rows), most)).astype(int)
     parts = []
     for j, label in enumerate(equations.alternatives):
         seen = chosen[keep] == j
         values = rows.outcome[keep] if latent is None else latent[label].to_numpy()[keep]
-        part = pd.DataFrame({_X: x[keep], "alternative": label, "outcome": values, "seen": seen})
+        part = pd.DataFrame(
+            {_X: path.of_rows[keep], "alternative": label, "outcome": values, "seen": seen}
+        )
         parts.append(part[seen] if latent is None else part)
     return pd.concat(parts, ignore_index=True)
 
 
-def _lines(fit: FitResult, covariate: str) -> pd.DataFrame:
-    rows, problem = fit.rows, fit.problem
-    position = problem.equations.covariates.index(covariate)
-    x = rows.covariates[:, position]
-    low, high = np.quantile(x, [0.005, 0.995])
-    grid = np.linspace(float(low), float(high), 50)
-    at = np.tile(rows.covariates.mean(axis=0), (len(grid), 1))
-    at[:, position] = grid
-    rows_at = type(rows)(at)
-    corrected = latent_means(problem, fit.values, rows_at)
-    naive = latent_means(problem, _naive_values(fit), rows_at)
+def _lines(fit: FitResult, path: Path) -> pd.DataFrame:
+    problem = fit.problem
+    corrected = latent_means(problem, fit.values, path.rows)
+    naive = latent_means(problem, _naive_values(fit), path.rows)
     return pd.concat(
         [
             pd.DataFrame(
                 {
-                    _X: grid,
+                    _X: path.grid,
                     "alternative": label,
                     "naive": naive[:, j],
                     "corrected": corrected[:, j],
