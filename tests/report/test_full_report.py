@@ -138,6 +138,9 @@ def test_a_loaded_fit_is_reported_without_what_needs_rows(reports: dict[str, Pat
     assert "This fit was loaded from a file, which keeps no rows" in reader.text
     assert "ss.fit( 'income ~ height + weight', data, chosen='job', )" in reader.text
     assert any(tag == "svg" for tag, _ in reader.tags)
+    assert "Effects are averages over rows, which a fit loaded from a file no longer has" in (
+        reader.text
+    )
 
 
 def test_the_unknown_index_is_reported_with_who_was_seen(reports: dict[str, Path]) -> None:
@@ -185,6 +188,25 @@ def test_where_it_cannot_be_written_the_fit_survives(
     assert village.summary().to_text()
 
 
+def test_effects_are_told_with_their_doubts(
+    reports: dict[str, Path], village: ss.FitResult
+) -> None:
+    text = read(reports["village"]).text
+    effects = village.treatment_effects("fishing", "hunting").table
+    for name, estimate in zip(effects["effect"], effects["estimate"], strict=True):
+        assert re.search(rf"{name}, [a-z ]+ {re.escape(f'{estimate:.4f}')}", text)
+    for title in (
+        "Mean income by group and alternative",
+        "Distribution of the gain of fishing over hunting",
+        "Gap in mean income between those seen in fishing and in hunting",
+        "Chance that each alternative is seen",
+        "Marginal effects on the chance of each alternative",
+    ):
+        assert title in text
+    note = "Averages over the 400 rows of the fit"
+    assert text.count(note) == 1
+
+
 def test_a_level_that_is_none_is_refused(village: ss.FitResult, tmp_path: Path) -> None:
     with pytest.raises(OptionError, match="level=95 is not a confidence level"):
         village.report(tmp_path / "fit.html", level=95)
@@ -211,6 +233,6 @@ def test_many_covariates_stay_one_small_file(tmp_path: Path) -> None:
     fit.report(tmp_path / "fit.html")
     assert (tmp_path / "fit.html").stat().st_size < MOST_BYTES
     text = read(tmp_path / "fit.html").text
-    assert "12 more covariates are not drawn." in text
+    assert "Not drawn: 12 more columns" in text
     assert "The first 12 of 21 terms." in text
     assert "x7 and 12 more" in text

@@ -28,6 +28,7 @@ __all__ = [
     "Picture",
     "Style",
     "given_axes",
+    "need_matplotlib",
     "new_axes",
     "plain",
     "pyplot",
@@ -104,13 +105,20 @@ class Picture:
 
 def pyplot() -> Any:
     """Return matplotlib's pyplot, or say how to get it."""
+    need_matplotlib()
+    from matplotlib import pyplot as found
+
+    return found
+
+
+def need_matplotlib() -> None:
+    """Say how to get matplotlib where it is not installed."""
     try:
-        from matplotlib import pyplot as found
+        import matplotlib  # noqa: F401
     except ImportError as error:
         raise MissingDependencyError(
             "Pictures need matplotlib: pip install 'selfselect[plot]'"
         ) from error
-    return found
 
 
 def new_axes(

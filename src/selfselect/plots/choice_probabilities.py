@@ -9,7 +9,6 @@ import pandas as pd
 
 from selfselect.data.tables import nearest
 from selfselect.errors import OptionError
-from selfselect.plots._paths import columns_of, grid_of, is_category
 from selfselect.plots.base import (
     Marks,
     Picture,
@@ -20,6 +19,7 @@ from selfselect.plots.base import (
     short,
     style_of,
 )
+from selfselect.plots.paths import columns_of, grid_of, is_category
 
 if TYPE_CHECKING:
     from selfselect.results.fit_result import FitResult

@@ -8,7 +8,6 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from selfselect.plots._paths import walk_along
 from selfselect.plots.base import (
     CORRECTED,
     INK,
@@ -21,6 +20,7 @@ from selfselect.plots.base import (
     records,
     short,
 )
+from selfselect.plots.paths import walk_along
 from selfselect.results.predictions import latent_means
 from selfselect.results.residuals import generalised_residuals
 

@@ -10,7 +10,6 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from selfselect.errors import OptionError
-from selfselect.plots._paths import Path, walk_along
 from selfselect.plots.base import (
     CORRECTED,
     NAIVE,
@@ -22,6 +21,7 @@ from selfselect.plots.base import (
     plain,
     texts,
 )
+from selfselect.plots.paths import Path, walk_along
 from selfselect.results.predictions import latent_means
 
 if TYPE_CHECKING:

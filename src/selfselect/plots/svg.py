@@ -15,7 +15,7 @@ from xml.etree import ElementTree
 
 import numpy as np
 
-from selfselect.plots.base import Marks, pyplot
+from selfselect.plots.base import Marks, need_matplotlib
 
 __all__ = ["Drawing", "draw_svg", "page_axes", "page_style"]
 
@@ -29,6 +29,9 @@ SETTINGS: Any = {
     "font.size": 10.0,
     "figure.dpi": 72.0,
 }
+LETTER, LINE = 0.083, 0.24
+"""Inches that a letter is wide and a line high, at ten points."""
+
 SVG, XLINK = "{http://www.w3.org/2000/svg}", "{http://www.w3.org/1999/xlink}"
 COLOURS = {
     "#000000": "ink", "#262626": "ink", "#ffffff": "paper", "#404040": "seen", "#b8b8b8": "unseen",
@@ -68,7 +71,7 @@ class Drawing:
 
 def page_style() -> Any:
     """Return a context in which pictures are drawn for a page."""
-    pyplot()
+    need_matplotlib()
     from matplotlib import rc_context
 
     return rc_context(SETTINGS)
@@ -82,7 +85,7 @@ def page_axes(
 
     axes: list[Any] = []
     for _ in range(n_axes):
-        figure = Figure(figsize=(width, height), layout="constrained")
+        figure = Figure(figsize=(width, height))
         axes.append(figure.add_subplot(sharey=axes[0] if sharey and axes else None))
     return tuple(axes)
 
@@ -103,7 +106,26 @@ def draw_svg(picture: HasMarks, name: str, description: str) -> tuple[Drawing, .
     )
 
 
+def _make_room(figure: Any) -> None:
+    """Leave margins for the labels of a figure with one panel.
+
+    Measuring them as matplotlib's layouts do takes as long as drawing; counting letters is enough,
+    since the page lets a picture overflow a little.
+    """
+    (axis,) = figure.axes
+    width, height = figure.get_size_inches()
+    longest = max((len(label.get_text()) for label in axis.get_yticklabels()), default=0)
+    left = min(0.2 + LETTER * longest + (LINE if axis.get_ylabel() else 0.0), 0.5 * width)
+    bottom = 0.1 + LINE + (LINE if axis.get_xlabel() else 0.0)
+    top = 0.1 + (LINE if axis.get_title() else 0.0)
+    figure.subplots_adjust(
+        left=left / width, right=1.0 - 0.15 / width, bottom=bottom / height, top=1.0 - top / height
+    )
+
+
 def _draw_figure(picture: HasMarks, figure: Any, name: str, description: str) -> Drawing:
+    if figure.get_layout_engine() is None and len(figure.axes) == 1:
+        _make_room(figure)
     text = io.StringIO()
     with warnings.catch_warnings():
         # The page has fonts of its own for letters that matplotlib's lacks.

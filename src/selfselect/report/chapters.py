@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from selfselect import plots
-from selfselect.report.charts import along_covariates, chart, covariates_shown
+from selfselect.plots.paths import columns_of
+from selfselect.report.charts import along, chart, lines_shown
 from selfselect.report.document import Code, Findings, Paragraph, Part, Section
 from selfselect.report.page import Block
 from selfselect.report.summary import compare_page, format_number, summarise
@@ -111,12 +112,13 @@ def comparison_chapter(fit: FitResult, level: float) -> Section:
     page = compare_page(fit)
     terms = list(dict.fromkeys(t for one in fit.problem.equations.each for t in one.terms))
     shown = min(len(terms), 12)
+    columns = lines_shown(fit)
     parts: list[Part] = [
-        along_covariates(
-            fit,
+        along(
             "lines",
+            columns,
             lambda name: (
-                f"{fit.problem.equations.outcome} against {name}, the other covariates at their "
+                f"{fit.problem.equations.outcome} against {name}, the other columns at their "
                 f"means: recorded outcomes (at most {MOST_POINTS}), the least-squares line through "
                 "them (dashed) and the corrected line of the whole population (solid)."
             ),
@@ -137,9 +139,11 @@ def comparison_chapter(fit: FitResult, level: float) -> Section:
         *page.blocks,
         *(Paragraph(note) for note in page.notes),
     ]
-    left_out = len(fit.problem.equations.covariates) - len(covariates_shown(fit))
-    if left_out > 0:
-        parts.insert(1, Paragraph(f"{left_out} more covariates are not drawn."))
+    if fit.engine is not None and len(columns) < columns_of(fit).shape[1]:
+        left_out = columns_of(fit).shape[1] - len(columns)
+        parts.insert(
+            1, Paragraph(f"Not drawn: {left_out} more columns, of categories or for want of room.")
+        )
     return Section("Least squares and corrected estimates", tuple(parts))
 
 
@@ -156,7 +160,7 @@ def diagnosis_chapter(fit: FitResult) -> Section:
     notes = [note for note in summarise(fit).notes if note not in weak]
     entries = [("fine" if fit.converged else "weak", f"{_solver(fit)}: {fit.status}")]
     entries.append(("weak" if fit.independence_test().rejects() else "fine", _independence(fit)))
-    entries += [("fine", note) for note in notes[1:]]
+    entries += [("note", note) for note in notes[1:]]
     entries += [(finding.verdict, finding.sentence) for finding in fit.diagnose().findings]
     k = fit.problem.equations.n_alternatives
     parts: list[Part] = [Findings(tuple(entries))]

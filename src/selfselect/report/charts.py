@@ -2,24 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from selfselect import plots
 from selfselect.errors import MissingDependencyError, UnsupportedError
+from selfselect.plots.paths import columns_of, is_category
 from selfselect.plots.svg import draw_svg, page_axes, page_style
 from selfselect.report.document import Choice, Paragraph, Pictures
 
 if TYPE_CHECKING:
     from selfselect.results.fit_result import FitResult
 
-__all__ = ["along_covariates", "chart", "covariates_shown"]
+__all__ = ["MOST_COVARIATES", "along", "chart", "lines_shown"]
 
 MOST_COVARIATES = 8
 MOST_PANELS = 24
 """Panels of all pictures along covariates: each takes some 15 kB and a tenth of a second."""
-
-Panel = dict[str, Any]
 
 
 def chart(
@@ -48,32 +48,30 @@ def chart(
     return Pictures(draw_svg(picture, name, caption), caption)
 
 
-def covariates_shown(fit: FitResult) -> tuple[str, ...]:
-    """Return the covariates pictures are drawn along: the first few where there are many."""
-    equations = fit.problem.equations
-    most = max(1, min(MOST_COVARIATES, MOST_PANELS // equations.n_alternatives))
-    return equations.covariates[:most]
+def lines_shown(fit: FitResult) -> list[str]:
+    """Return the columns lines are drawn along: numbers, and the first few where there are many."""
+    try:
+        table = columns_of(fit)
+    except UnsupportedError:
+        return list(fit.problem.equations.covariates[:1])
+    most = max(1, min(MOST_COVARIATES, MOST_PANELS // fit.problem.equations.n_alternatives))
+    return [str(name) for name in table if not is_category(table[name])][:most]
 
 
-def along_covariates(
-    fit: FitResult,
+def along(
     name: str,
+    columns: Sequence[str],
     caption: Callable[[str], str],
     draw: Callable[[str, tuple[Any, ...]], plots.Picture | plots.LinesPicture],
     **size: Any,
 ) -> Choice | Paragraph:
-    """Draw one picture along each covariate, to choose from."""
+    """Draw one picture along each column, to choose from."""
     options: list[tuple[str, Pictures]] = []
-    for number, covariate in enumerate(covariates_shown(fit), 1):
-        made = chart(
-            f"{name}-{number}",
-            caption(covariate),
-            lambda axes, covariate=covariate: draw(covariate, axes),  # type: ignore[misc]
-            **size,
-        )
+    for number, column in enumerate(columns, 1):
+        made = chart(f"{name}-{number}", caption(column), partial(draw, column), **size)
         if isinstance(made, Paragraph):
             return made
-        options.append((covariate, made))
+        options.append((column, made))
     if not options:
-        return Paragraph("There is no covariate to draw along: every equation is a constant.")
+        return Paragraph("There is no column of numbers to draw along.")
     return Choice("covariate", tuple(options))

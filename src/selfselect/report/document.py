@@ -12,6 +12,8 @@ __all__ = [
     "Code",
     "Document",
     "Findings",
+    "Folded",
+    "Heading",
     "Paragraph",
     "Part",
     "Pictures",
@@ -27,8 +29,15 @@ class Paragraph:
 
 
 @dataclass(frozen=True)
+class Heading:
+    """The headline of what follows, inside a section."""
+
+    text: str
+
+
+@dataclass(frozen=True)
 class Findings:
-    """Sentences with a verdict each, ``fine`` or ``weak``."""
+    """Sentences with a verdict each: ``fine``, ``weak``, or ``note`` where there is none."""
 
     entries: tuple[tuple[str, str], ...]
 
@@ -62,7 +71,15 @@ class Choice:
     options: tuple[tuple[str, Pictures], ...]
 
 
-Part = Paragraph | Findings | Code | Pictures | Choice | Block
+@dataclass(frozen=True)
+class Folded:
+    """Tables for those who ask: shown when their title is clicked."""
+
+    title: str
+    blocks: tuple[Block, ...]
+
+
+Part = Paragraph | Heading | Findings | Code | Pictures | Choice | Block | Folded
 
 
 @dataclass(frozen=True)

@@ -8,15 +8,18 @@
     root.dataset.theme = dark() ? "light" : "dark";
   });
 
-  const choosers = document.querySelectorAll("select[data-chooses]");
-  for (const chooser of choosers) {
+  const choices = [...document.querySelectorAll(".choice")];
+  for (const choice of choices) {
+    const chooser = choice.querySelector("select");
     chooser.addEventListener("change", () => {
-      const subject = chooser.dataset.chooses;
-      for (const other of choosers) {
-        if (other.dataset.chooses === subject) other.value = chooser.value;
-      }
-      for (const option of document.querySelectorAll("[data-subject]")) {
-        if (option.dataset.subject === subject) option.hidden = option.dataset.option !== chooser.value;
+      for (const place of choices) {
+        const other = place.querySelector("select");
+        const offers = [...other.options].some((option) => option.value === chooser.value);
+        if (other.dataset.chooses !== chooser.dataset.chooses || !offers) continue;
+        other.value = chooser.value;
+        for (const one of place.querySelectorAll("[data-option]")) {
+          one.hidden = one.dataset.option !== chooser.value;
+        }
       }
     });
   }

@@ -17,6 +17,8 @@ from selfselect.report.document import (
     Code,
     Document,
     Findings,
+    Folded,
+    Heading,
     Paragraph,
     Part,
     Pictures,
@@ -30,7 +32,7 @@ NOTHING = (
     "No warning was raised: the solver converged, independence is not rejected, and nothing looked "
     "weakly determined. That does not prove the model right."
 )
-VERDICTS = {"fine": "fine", "weak": "doubtful"}
+VERDICTS = {"fine": "fine", "weak": "doubtful", "note": "note"}
 
 
 def render(document: Document) -> str:
@@ -80,10 +82,14 @@ def _section(name: str, section: Section) -> str:
 def _part(part: Part) -> str:
     if isinstance(part, Paragraph):
         return f"<p>{escape(part.text)}</p>"
+    if isinstance(part, Heading):
+        return f"<h3>{escape(part.text)}</h3>"
+    if isinstance(part, Folded):
+        tables = "\n".join(map(_table, part.blocks))
+        return f"<details><summary>{escape(part.title)}</summary>\n{tables}</details>"
     if isinstance(part, Findings):
         lines = "".join(
-            f'<li class="{escape(verdict)}"><b>{escape(VERDICTS.get(verdict, verdict))}</b> '
-            f"{escape(sentence)}</li>"
+            f'<li class="{verdict}"><b>{VERDICTS[verdict]}</b> {escape(sentence)}</li>'
             for verdict, sentence in part.entries
         )
         return f'<ul class="findings">{lines}</ul>'
@@ -113,18 +119,19 @@ def _table(block: Block) -> str:
 
 def _choice(choice: Choice) -> str:
     subject = escape(choice.subject)
-    options = "".join(
-        f'<option value="{number}">{escape(name)}</option>'
-        for number, (name, _) in enumerate(choice.options)
-    )
+    names = [escape(name) for name, _ in choice.options]
+    options = "".join(f'<option value="{name}">{name}</option>' for name in names)
     pictures = "\n".join(
-        f'<div data-subject="{subject}" data-option="{number}"{" hidden" if number else ""}>'
+        f'<div data-subject="{subject}" data-option="{name}"{"" if first else " hidden"}>'
         f"{_pictures(one)}</div>"
-        for number, (_, one) in enumerate(choice.options)
+        for first, name, (_, one) in zip(
+            [True] + [False] * len(names), names, choice.options, strict=False
+        )
     )
     return (
-        f'<label class="chooser">{subject} <select data-chooses="{subject}" autocomplete="off">'
-        f"{options}</select></label>\n{pictures}"
+        f'<div class="choice"><label class="chooser">{subject} '
+        f'<select data-chooses="{subject}" autocomplete="off">{options}</select></label>\n'
+        f"{pictures}</div>"
     )
 
 

@@ -15,6 +15,7 @@ from selfselect.report.chapters import (
     reproduction_chapter,
 )
 from selfselect.report.document import Document
+from selfselect.report.effects_chapter import effects_chapter
 from selfselect.report.full_page import render
 from selfselect.report.question import headline, question
 from selfselect.report.summary import summarise
@@ -60,6 +61,7 @@ def compose(fit: FitResult, level: float, command: str | None) -> Document:
         comparison_chapter(fit, level),
         diagnosis_chapter(fit),
         membership_chapter(fit),
+        effects_chapter(fit, level),
         estimates_chapter(fit, level),
         reproduction_chapter(fit, command),
     )
