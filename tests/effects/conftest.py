@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -18,7 +19,7 @@ COEFFICIENTS = {
 SCALES = {"a": 0.8, "b": 1.0, "c": 1.2}
 
 
-def make_world(
+def simulate(
     n_rows: int, *, rule: Any = "max", labels: str = "abc", seed: int = 3, **options: Any
 ) -> Any:
     """Simulate alternatives with a normal covariate, a dummy, a category, fares and a menu."""
@@ -45,8 +46,13 @@ def make_world(
 
 
 @pytest.fixture(scope="session")
+def make_world() -> Callable[..., Any]:
+    return simulate
+
+
+@pytest.fixture(scope="session")
 def world() -> Any:
-    return make_world(400)
+    return simulate(400)
 
 
 @pytest.fixture(scope="session")

@@ -237,10 +237,12 @@ def transform(averages: Averages, function: Callable[[Any], Any]) -> Averages:
     Derivatives are taken by complex steps, exact to rounding: `function` must take a complex
     vector (q,) and be made of sums, products and quotients.
     """
-    value = np.asarray(function(averages.mean), dtype=float)
     steps = np.eye(len(averages.mean)) * (1j * COMPLEX_STEP)
-    slope = np.stack(
-        [np.imag(function(averages.mean + step)) / COMPLEX_STEP for step in steps], axis=-1
-    )
+    # The mean over a group in which nobody is expected is not a number.
+    with np.errstate(divide="ignore", invalid="ignore"):
+        value = np.asarray(function(averages.mean), dtype=float)
+        slope = np.stack(
+            [np.imag(function(averages.mean + step)) / COMPLEX_STEP for step in steps], axis=-1
+        )
     covariance = slope @ averages.covariance @ slope.T
     return Averages(value, covariance, slope @ averages.jacobian)

@@ -169,6 +169,8 @@ def effect_table(
     if mc_error is not None:
         columns["mc_error"] = mc_error
     table = pd.DataFrame(columns)
+    if np.isnan(estimate).any():
+        notes = (*notes, "Means over a group in which nobody is expected to be seen are missing.")
     return EffectTable(title, table, level, tuple(warnings), tuple(notes), found.covariance)
 
 
