@@ -19,7 +19,7 @@ from selfselect.effects._averages import (
 from selfselect.effects._moments import Cells, Setting, cells
 from selfselect.effects._profiles import make_profiles
 from selfselect.effects._sample import code_rows, sample_of
-from selfselect.effects.base import doubts, how_averaged
+from selfselect.effects.base import doubts, how_averaged, only_estimation
 
 if TYPE_CHECKING:
     from selfselect.results.fit_result import FitResult
@@ -105,5 +105,5 @@ def ask(
         jacobian @ fit.covariance.matrix @ jacobian.T,
         jacobian,
     )
-    notes = (profiles.sentence, f"Errors account for estimation ({fit.covariance.description}).")
-    return Answer(found, profiles.points, (*doubts(fit), *profiles.warnings), notes)
+    warnings = (*doubts(fit), *profiles.warnings)
+    return Answer(found, profiles.points, warnings, (profiles.sentence, only_estimation(fit)))

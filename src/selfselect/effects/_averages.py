@@ -13,7 +13,7 @@ that, and their covariance is estimated too.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Any
@@ -140,8 +140,14 @@ def average_of_fit(fit: FitResult, *, covariates: str) -> Averages:
     return kept[covariates]
 
 
+def _by_blocks(task: Callable[[int], Any], n_rows: int) -> Iterator[Any]:
+    """Yield what `task` returns for every block of rows; threads are not worth it for two."""
+    few = n_rows <= 2 * ROWS_AT_ONCE
+    yield from parallel_map(task, range(0, n_rows, ROWS_AT_ONCE), n_threads=1 if few else None)
+
+
 def _added(sums: Callable[[int], Parts], n_rows: int) -> Parts:
-    done = parallel_map(sums, range(0, n_rows, ROWS_AT_ONCE))
+    done = _by_blocks(sums, n_rows)
     total = next(done)
     for part in done:
         total = total + part
@@ -207,7 +213,7 @@ def row_cells(fit: FitResult, setting: Setting) -> Array:
         rows = setting.rows.take(slice(start, start + ROWS_AT_ONCE))
         return row_values(fit.problem, fit.values, Setting(rows, setting.rule))
 
-    return np.vstack(list(parallel_map(block, range(0, len(setting.rows), ROWS_AT_ONCE))))
+    return np.vstack(list(_by_blocks(block, len(setting.rows))))
 
 
 def mean_cells(fit: FitResult, setting: Setting) -> Array:
@@ -231,10 +237,12 @@ def transform(averages: Averages, function: Callable[[Any], Any]) -> Averages:
     Derivatives are taken by complex steps, exact to rounding: `function` must take a complex
     vector (q,) and be made of sums, products and quotients.
     """
-    value = np.asarray(function(averages.mean), dtype=float)
     steps = np.eye(len(averages.mean)) * (1j * COMPLEX_STEP)
-    slope = np.stack(
-        [np.imag(function(averages.mean + step)) / COMPLEX_STEP for step in steps], axis=-1
-    )
+    # The mean over a group in which nobody is expected is not a number.
+    with np.errstate(divide="ignore", invalid="ignore"):
+        value = np.asarray(function(averages.mean), dtype=float)
+        slope = np.stack(
+            [np.imag(function(averages.mean + step)) / COMPLEX_STEP for step in steps], axis=-1
+        )
     covariance = slope @ averages.covariance @ slope.T
     return Averages(value, covariance, slope @ averages.jacobian)

@@ -66,11 +66,11 @@ class Cells:
         return np.trace(self.outcome, axis1=-2, axis2=-1)
 
     def outcome_in(self, group: int) -> Any:
-        """The mean (..., k) of every outcome among those seen in `group`."""
+        """Return the mean (..., k) of every outcome among those seen in `group`."""
         return self.outcome[..., group] / self.chance[..., [group]]
 
     def predicted_in(self, group: int) -> Any:
-        """The mean (..., k) of what covariates predict among those seen in `group`."""
+        """Return the mean (..., k) of what covariates predict for those seen in `group`."""
         return self.predicted[..., group] / self.chance[..., [group]]
 
 

@@ -20,7 +20,10 @@ if TYPE_CHECKING:
     from selfselect.report.page import Block, Page
     from selfselect.results.fit_result import FitResult
 
-__all__ = ["EffectTable", "alternative_index", "doubts", "effect_table", "how_averaged"]
+__all__ = [
+    "EffectTable", "alternative_index", "doubts", "effect_table", "how_averaged",
+    "only_estimation",
+]  # fmt: skip
 
 Array = NDArray[np.float64]
 
@@ -156,15 +159,18 @@ def effect_table(
     odds, factor = p / (1.0 - p), np.exp(np.minimum(reach[is_share] / (p * (1.0 - p)), 700.0))
     low[is_share] = odds / (factor + odds)
     high[is_share] = odds / (1.0 / factor + odds)
-    table = pd.DataFrame({name: list(values) for name, values in keys.items()})
-    table["estimate"], table["std_error"] = estimate, errors
+    columns: dict[str, Any] = {name: list(values) for name, values in keys.items()}
+    columns |= {"estimate": estimate, "std_error": errors}
     if tested:
         with np.errstate(divide="ignore", invalid="ignore"):
             statistic = np.where(errors > 0, estimate / errors, np.nan)
-        table["statistic"], table["p_value"] = statistic, two_sided_p_values(statistic)
-    table["conf_low"], table["conf_high"] = low, high
+        columns |= {"statistic": statistic, "p_value": two_sided_p_values(statistic)}
+    columns |= {"conf_low": low, "conf_high": high}
     if mc_error is not None:
-        table["mc_error"] = mc_error
+        columns["mc_error"] = mc_error
+    table = pd.DataFrame(columns)
+    if np.isnan(estimate).any():
+        notes = (*notes, "Means over a group in which nobody is expected to be seen are missing.")
     return EffectTable(title, table, level, tuple(warnings), tuple(notes), found.covariance)
 
 
@@ -200,6 +206,11 @@ def how_averaged(fit: FitResult, n_rows: int, covariates: str, *, own: bool) -> 
         "fixed": "errors account for estimation; the rows are taken as they are",
     }[covariates]
     return f"Averages over {which}; {errors} ({fit.covariance.description})."
+
+
+def only_estimation(fit: FitResult) -> str:
+    """Say what the errors of made-up rows account for."""
+    return f"Errors account for estimation ({fit.covariance.description})."
 
 
 def alternative_index(fit: FitResult, label: Any) -> int:

@@ -86,7 +86,7 @@ def gains(
     fit : a fitted model.
     to, versus : labels of two alternatives.
     quantiles : between 0 and 1.
-    draws : how many; None for 400,000.
+    draws : how many; None for 200,000.
     seed : of the draws.
     data, level, covariates : see `selfselect.effects`.
     """
