@@ -17,8 +17,8 @@ if TYPE_CHECKING:
 
 __all__ = ["MOST_COVARIATES", "along", "chart", "lines_shown"]
 
-MOST_COVARIATES = 8
-MOST_PANELS = 24
+MOST_COVARIATES = 6
+MOST_PANELS = 18
 """Panels of all pictures along covariates: each takes some 15 kB and a tenth of a second."""
 
 

@@ -20,11 +20,9 @@ if TYPE_CHECKING:
 
 __all__ = ["effects_chapter"]
 
-LARGE = 20_000
-"""Rows from which the slowest effects are averaged over a sample of about as many."""
-
-DRAWS = 60_000
-"""Draws of the gains; the table gives the error this leaves."""
+WORK = 160_000
+"""Rows times parameters that the slowest effects may take; their errors need every parameter
+moved, so with more of them fewer rows are averaged over and fewer gains are drawn."""
 
 
 def effects_chapter(fit: FitResult, level: float) -> Section:
@@ -87,7 +85,7 @@ def _shown(effect: EffectTable, *, folded: bool = False) -> list[Part]:
 
 def _gains(fit: FitResult, to: Any, versus: Any, level: float) -> list[Part]:
     try:
-        found = fit.gains(to, versus, _sample(fit), level=level, draws=DRAWS)
+        found = fit.gains(to, versus, _sample(fit), level=level, draws=3 * _most_rows(fit))
     except SelfSelectError as error:
         return [Paragraph(f"gains: {error}")]
     outcome = fit.problem.equations.outcome
@@ -116,14 +114,19 @@ def _chances(fit: FitResult, level: float) -> Part:
     )
 
 
+def _most_rows(fit: FitResult) -> int:
+    return max(2_000, min(20_000, WORK // fit.n_parameters))
+
+
 def _sample(fit: FitResult) -> pd.DataFrame | None:
     """Return some rows where all would take too long; None for all.
 
     Rows that are weighted are all taken: those given to an effect have no weights.
     """
-    if fit.nobs <= LARGE or fit.table is None or fit.facts.weights:
+    most = _most_rows(fit)
+    if fit.nobs <= most or fit.table is None or fit.facts.weights:
         return None
-    return fit.table.iloc[:: -(-fit.nobs // LARGE)]
+    return fit.table.iloc[:: -(-fit.nobs // most)]
 
 
 def _without_repeats(parts: list[Part]) -> list[Part]:
