@@ -111,9 +111,7 @@ def test_the_parts_of_the_gap_add_up(case: Any) -> None:
     groups = fit.potential_outcomes().table.set_index(["group", "alternative"])["estimate"]
     assert table["gap under the model"] == pytest.approx(groups["a", "a"] - groups["b", "b"])
     noise = latent - fit.predict().to_numpy()
-    assert_mean(
-        table["selection"] + np.mean(noise[..., 1][seen == 1]), noise[..., 0], seen == 0
-    )
+    assert_mean(table["selection"] + np.mean(noise[..., 1][seen == 1]), noise[..., 0], seen == 0)
     recorded = fit.rows.outcome[fit.rows.chosen == 0].mean()
     recorded -= fit.rows.outcome[fit.rows.chosen == 1].mean()
     assert table["gap in the data"] == pytest.approx(recorded)
