@@ -26,6 +26,10 @@ if TYPE_CHECKING:
 __all__ = ["Sample", "code_rows", "extrapolations", "raw_columns", "raw_table", "sample_of"]
 
 
+SLACK = 0.05
+"""Share of its range in the fit by which a covariate of new rows may exceed it unmentioned."""
+
+
 @dataclass(frozen=True, eq=False)
 class Sample:
     """Rows to average over.
@@ -103,7 +107,11 @@ def _rows_of(fit: FitResult) -> Rows:
 def extrapolations(
     fit: FitResult, table: pd.DataFrame, names: Sequence[str] | None = None
 ) -> tuple[str, ...]:
-    """Warn of numbers outside the range that the fit has seen, once per column."""
+    """Warn of numbers outside the range that the fit has seen, once per column.
+
+    Of values a user gave by name every one counts; a table of new rows may exceed the range a
+    little, as any other sample would.
+    """
     if fit.engine is None:
         return ()
     seen = raw_table(fit, None)
@@ -113,7 +121,8 @@ def extrapolations(
             continue
         low, high = float(seen[name].min()), float(seen[name].max())
         values = table[name].to_numpy(dtype=float)
-        outside = (values < low) | (values > high)
+        slack = 0.0 if names is not None else SLACK * (high - low)
+        outside = (values < low - slack) | (values > high + slack)
         if outside.any():
             furthest = values[np.abs(values - 0.5 * (low + high)).argmax()]
             found.append(
