@@ -170,6 +170,7 @@ def test_a_rule_that_only_chooses_is_simulated(fit: ss.FitResult) -> None:
         name = "largest, by hand"
 
         def choose(self, latent: Any, rows: Any = None) -> Any:
+            del rows
             return latent.argmax(axis=1)
 
     found = fit.counterfactual(rule=Largest(), draws=40_000)
@@ -256,6 +257,7 @@ class TwoOnly:
     name = "first or second"
 
     def choose(self, latent: Any, rows: Any = None) -> Any:
+        del rows
         return (latent @ np.array([1.0, -1.0]) < 0).astype(np.intp)
 
 
@@ -275,7 +277,7 @@ class TwoOnly:
         ({"quota": {"a": 0.9}}, OptionError, "The quota does not bind"),
         ({"quota": {"a": 0.1}, "rationing": "merit"}, OptionError, "no rationing 'merit'"),
         ({"rule": "median"}, OptionError, "no rule named 'median'"),
-        ({"rule": ss.rules.MonotoneArgmax(["exp", 2.0])}, RuleError, "2 transforms but there are 3"),
+        ({"rule": ss.rules.MonotoneArgmax(["exp", 2.0])}, RuleError, "2 transforms but"),
         ({"rule": TwoOnly()}, RuleError, "cannot choose among the 3 alternatives"),
         ({"rule": ss.rules.Ranked(2), "subsidy": {"a": 1}}, OptionError, "Ranked knows no costs"),
         ({"rule": "min", "draws": 1.5}, OptionError, "not a number of draws"),

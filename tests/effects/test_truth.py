@@ -202,6 +202,7 @@ def test_rules_without_bounds_have_no_closed_form(fit: ss.FitResult) -> None:
         name = "who knows"
 
         def choose(self, latent: Any, rows: Any = None) -> Any:
+            del rows
             return latent.argmax(axis=1)
 
     other = replace(fit, problem=replace(fit.problem, rule=OnlyChooses()))

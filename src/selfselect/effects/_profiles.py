@@ -62,7 +62,8 @@ def make_profiles(fit: FitResult, at: Any, data: Any) -> Profiles:
         )
     table = raw_table(fit, data)
     given: dict[str, list[Any]] = {}
-    for name, values in ({} if isinstance(at, str) else at).items():
+    asked: dict[str, Any] = {} if isinstance(at, str) else dict(at)
+    for name, values in asked.items():
         if name not in table:
             raise DataError(
                 f"There is no covariate {name!r} in this fit.{nearest(str(name), table.columns)}"

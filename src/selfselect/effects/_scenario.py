@@ -67,7 +67,8 @@ def build_scenario(
     """Change what is to be changed, in this order: rows, rule, menu, subsidies."""
     problem = fit.problem
     words: list[str] = []
-    rows, warnings, same_rows = before, (), True
+    warnings: tuple[str, ...] = ()
+    rows, same_rows = before, True
     changes: list[tuple[int, int]] = []
     several = False
     if data is not None:
@@ -139,7 +140,7 @@ def closed(rows: Rows, alternative: int, labels: Sequence[Any]) -> Rows:
     available = rows.known.available
     available = np.ones((len(rows), len(labels)), bool) if available is None else available.copy()
     available[:, alternative] = False
-    nothing = ~available.any(axis=1)
+    nothing = np.asarray(~available.any(axis=1))
     if nothing.any():
         raise OptionError(
             f"With {labels[alternative]!r} closed, nothing is left to {nothing.sum()} rows "

@@ -67,7 +67,7 @@ class EffectTable:
         """Cut the table into blocks, one per combination of all keys but the last."""
         from selfselect.report.page import Block
 
-        keys = [name for name in self.table if name not in NUMBERS]
+        keys = [str(name) for name in self.table if name not in NUMBERS]
         numbers = [name for name in NUMBERS if name in self.table]
         header = ("", *(self._heading(name) for name in numbers))
         named = [f"{key}: " + self.table[key].map(_shown) for key in keys[:-1]]

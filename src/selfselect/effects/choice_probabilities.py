@@ -27,7 +27,16 @@ def choice_probabilities(
     Parameters
     ----------
     fit : a fitted model.
-    data, at, level, covariates : see `FitResult.choice_probabilities`.
+    data, at, level, covariates : see `selfselect.effects`.
+
+    Examples
+    --------
+    >>> import selfselect as ss
+    >>> villagers = ss.simulators.village(300, seed=1).data
+    >>> result = ss.fit("income ~ height + weight", villagers, chosen="job")
+    >>> table = result.choice_probabilities(at={"height": [160, 180]}).table
+    >>> table.groupby("height")["estimate"].sum().round(6).tolist()
+    [1.0, 1.0]
     """
 
     def chances(cells: Cells) -> Any:

@@ -50,7 +50,15 @@ def decompose(
     fit : a fitted model, with its rows.
     to, versus : labels of the alternatives a and b.
     reference : ``"both"``, or the label whose equation values the covariates.
-    level, covariates : see `FitResult.decompose`.
+    level, covariates : see `selfselect.effects`.
+
+    Examples
+    --------
+    >>> import selfselect as ss
+    >>> villagers = ss.simulators.village(300, seed=1).data
+    >>> result = ss.fit("income ~ height + weight", villagers, chosen="job")
+    >>> result.decompose("hunting", "fishing").table["part"].tolist()[:3]
+    ['covariates', 'pay', 'selection']
     """
     a, b = two_alternatives(fit, to, versus)
     weight_a = 0.5

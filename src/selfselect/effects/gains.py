@@ -89,6 +89,15 @@ def gains(
     draws : how many; None for 200,000.
     seed : of the draws.
     data, level, covariates : see `selfselect.effects`.
+
+    Examples
+    --------
+    >>> import selfselect as ss
+    >>> villagers = ss.simulators.village(300, seed=1).data
+    >>> result = ss.fit("income ~ height + weight", villagers, chosen="job")
+    >>> gains = result.gains("hunting", "fishing", draws=3_000)
+    >>> gains.table["group"].unique().tolist()
+    ['everyone', 'seen in hunting', 'seen in fishing']
     """
     a, b = two_alternatives(fit, to, versus)
     check_covariates_word(covariates)

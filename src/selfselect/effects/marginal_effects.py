@@ -49,7 +49,18 @@ def marginal_effects(
     Parameters
     ----------
     fit : a fitted model.
-    columns, data, at, of, level, covariates : see `FitResult.marginal_effects`.
+    columns : one or several columns of the data; None for all.
+    at : ``"average"`` for the mean of all rows' effects; else as in `selfselect.effects`.
+    of : ``"chance"`` of each alternative, or the mean ``"outcome"`` that is seen.
+    data, level, covariates : see `selfselect.effects`.
+
+    Examples
+    --------
+    >>> import selfselect as ss
+    >>> villagers = ss.simulators.village(300, seed=1).data
+    >>> result = ss.fit("income ~ height + weight", villagers, chosen="job")
+    >>> result.marginal_effects("height").table["change"].tolist()
+    ['dy/dx', 'dy/dx']
     """
     if of not in ("chance", "outcome"):
         raise OptionError(f"of={of!r} is not possible. Use 'chance' or 'outcome'.")

@@ -126,6 +126,14 @@ def policy(
         what is best is best net of them. Transforms of a monotone rule do not: they are how the
         expert ranks, not what the outcome is worth.
     level, covariates : see `selfselect.effects`.
+
+    Examples
+    --------
+    >>> import selfselect as ss
+    >>> villagers = ss.simulators.village(300, seed=1).data
+    >>> result = ss.fit("income ~ height + weight", villagers, chosen="job")
+    >>> result.policy({"height": [190, 160], "weight": [60, 80]}).recommended.tolist()
+    ['hunting', 'fishing']
     """
     problem = fit.problem
     goal = _goal(problem.rule, goal)
@@ -151,7 +159,7 @@ def policy(
         {
             "recommended": names[best],
             "expected": means[each, best],
-            "runner_up": np.where(alone, None, names[second]),
+            "runner_up": pd.Series(names[second], sample.index, dtype=object).mask(alone, None),
             "margin": np.where(alone, np.nan, margin),
             "std_error": np.where(alone, np.nan, _margin_errors(fit, rows, best, second)),
             "expert": expert,

@@ -35,7 +35,15 @@ def potential_outcomes(
     Parameters
     ----------
     fit : a fitted model.
-    data, at, level, covariates : see `FitResult.potential_outcomes`.
+    data, at, level, covariates : see `selfselect.effects`.
+
+    Examples
+    --------
+    >>> import selfselect as ss
+    >>> villagers = ss.simulators.village(300, seed=1).data
+    >>> result = ss.fit("income ~ height + weight", villagers, chosen="job")
+    >>> result.potential_outcomes().table[["group", "alternative"]].iloc[2].tolist()
+    ['fishing', 'fishing']
     """
     labels = fit.problem.equations.alternatives
 

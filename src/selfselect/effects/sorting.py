@@ -39,7 +39,16 @@ def sorting(
     Parameters
     ----------
     fit : a fitted model.
-    data, level, covariates : see `FitResult.sorting`.
+    data, level, covariates : see `selfselect.effects`.
+
+    Examples
+    --------
+    >>> import selfselect as ss
+    >>> villagers = ss.simulators.village(300, seed=1).data
+    >>> result = ss.fit("income ~ height + weight", villagers, chosen="job")
+    >>> table = result.sorting().table.set_index(["alternative", "quantity"])
+    >>> bool(table.loc[("hunting", "advantage by noise"), "conf_low"] > 0)
+    True
     """
     labels = fit.problem.equations.alternatives
     k = len(labels)

@@ -44,7 +44,15 @@ def treatment_effects(
     ----------
     fit : a fitted model.
     to, versus : labels of two alternatives.
-    data, at, level, covariates : see `FitResult.treatment_effects`.
+    data, at, level, covariates : see `selfselect.effects`.
+
+    Examples
+    --------
+    >>> import selfselect as ss
+    >>> villagers = ss.simulators.village(300, seed=1).data
+    >>> result = ss.fit("income ~ height + weight", villagers, chosen="job")
+    >>> result.treatment_effects("hunting", "fishing").table["effect"].tolist()
+    ['ATE', 'ATT', 'ATU']
     """
     a, b = two_alternatives(fit, to, versus)
 
