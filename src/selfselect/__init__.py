@@ -18,6 +18,7 @@ __version__ = "0.1.0"
 if TYPE_CHECKING:
     from selfselect import (
         datasets,
+        effects,
         engines,
         errors,
         inference,
@@ -37,6 +38,7 @@ if TYPE_CHECKING:
 
 _ROOMS = (
     "datasets",
+    "effects",
     "engines",
     "errors",
     "inference",
@@ -62,6 +64,7 @@ __all__ = [
     "assumptions",
     "choose_alternatives",
     "datasets",
+    "effects",
     "engines",
     "errors",
     "fit",

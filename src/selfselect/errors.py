@@ -8,10 +8,12 @@ __all__ = [
     "ArchiveError",
     "ConvergenceWarning",
     "DataError",
+    "ExtrapolationWarning",
     "FormulaError",
     "MissingDependencyError",
     "MissingRowsWarning",
     "OptionError",
+    "ReportError",
     "RuleError",
     "SelfSelectError",
     "SelfSelectWarning",
@@ -47,6 +49,10 @@ class ArchiveError(SelfSelectError, ValueError):
     """A saved fit cannot be written, or a file cannot be trusted to hold one."""
 
 
+class ReportError(SelfSelectError):
+    """A report cannot be written where it was asked for; the fit is unharmed."""
+
+
 class MissingDependencyError(SelfSelectError, ImportError):
     """An optional package is not installed; the message holds the install line."""
 
@@ -61,3 +67,7 @@ class MissingRowsWarning(SelfSelectWarning):
 
 class ConvergenceWarning(SelfSelectWarning):
     """The fit stopped early, at a boundary, or with a singular information matrix."""
+
+
+class ExtrapolationWarning(SelfSelectWarning):
+    """Something is asked where the data says nothing: the answer rests on the model alone."""

@@ -17,6 +17,7 @@ from selfselect.inference.covariance import estimate_covariance
 from selfselect.noises import Independent, as_noise
 from selfselect.problem.problem import Problem
 from selfselect.problem.units import measure_units
+from selfselect.results.call import write_call
 from selfselect.results.fit_result import FitResult
 from selfselect.rules import as_rule
 from selfselect.solvers import choose_solver, with_points
@@ -104,6 +105,7 @@ def fit(
     >>> result.converged
     True
     """
+    call = write_call(fit, locals())
     _refuse_what_is_not_possible(chosen, alternatives, engine)
     rule = as_rule(rule)
     cost = _one_cost(cost, getattr(rule, "cost", None))
@@ -132,6 +134,7 @@ def fit(
         covariance=covariance,
         seed=seed,
         progress=progress,
+        call=call,
     )
 
 
@@ -144,8 +147,9 @@ def fit_design(
     covariance: Any = "observed",
     seed: int | None = None,
     progress: bool | None = None,
+    call: str | None = None,
 ) -> FitResult:
-    """Fit a design that is already made. Arguments are those of `fit`."""
+    """Fit a design that is already made, as `fit` does; `call` is kept with the result."""
     rng = np.random.default_rng(0 if seed is None else seed)
     step = max(1, len(design.rows) // UNITS_SAMPLE)
     units = measure_units(design.equations, design.rows.take(slice(None, None, step)))
@@ -188,6 +192,8 @@ def fit_design(
         reason,
         engine=rows,
         row_labels=design.labels,
+        call=call,
+        table=design.table,
     )
 
 

@@ -130,6 +130,8 @@ class SelfSelectionRegressor(RegressorMixin, BaseEstimator):  # type: ignore[mis
             weights=weights,
             cost=getattr(self.rule, "cost", None),
         )
+        asked = "X, y" + ("" if chosen is None else ", chosen")
+        asked += "" if sample_weight is None else ", sample_weight=sample_weight"
         few = codes is None and design.n_counted <= design.n_coefficients
         self.result_ = fit_design(
             design,
@@ -138,6 +140,7 @@ class SelfSelectionRegressor(RegressorMixin, BaseEstimator):  # type: ignore[mis
             solver=SharedLeastSquares() if few else self.solver,
             covariance=self.covariance,
             seed=self.random_state,
+            call=f"ss.{self!r}.fit({asked})",
         )
         self.classes_ = np.asarray(labels)
         layout = self.result_.problem.layout

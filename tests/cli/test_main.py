@@ -483,3 +483,24 @@ def test_new_samples_can_be_written(name: str, shell: Shell) -> None:
     assert said.code == 0
     assert len(said.out.splitlines()) == 21
     assert "formula:" in said.err
+
+
+def test_a_report_shows_the_command_that_made_it(shell: Shell, table: Path, tmp_path: Path) -> None:
+    target = tmp_path / "fit.html"
+    words = ("fit", table, "income ~ height", "--chosen", "job", "--report", target)
+    assert shell(*words).code == 0
+    text = target.read_text(encoding="utf-8")
+    assert f"selfselect fit {table} &#x27;income ~ height&#x27; --chosen job" in text
+
+
+def test_a_report_that_cannot_be_written_leaves_the_fit(
+    shell: Shell, table: Path, tmp_path: Path
+) -> None:
+    words = ("fit", table, "income ~ height", "--chosen", "job", "--save", tmp_path / "fit.json")
+    said = shell(*words, "--report", tmp_path / "nowhere" / "fit.html")
+    assert said.code == 2
+    assert "Linear regression under self-selection" in said.out
+    assert "The report could not be written" in said.err and said.err.count("\n") == 1
+    said = shell("show", tmp_path / "fit.json", "--report", tmp_path / "fit.html")
+    assert said.code == 0
+    assert "which keeps no rows" in (tmp_path / "fit.html").read_text(encoding="utf-8")

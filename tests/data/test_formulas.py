@@ -224,3 +224,10 @@ def test_a_formula_that_cannot_be_read_is_refused_with_the_reason(text: str, wor
 def test_a_formula_that_cannot_be_evaluated_says_which_part(frame: pd.DataFrame) -> None:
     with pytest.raises(FormulaError, match=r"'np.log\(pet\)' cannot be evaluated"):
         Coder.learn("np.log(pet)", frame)
+
+
+def test_categories_that_no_row_holds_do_not_matter(frame: pd.DataFrame) -> None:
+    pets = pd.Categorical(frame["pet"], categories=["eel", "dog", "cat", "emu"])
+    coder, learnt = Coder.learn("pet", frame.assign(pet=pets))
+    np.testing.assert_array_equal(coder.code(frame.assign(pet=pets)), learnt)
+    np.testing.assert_array_equal(coder.code(frame), learnt)

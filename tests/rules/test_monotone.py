@@ -182,3 +182,9 @@ def test_transforms_of_alternatives_there_are_not_are_refused():
         MonotoneArgmax(["exp", "exp"]).for_alternatives(["a", "b", "c"])
     with pytest.raises(RuleError, match="at least one"):
         MonotoneArgmax({})
+
+
+def test_an_outcome_worth_nothing_bounds_the_others_by_the_end_of_their_range():
+    rule = MonotoneArgmax(["exp", "log"])
+    _, upper = rule.bounds(np.array([1]), np.array([-1.0]))
+    assert upper[0, 0] == -np.inf

@@ -16,7 +16,7 @@ Examples:
       --equation white="log_wage ~ schooling + age" --equation blue="log_wage ~ age"
   selfselect fit prices.csv "price ~ size + age" --alternatives 3
   selfselect fit market.csv --rule min --equation demand="q ~ rate + stock" \\
-      --equation supply="q ~ rate + deposits"
+      --equation supply="q ~ rate + deposits" --report market.html
 
 \b
 Exit codes: 0 the fit converged, 2 bad input, 3 the fit did not converge.
@@ -71,6 +71,7 @@ Exit codes: 0 the fit converged, 2 bad input, 3 the fit did not converge.
 @click.option("--level", default=0.95, show_default=True, help="Confidence level of intervals.")
 @click.option("--compare", is_flag=True, help="Put least squares beside the corrected estimates.")
 @click.option("--save", metavar="FILE", help="Save the fit as JSON, for predict and show.")
+@click.option("--report", metavar="FILE", help="Write everything into one HTML file.")
 @click.option(
     "--format", "form", default="text", show_default=True,
     type=click.Choice(["text", "json", "latex", "markdown", "html", "csv"]),
@@ -95,6 +96,7 @@ def command(
     level: float,
     compare: bool,
     save: str | None,
+    report: str | None,
     form: str,
 ) -> int:
     """Fit a model to DATA (a CSV or Parquet file) by FORMULA.
@@ -132,6 +134,8 @@ def command(
         click.echo("\n" + str(compare_page(result)))
     if save:
         result.save(save)
+    if report:
+        result.report(report, level=level, command=click.get_current_context().obj)
     return 0 if result.converged else NOT_CONVERGED
 
 

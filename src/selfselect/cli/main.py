@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shlex
 import sys
 import warnings
 from importlib import import_module
@@ -22,6 +23,7 @@ class _Lazy(click.Group):
         "fit": "Fit a model to a CSV or Parquet file.",
         "choose": "Say how many alternatives there are, where no column does.",
         "predict": "Predict for new rows with a saved fit.",
+        "effects": "Effects of a saved fit, with standard errors.",
         "show": "Print a saved fit.",
         "simulate": "Write simulated data, with the truth on standard error.",
         "demo": "Simulate the village of hunters and fishers, fit it, draw it.",
@@ -74,7 +76,9 @@ def main(arguments: list[str] | None = None) -> None:
     try:
         with warnings.catch_warnings():
             warnings.showwarning = _show_warning
-            code = cli.main(arguments, prog_name="selfselect", standalone_mode=False)
+            words = sys.argv[1:] if arguments is None else arguments
+            typed = shlex.join(["selfselect", *words])
+            code = cli.main(arguments, prog_name="selfselect", standalone_mode=False, obj=typed)
     except click.exceptions.Abort:
         code = INTERRUPTED
     except click.exceptions.NoArgsIsHelpError as error:

@@ -19,7 +19,10 @@ __all__ = ["command"]
 @click.option(
     "--diagnose", is_flag=True, help="Say what the data determines, and what it does not."
 )
-def command(fit: str, form: str, level: float, compare: bool, diagnose: bool) -> int:
+@click.option("--report", metavar="FILE", help="Write what needs no rows into one HTML file.")
+def command(
+    fit: str, form: str, level: float, compare: bool, diagnose: bool, report: str | None
+) -> int:
     """Print the saved FIT."""
     import selfselect as ss
     from selfselect.cli._formats import render
@@ -32,4 +35,6 @@ def command(fit: str, form: str, level: float, compare: bool, diagnose: bool) ->
         click.echo("\n" + str(compare_page(result)))
     if diagnose:
         click.echo("\n" + str(result.diagnose()))
+    if report:
+        result.report(report, level=level)
     return 0 if result.converged else NOT_CONVERGED

@@ -86,12 +86,16 @@ class DataFacts:
 
 @dataclass(frozen=True, eq=False)
 class Design:
-    """A table made ready: how it was coded, the coded rows, what to tell of them, their labels."""
+    """A table made ready: how it was coded, the coded rows, what to tell of them, their labels.
+
+    `table` holds the columns of the right sides, of costs and availability as they were given.
+    """
 
     coding: Coding
     rows: Rows
     facts: DataFacts
     labels: pd.Index[Any]
+    table: pd.DataFrame | None = None
 
     @property
     def equations(self) -> Equations:
@@ -221,7 +225,8 @@ def build_design(
         n_dropped=n_dropped,
         n_without_outcome=n_without,
     )
-    design = Design(coding, rows, facts, frame.index)
+    table = frame[list(dict.fromkeys((*term_columns, *known.columns)))]
+    design = Design(coding, rows, facts, frame.index, table)
     if chosen is None:
         check_enough_rows(design.n_counted, design.n_coefficients, equations.n_alternatives)
     return design

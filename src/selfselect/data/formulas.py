@@ -204,13 +204,8 @@ class Coder:
     @classmethod
     def learn(cls, text: str, frame: pd.DataFrame) -> tuple[Coder, Array]:
         """Learn the coding from `frame` and return it with the coded rows (n, p)."""
-        met = {
-            str(name): column.cat.remove_unused_categories()
-            for name, column in frame.items()
-            if isinstance(column.dtype, pd.CategoricalDtype)
-        }
         spec = ModelSpec(Formula(text), **_OPTIONS)
-        matrix, spec = _materialise(spec, frame.assign(**met), text)
+        matrix, spec = _materialise(spec, _with_met_categories(frame), text)
         for part in spec.structure:
             if not part.columns:
                 raise DataError(
@@ -248,7 +243,17 @@ class Coder:
 
     def code(self, frame: pd.DataFrame) -> Array:
         """Code rows as those of the fit were coded, shape (n, p)."""
-        return _materialise(self.spec, frame, self.text)[0]
+        return _materialise(self.spec, _with_met_categories(frame), self.text)[0]
+
+
+def _with_met_categories(frame: pd.DataFrame) -> pd.DataFrame:
+    """Forget the categories a column might hold but does not."""
+    met = {
+        str(name): column.cat.remove_unused_categories()
+        for name, column in frame.items()
+        if isinstance(column.dtype, pd.CategoricalDtype)
+    }
+    return frame.assign(**met)
 
 
 _OPTIONS: dict[str, Any] = {"na_action": "ignore", "output": "numpy", "materializer": "pandas"}

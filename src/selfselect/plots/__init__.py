@@ -1,5 +1,27 @@
 """Pictures: computed first, then drawn on given or new axes."""
 
+from selfselect.plots.base import Marks, Picture
+from selfselect.plots.choice_probabilities import choice_probabilities
+from selfselect.plots.coefficients import coefficients
+from selfselect.plots.convergence import convergence
+from selfselect.plots.gains import gains
+from selfselect.plots.qq import qq
+from selfselect.plots.residuals import residuals
+from selfselect.plots.responsibilities import responsibilities
 from selfselect.plots.selection_lines import LinesPicture, selection_lines
+from selfselect.plots.starts import starts
 
-__all__ = ["LinesPicture", "selection_lines"]
+__all__ = [
+    "LinesPicture",
+    "Marks",
+    "Picture",
+    "choice_probabilities",
+    "coefficients",
+    "convergence",
+    "gains",
+    "qq",
+    "residuals",
+    "responsibilities",
+    "selection_lines",
+    "starts",
+]

@@ -9,8 +9,19 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from selfselect.data.tables import nearest
-from selfselect.errors import MissingDependencyError, OptionError
+from selfselect.errors import OptionError
+from selfselect.plots.base import (
+    CORRECTED,
+    NAIVE,
+    SEEN,
+    UNSEEN,
+    Marks,
+    given_axes,
+    new_axes,
+    plain,
+    texts,
+)
+from selfselect.plots.paths import Path, walk_along
 from selfselect.results.predictions import latent_means
 
 if TYPE_CHECKING:
@@ -21,8 +32,9 @@ __all__ = ["LinesPicture", "selection_lines"]
 Array = NDArray[np.float64]
 
 MOST_POINTS = 1_500
-SEEN, UNSEEN, NAIVE, CORRECTED = "#404040", "#b8b8b8", "#d55e00", "#0072b2"
-"""Grey points, and two colours of Okabe and Ito's palette that differ in lightness as well."""
+_X = 0
+_TAKEN = ("alternative", "outcome", "seen", "naive", "corrected")
+"""Columns of the tables behind the picture; a covariate of such a name is given another there."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -34,11 +46,13 @@ class LinesPicture:
     axes : one per alternative.
     points : covariate, alternative, outcome, and whether it was seen, or most likely was.
     lines : covariate, alternative, and the naive and corrected mean of the outcome.
+    marks : places that have something to say when pointed at.
     """
 
     axes: tuple[Any, ...]
     points: pd.DataFrame
     lines: pd.DataFrame
+    marks: tuple[Marks, ...] = ()
 
 
 def selection_lines(
@@ -46,92 +60,80 @@ def selection_lines(
     covariate: str,
     *,
     latent: pd.DataFrame | None = None,
+    most_points: int = MOST_POINTS,
     axes: Any = None,
 ) -> LinesPicture:
     """Draw outcomes against a covariate with the naive and the corrected line, per alternative.
 
-    Other covariates are held at their means. Where nobody recorded who was seen, every outcome is
-    drawn with the alternative that is most likely to have been.
+    Other columns are held at their means, categories at the commonest. Where nobody recorded who
+    was seen, every outcome is drawn with the alternative that is most likely to have been.
 
     Parameters
     ----------
     fit : with its rows.
-    covariate : a term of the equations.
+    covariate : a numeric column of the formulas, with all terms that are made of it; or one term
+        alone where no column bears its name.
     latent : all outcomes, where they are known because the data is simulated: those nobody saw
         are drawn too.
+    most_points : rows whose outcomes are drawn, spread evenly over all.
     axes : matplotlib axes to draw on, one per alternative; made where None.
     """
+    path = walk_along(fit, covariate)
     equations = fit.problem.equations
-    if covariate not in equations.covariates:
-        raise OptionError(
-            f"There is no covariate {covariate!r} in the fit."
-            f"{nearest(covariate, equations.covariates)}"
-        )
     if latent is not None and latent.shape != (len(fit.rows), equations.n_alternatives):
         raise OptionError(
             f"`latent` has the shape {latent.shape}, but the fit has {len(fit.rows)} rows of "
             f"{equations.n_alternatives} alternatives. Give every outcome of the rows that were "
             "fitted."
         )
-    points = _points(fit, covariate, latent)
-    lines = _lines(fit, covariate)
+    name = f"{covariate} (covariate)" if covariate in _TAKEN else covariate
+    points = _points(fit, path, latent, most_points).rename(columns={_X: name})
+    lines = _lines(fit, path).rename(columns={_X: name})
+    n_alternatives = equations.n_alternatives
     if axes is None:
-        axes = _new_axes(equations.n_alternatives)
-    axes = tuple(np.atleast_1d(axes))
-    if len(axes) != equations.n_alternatives:
-        raise OptionError(
-            f"{len(axes)} axes are given for {equations.n_alternatives} alternatives. Give one for "
-            "each."
-        )
-    for axis, label in zip(axes, equations.alternatives, strict=True):
-        _draw(
-            axis,
-            points[points["alternative"] == label],
-            lines[lines["alternative"] == label],
-            title=str(label),
-            seen="seen" if fit.problem.index == "known" else "most likely seen",
-            covariate=covariate,
-        )
-    axes[0].set_ylabel(equations.outcome)
+        axes = new_axes(n_alternatives, sharey=True)
+    axes = given_axes(axes, n_alternatives, "alternatives")
+    marks: list[Marks] = []
+    seen = "seen" if fit.problem.index == "known" else "most likely seen"
+    for place, (axis, label) in enumerate(zip(axes, equations.alternatives, strict=True)):
+        own = points[points["alternative"] == label]
+        line = lines[lines["alternative"] == label]
+        _draw(axis, own, line, seen=seen, covariate=name)
+        axis.set_title(plain(label))
+        axis.set_xlabel(plain(covariate))
+        marks += _marks(place, own, line, covariate=name, outcome=equations.outcome)
+    axes[0].set_ylabel(plain(equations.outcome))
     axes[-1].legend(loc="best", fontsize="small", framealpha=0.9)
-    return LinesPicture(axes, points, lines)
+    return LinesPicture(axes, points, lines, tuple(marks))
 
 
-def _points(fit: FitResult, covariate: str, latent: pd.DataFrame | None) -> pd.DataFrame:
+def _points(fit: FitResult, path: Path, latent: pd.DataFrame | None, most: int) -> pd.DataFrame:
     rows, equations = fit.rows, fit.problem.equations
     assert rows.outcome is not None
     chosen = rows.chosen
     if chosen is None:
         chosen = fit.responsibilities().to_numpy().argmax(axis=1)
-    x = rows.covariates[:, equations.covariates.index(covariate)]
-    keep = np.linspace(0, len(rows) - 1, min(len(rows), MOST_POINTS)).astype(int)
+    keep = np.linspace(0, len(rows) - 1, min(len(rows), most)).astype(int)
     parts = []
     for j, label in enumerate(equations.alternatives):
         seen = chosen[keep] == j
         values = rows.outcome[keep] if latent is None else latent[label].to_numpy()[keep]
         part = pd.DataFrame(
-            {covariate: x[keep], "alternative": label, "outcome": values, "seen": seen}
+            {_X: path.of_rows[keep], "alternative": label, "outcome": values, "seen": seen}
         )
         parts.append(part[seen] if latent is None else part)
     return pd.concat(parts, ignore_index=True)
 
 
-def _lines(fit: FitResult, covariate: str) -> pd.DataFrame:
-    rows, problem = fit.rows, fit.problem
-    position = problem.equations.covariates.index(covariate)
-    x = rows.covariates[:, position]
-    low, high = np.quantile(x, [0.005, 0.995])
-    grid = np.linspace(float(low), float(high), 50)
-    at = np.tile(rows.covariates.mean(axis=0), (len(grid), 1))
-    at[:, position] = grid
-    rows_at = type(rows)(at)
-    corrected = latent_means(problem, fit.values, rows_at)
-    naive = latent_means(problem, _naive_values(fit), rows_at)
+def _lines(fit: FitResult, path: Path) -> pd.DataFrame:
+    problem = fit.problem
+    corrected = latent_means(problem, fit.values, path.rows)
+    naive = latent_means(problem, _naive_values(fit), path.rows)
     return pd.concat(
         [
             pd.DataFrame(
                 {
-                    covariate: grid,
+                    _X: path.grid,
                     "alternative": label,
                     "naive": naive[:, j],
                     "corrected": corrected[:, j],
@@ -149,21 +151,8 @@ def _naive_values(fit: FitResult) -> Array:
     return np.array([naive.get(label, np.nan) for label in fit.reported.labels])
 
 
-def _new_axes(n_axes: int) -> Any:
-    try:
-        from matplotlib import pyplot
-    except ImportError as error:
-        raise MissingDependencyError(
-            "Pictures need matplotlib: pip install 'selfselect[plot]'"
-        ) from error
-    _, axes = pyplot.subplots(
-        1, n_axes, figsize=(4.6 * n_axes, 4.2), sharey=True, layout="constrained", squeeze=False
-    )
-    return axes[0]
-
-
 def _draw(
-    axis: Any, points: pd.DataFrame, lines: pd.DataFrame, *, title: str, seen: str, covariate: str
+    axis: Any, points: pd.DataFrame, lines: pd.DataFrame, *, seen: str, covariate: str
 ) -> None:
     unseen, shown = points[~points["seen"]], points[points["seen"]]
     axis.scatter(
@@ -173,5 +162,16 @@ def _draw(
     axis.scatter(shown[covariate], shown["outcome"], s=7, color=SEEN, alpha=0.55, label=seen)
     axis.plot(lines[covariate], lines["naive"], "--", color=NAIVE, lw=2.4, label="least squares")
     axis.plot(lines[covariate], lines["corrected"], "-", color=CORRECTED, lw=2.4, label="corrected")
-    axis.set_title(title)
-    axis.set_xlabel(covariate)
+
+
+def _marks(
+    place: int, points: pd.DataFrame, lines: pd.DataFrame, *, covariate: str, outcome: str
+) -> list[Marks]:
+    kinds = [("outcome", outcome, points)]
+    kinds += [(name, f"{words} line:", lines) for name, words in
+              (("naive", "least squares"), ("corrected", "corrected"))]  # fmt: skip
+    made = []
+    for column, words, table in kinds:
+        x, y = table[covariate].to_numpy(), table[column].to_numpy()
+        made.append(Marks(place, x, y, texts((covariate, x), (words, y))))
+    return made

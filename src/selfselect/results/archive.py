@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 from collections.abc import Mapping
 from dataclasses import asdict, fields
 from pathlib import Path
@@ -23,6 +22,7 @@ from selfselect.noises import Correlated, Independent, Noise, SharedShock
 from selfselect.problem.problem import Problem
 from selfselect.problem.units import Units
 from selfselect.results.diagnosis import Diagnosis, Finding
+from selfselect.results.files import write_whole
 from selfselect.results.fit_result import FitResult, Kept
 from selfselect.results.naive import Naive
 from selfselect.rules import Maximum, Minimum, MonotoneArgmax, Ranked
@@ -41,14 +41,8 @@ def save(fit: FitResult, path: str | Path) -> None:
     """Write a fit; the file appears whole or not at all."""
     text = json.dumps(_content(fit), indent=1, allow_nan=True, default=_refuse)
     target = Path(path)
-    scratch = target.with_name(f".{target.name}.{os.getpid()}.part")
     try:
-        try:
-            scratch.write_text(text, encoding="utf-8")
-            scratch.replace(target)
-        except BaseException:
-            scratch.unlink(missing_ok=True)
-            raise
+        write_whole(target, text)
     except OSError as error:
         raise ArchiveError(
             f"The fit could not be saved to {str(target)!r}: {error.strerror}. It is unharmed; "
@@ -151,6 +145,7 @@ def _content(fit: FitResult) -> dict[str, Any]:
         "independence": asdict(fit.independence_test()),
         "diagnosis": [asdict(finding) for finding in fit.diagnose().findings],
         "shares": fit.shares.tolist(),
+        "call": fit.call,
     }
 
 
@@ -319,6 +314,7 @@ def _rebuild(content: dict[str, Any]) -> FitResult:
             Diagnosis(tuple(Finding(**finding) for finding in content["diagnosis"])),
             tuple(content["shares"]),
         ),
+        call=None if content.get("call") is None else str(content["call"]),
     )
     if result.values.shape != (result.covariance.matrix.shape[0],):
         raise ArchiveError("The saved fit is damaged: parameters and covariance differ in size.")

@@ -40,6 +40,10 @@ from selfselect.results.tables import (
 from selfselect.solvers.base import Solution
 
 if TYPE_CHECKING:
+    from selfselect.effects.base import EffectTable
+    from selfselect.effects.counterfactual import Counterfactual
+    from selfselect.effects.gains import Gains
+    from selfselect.effects.policy import Policy
     from selfselect.report.page import Page
 
 __all__ = ["FitResult", "Kept"]
@@ -72,6 +76,8 @@ class FitResult(MaketablesHooks):
     engine : the rows; None in a fit loaded from a file.
     kept : answers that need the rows, in a fit loaded from a file.
     row_labels : the caller's labels of the rows that were used.
+    call : the call that made the fit, as code; None where it was not made by `selfselect.fit`.
+    table : the columns of covariates, costs and availability of those rows as they were given.
     """
 
     coding: Coding
@@ -83,6 +89,8 @@ class FitResult(MaketablesHooks):
     engine: Engine | None = field(default=None)
     kept: Kept | None = field(default=None)
     row_labels: pd.Index[Any] | None = field(default=None)
+    call: str | None = field(default=None)
+    table: pd.DataFrame | None = field(default=None)
 
     # estimates
 
@@ -319,6 +327,82 @@ class FitResult(MaketablesHooks):
             ``given_seen``, the mean of every outcome where each alternative is seen.
         """
         return predict(self, data, kind)
+
+    def report(self, path: str | Path, *, level: float = 0.95, command: str | None = None) -> None:
+        """Write everything about the fit into one HTML file to send to a colleague.
+
+        The file needs no network and no other file. Where it cannot be written, the fit is
+        unharmed.
+
+        Parameters
+        ----------
+        path : of the file; one that is there is replaced.
+        level : of all intervals.
+        command : the shell command that made the fit, shown as it is, if there was one.
+        """
+        from selfselect.report.write import write_report
+
+        write_report(self, path, level=level, command=command)
+
+    # effects: each takes the options its function in selfselect.effects documents
+
+    def potential_outcomes(self, data: Any = None, **options: Any) -> EffectTable:
+        """Return the mean of every outcome by group; see `effects.potential_outcomes`."""
+        from selfselect.effects import potential_outcomes
+
+        return potential_outcomes(self, data, **options)
+
+    def choice_probabilities(self, data: Any = None, **options: Any) -> EffectTable:
+        """Return the chance of each alternative; see `effects.choice_probabilities`."""
+        from selfselect.effects import choice_probabilities
+
+        return choice_probabilities(self, data, **options)
+
+    def marginal_effects(
+        self, columns: Any = None, data: Any = None, **options: Any
+    ) -> EffectTable:
+        """Return how chances move with each covariate; see `effects.marginal_effects`."""
+        from selfselect.effects import marginal_effects
+
+        return marginal_effects(self, columns, data, **options)
+
+    def treatment_effects(
+        self, to: Any, versus: Any, data: Any = None, **options: Any
+    ) -> EffectTable:
+        """Return ATE, ATT and ATU of `to` instead of `versus`; see `effects.treatment_effects`."""
+        from selfselect.effects import treatment_effects
+
+        return treatment_effects(self, to, versus, data, **options)
+
+    def decompose(self, to: Any, versus: Any, **options: Any) -> EffectTable:
+        """Decompose the gap between two alternatives' outcomes; see `effects.decompose`."""
+        from selfselect.effects import decompose
+
+        return decompose(self, to, versus, **options)
+
+    def sorting(self, data: Any = None, **options: Any) -> EffectTable:
+        """Return how those seen in each alternative differ from all; see `effects.sorting`."""
+        from selfselect.effects import sorting
+
+        return sorting(self, data, **options)
+
+    def gains(self, to: Any, versus: Any, data: Any = None, **options: Any) -> Gains:
+        """Return the distribution of the gains of `to` over `versus`; see `effects.gains`."""
+        from selfselect.effects import gains
+
+        return gains(self, to, versus, data, **options)
+
+    def counterfactual(self, **options: Any) -> Counterfactual:
+        """Change the rule, the menu, prices or covariates; see `effects.counterfactual`."""
+        from selfselect.effects import counterfactual
+
+        return counterfactual(self, **options)
+
+    def policy(self, data: Any = None, **options: Any) -> Policy:
+        """Recommend the best alternative to every row; see `effects.policy`."""
+        from selfselect.effects import policy
+
+        return policy(self, data, **options)
 
     def save(self, path: str | Path) -> None:
         """Save as versioned JSON, without the rows; `selfselect.load` reads it back."""

@@ -73,7 +73,8 @@ class Transform:
         with np.errstate(all="ignore"):
             outcome = np.asarray(self.inverse(level), float)
             gap = np.abs(self(outcome) - level)
-        lost = ~(gap <= INVERSE_TOLERANCE * (1.0 + np.abs(level)))
+        # Against an infinite level any gap is small.
+        lost = ~(gap <= INVERSE_TOLERANCE * (1.0 + np.abs(level))) | np.isinf(level)
         if lost.any():
             outcome = outcome.copy()
             outcome[lost] = self._bisect(rising * level[lost], rising)

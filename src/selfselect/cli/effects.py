@@ -1,0 +1,71 @@
+"""`selfselect effects`: what follows from a saved fit, for the rows of a file."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import click
+
+__all__ = ["command"]
+
+KINDS = ("outcomes", "chances", "marginal", "treatment", "sorting", "gains", "policy", "close")
+
+
+@click.command("effects")
+@click.argument("fit")
+@click.argument("data")
+@click.option(
+    "--what", type=click.Choice(KINDS), default="outcomes", show_default=True,
+    help="Mean outcomes by group; chances; marginal effects on chances; effects of TO instead of "
+    "VERSUS; sorting; distribution of gains; who should be sent where; what closing does.",
+)  # fmt: skip
+@click.option("--to", help="Alternative, for treatment and gains.")
+@click.option("--versus", help="Alternative it is compared with.")
+@click.option("--alternative", "closed", multiple=True, help="Alternative to close; repeatable.")
+@click.option("--level", type=float, default=0.95, show_default=True, help="Confidence level.")
+@click.option(
+    "--out", metavar="FILE", help="CSV or Parquet file for the table; else it is printed."
+)
+def command(
+    fit: str,
+    data: str,
+    what: str,
+    to: str | None,
+    versus: str | None,
+    closed: tuple[str, ...],
+    level: float,
+    out: str | None,
+) -> int:
+    """Compute an effect of the saved FIT over the rows of DATA."""
+    import selfselect as ss
+    from selfselect.cli._tables import read_table, write_table
+
+    result, rows = ss.load(fit), read_table(data)
+    if what in ("treatment", "gains") and (to is None or versus is None):
+        raise click.UsageError(f"--what {what} needs two alternatives: --to A --versus B.")
+    if what == "close" and not closed:
+        raise click.UsageError("--what close needs at least one --alternative A.")
+    if what == "close":
+        changed = result.counterfactual(close=list(closed), base=rows, level=level)
+        _show(changed, changed.outcomes.table, out, write_table)
+        return 0
+    ask: dict[str, Any] = {
+        "outcomes": lambda: result.potential_outcomes(rows, level=level),
+        "chances": lambda: result.choice_probabilities(rows, level=level),
+        "marginal": lambda: result.marginal_effects(data=rows, level=level),
+        "treatment": lambda: result.treatment_effects(to, versus, rows, level=level),
+        "sorting": lambda: result.sorting(rows, level=level),
+        "gains": lambda: result.gains(to, versus, rows, level=level),
+        "policy": lambda: result.policy(rows, level=level),
+    }
+    found = ask[what]()
+    _show(found, found.rows if what == "policy" else found.table, out, write_table)
+    return 0
+
+
+def _show(found: Any, table: Any, out: str | None, write_table: Any) -> None:
+    """Print the page, or write the table."""
+    if out is None:
+        click.echo(str(found))
+    else:
+        write_table(table, out, index=False)

@@ -1,0 +1,248 @@
+r"""Averages over rows with their standard errors, and smooth functions of them.
+
+An effect is a function of averages :math:`\bar m(\theta) = \sum_i v_i m_i(\theta) / \sum_i v_i`
+over rows with weights :math:`v_i`. Its estimate errs because :math:`\hat\theta` does, and, where
+the rows are a sample, because their covariates do:
+
+.. math:: \hat m - m \approx J (\hat\theta - \theta) + \sum_i v_i (m_i - \bar m) / \sum_i v_i.
+
+Rows' moments depend on covariates alone, given which scores have mean zero: the two parts are
+uncorrelated if the model is right. Where the covariance is robust or clustered nobody relies on
+that, and their covariance is estimated too.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from functools import partial
+from typing import TYPE_CHECKING, Any
+from weakref import WeakKeyDictionary
+
+import numpy as np
+from numpy.typing import NDArray
+
+from selfselect.data.rows import Rows
+from selfselect.effects._moments import Setting, row_moments, row_values
+from selfselect.engines.base import Parts
+from selfselect.errors import OptionError
+from selfselect.problem.evaluation import Batch, score_blocks
+from selfselect.problem.problem import Problem
+from selfselect.threads import parallel_map
+
+if TYPE_CHECKING:
+    from selfselect.results.fit_result import FitResult
+
+__all__ = [
+    "Averages", "average", "average_of_fit", "check_covariates_word", "joined", "mean_cells",
+    "row_cells", "transform",
+]  # fmt: skip
+
+Array = NDArray[np.float64]
+
+ROWS_AT_ONCE = 1_024
+"""Rows of a block: its temporaries stay in cache, and there are enough to share among cores."""
+
+CENTRED_ON = 16
+COMPLEX_STEP = 1e-30
+
+_OF_FITS: WeakKeyDictionary[FitResult, dict[str, Averages]] = WeakKeyDictionary()
+"""Averages over the rows of a fit under its own rule, which many effects are made of."""
+
+
+@dataclass(frozen=True, eq=False)
+class Averages:
+    """Averages with the covariance of their errors.
+
+    Attributes
+    ----------
+    mean : (q,) averages.
+    covariance : (q, q) of their errors.
+    jacobian : (q, m) their derivatives in the reported parameters.
+    """
+
+    mean: Array
+    covariance: Array
+    jacobian: Array
+
+
+def check_covariates_word(word: str) -> None:
+    """Refuse words other than the two there are."""
+    if word not in ("sampled", "fixed"):
+        raise OptionError(
+            f"covariates={word!r} is not possible. Use 'sampled' (the rows are a sample of those "
+            "you ask about) or 'fixed' (they are all you ask about)."
+        )
+
+
+def average(fit: FitResult, settings: Sequence[Setting], *, own: bool, covariates: str) -> Averages:
+    """Average the cells of rows in one or several settings of the same rows.
+
+    Parameters
+    ----------
+    fit : estimates and their covariance.
+    settings : each with the same number of rows; row i of all of them is the same unit. Weights
+        and clusters are those of the first.
+    own : whether these are the rows of the fit.
+    covariates : ``"sampled"`` or ``"fixed"``.
+    """
+    check_covariates_word(covariates)
+    problem, rows = fit.problem, settings[0].rows
+    weights = np.ones(len(rows)) if rows.weights is None else rows.weights
+    total = weights.sum()
+    squared = weights if fit.covariance.kind == "observed" else weights**2
+    # Any point amid the values will do: sums of squares about it lose no digits.
+    few = [Setting(one.rows.take(slice(0, CENTRED_ON)), one.rule) for one in settings]
+    centre = np.hstack([row_cells(fit, one) for one in few]).mean(axis=0)
+
+    def sums(start: int) -> Parts:
+        block = slice(start, start + ROWS_AT_ONCE)
+        slope: Array | float = 0.0
+        parts = []
+        for setting in settings:
+            rows_here = setting.rows.take(block)
+            found = row_moments(problem, fit.values, Setting(rows_here, setting.rule))
+            slope_here = _carry_back(problem, rows_here, found, weights[block])
+            slope = slope_here if isinstance(slope, float) else np.vstack([slope, slope_here])
+            parts.append(found.value)
+        centred = np.hstack(parts) - centre
+        return Parts(
+            (
+                slope,
+                weights[block] @ centred,
+                squared[block] @ centred,
+                centred.T @ (centred * squared[block][:, None]),
+            )
+        )
+
+    jacobian, first, first_squared, second = _added(sums, len(rows))
+    jacobian, mean = jacobian / total, first / total
+    covariance = jacobian @ fit.covariance.matrix @ jacobian.T
+    if covariates == "sampled":
+        kind = fit.covariance.kind
+        if own and (kind == "robust" or rows.clusters is not None):
+            centred = np.hstack([row_cells(fit, one) for one in settings]) - centre - mean
+            direct = centred * weights[:, None] / total
+            covariance += _by_units(fit, direct, jacobian, crossed=kind != "bootstrap")
+        else:
+            outer = np.outer(first_squared, mean)
+            spread = second - outer - outer.T + squared.sum() * np.outer(mean, mean)
+            covariance += spread / total**2
+    return Averages(centre + mean, covariance, jacobian)
+
+
+def average_of_fit(fit: FitResult, *, covariates: str) -> Averages:
+    """Average the cells of the rows of a fit under its own rule; computed once per fit."""
+    kept = _OF_FITS.setdefault(fit, {})
+    if covariates not in kept:
+        setting = Setting(fit.rows, fit.problem.ordered_rule)
+        kept[covariates] = average(fit, [setting], own=True, covariates=covariates)
+    return kept[covariates]
+
+
+def _by_blocks(task: Callable[[int], Any], n_rows: int) -> Iterator[Any]:
+    """Yield what `task` returns for every block of rows; threads are not worth it for two."""
+    few = n_rows <= 2 * ROWS_AT_ONCE
+    yield from parallel_map(task, range(0, n_rows, ROWS_AT_ONCE), n_threads=1 if few else None)
+
+
+def _added(sums: Callable[[int], Parts], n_rows: int) -> Parts:
+    done = _by_blocks(sums, n_rows)
+    total = next(done)
+    for part in done:
+        total = total + part
+    return total
+
+
+def _carry_back(problem: Problem, rows: Rows, found: Any, weights: Array) -> Array:
+    """Return the weighted sum of the cells' derivatives (q, m) in the reported parameters."""
+    layout = problem.layout
+    n_reported = len(layout.report(np.ones(layout.n_free)).values)
+    place = np.arange(n_reported, dtype=float)
+    slope = np.zeros((found.value.shape[1], n_reported))
+    at_scale = layout.scales_of(place).astype(int) if layout.scales is None else None
+    for j, (equation, where) in enumerate(
+        zip(problem.equations.each, layout.coefficients_of(place), strict=True)
+    ):
+        weighted = found.by_mean[:, :, j] * weights[:, None]
+        for column, position in zip(equation.columns, where.astype(int), strict=True):
+            values = np.ones(len(rows)) if column == 0 else rows.covariates[:, column - 1]
+            slope[:, position] += values @ weighted
+        if at_scale is not None:
+            slope[:, at_scale[j]] += weights @ found.by_scale[:, :, j]
+    return slope
+
+
+def _by_units(fit: FitResult, direct: Array, jacobian: Array, *, crossed: bool) -> Array:
+    """Return what independent units (rows or clusters) add to the covariance of averages.
+
+    `direct` (n, q) is each row's share in the error of the averages at given parameters; where it
+    is to be crossed with the error of the parameters, twice their covariance is added.
+    """
+    engine, layout = fit.engine_of_rows(), fit.problem.layout
+    clusters = engine.rows.clusters
+    units = direct if clusters is None else _cluster_sums(direct, clusters)
+    added = units.T @ units
+    if crossed:
+        scores = engine.collect(partial(_scores, fit.problem, layout.natural(fit.solution.free)))
+        scores = scores if clusters is None else _cluster_sums(scores, clusters)
+        # A unit moves the free estimates by its score over the information.
+        step = np.linalg.solve(fit.solution.information, scores.T @ units)
+        mixed = jacobian @ fit.reported.jacobian @ step
+        added += mixed + mixed.T
+    return added * len(units) / (len(units) - 1)
+
+
+def _scores(problem: Problem, natural: Array, batch: Batch) -> Array:
+    scores = np.column_stack(score_blocks(problem, natural, batch))
+    if batch.rows.weights is not None:
+        scores *= batch.rows.weights[:, None]
+    return problem.layout.pull_back_vector(scores)
+
+
+def _cluster_sums(values: Array, clusters: NDArray[np.intp]) -> Array:
+    totals = np.zeros((int(clusters.max()) + 1, values.shape[1]))
+    np.add.at(totals, clusters, values)
+    return totals
+
+
+def row_cells(fit: FitResult, setting: Setting) -> Array:
+    """Return the cells (n, q) of every row."""
+
+    def block(start: int) -> Array:
+        rows = setting.rows.take(slice(start, start + ROWS_AT_ONCE))
+        return row_values(fit.problem, fit.values, Setting(rows, setting.rule))
+
+    return np.vstack(list(_by_blocks(block, len(setting.rows))))
+
+
+def mean_cells(fit: FitResult, setting: Setting) -> Array:
+    """Average the cells of rows (q,), without errors."""
+    return np.average(row_cells(fit, setting), axis=0, weights=setting.rows.weights)
+
+
+def joined(fit: FitResult, one: Averages, other: Averages) -> Averages:
+    """Put averages over two independent sets of rows together: they share the estimates."""
+    crossed = one.jacobian @ fit.covariance.matrix @ other.jacobian.T
+    return Averages(
+        np.concatenate([one.mean, other.mean]),
+        np.block([[one.covariance, crossed], [crossed.T, other.covariance]]),
+        np.vstack([one.jacobian, other.jacobian]),
+    )
+
+
+def transform(averages: Averages, function: Callable[[Any], Any]) -> Averages:
+    """Return a smooth function of averages, its covariance by the delta method.
+
+    Derivatives are taken by complex steps, exact to rounding: `function` must take a complex
+    vector (q,) and be made of sums, products and quotients.
+    """
+    steps = np.eye(len(averages.mean)) * (1j * COMPLEX_STEP)
+    # The mean over a group in which nobody is expected is not a number.
+    with np.errstate(divide="ignore", invalid="ignore"):
+        value = np.asarray(function(averages.mean), dtype=float)
+        slope = np.stack(
+            [np.imag(function(averages.mean + step)) / COMPLEX_STEP for step in steps], axis=-1
+        )
+    covariance = slope @ averages.covariance @ slope.T
+    return Averages(value, covariance, slope @ averages.jacobian)

@@ -1,0 +1,105 @@
+"""Profiles: rows made up to ask what the model says at given values of the covariates."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from itertools import product
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pandas as pd
+
+from selfselect.data.tables import nearest
+from selfselect.effects._sample import extrapolations, raw_table
+from selfselect.errors import DataError, OptionError
+
+if TYPE_CHECKING:
+    from selfselect.results.fit_result import FitResult
+
+__all__ = ["Profiles", "is_category", "make_profiles"]
+
+MOST = 10_000
+"""Profiles one question may ask for."""
+
+
+@dataclass(frozen=True, eq=False)
+class Profiles:
+    """Made-up rows.
+
+    Attributes
+    ----------
+    table : complete rows, to be coded.
+    points : the columns the user gave values for, one row per profile.
+    sentence : how the other columns were filled.
+    warnings : about values outside the data.
+    """
+
+    table: pd.DataFrame
+    points: pd.DataFrame
+    sentence: str
+    warnings: tuple[str, ...]
+
+
+def is_category(values: pd.Series[Any]) -> bool:
+    """Whether a column holds categories: text, booleans or a categorical type."""
+    return pd.api.types.is_bool_dtype(values) or not pd.api.types.is_numeric_dtype(values)
+
+
+def make_profiles(fit: FitResult, at: Any, data: Any) -> Profiles:
+    """Make one row per combination of the given values, the other columns at their means.
+
+    Parameters
+    ----------
+    fit : whose columns are meant.
+    at : ``"means"``, or ``{column: value or values}``.
+    data : rows whose means are taken; None for those of the fit.
+    """
+    if (isinstance(at, str) and at != "means") or not isinstance(at, str | Mapping):
+        raise OptionError(
+            f"at={at!r} is not possible. Use 'means', or values by column such as "
+            "at={'height': 180} or at={'height': [160, 170, 180]}."
+        )
+    table = raw_table(fit, data)
+    given: dict[str, list[Any]] = {}
+    asked: dict[str, Any] = {} if isinstance(at, str) else dict(at)
+    for name, values in asked.items():
+        if name not in table:
+            raise DataError(
+                f"There is no covariate {name!r} in this fit.{nearest(str(name), table.columns)}"
+            )
+        given[name] = _values(name, values, table[name])
+    n_profiles = int(np.prod([len(values) for values in given.values()]))
+    if n_profiles > MOST:
+        raise OptionError(f"at asks for {n_profiles} profiles; {MOST} are possible at once.")
+    points = pd.DataFrame(list(product(*given.values())), columns=list(given))
+    if not given:
+        points = pd.DataFrame(index=range(1))
+    weights = fit.rows.weights if data is None else None
+    typical = {name: _typical(table[name], weights) for name in table}
+    made = pd.DataFrame({name: [typical[name]] * len(points) for name in table})
+    for name in given:
+        made[name] = points[name].to_numpy()
+    if not given or len(given) < table.shape[1]:
+        sentence = "Other columns are at their means, categories at the commonest."
+    else:
+        sentence = "All columns are at the given values."
+    return Profiles(made, points, sentence, extrapolations(fit, made, list(given)))
+
+
+def _values(name: str, values: Any, column: pd.Series[Any]) -> list[Any]:
+    listed = [values] if isinstance(values, str) or np.ndim(values) == 0 else list(values)
+    if not listed:
+        raise OptionError(f"at[{name!r}] is empty. Give at least one value.")
+    if not is_category(column):
+        for value in listed:
+            number = isinstance(value, int | float | np.number)
+            if not number or not np.isfinite(value):
+                raise OptionError(f"at[{name!r}] must be finite numbers, not {value!r}.")
+    return listed
+
+
+def _typical(values: pd.Series[Any], weights: Any) -> Any:
+    if is_category(values):
+        return values.mode().iloc[0]
+    return float(np.average(values.to_numpy(dtype=float), weights=weights))

@@ -1,0 +1,135 @@
+"""The rows an effect is averaged over, coded and as they were given."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pandas as pd
+
+from selfselect.data.coding import FormulaCoding
+from selfselect.data.rows import Rows
+from selfselect.data.tables import to_frame
+from selfselect.errors import (
+    DataError,
+    ExtrapolationWarning,
+    MissingRowsWarning,
+    UnsupportedError,
+)
+
+if TYPE_CHECKING:
+    from selfselect.results.fit_result import FitResult
+
+__all__ = ["Sample", "code_rows", "extrapolations", "raw_columns", "raw_table", "sample_of"]
+
+
+SLACK = 0.05
+"""Share of its range in the fit by which a covariate of new rows may exceed it unmentioned."""
+
+
+@dataclass(frozen=True, eq=False)
+class Sample:
+    """Rows to average over.
+
+    Attributes
+    ----------
+    rows : coded.
+    own : whether they are the rows of the fit.
+    index : the caller's labels of the rows.
+    warnings : what is doubtful about them.
+    """
+
+    rows: Rows
+    own: bool
+    index: pd.Index[Any]
+    warnings: tuple[str, ...] = ()
+
+
+def raw_columns(fit: FitResult) -> tuple[str, ...]:
+    """Return the columns a table of new rows must have."""
+    coding = fit.coding
+    names = coding.columns if isinstance(coding, FormulaCoding) else coding.equations.covariates
+    return tuple(dict.fromkeys((*names, *coding.known.columns)))
+
+
+def raw_table(fit: FitResult, data: Any) -> pd.DataFrame:
+    """Return covariates, costs and availability of complete rows as they were given."""
+    names = raw_columns(fit)
+    if data is None:
+        if fit.table is not None:
+            return fit.table
+        covariates = _rows_of(fit).covariates
+        return pd.DataFrame(covariates, columns=list(fit.problem.equations.covariates))
+    if isinstance(data, np.ndarray) and not isinstance(fit.coding, FormulaCoding):
+        data = pd.DataFrame(data, columns=list(names))
+    table = to_frame(data, names)
+    complete = table.notna().all(axis=1)
+    if not complete.all():
+        warnings.warn(
+            f"{(~complete).sum()} of {len(table)} rows have a missing value and are left out.",
+            MissingRowsWarning,
+            stacklevel=5,
+        )
+    if not complete.any():
+        raise DataError("No row is complete, so there is nothing to average over.")
+    return table[complete]
+
+
+def code_rows(fit: FitResult, table: pd.DataFrame) -> Rows:
+    """Code complete rows as those of the fit were coded."""
+    if not isinstance(fit.coding, FormulaCoding):
+        return fit.coding.code(table.to_numpy(dtype=float), with_known=True).rows
+    return fit.coding.code(table, with_known=True).rows
+
+
+def sample_of(fit: FitResult, data: Any) -> Sample:
+    """Return the rows of `data`, or those of the fit where it is None."""
+    if data is None:
+        rows = _rows_of(fit)
+        index = pd.RangeIndex(len(rows)) if fit.row_labels is None else fit.row_labels
+        return Sample(rows, own=True, index=index)
+    table = raw_table(fit, data)
+    return Sample(code_rows(fit, table), False, table.index, extrapolations(fit, table))
+
+
+def _rows_of(fit: FitResult) -> Rows:
+    if fit.engine is None:
+        raise UnsupportedError(
+            "This fit was loaded from a file and no longer has its rows. Give the rows to average "
+            "over, data=..., or fit again."
+        )
+    return fit.rows
+
+
+def extrapolations(
+    fit: FitResult, table: pd.DataFrame, names: Sequence[str] | None = None
+) -> tuple[str, ...]:
+    """Warn of numbers outside the range that the fit has seen, once per column.
+
+    Of values a user gave by name every one counts; a table of new rows may exceed the range a
+    little, as any other sample would.
+    """
+    if fit.engine is None:
+        return ()
+    seen = raw_table(fit, None)
+    found = []
+    for name in table.columns if names is None else names:
+        if name not in seen or not pd.api.types.is_numeric_dtype(seen[name]):
+            continue
+        low, high = float(seen[name].min()), float(seen[name].max())
+        values = table[name].to_numpy(dtype=float)
+        slack = 0.0 if names is not None else SLACK * (high - low)
+        outside = (values < low - slack) | (values > high + slack)
+        if outside.any():
+            furthest = values[np.abs(values - 0.5 * (low + high)).argmax()]
+            found.append(
+                f"EXTRAPOLATION: in {outside.sum()} of {len(values)} rows {name!r} lies outside "
+                f"what the fit has seen, {low:g} to {high:g} (as far as {furthest:g}). There the "
+                "answer rests on the assumed straight lines alone."
+            )
+    for sentence in found:
+        warnings.warn(sentence, ExtrapolationWarning, stacklevel=6)
+    return tuple(found)

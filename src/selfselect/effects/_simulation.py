@@ -1,0 +1,184 @@
+"""Simulated statistics, for what has no closed form, with all of their errors.
+
+The same random numbers serve every evaluation, so a statistic is a fixed, if slightly ragged,
+function of the parameters. Its derivatives are differences over one standard error along each
+axis of the estimates' covariance, wide enough that raggedness does not show, and no wider than
+the estimates may be off. The spread due to the rows is that of their
+influence; the spread due to simulation is seen from the draws of each row.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from selfselect.data.equations import SCALE
+from selfselect.data.rows import Rows
+from selfselect.effects._averages import Averages
+from selfselect.effects._moments import Setting
+from selfselect.errors import OptionError
+from selfselect.results.predictions import latent_means
+
+if TYPE_CHECKING:
+    from selfselect.results.fit_result import FitResult
+
+__all__ = ["Drawn", "Simulated", "Statistic", "draw", "n_repeats", "simulate"]
+
+Array = NDArray[np.float64]
+
+DRAWS = 200_000
+"""Draws in all, unless asked otherwise."""
+
+AT_ONCE = 50_000
+"""Draws whose influence is looked at together."""
+
+
+@dataclass(frozen=True, eq=False)
+class Drawn:
+    """Latent outcomes (N, k) drawn for rows in one setting, and who is seen (N,)."""
+
+    latent: Array
+    chosen: NDArray[np.intp]
+
+
+@dataclass(frozen=True, eq=False)
+class Simulated:
+    """A simulated statistic with all of its errors, and the covariance (r, r) simulation adds."""
+
+    found: Averages
+    mc: Array
+
+
+class Statistic(Protocol):
+    """Anything that is computed from draws."""
+
+    def value(self, drawn: Sequence[Drawn], weights: Array) -> Array:
+        """Return the statistic (r,) of draws with weights (N,), one `Drawn` per setting."""
+
+    def linearise(
+        self, drawn: Sequence[Drawn], weights: Array
+    ) -> Callable[[Sequence[Drawn]], Array]:
+        """Return the function that gives the influence (N, r) of draws on the statistic.
+
+        Its weighted mean over all draws is zero.
+        """
+
+
+def n_repeats(draws: int | None, n_rows: int) -> int:
+    """Return how often every row is drawn; twice at least, to see how much draws scatter."""
+    if draws is None:
+        draws = DRAWS
+    if isinstance(draws, bool) or not isinstance(draws, int) or draws < 1:
+        raise OptionError(f"draws={draws!r} is not a number of draws. Use a positive integer.")
+    return max(2, -(-draws // n_rows))
+
+
+def simulate(
+    fit: FitResult,
+    settings: Sequence[Setting],
+    statistic: Statistic,
+    *,
+    own: bool,
+    covariates: str,
+    draws: int | None,
+    seed: int,
+) -> Simulated:
+    """Simulate a statistic of rows in one or several settings, with common random numbers.
+
+    Parameters
+    ----------
+    fit, settings, own, covariates : as in `average`.
+    statistic : what is computed from the draws.
+    draws : how many in all; None for 200,000.
+    seed : of the random numbers.
+    """
+    rows = settings[0].rows
+    repeats = n_repeats(draws, len(rows))
+    weights = np.ones(len(rows)) if rows.weights is None else rows.weights
+    every = np.tile(weights, repeats)
+
+    def at(reported: Array) -> list[Drawn]:
+        return [draw(fit, setting, reported, repeats, seed) for setting in settings]
+
+    here = at(fit.values)
+    value = statistic.value(here, every)
+    directions = _axes(fit)
+    along = np.zeros((len(value), len(directions)))
+    for place, step in enumerate(directions):
+        up, down = _moved(fit, step), _moved(fit, -step)
+        along[:, place] = 0.5 * (statistic.value(at(up), every) - statistic.value(at(down), every))
+    # Along each axis the estimates err by one step, so no derivative is needed in between.
+    covariance = along @ along.T if len(directions) else np.full((len(value),) * 2, np.nan)
+    jacobian = along @ np.linalg.pinv(directions).T if len(directions) else along
+
+    influence = statistic.linearise(here, every)
+    direct, squares = np.zeros((len(rows), len(value))), np.zeros((len(value), len(value)))
+    size = max(1, AT_ONCE // len(rows)) * len(rows)
+    for start in range(0, len(every), size):
+        part = slice(start, start + size)
+        found = influence([Drawn(one.latent[part], one.chosen[part]) for one in here])
+        direct += found.reshape(-1, len(rows), len(value)).sum(axis=0) / repeats
+        found *= every[part, None]
+        squares += found.T @ found
+    weighted = direct * weights[:, None]
+    within = squares - repeats * (weighted.T @ weighted)
+    mc = within / (repeats * (repeats - 1) * weights.sum() ** 2)
+    if covariates == "sampled":
+        # Simulation adds to the spread of the rows' influence what it adds to the statistic.
+        covariance += _spread(fit, rows, direct, own=own)
+    else:
+        covariance += mc
+    return Simulated(Averages(value, covariance, jacobian), mc)
+
+
+def _axes(fit: FitResult) -> Array:
+    """Return axes (r, m) of the estimates' covariance, each one standard error long.
+
+    They are those of the correlations, so that they do not depend on the covariates' units.
+    """
+    matrix = fit.covariance.matrix
+    if not np.isfinite(matrix).all():
+        return np.empty((0, len(matrix)))
+    errors = np.sqrt(np.diag(matrix))
+    lengths, vectors = np.linalg.eigh(matrix / np.outer(errors, errors))
+    kept = lengths > 0
+    return np.asarray((vectors[:, kept] * np.sqrt(lengths[kept])).T * errors)
+
+
+def _moved(fit: FitResult, step: Array) -> Array:
+    """Return the estimates moved by a step; a scale stays positive however wide its error."""
+    moved = fit.values + step
+    is_scale = np.array([term == SCALE for _, term in fit.reported.labels])
+    return np.where(is_scale, np.maximum(moved, 0.1 * fit.values), moved)
+
+
+def _spread(fit: FitResult, rows: Rows, direct: Array, *, own: bool) -> Array:
+    """Return the covariance of the mean of the rows' influence."""
+    weights = np.ones(len(rows)) if rows.weights is None else rows.weights
+    if own and rows.clusters is not None:
+        units = np.zeros((int(rows.clusters.max()) + 1, direct.shape[1]))
+        np.add.at(units, rows.clusters, direct * weights[:, None])
+    elif fit.covariance.kind == "observed":
+        units = direct * np.sqrt(weights)[:, None]
+    else:
+        units = direct * weights[:, None]
+    return units.T @ units / weights.sum() ** 2
+
+
+def draw(fit: FitResult, setting: Setting, reported: Array, repeats: int, seed: int) -> Drawn:
+    """Draw the latent outcomes of rows, all rows `repeats` times over."""
+    problem, n_rows = fit.problem, len(setting.rows)
+    means = np.tile(latent_means(problem, reported, setting.rows), (repeats, 1))
+    noise = problem.noise.draw(
+        repeats * n_rows,
+        problem.layout.scales_of(reported).tolist(),
+        problem.equations.alternatives,
+        np.random.default_rng(seed),
+    )
+    latent = means + noise
+    known = setting.rows.known.take(np.tile(np.arange(n_rows), repeats))
+    return Drawn(latent, setting.rule.choose(latent, known))

@@ -1,0 +1,228 @@
+"""The contract of effects: a small tidy table that says first what is doubtful about it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from difflib import get_close_matches
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+
+from selfselect.effects._averages import Averages
+from selfselect.errors import OptionError
+from selfselect.inference.statistics import format_p_value, normal_quantile, two_sided_p_values
+from selfselect.noises.independent import Independent
+
+if TYPE_CHECKING:
+    from selfselect.report.page import Block, Page
+    from selfselect.results.fit_result import FitResult
+
+__all__ = [
+    "EffectTable", "alternative_index", "doubts", "effect_table", "how_averaged",
+    "only_estimation",
+]  # fmt: skip
+
+Array = NDArray[np.float64]
+
+ROUNDING = 1e-9
+
+NUMBERS = (
+    "estimate", "std_error", "statistic", "p_value", "conf_low", "conf_high", "mc_error",
+)  # fmt: skip
+
+
+@dataclass(frozen=True, eq=False)
+class EffectTable:
+    """An effect with standard errors and intervals.
+
+    Attributes
+    ----------
+    title : what is shown.
+    table : tidy; what each row is about, then ``estimate``, ``std_error``, ``conf_low`` and
+        ``conf_high``; ``statistic`` and ``p_value`` where zero is a hypothesis, ``mc_error`` where
+        numbers were simulated.
+    level : confidence of the intervals.
+    warnings : what a reader must know first; empty where there is nothing.
+    notes : what was averaged, and how errors were made.
+    covariance : (r, r) of the estimates' errors, in the order of the table.
+    """
+
+    title: str
+    table: pd.DataFrame
+    level: float
+    warnings: tuple[str, ...]
+    notes: tuple[str, ...]
+    covariance: Array
+
+    def to_page(self) -> Page:
+        """Compose a page, which renders as text, HTML, LaTeX and Markdown."""
+        from selfselect.report.page import Page
+
+        return Page(self.title, self.warnings, (), self.to_blocks(), self.notes)
+
+    def to_blocks(self) -> tuple[Block, ...]:
+        """Cut the table into blocks, one per combination of all keys but the last."""
+        from selfselect.report.page import Block
+
+        keys = [str(name) for name in self.table if name not in NUMBERS]
+        numbers = [name for name in NUMBERS if name in self.table]
+        header = ("", *(self._heading(name) for name in numbers))
+        named = [f"{key}: " + self.table[key].map(_shown) for key in keys[:-1]]
+        outer = pd.concat(named, axis=1).agg(", ".join, axis=1) if named else None
+        if outer is None or outer.nunique() == len(self.table):
+            names = self.table[keys].map(_shown).agg(", ".join, axis=1)
+            return (Block(", ".join(keys), header, _lines(names, self.table[numbers])),)
+        blocks = []
+        for title in outer.unique():
+            own = self.table[outer == title]
+            lines = _lines(own[keys[-1]].map(_shown), own[numbers])
+            blocks.append(Block(str(title), header, lines))
+        return tuple(blocks)
+
+    def _heading(self, name: str) -> str:
+        tail = 50.0 * (1.0 - self.level)
+        return {
+            "std_error": "std err",
+            "statistic": "z",
+            "p_value": "P>|z|",
+            "conf_low": f"[{tail:g}%",
+            "conf_high": f"{100 - tail:g}%]",
+            "mc_error": "MC err",
+        }.get(name, name)
+
+    def __str__(self) -> str:
+        return self.to_page().to_text()
+
+    def _repr_html_(self) -> str:
+        return self.to_page().to_html()
+
+
+def _shown(value: Any) -> str:
+    return f"{value:.6g}" if isinstance(value, float | np.floating) else str(value)
+
+
+def _lines(names: pd.Series[Any], numbers: pd.DataFrame) -> tuple[tuple[str, ...], ...]:
+    from selfselect.report.summary import format_number
+
+    def written(name: str, value: float) -> str:
+        if np.isnan(value):
+            return ""
+        if name == "p_value":
+            return format_p_value(value)
+        return f"{value:.3f}" if name == "statistic" else format_number(value)
+
+    return tuple(
+        (
+            str(name),
+            *(written(str(c), float(v)) for c, v in zip(numbers.columns, values, strict=True)),
+        )
+        for name, values in zip(names, numbers.to_numpy(dtype=float), strict=True)
+    )
+
+
+def effect_table(
+    title: str,
+    keys: Mapping[str, Sequence[Any]],
+    found: Averages,
+    *,
+    level: float,
+    warnings: Sequence[str],
+    notes: Sequence[str],
+    tested: bool = False,
+    share: Sequence[bool] | bool = False,
+    mc_error: Array | None = None,
+) -> EffectTable:
+    """Make the table of estimates.
+
+    Parameters
+    ----------
+    title, level, warnings, notes : as in `EffectTable`.
+    keys : columns that say what each row is about.
+    found : estimates and their covariance.
+    tested : whether zero is a hypothesis.
+    share : which estimates lie between 0 and 1; their intervals, made on the logit scale, do too.
+    mc_error : standard error of simulated estimates due to simulation.
+    """
+    if not 0 < level < 1:
+        raise OptionError(f"level={level!r} is not a confidence level. Use one between 0 and 1.")
+    estimate = found.mean
+    errors = np.sqrt(np.maximum(np.diag(found.covariance), 0.0))
+    # What is fixed, such as the share under a quota, errs by rounding only: that is no error.
+    errors[errors < ROUNDING * np.abs(estimate)] = 0.0
+    reach = normal_quantile(level) * errors
+    low, high = estimate - reach, estimate + reach
+    is_share = np.broadcast_to(share, estimate.shape) & (estimate > 0) & (estimate < 1)
+    p = estimate[is_share]
+    odds, factor = p / (1.0 - p), np.exp(np.minimum(reach[is_share] / (p * (1.0 - p)), 700.0))
+    low[is_share] = odds / (factor + odds)
+    high[is_share] = odds / (1.0 / factor + odds)
+    columns: dict[str, Any] = {name: list(values) for name, values in keys.items()}
+    columns |= {"estimate": estimate, "std_error": errors}
+    if tested:
+        with np.errstate(divide="ignore", invalid="ignore"):
+            statistic = np.where(errors > 0, estimate / errors, np.nan)
+        columns |= {"statistic": statistic, "p_value": two_sided_p_values(statistic)}
+    columns |= {"conf_low": low, "conf_high": high}
+    if mc_error is not None:
+        columns["mc_error"] = mc_error
+    table = pd.DataFrame(columns)
+    if np.isnan(estimate).any():
+        notes = (*notes, "Means over a group in which nobody is expected to be seen are missing.")
+    return EffectTable(title, table, level, tuple(warnings), tuple(notes), found.covariance)
+
+
+def doubts(fit: FitResult) -> tuple[str, ...]:
+    """Say what puts every effect of a fit in doubt."""
+    found = []
+    if not fit.converged:
+        found.append(f"NOT CONVERGED. {fit.status} Do not use these numbers.")
+    if isinstance(fit.problem.noise, Independent):
+        test = fit.independence_test()
+        if test.rejects():
+            found.append(
+                "INDEPENDENCE REJECTED: noise is not independent across alternatives (score test, "
+                f"p = {format_p_value(test.p_value)}). These are effects of a model the data "
+                "rejects; how those seen in one alternative would fare in another rests on that "
+                "assumption most of all."
+            )
+    if not np.isfinite(fit.covariance.matrix).all():
+        found.append(
+            "NO STANDARD ERRORS: the fit has no covariance of its estimates. Fit with "
+            "covariance='bootstrap'."
+        )
+    return tuple(found)
+
+
+def how_averaged(fit: FitResult, n_rows: int, covariates: str, *, own: bool) -> str:
+    """Say over which rows an effect is averaged and what its errors account for."""
+    which = f"the {n_rows} rows of the fit" if own else f"{n_rows} given rows"
+    if own and fit.facts.weights:
+        which += f", weighted by {fit.facts.weights}"
+    errors = {
+        "sampled": "errors account for estimation and for the rows being a sample",
+        "fixed": "errors account for estimation; the rows are taken as they are",
+    }[covariates]
+    return f"Averages over {which}; {errors} ({fit.covariance.description})."
+
+
+def only_estimation(fit: FitResult) -> str:
+    """Say what the errors of made-up rows account for."""
+    return f"Errors account for estimation ({fit.covariance.description})."
+
+
+def alternative_index(fit: FitResult, label: Any) -> int:
+    """Return the position of an alternative, or say which there are."""
+    alternatives = fit.problem.equations.alternatives
+    texts = [str(one) for one in alternatives]
+    for place, one in enumerate(alternatives):
+        if type(one) is type(label) and one == label:
+            return place
+    # A shell can only write text, and the label may be the number 1.
+    if isinstance(label, str | int | float | np.generic) and str(label) in texts:
+        return texts.index(str(label))
+    near = get_close_matches(str(label), texts, n=1)
+    hint = f" Did you mean {near[0]!r}?" if near else ""
+    raise OptionError(f"There is no alternative {label!r}; there are {', '.join(texts)}.{hint}")

@@ -1,0 +1,54 @@
+"""Choice probabilities: the chance that each alternative is seen."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from selfselect.effects._ask import ask
+from selfselect.effects._moments import Cells
+from selfselect.effects.base import EffectTable, effect_table
+
+if TYPE_CHECKING:
+    from selfselect.results.fit_result import FitResult
+
+__all__ = ["choice_probabilities"]
+
+
+def choice_probabilities(
+    fit: FitResult,
+    data: Any = None,
+    *,
+    at: Any = None,
+    level: float = 0.95,
+    covariates: str = "sampled",
+) -> EffectTable:
+    """Return the chance that each alternative is seen, on average or at given covariates.
+
+    Parameters
+    ----------
+    fit : a fitted model.
+    data, at, level, covariates : see `selfselect.effects`.
+
+    Examples
+    --------
+    >>> import selfselect as ss
+    >>> villagers = ss.simulators.village(300, seed=1).data
+    >>> result = ss.fit("income ~ height + weight", villagers, chosen="job")
+    >>> table = result.choice_probabilities(at={"height": [160, 180]}).table
+    >>> table.groupby("height")["estimate"].sum().round(6).tolist()
+    [1.0, 1.0]
+    """
+
+    def chances(cells: Cells) -> Any:
+        return cells.chance
+
+    answer = ask(fit, chances, data=data, at=at, covariates=covariates)
+    return effect_table(
+        "Chance that each alternative is seen",
+        answer.keys(alternative=fit.problem.equations.alternatives),
+        answer.found,
+        level=level,
+        warnings=answer.warnings,
+        notes=answer.notes,
+        share=True,
+    )

@@ -1,0 +1,261 @@
+"""Counterfactuals: what happens if the rule, the menu, prices or covariates change."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any, Literal
+
+import numpy as np
+
+from selfselect.effects._averages import check_covariates_word, transform
+from selfselect.effects._moments import Setting
+from selfselect.effects._quota import rationed, read_quota
+from selfselect.effects._sample import sample_of
+from selfselect.effects._scenario import build_scenario
+from selfselect.effects._states import (
+    Reading,
+    State,
+    World,
+    changed,
+    simulated_moves,
+    simulation_note,
+)
+from selfselect.effects.base import (
+    EffectTable,
+    alternative_index,
+    doubts,
+    effect_table,
+    how_averaged,
+)
+from selfselect.errors import OptionError
+from selfselect.rules import Maximum, Minimum
+
+if TYPE_CHECKING:
+    from selfselect.report.page import Page
+    from selfselect.results.fit_result import FitResult
+
+__all__ = ["Counterfactual", "counterfactual"]
+
+WHEN = ("before", "after", "change")
+
+ANY, ANOTHER = "(any)", "(another)"
+
+NOBODY = 1e-9
+"""Share below which a move is not listed: nobody makes it."""
+
+
+@dataclass(frozen=True, eq=False)
+class Counterfactual:
+    """What a change does.
+
+    Attributes
+    ----------
+    question : what is changed.
+    outcomes : the mean of the outcome that is seen before and after, and the change; what
+        subsidies cost and a place under a quota is worth, where there are any.
+    shares : how many are seen in each alternative before and after, and the change.
+    moves : who goes from where to where, and what it does to their outcome; None where rows
+        before and after are not the same units.
+    """
+
+    question: str
+    outcomes: EffectTable
+    shares: EffectTable
+    moves: EffectTable | None
+
+    @property
+    def warnings(self) -> tuple[str, ...]:
+        """What a reader must know first."""
+        return self.outcomes.warnings
+
+    def to_page(self) -> Page:
+        """Compose a page of all tables."""
+        parts = [one for one in (self.outcomes, self.shares, self.moves) if one is not None]
+        notes = dict.fromkeys(note for one in parts for note in one.notes)
+        blocks = tuple(block for one in parts for block in one.to_blocks())
+        page = self.outcomes.to_page()
+        return replace(page, title=f"If {self.question}", blocks=blocks, notes=tuple(notes))
+
+    def __str__(self) -> str:
+        return self.to_page().to_text()
+
+    def _repr_html_(self) -> str:
+        return self.to_page().to_html()
+
+
+def counterfactual(
+    fit: FitResult,
+    *,
+    data: Any = None,
+    rule: Any = None,
+    close: Any = (),
+    open: Any = (),
+    subsidy: Mapping[Any, float] | None = None,
+    quota: Mapping[Any, float] | None = None,
+    rationing: Literal["price", "lottery"] = "price",
+    base: Any = None,
+    level: float = 0.95,
+    covariates: str = "sampled",
+    draws: int | None = None,
+    seed: int = 0,
+) -> Counterfactual:
+    """Return what a change does: mean outcomes before and after, shares, and who moves.
+
+    Outcomes keep their equations and everyone their noise; only who is seen changes.
+
+    Parameters
+    ----------
+    fit : a fitted model.
+    data : other covariates. With as many rows as before, row i is the same unit and who moves is
+        told; with another number it is another population.
+    rule : another rule; the known costs of the old one then count no longer.
+    close : alternatives that are closed to everyone.
+    open : alternatives that are opened to everyone.
+    subsidy : ``{alternative: amount}`` by which an alternative becomes more attractive, in the
+        units in which the rule compares; negative for a tax. Outcomes are counted without it.
+    quota : ``{alternative: share}``: at most that share of everyone may be seen there.
+    rationing : who gets the places under a quota. ``"price"``: a fee, the same for all, that
+        leaves just as many takers as there are places; it is told in `outcomes`. ``"lottery"``:
+        places are drawn among those who want one, and losers take their next best.
+    base : the rows that are changed; None for those of the fit.
+    level, covariates : see `selfselect.effects`.
+    draws, seed : of the simulation, where one is needed.
+
+    Examples
+    --------
+    >>> import selfselect as ss
+    >>> villagers = ss.simulators.village(500, seed=1).data
+    >>> result = ss.fit("income ~ height + weight", villagers, chosen="job")
+    >>> closed = result.counterfactual(close=["fishing"])
+    >>> closed.shares.table.query("when == 'after'")["estimate"].round(3).tolist()
+    [0.0, 1.0]
+    """
+    check_covariates_word(covariates)
+    sample = sample_of(fit, base)
+    places = read_quota(fit, quota, rationing)
+    scenario = build_scenario(
+        fit, sample.rows, data=data, rule=rule, close=close, open_to_all=open, subsidy=subsidy
+    )
+    if not scenario.words and places is None:
+        raise OptionError(
+            "Nothing is changed. Give close=[...], open=[...], subsidy={...}, quota={...}, "
+            "rule=... or data=...."
+        )
+    before = Setting(sample.rows, fit.problem.ordered_rule)
+    world = World(fit, before, scenario, sample.own, covariates, draws, seed)
+    state = changed(world) if places is None else rationed(world, places)
+    words = scenario.words if places is None else (*scenario.words, places.words)
+    note = how_averaged(fit, len(sample.rows), covariates, own=sample.own)
+    tables = _Tables(
+        world,
+        state,
+        level,
+        (*doubts(fit), *sample.warnings, *scenario.warnings),
+        (note, *state.notes),
+    )
+    return Counterfactual(
+        "; ".join(words), tables.outcomes(subsidy), tables.shares(), tables.moves()
+    )
+
+
+@dataclass(frozen=True, eq=False)
+class _Tables:
+    """The tables of a state, all with the same level, warnings and notes."""
+
+    world: World
+    state: State
+    level: float
+    warnings: tuple[str, ...]
+    notes: tuple[str, ...]
+
+    @property
+    def labels(self) -> tuple[Any, ...]:
+        return self.world.fit.problem.equations.alternatives
+
+    def _table(
+        self, title: str, keys: Mapping[str, Sequence[Any]], function: Callable[[Reading], Any],
+        share: Sequence[bool] | bool = False,
+    ) -> EffectTable:  # fmt: skip
+        state = self.state
+        found = transform(state.averages, lambda vector: function(state.read(vector)))
+        mc_error = None
+        if state.mc is not None:
+            averages = replace(state.averages, covariance=state.mc)
+            made = transform(averages, lambda vector: function(state.read(vector)))
+            mc_error = np.sqrt(np.maximum(np.diag(made.covariance), 0.0))
+        return effect_table(
+            title, keys, found, level=self.level, warnings=self.warnings, notes=self.notes,
+            share=share, mc_error=mc_error,
+        )  # fmt: skip
+
+    def outcomes(self, subsidy: Mapping[Any, float] | None) -> EffectTable:
+        fit, state = self.world.fit, self.state
+        name = f"mean {fit.problem.equations.outcome}"
+        quantity, when = [name] * 3, list(WHEN)
+        amounts = np.zeros(len(self.labels))
+        for label, amount in (subsidy or {}).items():
+            amounts[alternative_index(fit, label)] = amount
+        # Only these rules compare outcomes themselves, so that a subsidy is an amount of outcome.
+        paid = bool(subsidy) and isinstance(self.world.scenario.setting.rule, Maximum | Minimum)
+        priced = state.read(state.averages.mean).price is not None
+        for word, present in (("subsidies paid, per row", paid), ("fee for a place", priced)):
+            quantity += [word] * present
+            when += ["after"] * present
+
+        def values(reading: Reading) -> Any:
+            before, after = reading.outcome
+            found = [before, after, after - before]
+            found += [amounts @ reading.share[1]] * paid + [reading.price] * priced
+            return np.array(found)
+
+        return self._table("Mean outcome", {"quantity": quantity, "when": when}, values)
+
+    def shares(self) -> EffectTable:
+        def values(reading: Reading) -> Any:
+            before, after = reading.share
+            return np.stack([before, after, after - before], axis=1).ravel()
+
+        k = len(self.labels)
+        keys = {
+            "alternative": [label for label in self.labels for _ in WHEN],
+            "when": list(WHEN) * k,
+        }
+        return self._table("Shares", keys, values, [when != "change" for when in keys["when"]])
+
+    def moves(self) -> EffectTable | None:
+        """Tell who moves; simulated where the averages do not say it."""
+        world, state, k = self.world, self.state, len(self.labels)
+        if state.read(state.averages.mean).moves is None:
+            if state.after is None or not world.scenario.same_rows:
+                return None
+            averages, mc = simulated_moves(world, state.after)
+
+            def read(vector: Any) -> Reading:
+                return Reading((0.0, 0.0), (0.0, 0.0), vector.reshape(k, k, 3))
+
+            simulated = State(averages, read, None, mc)
+            notes = (*self.notes, simulation_note(world))
+            return replace(self, state=simulated, notes=notes).moves()
+        found = np.real(state.read(state.averages.mean).moves[..., 0])
+        pairs = [(g, h) for g in range(k) for h in range(k) if found[g, h] > NOBODY]
+
+        def values(reading: Reading) -> Any:
+            moves = reading.moves
+            everyone = moves[..., 0].sum()
+            stay = np.trace(moves[..., 0])
+            listed = [everyone - stay]
+            for g, h in pairs:
+                share, before, after = moves[g, h]
+                listed += [share, before / share, after / share, (after - before) / share]
+            return np.array(listed)
+
+        what = ("share", "outcome before", "outcome after", "change")
+        keys = {
+            "from": [ANY, *(self.labels[g] for g, _ in pairs for _ in what)],
+            "to": [ANOTHER, *(self.labels[h] for _, h in pairs for _ in what)],
+            "quantity": ["share", *(word for _ in pairs for word in what)],
+        }
+        return self._table(
+            "Who moves", keys, values, [word == "share" for word in keys["quantity"]]
+        )

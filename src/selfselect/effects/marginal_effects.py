@@ -1,0 +1,188 @@
+"""Marginal effects: how chances, or the outcome that is seen, move with each covariate."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any, Literal
+
+import numpy as np
+import pandas as pd
+
+from selfselect.data.rows import Rows
+from selfselect.data.tables import nearest
+from selfselect.effects._averages import Averages, average, check_covariates_word, transform
+from selfselect.effects._moments import Setting, cells, n_cells
+from selfselect.effects._profiles import is_category, make_profiles
+from selfselect.effects._sample import code_rows, extrapolations, raw_table
+from selfselect.effects.base import EffectTable, doubts, effect_table, how_averaged
+from selfselect.errors import DataError, OptionError
+
+if TYPE_CHECKING:
+    from selfselect.results.fit_result import FitResult
+
+__all__ = ["SEEN", "marginal_effects"]
+
+SEEN = "(seen)"
+"""Stands in place of an alternative where the outcome that is seen is meant."""
+
+STEP = 1e-3
+"""Half a step in standard deviations: its square is what a central difference neglects."""
+
+
+def marginal_effects(
+    fit: FitResult,
+    columns: str | Sequence[str] | None = None,
+    data: Any = None,
+    *,
+    at: Any = "average",
+    of: Literal["chance", "outcome"] = "chance",
+    level: float = 0.95,
+    covariates: str = "sampled",
+) -> EffectTable:
+    """Return how the chance of each alternative moves with each column of the data.
+
+    A number moves by a small step up and down, through every term it is part of (squares,
+    interactions, logarithms); a column of 0 and 1 from 0 to 1; a category from its first level
+    to each other.
+
+    Parameters
+    ----------
+    fit : a fitted model.
+    columns : one or several columns of the data; None for all.
+    at : ``"average"`` for the mean of all rows' effects; else as in `selfselect.effects`.
+    of : ``"chance"`` of each alternative, or the mean ``"outcome"`` that is seen.
+    data, level, covariates : see `selfselect.effects`.
+
+    Examples
+    --------
+    >>> import selfselect as ss
+    >>> villagers = ss.simulators.village(300, seed=1).data
+    >>> result = ss.fit("income ~ height + weight", villagers, chosen="job")
+    >>> result.marginal_effects("height").table["change"].tolist()
+    ['dy/dx', 'dy/dx']
+    """
+    if of not in ("chance", "outcome"):
+        raise OptionError(f"of={of!r} is not possible. Use 'chance' or 'outcome'.")
+    check_covariates_word(covariates)
+    table = raw_table(fit, data)
+    own = data is None
+    alternatives = fit.problem.equations.alternatives if of == "chance" else (SEEN,)
+    if isinstance(at, str) and at == "average":
+        warnings = () if own else extrapolations(fit, table)
+        settings, points = [table], pd.DataFrame(index=range(1))
+        notes = [how_averaged(fit, len(table), covariates, own=own)]
+    else:
+        profiles = make_profiles(fit, at, data)
+        own, covariates, warnings, points = False, "fixed", profiles.warnings, profiles.points
+        settings = [profiles.table.iloc[[i]] for i in range(len(profiles.table))]
+        notes = [
+            profiles.sentence,
+            f"Errors account for estimation ({fit.covariance.description}).",
+        ]
+    rows: list[tuple[Any, ...]] = []
+    each: list[Averages] = []
+    for point, setting in zip(points.itertuples(index=False), settings, strict=True):
+        for name in _chosen_columns(columns, fit, table):
+            for change, up, down, step in _changes(table[name], setting, name):
+                each.append(_difference(fit, up, down, step, of, own=own, covariates=covariates))
+                rows += [(*point, name, change, label) for label in alternatives]
+    keys = pd.DataFrame(rows, columns=[*points.columns, "variable", "change", "alternative"])
+    what = "the chance of each alternative" if of == "chance" else fit.problem.equations.outcome
+    return effect_table(
+        f"Marginal effects on {what}",
+        {str(name): keys[name].tolist() for name in keys},
+        _stacked(fit, each),
+        level=level,
+        warnings=(*doubts(fit), *warnings),
+        notes=notes,
+        tested=True,
+    )
+
+
+def _chosen_columns(
+    columns: str | Sequence[str] | None, fit: FitResult, table: pd.DataFrame
+) -> list[str]:
+    known = set(fit.coding.known.available)
+    possible = [str(name) for name in table if name not in known]
+    if columns is None:
+        return possible
+    asked = [columns] if isinstance(columns, str) else list(columns)
+    for name in asked:
+        if name not in possible:
+            raise DataError(f"There is no covariate {name!r} in this fit.{nearest(name, possible)}")
+    return asked
+
+
+def _changes(
+    seen: pd.Series[Any], table: pd.DataFrame, name: str
+) -> list[tuple[str, pd.DataFrame, pd.DataFrame, float]]:
+    """Return each change of a column: its name, the rows after and before, and its size.
+
+    `seen` is the column of all rows, which says what the column may hold; `table` the rows in
+    which it is changed.
+    """
+
+    def with_value(value: Any) -> pd.DataFrame:
+        # A column of one value keeps its type, on which the coding of categories depends.
+        values = pd.Series([value] * len(table), index=table.index).astype(seen.dtype)
+        return table.assign(**{name: values})
+
+    if is_category(seen):
+        levels = list(
+            seen.cat.categories if isinstance(seen.dtype, pd.CategoricalDtype) else np.unique(seen)
+        )
+        present = [level for level in levels if (seen == level).any()]
+        first = with_value(present[0])
+        return [(f"{one} - {present[0]}", with_value(one), first, 1.0) for one in present[1:]]
+    values = seen.to_numpy(dtype=float)
+    if np.isin(values, (0.0, 1.0)).all():
+        return [("1 - 0", with_value(1), with_value(0), 1.0)]
+    step = STEP * (float(values.std()) or 1.0)
+    here = table[name].astype(float)
+    up, down = table.assign(**{name: here + step}), table.assign(**{name: here - step})
+    return [("dy/dx", up, down, 2.0 * step)]
+
+
+def _difference(
+    fit: FitResult,
+    up: pd.DataFrame,
+    down: pd.DataFrame,
+    step: float,
+    of: str,
+    *,
+    own: bool,
+    covariates: str,
+) -> Averages:
+    """Return the difference that a change makes, over its size."""
+    k, rule = fit.problem.equations.n_alternatives, fit.problem.ordered_rule
+    settings = [Setting(_with_weights(fit, one, own=own), rule) for one in (up, down)]
+    found = average(fit, settings, own=own, covariates=covariates)
+
+    def difference(vector: Any) -> Any:
+        after, before = cells(vector[: n_cells(k)], k), cells(vector[n_cells(k) :], k)
+        if of == "chance":
+            return (after.chance - before.chance) / step
+        return np.atleast_1d(after.seen - before.seen) / step
+
+    return transform(found, difference)
+
+
+def _with_weights(fit: FitResult, table: pd.DataFrame, *, own: bool) -> Rows:
+    """Code changed rows; those of the fit keep their weights and clusters."""
+    rows = code_rows(fit, table)
+    if not own:
+        return rows
+    return replace(rows, weights=fit.rows.weights, clusters=fit.rows.clusters)
+
+
+def _stacked(fit: FitResult, each: Sequence[Averages]) -> Averages:
+    """Put effects of several changes together; between them only estimation is shared."""
+    jacobian = np.vstack([one.jacobian for one in each])
+    covariance = jacobian @ fit.covariance.matrix @ jacobian.T
+    place = 0
+    for one in each:
+        size = len(one.mean)
+        covariance[place : place + size, place : place + size] = one.covariance
+        place += size
+    return Averages(np.concatenate([one.mean for one in each]), covariance, jacobian)

@@ -1,0 +1,267 @@
+"""Policy: who should be sent where, and what it would be worth."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+
+from selfselect.data.equations import SCALE
+from selfselect.data.rows import Rows
+from selfselect.effects._averages import average, row_cells, transform
+from selfselect.effects._moments import Setting, cells, n_cells
+from selfselect.effects._sample import sample_of
+from selfselect.effects.base import EffectTable, doubts, effect_table, how_averaged
+from selfselect.errors import DataError, OptionError
+from selfselect.inference.statistics import normal_quantile
+from selfselect.results.predictions import latent_means
+from selfselect.rules import Maximum, Minimum
+from selfselect.rules.base import RowData
+
+if TYPE_CHECKING:
+    from selfselect.results.fit_result import FitResult
+
+__all__ = ["Policy", "policy"]
+
+Array = NDArray[np.float64]
+
+GOALS = ("largest", "smallest")
+
+
+@dataclass(frozen=True, eq=False)
+class Policy:
+    """A recommendation for every row, and its value.
+
+    Attributes
+    ----------
+    rows : per row ``recommended`` (a label), its ``expected`` outcome, the ``runner_up``, the
+        ``margin`` by which it is better, the ``std_error`` of that margin, and the ``expert``'s
+        expected outcome.
+    value : the mean outcome under the policy, under the expert who chooses by the rule, and with
+        everyone in one alternative.
+    goal : whether the largest or the smallest outcome is best.
+    """
+
+    rows: pd.DataFrame
+    value: EffectTable
+    goal: str
+    _fit: FitResult = field(repr=False)
+    _coded: Rows = field(repr=False)
+
+    @property
+    def recommended(self) -> pd.Series[Any]:
+        """The recommended alternative of every row."""
+        return self.rows["recommended"]
+
+    @property
+    def warnings(self) -> tuple[str, ...]:
+        """What a reader must know first."""
+        return self.value.warnings
+
+    def regret(self, *, params: Any = None, latent: Any = None) -> pd.DataFrame:
+        """Compare with an oracle, where the truth is known as in a simulation.
+
+        Parameters
+        ----------
+        params : true coefficients, labelled like those of the fit. The oracle knows them and
+            sends every row to the alternative with the best true mean.
+        latent : (n, k) all outcomes of these rows, in the order of the alternatives or as a frame
+            with their labels. The oracle knows them and picks the best in every row.
+
+        Returns
+        -------
+        One row per question: the oracle's value, the policy's, and the regret, how much worse the
+        policy is.
+        """
+        if params is None and latent is None:
+            raise OptionError("Give the truth: params=... (true coefficients) or latent=....")
+        labels = self._fit.problem.equations.alternatives
+        sign = 1.0 if self.goal == "largest" else -1.0
+        chosen = np.array([labels.index(one) for one in self.recommended])
+        found = []
+        if params is not None:
+            truth = latent_means(self._fit.problem, _true_values(self._fit, params), self._coded)
+            found.append(("knows the coefficients", truth))
+        if latent is not None:
+            found.append(("knows every outcome", _true_latent(latent, labels, len(chosen))))
+        rows = []
+        for oracle, outcomes in found:
+            open_to = self._coded.known.available
+            possible = outcomes if open_to is None else np.where(open_to, outcomes, -sign * np.inf)
+            best = float((sign * possible).max(axis=1).mean() * sign)
+            reached = float(outcomes[np.arange(len(chosen)), chosen].mean())
+            rows.append((oracle, best, reached, sign * (best - reached)))
+        return pd.DataFrame(rows, columns=["oracle", "oracle_value", "policy_value", "regret"])
+
+    def __str__(self) -> str:
+        return str(self.value)
+
+    def _repr_html_(self) -> str:
+        return self.value._repr_html_()
+
+
+def policy(
+    fit: FitResult,
+    data: Any = None,
+    *,
+    goal: str | None = None,
+    level: float = 0.95,
+    covariates: str = "sampled",
+) -> Policy:
+    """Recommend to every row the alternative with the best expected outcome.
+
+    The policy knows covariates only. The expert, who chose in the data, saw more: every outcome
+    itself. So under the model no policy beats the expert at the expert's own goal, and the
+    difference is what the expert's private knowledge is worth.
+
+    Parameters
+    ----------
+    fit : a fitted model.
+    data : rows to decide for; None for those of the fit.
+    goal : ``"largest"`` or ``"smallest"`` outcome; None for the smallest where the rule sees the
+        smallest (the expert minimises), else the largest. Known costs of those two rules count:
+        what is best is best net of them. Transforms of a monotone rule do not: they are how the
+        expert ranks, not what the outcome is worth.
+    level, covariates : see `selfselect.effects`.
+
+    Examples
+    --------
+    >>> import selfselect as ss
+    >>> villagers = ss.simulators.village(300, seed=1).data
+    >>> result = ss.fit("income ~ height + weight", villagers, chosen="job")
+    >>> result.policy({"height": [190, 160], "weight": [60, 80]}).recommended.tolist()
+    ['hunting', 'fishing']
+    """
+    problem = fit.problem
+    goal = _goal(problem.rule, goal)
+    sample = sample_of(fit, data)
+    rows, labels = sample.rows, problem.equations.alternatives
+    means = latent_means(problem, fit.values, rows)
+    sign = 1.0 if goal == "largest" else -1.0
+    worth = sign * means
+    if rows.known.costs is not None and isinstance(problem.rule, Maximum | Minimum):
+        worth = worth - rows.known.costs
+    if rows.known.available is not None:
+        worth = np.where(rows.known.available, worth, -np.inf)
+    order = np.argsort(-worth, axis=1, kind="stable")
+    best, second = order[:, 0], order[:, 1]
+
+    value = _value(fit, rows, best, goal, sample.own, level, covariates, sample.warnings)
+    each = np.arange(len(rows))
+    margin = worth[each, best] - worth[each, second]
+    expert = cells(row_cells(fit, Setting(rows, problem.ordered_rule)), len(labels)).seen
+    names = np.array(labels, dtype=object)
+    alone = np.isinf(margin)
+    shown = pd.DataFrame(
+        {
+            "recommended": names[best],
+            "expected": means[each, best],
+            "runner_up": pd.Series(names[second], sample.index, dtype=object).mask(alone, None),
+            "margin": np.where(alone, np.nan, margin),
+            "std_error": np.where(alone, np.nan, _margin_errors(fit, rows, best, second)),
+            "expert": expert,
+        },
+        index=sample.index,
+    )
+    unsure = shown["margin"] < normal_quantile(level) * shown["std_error"]
+    note = (
+        f"In {100 * unsure.mean():.1f}% of the rows the recommended alternative is not better than "
+        f"the next by more than its {100 * level:g}% margin of error."
+    )
+    return Policy(shown, replace(value, notes=(*value.notes, note)), goal, fit, rows)
+
+
+def _goal(rule: Any, goal: str | None) -> str:
+    if goal is None:
+        return "smallest" if isinstance(rule, Minimum) else "largest"
+    if goal not in GOALS:
+        raise OptionError(f"There is no goal {goal!r}. Use {' or '.join(map(repr, GOALS))}.")
+    return goal
+
+
+def _value(
+    fit: FitResult,
+    rows: Rows,
+    best: NDArray[np.intp],
+    goal: str,
+    own: bool,
+    level: float,
+    covariates: str,
+    warnings: tuple[str, ...],
+) -> EffectTable:
+    """Value the policy: it leaves each row one alternative, whose mean is then what is seen."""
+    problem = fit.problem
+    labels, k = problem.equations.alternatives, problem.equations.n_alternatives
+    sent = replace(rows, known=RowData(available=np.eye(k, dtype=bool)[best]))
+    settings = [Setting(rows, problem.ordered_rule), Setting(sent, Maximum())]
+    found = average(fit, settings, own=own, covariates=covariates)
+
+    def values(vector: Any) -> Any:
+        now, under = cells(vector[: n_cells(k)], k), cells(vector[n_cells(k) :], k)
+        return np.array(
+            [under.seen, now.seen, *now.mean, under.seen - now.seen, *(under.seen - now.mean)]
+        )
+
+    alone = [f"everyone in {label}" for label in labels]
+    return effect_table(
+        f"Value of sending every row where its expected {problem.equations.outcome} is {goal}",
+        {
+            "quantity": [
+                "policy", "expert", *alone,
+                "policy - expert", *(f"policy - {one}" for one in alone),
+            ],
+        },
+        transform(found, values),
+        level=level,
+        warnings=(*doubts(fit), *warnings),
+        notes=(how_averaged(fit, len(rows), covariates, own=own),),
+    )  # fmt: skip
+
+
+def _margin_errors(
+    fit: FitResult, rows: Rows, best: NDArray[np.intp], second: NDArray[np.intp]
+) -> Array:
+    """Return the standard error (n,) of the difference of two alternatives' means, row by row."""
+    layout = fit.problem.layout
+    place = np.arange(len(fit.values), dtype=float)
+    gradient = np.zeros((len(rows), len(fit.values)))
+    for j, (equation, where) in enumerate(
+        zip(fit.problem.equations.each, layout.coefficients_of(place), strict=True)
+    ):
+        sign = (best == j).astype(float) - (second == j)
+        for column, position in zip(equation.columns, where.astype(int), strict=True):
+            values = 1.0 if column == 0 else rows.covariates[:, column - 1]
+            gradient[:, position] = sign * values
+    variance = np.einsum("nm,ml,nl->n", gradient, fit.covariance.matrix, gradient, optimize=True)
+    return np.sqrt(np.maximum(variance, 0.0))
+
+
+def _true_values(fit: FitResult, params: Any) -> Array:
+    """Return true parameters in the order of the reported ones; scales do not matter here."""
+    truth = dict(params.items())
+    missing = [label for label in fit.reported.labels if label[1] != SCALE and label not in truth]
+    if missing:
+        alternative, term = missing[0]
+        raise DataError(
+            f"The true coefficient of {term!r} in {alternative!r} is not given. Label them by "
+            "(alternative, term), as result.params does."
+        )
+    return np.array([float(truth.get(label, 1.0)) for label in fit.reported.labels])
+
+
+def _true_latent(latent: Any, labels: tuple[Any, ...], n_rows: int) -> Array:
+    if isinstance(latent, pd.DataFrame):
+        left_out = [label for label in labels if label not in latent]
+        if left_out:
+            raise DataError(f"The true outcomes lack the alternative {left_out[0]!r}.")
+        latent = latent[list(labels)]
+    values = np.asarray(latent, dtype=float)
+    if values.shape != (n_rows, len(labels)):
+        raise DataError(
+            f"The true outcomes have shape {values.shape}; ({n_rows}, {len(labels)}) is expected: "
+            "one row per row of the policy, one column per alternative."
+        )
+    return values

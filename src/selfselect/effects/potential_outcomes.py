@@ -1,0 +1,63 @@
+"""Potential outcomes by group: what hunters would earn fishing."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from selfselect.effects._ask import ask
+from selfselect.effects._moments import Cells
+from selfselect.effects.base import EffectTable, effect_table
+
+if TYPE_CHECKING:
+    from selfselect.results.fit_result import FitResult
+
+__all__ = ["EVERYONE", "potential_outcomes"]
+
+EVERYONE = "everyone"
+
+
+def potential_outcomes(
+    fit: FitResult,
+    data: Any = None,
+    *,
+    at: Any = None,
+    level: float = 0.95,
+    covariates: str = "sampled",
+) -> EffectTable:
+    r"""Return the mean of every outcome, among all and among those seen in each alternative.
+
+    A row belongs to the group of alternative g by its chance to be seen there,
+    :math:`E[y_l \mid g] = \sum_i E[y_{il}; g] / \sum_i P_i(g)`: the mean over all who would be seen
+    in g, not only over those who were.
+
+    Parameters
+    ----------
+    fit : a fitted model.
+    data, at, level, covariates : see `selfselect.effects`.
+
+    Examples
+    --------
+    >>> import selfselect as ss
+    >>> villagers = ss.simulators.village(300, seed=1).data
+    >>> result = ss.fit("income ~ height + weight", villagers, chosen="job")
+    >>> result.potential_outcomes().table[["group", "alternative"]].iloc[2].tolist()
+    ['fishing', 'fishing']
+    """
+    labels = fit.problem.equations.alternatives
+
+    def means(cells: Cells) -> Any:
+        groups = [cells.outcome_in(group) for group in range(len(labels))]
+        return np.concatenate([cells.mean, *groups])
+
+    answer = ask(fit, means, data=data, at=at, covariates=covariates)
+    groups = [group for group in (EVERYONE, *labels) for _ in labels]
+    return effect_table(
+        f"Mean {fit.problem.equations.outcome} by group and alternative",
+        answer.keys(group=groups, alternative=list(labels) * (1 + len(labels))),
+        answer.found,
+        level=level,
+        warnings=answer.warnings,
+        notes=(*answer.notes, "A group is everyone who would be seen in that alternative."),
+    )

@@ -1,0 +1,87 @@
+"""Sorting: whether people are found where they do well."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from selfselect.effects._ask import ask
+from selfselect.effects._moments import Cells
+from selfselect.effects.base import EffectTable, effect_table
+
+if TYPE_CHECKING:
+    from selfselect.results.fit_result import FitResult
+
+__all__ = ["QUANTITIES", "sorting"]
+
+QUANTITIES = (
+    "share",
+    "advantage by covariates",
+    "advantage by noise",
+    "comparative advantage",
+    "covariance of choice and gain",
+)
+
+
+def sorting(
+    fit: FitResult, data: Any = None, *, level: float = 0.95, covariates: str = "sampled"
+) -> EffectTable:
+    r"""Return, per alternative, how those seen in it differ from everyone.
+
+    The advantage of those seen in g is :math:`E[y_g | g] - E[y_g]`: by covariates,
+    :math:`E[\mu_g | g] - E[\mu_g]`, and by noise, :math:`E[y_g - \mu_g | g]`. Their comparative
+    advantage subtracts what they are better at elsewhere: with :math:`\bar y_{-g}` the mean of the
+    other outcomes and the gain :math:`d_g = y_g - \bar y_{-g}`, it is :math:`E[d_g | g] -
+    E[d_g]`, and times the share seen in g that is the covariance of choice and gain. For two
+    alternatives the gain is the difference of the two.
+
+    Parameters
+    ----------
+    fit : a fitted model.
+    data, level, covariates : see `selfselect.effects`.
+
+    Examples
+    --------
+    >>> import selfselect as ss
+    >>> villagers = ss.simulators.village(300, seed=1).data
+    >>> result = ss.fit("income ~ height + weight", villagers, chosen="job")
+    >>> table = result.sorting().table.set_index(["alternative", "quantity"])
+    >>> bool(table.loc[("hunting", "advantage by noise"), "conf_low"] > 0)
+    True
+    """
+    labels = fit.problem.equations.alternatives
+    k = len(labels)
+    contrast = np.eye(k) - (1.0 - np.eye(k)) / (k - 1)
+
+    def quantities(cells: Cells) -> Any:
+        found = []
+        for g in range(k):
+            here, predicted = cells.outcome_in(g), cells.predicted_in(g)
+            comparative = contrast[g] @ (here - cells.mean)
+            found += [
+                cells.chance[g],
+                predicted[g] - cells.mean[g],
+                here[g] - predicted[g],
+                comparative,
+                cells.chance[g] * comparative,
+            ]
+        return np.array(found)
+
+    answer = ask(fit, quantities, data=data, covariates=covariates)
+    return effect_table(
+        "Sorting: are people seen where they do well?",
+        answer.keys(
+            alternative=[label for label in labels for _ in QUANTITIES],
+            quantity=list(QUANTITIES) * k,
+        ),
+        answer.found,
+        level=level,
+        warnings=answer.warnings,
+        notes=(
+            *answer.notes,
+            "Advantages are over the mean of everyone; the gain is an alternative's outcome less "
+            "the mean of the others'.",
+        ),
+        share=[quantity == "share" for _ in labels for quantity in QUANTITIES],
+    )

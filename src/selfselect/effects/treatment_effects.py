@@ -1,0 +1,75 @@
+"""Treatment effects: one alternative instead of another, for everyone, those in it, those not."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from selfselect.effects._ask import ask
+from selfselect.effects._moments import Cells
+from selfselect.effects.base import EffectTable, alternative_index, effect_table
+from selfselect.errors import OptionError
+
+if TYPE_CHECKING:
+    from selfselect.results.fit_result import FitResult
+
+__all__ = ["treatment_effects", "two_alternatives"]
+
+
+def two_alternatives(fit: FitResult, to: Any, versus: Any) -> tuple[int, int]:
+    """Return the positions of two different alternatives."""
+    one, other = alternative_index(fit, to), alternative_index(fit, versus)
+    if one == other:
+        raise OptionError(f"{to!r} is compared with itself. Give two different alternatives.")
+    return one, other
+
+
+def treatment_effects(
+    fit: FitResult,
+    to: Any,
+    versus: Any,
+    data: Any = None,
+    *,
+    at: Any = None,
+    level: float = 0.95,
+    covariates: str = "sampled",
+) -> EffectTable:
+    r"""Return the mean gain :math:`y_{to} - y_{versus}` over groups.
+
+    ATE is over everyone, ATT over those seen in `to`, ATU over those not seen in it. With p the
+    share seen in `to`, :math:`ATE = p\,ATT + (1 - p)\,ATU` for any number of alternatives.
+
+    Parameters
+    ----------
+    fit : a fitted model.
+    to, versus : labels of two alternatives.
+    data, at, level, covariates : see `selfselect.effects`.
+
+    Examples
+    --------
+    >>> import selfselect as ss
+    >>> villagers = ss.simulators.village(300, seed=1).data
+    >>> result = ss.fit("income ~ height + weight", villagers, chosen="job")
+    >>> result.treatment_effects("hunting", "fishing").table["effect"].tolist()
+    ['ATE', 'ATT', 'ATU']
+    """
+    a, b = two_alternatives(fit, to, versus)
+
+    def effects(cells: Cells) -> Any:
+        everyone = cells.mean[a] - cells.mean[b]
+        treated = cells.outcome[a, a] - cells.outcome[b, a]
+        share = cells.chance[a]
+        return np.array([everyone, treated / share, (everyone - treated) / (1.0 - share)])
+
+    answer = ask(fit, effects, data=data, at=at, covariates=covariates)
+    groups = ["everyone", f"seen in {to}", f"not seen in {to}"]
+    return effect_table(
+        f"Effect of {to} instead of {versus} on {fit.problem.equations.outcome}",
+        answer.keys(effect=["ATE", "ATT", "ATU"], group=groups),
+        answer.found,
+        level=level,
+        warnings=answer.warnings,
+        notes=answer.notes,
+        tested=True,
+    )

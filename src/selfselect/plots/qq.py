@@ -1,0 +1,182 @@
+r"""Quantiles of the fitted noise against normal ones, with those nobody saw taken into account.
+
+Where it was recorded who was seen, alternative j's standardised residual is known where it was
+seen and censored elsewhere, at a limit that does not depend on it. So its distribution can be
+estimated without assuming a shape, by Kaplan and Meier's product limit, and compared with the
+normal one the fit assumes. Where nobody recorded it, or an outcome of a given rank was seen, the
+chance of an outcome no larger than the recorded one is uniform under the model, and its normal
+quantile is drawn.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+from scipy.special import ndtr, ndtri
+
+from selfselect.errors import UnsupportedError
+from selfselect.kernels.status import ABOVE, BELOW, BETWEEN, SEEN
+from selfselect.plots.base import (
+    CORRECTED,
+    INK,
+    UNSEEN,
+    Marks,
+    Picture,
+    given_axes,
+    new_axes,
+    plain,
+    short,
+)
+from selfselect.results.predictions import latent_means
+
+if TYPE_CHECKING:
+    from selfselect.results.fit_result import FitResult
+
+__all__ = ["qq"]
+
+Array = NDArray[np.float64]
+Mask = NDArray[np.bool_]
+
+MOST_POINTS = 150
+Z = 1.959963984540054
+
+
+def qq(fit: FitResult, *, axes: Any = None) -> Picture:
+    """Draw quantiles of the noise, as the data shows it, against those of the normal law.
+
+    Points on the line say that the assumed shape fits; bands are pointwise 95% intervals that
+    ignore that the parameters were estimated, so points should stray less than they allow.
+
+    Parameters
+    ----------
+    fit : with its rows.
+    axes : matplotlib axes to draw on, one per alternative where it was recorded who was seen,
+        else one; made where None.
+
+    Returns
+    -------
+    Picture
+        Its `data` has one row per point: normal and empirical quantile, and the band's half width.
+    """
+    panels = _censored(fit) if fit.problem.concave else {fit.problem.equations.outcome: _whole(fit)}
+    if axes is None:
+        axes = new_axes(len(panels), width=3.6, height=3.6)
+    axes = given_axes(axes, len(panels), "panels")
+    tables, marks = [], []
+    for place, (axis, (title, points)) in enumerate(zip(axes, panels.items(), strict=True)):
+        thin = _thinned(points)
+        _draw(axis, thin)
+        axis.set_title(plain(title))
+        x, y = thin["normal"].to_numpy(), thin["empirical"].to_numpy()
+        said = tuple(
+            f"normal quantile {short(a)}, in the data {short(b)}" for a, b in zip(x, y, strict=True)
+        )
+        marks.append(Marks(place, x, y, said))
+        thin.insert(0, "panel", [title] * len(thin))
+        tables.append(thin)
+    axes[0].set_ylabel("quantile in the data")
+    return Picture(axes, pd.concat(tables, ignore_index=True), tuple(marks))
+
+
+def _censored(fit: FitResult) -> dict[Any, pd.DataFrame]:
+    rows, problem = fit.rows, fit.problem
+    means = latent_means(problem, fit.values, rows)
+    observation = problem.observe(rows)
+    weights = np.ones(len(rows)) if rows.weights is None else rows.weights
+    panels = {}
+    for j, label in enumerate(problem.equations.alternatives):
+        status = observation.status[:, j]
+        sides = [side for code, side in ((BELOW, -1.0), (ABOVE, 1.0)) if (status == code).any()]
+        if len(sides) > 1 or (status == BETWEEN).any():
+            raise UnsupportedError(
+                f"Outcomes of {label!r} are censored on both sides, for which there is no product "
+                "limit. Look at the generalised residuals instead."
+            )
+        side = sides[0] if sides else 1.0
+        residual = (observation.limit_of(j) - means[:, j]) / float(fit.scales.iloc[j])
+        # A row that is silent is censored at infinity: it counts nowhere.
+        use = np.isin(status, (SEEN, BELOW, ABOVE)) & (weights > 0)
+        panels[label] = _product_limit(
+            side * residual[use], status[use] == SEEN, weights[use], side
+        )
+    return panels
+
+
+def _product_limit(time: Array, event: Mask, weights: Array, side: float) -> pd.DataFrame:
+    """Return quantiles of right-censored values; `side` -1 turns left-censored ones back."""
+    order = np.lexsort((~event, time))
+    time, event, weights = time[order], event[order], weights[order]
+    at_risk = weights[::-1].cumsum()[::-1]
+    died = np.where(event, weights, 0.0)
+    with np.errstate(divide="ignore", invalid="ignore"):
+        survival = np.cumprod(np.clip(1.0 - died / at_risk, 0.0, 1.0))
+        greenwood = np.cumsum(died / (at_risk * (at_risk - died)))
+    before = np.concatenate([[1.0], survival[:-1]])
+    middle = 0.5 * (before + survival)
+    keep = event & np.isfinite(greenwood) & (middle > 0) & (middle < 1)
+    middle, spread = middle[keep], np.sqrt(greenwood[keep]) * survival[keep]
+    normal = -ndtri(middle)
+    made = pd.DataFrame(
+        {
+            "normal": side * normal,
+            "empirical": side * time[keep],
+            "reach": Z * spread / _density(normal),
+        }
+    )
+    return made if side > 0 else made.iloc[::-1].reset_index(drop=True)
+
+
+def _whole(fit: FitResult) -> pd.DataFrame:
+    rows, problem = fit.rows, fit.problem
+    assert rows.outcome is not None
+    means = latent_means(problem, fit.values, rows)
+    above = 1.0 - ndtr((rows.outcome[:, None] - means) / fit.scales.to_numpy())
+    rank = problem.rank
+    if rank is None:
+        rank = 1 if problem.side > 0 else problem.equations.n_alternatives
+    available = rows.known.available
+    if available is not None:
+        # Those that could not be seen count as beyond the outcome, where they change nothing.
+        above = np.where(available, above, 0.0 if rank == 1 else 1.0)
+    chance = np.clip(_at_most(above, rank - 1), 1e-15, 1.0 - 1e-15)
+    z = np.sort(ndtri(chance))
+    uniform = (np.arange(len(z)) + 0.5) / len(z)
+    normal = ndtri(uniform)
+    reach = Z * np.sqrt(uniform * (1.0 - uniform) / len(z)) / _density(normal)
+    return pd.DataFrame({"normal": normal, "empirical": z, "reach": reach})
+
+
+def _at_most(above: Array, count: int) -> Array:
+    """Return the chance that at most `count` of the events with chances `above` (n, k) happen."""
+    held = np.zeros((above.shape[0], above.shape[1] + 1))
+    held[:, 0] = 1.0
+    for chance in above.T:
+        held[:, 1:] = held[:, 1:] * (1.0 - chance[:, None]) + held[:, :-1] * chance[:, None]
+        held[:, 0] *= 1.0 - chance
+    total: Array = held[:, : count + 1].sum(axis=1)
+    return total
+
+
+def _density(z: Array) -> Array:
+    density: Array = np.exp(-0.5 * z * z) / np.sqrt(2.0 * np.pi)
+    return density
+
+
+def _thinned(points: pd.DataFrame) -> pd.DataFrame:
+    """Keep points spread evenly along the axis; the tails have few and keep them all."""
+    x = points["normal"].to_numpy()
+    if len(x) <= MOST_POINTS:
+        return points
+    which = np.searchsorted(x, np.linspace(x[0], x[-1], MOST_POINTS))
+    return points.iloc[np.unique(which)].reset_index(drop=True)
+
+
+def _draw(axis: Any, points: pd.DataFrame) -> None:
+    x = points["normal"]
+    axis.fill_between(x, x - points["reach"], x + points["reach"], color=UNSEEN, alpha=0.45, lw=0)
+    axis.plot(x, x, color=INK, lw=1.0)
+    axis.plot(x, points["empirical"], "o", ms=3.2, color=CORRECTED)
+    axis.set_xlabel("normal quantile")

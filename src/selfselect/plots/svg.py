@@ -1,0 +1,214 @@
+"""Pictures as SVG for a page: of one piece with it, and with places that answer when pointed at.
+
+Colours become variables of the page, so that it can be light or dark; names inside become unique,
+so that many pictures share a page; and the same picture always gives the same text.
+"""
+
+from __future__ import annotations
+
+import io
+import re
+import warnings
+from dataclasses import dataclass
+from typing import Any, Protocol
+from xml.etree import ElementTree
+
+import numpy as np
+
+from selfselect.plots.base import Marks, need_matplotlib
+
+__all__ = ["Drawing", "draw_svg", "page_axes", "page_style"]
+
+SETTINGS: Any = {
+    "svg.fonttype": "none",
+    "svg.hashsalt": "selfselect",
+    "axes.facecolor": "none",
+    "legend.facecolor": "#ffffff",
+    "axes.spines.top": False,
+    "axes.spines.right": False,
+    "font.size": 10.0,
+    "figure.dpi": 72.0,
+}
+LETTER, LINE = 0.083, 0.24
+"""Inches that a letter is wide and a line high, at ten points."""
+
+SVG, XLINK = "{http://www.w3.org/2000/svg}", "{http://www.w3.org/1999/xlink}"
+COLOURS = {
+    "#000000": "ink", "#262626": "ink", "#ffffff": "paper", "#404040": "seen", "#b8b8b8": "unseen",
+    "#8c8c8c": "faint", "#cccccc": "faint", "#d55e00": "orange", "#0072b2": "blue",
+    "#009e73": "green", "#cc79a7": "purple", "#e69f00": "amber", "#56b4e9": "sky",
+}  # fmt: skip
+"""What the page calls the colours of the plots room."""
+
+
+class HasMarks(Protocol):
+    """Any picture of the plots room."""
+
+    @property
+    def axes(self) -> tuple[Any, ...]:
+        """What was drawn on."""
+
+    @property
+    def marks(self) -> tuple[Marks, ...]:
+        """Places that have something to say."""
+
+
+@dataclass(frozen=True)
+class Drawing:
+    """A figure as text.
+
+    Attributes
+    ----------
+    svg : one element, safe to stand in a page.
+    width : of the figure, in the units of the marks.
+    marks : (x, y, text) in the figure's own units, for what shows values when pointed at.
+    """
+
+    svg: str
+    width: float
+    marks: tuple[tuple[float, float, str], ...]
+
+
+def page_style() -> Any:
+    """Return a context in which pictures are drawn for a page."""
+    need_matplotlib()
+    from matplotlib import rc_context
+
+    return rc_context(SETTINGS)
+
+
+def page_axes(
+    n_axes: int, *, width: float = 4.4, height: float = 3.5, sharey: bool = False
+) -> tuple[Any, ...]:
+    """Return new axes, each a figure of its own that a page can put where there is room."""
+    from matplotlib.figure import Figure
+
+    axes: list[Any] = []
+    for _ in range(n_axes):
+        figure = Figure(figsize=(width, height))
+        axes.append(figure.add_subplot(sharey=axes[0] if sharey and axes else None))
+    return tuple(axes)
+
+
+def draw_svg(picture: HasMarks, name: str, description: str) -> tuple[Drawing, ...]:
+    """Turn a picture, drawn in `page_style`, into SVG: one drawing per figure.
+
+    Parameters
+    ----------
+    picture : of the plots room.
+    name : unique on the page; put before every name inside.
+    description : for those who cannot see it.
+    """
+    figures = dict.fromkeys(axis.figure for axis in picture.axes)
+    return tuple(
+        _draw_figure(picture, figure, f"{name}-{number}", description)
+        for number, figure in enumerate(figures, 1)
+    )
+
+
+def _make_room(figure: Any) -> None:
+    """Leave margins for the labels of a figure with one panel.
+
+    Measuring them as matplotlib's layouts do takes as long as drawing; counting letters is enough,
+    since the page lets a picture overflow a little.
+    """
+    (axis,) = figure.axes
+    width, height = figure.get_size_inches()
+    longest = max((len(label.get_text()) for label in axis.get_yticklabels()), default=0)
+    left = min(0.2 + LETTER * longest + (LINE if axis.get_ylabel() else 0.0), 0.5 * width)
+    bottom = 0.1 + LINE + (LINE if axis.get_xlabel() else 0.0)
+    top = 0.1 + (LINE if axis.get_title() else 0.0)
+    figure.subplots_adjust(
+        left=left / width, right=1.0 - 0.15 / width, bottom=bottom / height, top=1.0 - top / height
+    )
+
+
+def _draw_figure(picture: HasMarks, figure: Any, name: str, description: str) -> Drawing:
+    if figure.get_layout_engine() is None and len(figure.axes) == 1:
+        _make_room(figure)
+    text = io.StringIO()
+    with warnings.catch_warnings():
+        # The page has fonts of its own for letters that matplotlib's lacks.
+        warnings.filterwarnings("ignore", "Glyph")
+        with page_style():
+            figure.savefig(text, format="svg", metadata={"Date": None}, facecolor="none")
+    width, height = figure.get_size_inches() * 72.0
+    marks = tuple(
+        entry
+        for part in picture.marks
+        if picture.axes[part.axis].figure is figure
+        for entry in _located(picture, part, float(height))
+    )
+    return Drawing(_cleaned(text.getvalue(), name, description), float(width), marks)
+
+
+def _located(picture: HasMarks, marks: Marks, height: float) -> list[tuple[float, float, str]]:
+    axis = picture.axes[marks.axis]
+    places = axis.transData.transform(np.column_stack([marks.x, marks.y]))
+    places *= 72.0 / axis.figure.dpi
+    box = axis.get_window_extent()
+    low, high = np.array([box.p0, box.p1]) * 72.0 / axis.figure.dpi
+    inside = ((places >= low - 2.0) & (places <= high + 2.0)).all(axis=1)
+    return [
+        (round(float(x), 1), round(float(height - y), 1), said)
+        for (x, y), said, shown in zip(places, marks.texts, inside, strict=True)
+        if shown
+    ]
+
+
+def _cleaned(text: str, name: str, description: str) -> str:
+    # Parsing drops comments, into which matplotlib writes labels as they are.
+    root = ElementTree.fromstring(text)
+    for parent in list(root.iter()):
+        for child in list(parent):
+            if child.tag in (f"{SVG}metadata", f"{SVG}style"):
+                parent.remove(child)
+    for element in root.iter():
+        element.tag = element.tag.removeprefix(SVG)
+        element.tail = None
+        if element.tag not in ("text", "tspan"):
+            element.text = None
+        given = {key.removeprefix(XLINK): value for key, value in element.attrib.items()}
+        element.attrib.clear()
+        element.attrib.update({key: _renamed(key, value, name) for key, value in given.items()})
+    for group in root.iter("g"):
+        _share_style(group)
+    for key in ("width", "height", "version"):
+        root.attrib.pop(key, None)
+    root.set("role", "img")
+    root.set("aria-label", description)
+    made: str = ElementTree.tostring(root, encoding="unicode")
+    return made
+
+
+def _renamed(key: str, value: str, name: str) -> str:
+    if key == "id":
+        return f"{name}-{value}"
+    if key == "href":
+        return f"#{name}-{value.removeprefix('#')}"
+    if key in ("clip-path", "style"):
+        value = value.replace("url(#", f"url(#{name}-")
+    if key == "style":
+        value = re.sub(r"#[0-9a-f]{6}", _variable, value)
+        # The page chooses the fonts; sizes stay.
+        value = re.sub(r"font-family: [^;]*(; )?", "", value)
+    digits = {"x": 1, "y": 1, "d": 2, "transform": 2}.get(key)
+    if digits is not None:
+        value = re.sub(r"\d+\.\d+", lambda number: f"{float(number.group()):.{digits}f}", value)
+    return " ".join(value.split())
+
+
+def _variable(colour: re.Match[str]) -> str:
+    known = COLOURS.get(colour.group())
+    return f"var(--{known})" if known else colour.group()
+
+
+def _share_style(group: ElementTree.Element) -> None:
+    """Say once what all points of a scatter look like."""
+    points = [child for child in group if child.tag == "use"]
+    styles = {point.get("style") for point in points}
+    if len(points) > 2 and len(points) == len(group) and len(styles) == 1:
+        (style,) = styles
+        group.set("style", style or "")
+        for point in points:
+            point.attrib.pop("style", None)

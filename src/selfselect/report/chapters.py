@@ -1,0 +1,278 @@
+"""The chapters of a report: what each says of a fit."""
+
+from __future__ import annotations
+
+import platform
+from importlib.metadata import PackageNotFoundError, version
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from selfselect import plots
+from selfselect.plots.paths import columns_of
+from selfselect.report.charts import along, chart, lines_shown
+from selfselect.report.document import Code, Findings, Paragraph, Part, Section
+from selfselect.report.page import Block
+from selfselect.report.summary import compare_page, format_number, summarise
+from selfselect.solvers.base import same_optimum
+
+if TYPE_CHECKING:
+    from selfselect.results.fit_result import FitResult
+
+__all__ = [
+    "comparison_chapter",
+    "data_chapter",
+    "diagnosis_chapter",
+    "estimates_chapter",
+    "membership_chapter",
+    "reproduction_chapter",
+]
+
+PACKAGES = ("numpy", "scipy", "pandas", "formulaic", "numba", "matplotlib")
+MOST_POINTS = 600
+NO_ROWS = (
+    "This fit was loaded from a file, which keeps no rows: what needs them is left out. Report "
+    "right after fitting to have everything."
+)
+
+
+def data_chapter(fit: FitResult) -> Section:
+    """Say what the data is: counts, outcomes, covariates."""
+    facts = fit.facts
+    parts: list[Part] = [Paragraph(_rows_in_words(fit))]
+    if fit.engine is None:
+        parts.append(Paragraph(NO_ROWS))
+    else:
+        parts += [_outcomes(fit), *_covariates(fit)]
+    if facts.n_without_outcome:
+        parts.append(
+            Paragraph(
+                f"{facts.n_without_outcome} rows without a recorded outcome were left out on "
+                "request: that selects on the outcome unless they are missing at random."
+            )
+        )
+    return Section("The data", tuple(parts))
+
+
+def _rows_in_words(fit: FitResult) -> str:
+    facts = fit.facts
+    low, high = facts.outcome_range
+    text = (
+        f"{facts.n_rows} rows; {fit.problem.equations.outcome} runs from {format_number(low)} to "
+        f"{format_number(high)}."
+    )
+    if facts.n_dropped:
+        text += f" {facts.n_dropped} more rows were left out for a missing covariate."
+    if facts.weights:
+        text += f" Rows are weighted by {facts.weights} (sum {facts.weight_total:g})."
+    if facts.cluster:
+        text += f" They come in clusters of {facts.cluster}."
+    return text
+
+
+def _outcomes(fit: FitResult) -> Block:
+    outcome, chosen = fit.rows.outcome, fit.rows.chosen
+    assert outcome is not None
+    header = ("", "rows", "share", "mean", "std dev", "smallest", "largest")
+
+    def line(name: str, values: np.ndarray[tuple[int], np.dtype[np.float64]]) -> tuple[str, ...]:
+        numbers = (values.mean(), values.std(), values.min(), values.max())
+        share = f"{100 * len(values) / len(outcome):.1f}%"
+        return (name, str(len(values)), share, *(format_number(float(v)) for v in numbers))
+
+    lines = [line("all rows", outcome)]
+    if chosen is not None:
+        lines += [
+            line(str(label), outcome[chosen == j])
+            for j, label in enumerate(fit.problem.equations.alternatives)
+        ]
+    return Block(f"Recorded {fit.problem.equations.outcome}, by who was seen", header, tuple(lines))
+
+
+def _covariates(fit: FitResult) -> list[Part]:
+    names, values, chosen = fit.problem.equations.covariates, fit.rows.covariates, fit.rows.chosen
+    if not names:
+        return []
+    labels = fit.problem.equations.alternatives if chosen is not None else ()
+    header = ("", "mean", "std dev", "smallest", "largest", *(f"mean, {one}" for one in labels))
+    lines = []
+    for place, name in enumerate(names):
+        x = values[:, place]
+        numbers = [x.mean(), x.std(), x.min(), x.max()]
+        numbers += [x[chosen == j].mean() for j in range(len(labels))]
+        lines.append((name, *(format_number(float(number)) for number in numbers)))
+    return [
+        Block("Covariates, as coded, and their means where each was seen", header, tuple(lines))
+    ]
+
+
+def comparison_chapter(fit: FitResult, level: float) -> Section:
+    """Put least squares beside the corrected estimates."""
+    k = fit.problem.equations.n_alternatives
+    page = compare_page(fit)
+    terms = list(dict.fromkeys(t for one in fit.problem.equations.each for t in one.terms))
+    shown = min(len(terms), 12)
+    columns = lines_shown(fit)
+    parts: list[Part] = [
+        along(
+            "lines",
+            columns,
+            lambda name: (
+                f"{fit.problem.equations.outcome} against {name}, the other columns at their "
+                f"means: recorded outcomes (at most {MOST_POINTS}), the least-squares line through "
+                "them (dashed) and the corrected line of the whole population (solid)."
+            ),
+            lambda name, axes: plots.selection_lines(fit, name, most_points=MOST_POINTS, axes=axes),
+            panels=k,
+            sharey=True,
+        ),
+        chart(
+            "coefficients",
+            f"Coefficients with {100 * level:g}% intervals: least squares (open diamonds) and "
+            "corrected (filled circles)."
+            + (f" The first {shown} of {len(terms)} terms." if shown < len(terms) else ""),
+            lambda axes: plots.coefficients(fit, terms[:shown], level=level, axes=axes),
+            panels=shown,
+            width=3.3,
+            height=1.0 + 0.5 * k,
+        ),
+        *page.blocks,
+        *(Paragraph(note) for note in page.notes),
+    ]
+    if fit.engine is not None and len(columns) < columns_of(fit).shape[1]:
+        left_out = columns_of(fit).shape[1] - len(columns)
+        parts.insert(
+            1, Paragraph(f"Not drawn: {left_out} more columns, of categories or for want of room.")
+        )
+    return Section("Least squares and corrected estimates", tuple(parts))
+
+
+def estimates_chapter(fit: FitResult, level: float) -> Section:
+    """Show the full tables of estimates."""
+    page = summarise(fit, level)
+    facts = Block("The fit as a whole", ("", ""), tuple(page.facts))
+    return Section("Corrected estimates in full", (*page.blocks, facts))
+
+
+def diagnosis_chapter(fit: FitResult) -> Section:
+    """Say in sentences what the data determines, and draw what can be checked by eye."""
+    weak = {finding.sentence for finding in fit.diagnose().weak}
+    notes = [note for note in summarise(fit).notes if note not in weak]
+    entries = [("fine" if fit.converged else "weak", f"{_solver(fit)}: {fit.status}")]
+    entries.append(("weak" if fit.independence_test().rejects() else "fine", _independence(fit)))
+    entries += [("note", note) for note in notes[1:]]
+    entries += [(finding.verdict, finding.sentence) for finding in fit.diagnose().findings]
+    k = fit.problem.equations.n_alternatives
+    parts: list[Part] = [Findings(tuple(entries))]
+    if fit.engine is not None:
+        parts += [
+            chart(
+                "residuals",
+                "Generalised residuals and their means in bins with 95% intervals. Under the "
+                "model the mean is zero everywhere: about one interval in twenty misses the line.",
+                lambda axes: plots.residuals(fit, most_points=MOST_POINTS // k, axes=axes),
+                panels=k,
+                sharey=True,
+                height=3.0,
+            ),
+            chart(
+                "quantiles",
+                "Quantiles of the noise in the data, those nobody saw taken into account, against "
+                "normal ones. On the line the assumed shape fits; the band is a pointwise 95% "
+                "interval.",
+                lambda axes: plots.qq(fit, axes=axes),
+                panels=k if fit.problem.concave else 1,
+                width=3.4,
+                height=3.4,
+            ),
+        ]
+    parts.append(
+        chart(
+            "convergence",
+            "The solver's steps: distance to the optimum in standard errors, and how much "
+            "log-likelihood was still missing.",
+            lambda axes: plots.convergence(fit, axes=axes),
+            panels=2,
+            height=2.8,
+        )
+    )
+    return Section("What to doubt", tuple(parts))
+
+
+def _solver(fit: FitResult) -> str:
+    return f"{fit.solution.solver.split('(')[0]}, since {fit.solver_reason}"
+
+
+def _independence(fit: FitResult) -> str:
+    test = fit.independence_test()
+    said = f"{test}.".replace("..", ".")
+    if not test.possible:
+        return said
+    if test.rejects():
+        return (
+            f"{said} Noise is not independent across alternatives, against the model: who is good "
+            "at one is not by chance alone good or bad at another."
+        )
+    return f"{said} The data does not contradict independent noise, which is not to say it is so."
+
+
+def membership_chapter(fit: FitResult) -> Section | None:
+    """Say who is likely to have been seen, where nobody recorded it, and how starts agreed."""
+    if fit.problem.index == "known":
+        return None
+    shares = tuple((str(label), f"{100 * share:.1f}%") for label, share in fit.shares.items())
+    parts: list[Part] = [Block("Expected share of the rows", ("", "share"), shares)]
+    if fit.engine is not None:
+        parts.append(
+            chart(
+                "responsibilities",
+                "The probability that each alternative was the one seen, in the order of the rows.",
+                lambda axes: plots.responsibilities(fit, axes=axes),
+                width=6.0,
+                height=2.8,
+            )
+        )
+    n_starts = len(fit.solution.starts)
+    if n_starts:
+        weight = fit.facts.weight_total / fit.facts.n_rows
+        agree = sum(
+            one.fault is None and same_optimum(one.behind, weight) for one in fit.solution.starts
+        )
+        parts.append(Paragraph(f"{agree} of {n_starts} starts of the search reached this optimum."))
+        parts.append(
+            chart(
+                "starts",
+                "How far below the best optimum each start of the search ended.",
+                lambda axes: plots.starts(fit, axes=axes),
+                width=5.2,
+                height=1.2 + 0.22 * min(n_starts, 40),
+            )
+        )
+    return Section("Who was seen", tuple(parts))
+
+
+def reproduction_chapter(fit: FitResult, command: str | None) -> Section:
+    """Give the call and the versions that make the fit again."""
+    parts: list[Part] = []
+    if command is not None:
+        parts += [Paragraph("The command:"), Code(command)]
+    if fit.call is not None:
+        parts += [Paragraph("The call in Python:"), Code(f"import selfselect as ss\n\n{fit.call}")]
+    else:
+        parts.append(Paragraph("The call that made this fit was not kept."))
+    parts.append(Paragraph(f"Solver: {fit.solution.solver}."))
+    rows = [("selfselect", _version("selfselect")), ("Python", platform.python_version())]
+    rows += [(name, _version(name)) for name in PACKAGES]
+    parts.append(Block("Versions that wrote this report", ("", ""), tuple(rows)))
+    return Section("To reproduce it", tuple(parts))
+
+
+def _version(name: str) -> str:
+    if name == "selfselect":
+        from selfselect import __version__
+
+        return __version__
+    try:
+        return version(name)
+    except PackageNotFoundError:
+        return "not installed"

@@ -1,0 +1,73 @@
+"""The full report of a fit, written to one file."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from selfselect.errors import OptionError, ReportError
+from selfselect.report.chapters import (
+    comparison_chapter,
+    data_chapter,
+    diagnosis_chapter,
+    estimates_chapter,
+    membership_chapter,
+    reproduction_chapter,
+)
+from selfselect.report.document import Document
+from selfselect.report.effects_chapter import effects_chapter
+from selfselect.report.full_page import render
+from selfselect.report.question import headline, question
+from selfselect.report.summary import summarise
+from selfselect.results.files import write_whole
+
+if TYPE_CHECKING:
+    from selfselect.results.fit_result import FitResult
+
+__all__ = ["compose", "write_report"]
+
+
+def write_report(
+    fit: FitResult, path: str | Path, *, level: float = 0.95, command: str | None = None
+) -> None:
+    """Compose the report of a fit and write it; the file appears whole or not at all."""
+    target = Path(path)
+    # Composing takes seconds: what can be known to fail is told before.
+    if target.is_dir():
+        raise ReportError(_refusal(target, "that is a folder"))
+    if not target.parent.is_dir():
+        raise ReportError(_refusal(target, f"there is no folder {str(target.parent)!r}"))
+    if not 0 < level < 1:
+        raise OptionError(f"level={level!r} is not a confidence level. Use one between 0 and 1.")
+    text = render(compose(fit, level, command))
+    try:
+        write_whole(target, text)
+    except OSError as error:
+        raise ReportError(_refusal(target, str(error.strerror))) from error
+
+
+def _refusal(target: Path, why: str) -> str:
+    return (
+        f"The report could not be written to {str(target)!r}: {why}. The fit is unharmed; write "
+        "the report elsewhere."
+    )
+
+
+def compose(fit: FitResult, level: float, command: str | None) -> Document:
+    """Put the chapters together, warnings first."""
+    weak = tuple(finding.sentence for finding in fit.diagnose().weak)
+    chapters = (
+        data_chapter(fit),
+        comparison_chapter(fit, level),
+        diagnosis_chapter(fit),
+        membership_chapter(fit),
+        effects_chapter(fit, level),
+        estimates_chapter(fit, level),
+        reproduction_chapter(fit, command),
+    )
+    return Document(
+        headline(fit),
+        question(fit),
+        (*summarise(fit, level).notices, *weak),
+        tuple(chapter for chapter in chapters if chapter is not None),
+    )

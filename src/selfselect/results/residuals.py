@@ -1,0 +1,46 @@
+"""Residuals of models in which most outcomes were not seen."""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import TYPE_CHECKING
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+
+from selfselect.problem.evaluation import Batch, score_blocks
+from selfselect.problem.problem import Problem
+
+if TYPE_CHECKING:
+    from selfselect.results.fit_result import FitResult
+
+__all__ = ["generalised_residuals"]
+
+Array = NDArray[np.float64]
+
+
+def generalised_residuals(fit: FitResult) -> pd.DataFrame:
+    r"""Return what each row is expected to say of each alternative's noise, (n, k).
+
+    That is :math:`e_{ij} = E[(y_{ij} - \mu_{ij})/\sigma_j \mid \text{row } i]`: the standardised
+    residual where j was seen, and a truncated mean where it was not. Under the model its mean is
+    zero at any covariates, whoever was seen.
+    """
+    natural = fit.problem.layout.natural(fit.solution.free)
+    values = fit.engine_of_rows().collect(partial(_residuals, fit.problem, natural))
+    columns = pd.Index(fit.problem.equations.alternatives, name="alternative")
+    return pd.DataFrame(values, index=fit.row_labels, columns=columns)
+
+
+def _residuals(problem: Problem, natural: Array, batch: Batch) -> Array:
+    """Divide the scores by the design: along a mean, each is residual times covariates."""
+    residuals = np.empty((len(batch), problem.equations.n_alternatives))
+    blocks = score_blocks(problem, natural, batch)
+    for j, (equation, block) in enumerate(zip(problem.equations.each, blocks, strict=True)):
+        design = problem.units.design(batch.rows.covariates, equation.columns)
+        along = block[:, : design.shape[1]]
+        size = np.einsum("ij,ij->i", design, design)
+        product = np.einsum("ij,ij->i", design, along)
+        residuals[:, j] = np.divide(product, size, out=np.zeros_like(size), where=size > 0)
+    return residuals

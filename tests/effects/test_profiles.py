@@ -1,0 +1,191 @@
+"""Effects at given covariates, and marginal effects."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+
+import selfselect as ss
+from selfselect.errors import DataError, ExtrapolationWarning, OptionError
+
+DERIVATIVE = 1e-5
+"""A central difference over 2e-3 standard deviations neglects a term of that order squared."""
+
+
+@pytest.fixture(scope="module")
+def curved(world: Any) -> ss.FitResult:
+    """Return a fit in which x enters as a square and an interaction, and towns as categories."""
+    return ss.fit("outcome ~ x + I(x**2) + x:d + d + town", world.data, chosen="chosen")
+
+
+def test_a_profile_is_the_prediction_there(fit: ss.FitResult) -> None:
+    table = fit.choice_probabilities(at={"x": [-1.0, 0.5], "d": 1}).table
+    assert list(table.columns[:3]) == ["x", "d", "alternative"]
+    new = pd.DataFrame({"x": [-1.0, 0.5], "d": [1, 1]})
+    expected = fit.predict(new, kind="chance").to_numpy().ravel()
+    np.testing.assert_allclose(table["estimate"], expected, atol=1e-7)
+    outcomes = fit.potential_outcomes(at={"x": -1.0, "d": 1}).table
+    everyone = outcomes[outcomes["group"] == "everyone"]["estimate"]
+    np.testing.assert_allclose(everyone, fit.predict(new.head(1)).to_numpy()[0])
+
+
+def test_conditional_effects_keep_the_identity(fit: ss.FitResult) -> None:
+    at = {"x": [-1.0, 0.0, 1.0]}
+    effects = fit.treatment_effects("a", "b", at=at).table.pivot(
+        index="x", columns="effect", values="estimate"
+    )
+    share = fit.choice_probabilities(at=at).table.query("alternative == 'a'")["estimate"]
+    mixed = share.to_numpy() * effects["ATT"] + (1 - share.to_numpy()) * effects["ATU"]
+    np.testing.assert_allclose(mixed, effects["ATE"], rtol=1e-12)
+
+
+def test_at_the_means_categories_are_the_commonest(curved: ss.FitResult, world: Any) -> None:
+    data = world.data
+    means = {"x": data["x"].mean(), "d": data["d"].mean(), "town": data["town"].mode()[0]}
+    np.testing.assert_allclose(
+        curved.choice_probabilities(at="means").table["estimate"],
+        curved.choice_probabilities(at=means).table["estimate"],
+    )
+
+
+def test_errors_of_profiles_are_those_of_the_estimates(fit: ss.FitResult) -> None:
+    effect = fit.treatment_effects("a", "b", at={"x": 0.5, "d": 0})
+    ate = effect.table.iloc[0]
+    gradient = pd.Series(0.0, index=fit.params.index)
+    gradient["a", "Intercept"], gradient["a", "x"] = 1.0, 0.5
+    gradient["b", "Intercept"], gradient["b", "x"] = -1.0, -0.5
+    variance = gradient @ fit.cov_params() @ gradient
+    assert ate["std_error"] == pytest.approx(np.sqrt(variance))
+
+
+@pytest.mark.parametrize("at", ["average", "means", {"x": [-0.5, 1.0]}])
+def test_marginal_effects_on_chances_add_up_to_zero(curved: ss.FitResult, at: Any) -> None:
+    table = curved.marginal_effects(at=at).table
+    keys = [name for name in table.columns if name in ("x", "variable", "change")]
+    total = table.groupby(keys)["estimate"].sum()
+    np.testing.assert_allclose(total, 0.0, atol=1e-12)
+    assert {"dy/dx", "1 - 0", "north - east", "west - east"} == set(table["change"])
+
+
+def test_marginal_effects_go_through_every_term(curved: ss.FitResult, world: Any) -> None:
+    step = 1e-3
+    up = world.data.assign(x=world.data["x"] + step)
+    down = world.data.assign(x=world.data["x"] - step)
+    after = curved.choice_probabilities(up).table["estimate"]
+    before = curved.choice_probabilities(down).table["estimate"]
+    seen = curved.predict(up, "outcome").mean() - curved.predict(down, "outcome").mean()
+    found = curved.marginal_effects("x").table["estimate"]
+    np.testing.assert_allclose(found, (after - before) / (2 * step), atol=DERIVATIVE)
+    outcome = curved.marginal_effects("x", of="outcome").table
+    assert outcome["alternative"].tolist() == ["(seen)"]
+    assert outcome["estimate"][0] == pytest.approx(seen / (2 * step), abs=DERIVATIVE)
+
+
+def test_a_dummy_changes_from_zero_to_one(curved: ss.FitResult, world: Any) -> None:
+    one = curved.choice_probabilities(world.data.assign(d=1)).table["estimate"]
+    zero = curved.choice_probabilities(world.data.assign(d=0)).table["estimate"]
+    np.testing.assert_allclose(curved.marginal_effects("d").table["estimate"], one - zero)
+    west = curved.choice_probabilities(world.data.assign(town="west")).table["estimate"]
+    east = curved.choice_probabilities(world.data.assign(town="east")).table["estimate"]
+    found = curved.marginal_effects(["town"]).table.query("change == 'west - east'")["estimate"]
+    np.testing.assert_allclose(found, west - east)
+
+
+def test_booleans_and_categories_of_pandas_change_by_level(world: Any) -> None:
+    data = world.data.assign(
+        open_c=world.data["open_c"].astype(bool),
+        town=pd.Categorical(world.data["town"], categories=["west", "north", "east", "moon"]),
+    )
+    fit = ss.fit("outcome ~ x + open_c + town", data, chosen="chosen")
+    table = fit.marginal_effects(["open_c", "town"]).table
+    assert set(table["change"]) == {"True - False", "north - west", "east - west"}
+    assert np.isfinite(table[["estimate", "std_error"]]).all(axis=None)
+
+
+def test_marginal_effects_have_the_errors_of_a_probit(pair: ss.FitResult) -> None:
+    """With two alternatives the chance is a probit of known form, so its slope is too."""
+    from scipy.stats import norm
+
+    means = pair.predict().mean()
+    total = np.sqrt((pair.scales**2).sum())
+    index = (means["hunting"] - means["fishing"]) / total
+    params = pair.params
+    slope = (params["hunting", "height"] - params["fishing", "height"]) / total
+    table = pair.marginal_effects("height", at="means").table.set_index("alternative")
+    expected = norm.pdf(index) * slope
+    assert table["estimate"]["hunting"] == pytest.approx(expected, rel=1e-5)
+    moved = []
+    for place in range(len(params)):
+        # Differences of the same formula in every parameter give its error.
+        each = []
+        for sign in (1, -1):
+            values = params.copy()
+            step = sign * 1e-4 * pair.bse.iloc[place]
+            values.iloc[place] += step
+            means_here = {
+                job: values[job, "Intercept"]
+                + values[job, "height"] * pair.table["height"].mean()
+                + values[job, "weight"] * pair.table["weight"].mean()
+                for job in ("hunting", "fishing")
+            }
+            size = np.hypot(values["hunting", "scale"], values["fishing", "scale"])
+            at = (means_here["hunting"] - means_here["fishing"]) / size
+            slope = (values["hunting", "height"] - values["fishing", "height"]) / size
+            each.append(norm.pdf(at) * slope)
+        moved.append((each[0] - each[1]) / (2e-4 * pair.bse.iloc[place]))
+    gradient = np.array(moved)
+    error = np.sqrt(gradient @ pair.cov_params().to_numpy() @ gradient)
+    assert table["std_error"]["hunting"] == pytest.approx(error, rel=1e-3)
+
+
+def test_asking_outside_of_the_data_is_warned_of(fit: ss.FitResult) -> None:
+    with pytest.warns(ExtrapolationWarning, match=r"'x' lies outside what the fit has seen"):
+        effect = fit.treatment_effects("a", "b", at={"x": [0.0, 40.0]})
+    assert effect.warnings[0].startswith("EXTRAPOLATION: in 1 of 2 rows 'x'")
+    assert "EXTRAPOLATION" in str(effect)
+    with pytest.warns(ExtrapolationWarning):
+        fit.marginal_effects(at={"x": 40.0})
+    with pytest.warns(ExtrapolationWarning):
+        assert fit.policy({"x": [40.0], "d": [1]}).warnings
+
+
+@pytest.mark.parametrize(
+    ("at", "error", "sentence"),
+    [
+        ({"height": 1.0}, DataError, r"no covariate 'height'"),
+        ({"x": "tall"}, OptionError, r"at\['x'\] must be finite numbers, not 'tall'"),
+        ({"x": [0.0, np.nan]}, OptionError, "must be finite numbers"),
+        ({"x": []}, OptionError, "is empty"),
+        ("medians", OptionError, "at='medians' is not possible"),
+        (3.0, OptionError, "at=3.0 is not possible"),
+        ({"x": range(200), "d": range(100)}, OptionError, "20000 profiles"),
+    ],
+)
+def test_bad_profiles_are_refused(at: Any, error: Any, sentence: str, fit: ss.FitResult) -> None:
+    with pytest.raises(error, match=sentence):
+        fit.choice_probabilities(at=at)
+    with pytest.raises(error, match=sentence):
+        fit.marginal_effects(at=at)
+
+
+def test_bad_questions_about_marginal_effects_are_refused(fit: ss.FitResult) -> None:
+    with pytest.raises(DataError, match=r"no covariate 'xx' in this fit. Did you mean 'x'"):
+        fit.marginal_effects("xx")
+    with pytest.raises(OptionError, match=r"of='wage' is not possible"):
+        fit.marginal_effects(of="wage")
+
+
+def test_arrays_have_effects_by_the_names_of_their_columns() -> None:
+    rng = np.random.default_rng(0)
+    covariates = rng.standard_normal((300, 2))
+    latent = covariates @ np.array([[1.0, -1.0], [0.5, 0.2]]) + rng.standard_normal((300, 2))
+    door = ss.SelfSelectionRegressor().fit(
+        covariates, latent.max(axis=1), chosen=latent.argmax(axis=1)
+    )
+    table = door.result_.marginal_effects(at={"x0": 0.5}).table
+    assert set(table["variable"]) == {"x0", "x1"}
+    same = door.result_.potential_outcomes(covariates).table
+    pd.testing.assert_frame_equal(same, door.result_.potential_outcomes().table)

@@ -1,0 +1,82 @@
+"""Pictures as SVG: the same text every time, safe in a page, with places that answer."""
+
+from __future__ import annotations
+
+import re
+from xml.etree import ElementTree
+
+import numpy as np
+import pandas as pd
+import pytest
+
+import selfselect as ss
+from selfselect.plots.svg import draw_svg, page_axes, page_style
+
+HOSTILE = '<script>alert(1)</script>--><!-- "x"'
+
+
+def drawn(fit: ss.FitResult, name: str = "one") -> tuple[str, tuple[tuple[float, float, str], ...]]:
+    with page_style():
+        picture = ss.plots.selection_lines(fit, fit.problem.equations.covariates[0])
+    (drawing,) = draw_svg(picture, name, "lines")
+    return drawing.svg, drawing.marks
+
+
+def test_axes_of_their_own_figures_become_drawings_of_their_own(known: ss.FitResult) -> None:
+    with page_style():
+        axes = page_axes(2, sharey=True)
+        picture = ss.plots.selection_lines(known, "height", axes=axes)
+    drawings = draw_svg(picture, "lines", "both")
+    assert axes[0].get_ylim() == axes[1].get_ylim()
+    assert len(drawings) == 2
+    outcomes = [sum(", income " in said for *_, said in one.marks) for one in drawings]
+    assert outcomes == known.counts.tolist()
+
+
+@pytest.fixture(scope="module")
+def hostile() -> ss.FitResult:
+    rng = np.random.default_rng([5, 1])
+    x = rng.normal(size=(200, 2))
+    latent = x + rng.normal(size=(200, 2))
+    table = pd.DataFrame({"x1": x[:, 0], "x2": x[:, 1], "y": latent.max(axis=1)})
+    table["who"] = np.where(latent[:, 0] > latent[:, 1], HOSTILE, "b")
+    return ss.fit("y ~ x1 + x2", table, chosen="who")
+
+
+def test_the_same_picture_is_the_same_text(known: ss.FitResult) -> None:
+    assert drawn(known) == drawn(known)
+
+
+def test_names_inside_do_not_clash_with_those_of_another_picture(known: ss.FitResult) -> None:
+    names = [set(re.findall(r' id="([^"]+)"', drawn(known, name)[0])) for name in ("one", "two")]
+    assert names[0] and not names[0] & names[1]
+    text = drawn(known, "one")[0]
+    for used in re.findall(r'href="#([^"]+)"|url\(#([^)]+)\)', text):
+        assert set(used) - {""} <= names[0]
+
+
+def test_a_hostile_label_is_text(hostile: ss.FitResult) -> None:
+    svg, marks = drawn(hostile)
+    assert "<script" not in svg and "<!--" not in svg
+    shown = ["".join(element.itertext()) for element in ElementTree.fromstring(svg).iter("text")]
+    assert HOSTILE in shown
+    assert marks
+
+
+def test_marks_lie_where_the_points_are_drawn(known: ss.FitResult) -> None:
+    svg, marks = drawn(known)
+    drawn_at = {
+        (float(x), float(y)) for x, y in re.findall(r'<use [^>]*x="([\d.]+)" y="([\d.]+)"', svg)
+    }
+    places = np.array(sorted(drawn_at))
+    found = [
+        np.abs(places - [x, y]).max(axis=1).min() for x, y, said in marks if ", income " in said
+    ]
+    assert len(found) == known.nobs
+    assert max(found) <= 0.11
+
+
+def test_colours_are_left_to_the_page(known: ss.FitResult) -> None:
+    svg, _ = drawn(known)
+    assert re.findall(r"#[0-9a-f]{6}\b", svg) == []
+    assert "var(--blue)" in svg and "var(--orange)" in svg

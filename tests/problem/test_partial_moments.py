@@ -1,0 +1,109 @@
+"""Partial moments against the integrals of predictions, and derivatives against differences."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+from selfselect.problem.expectations import expectations
+from selfselect.problem.partial_moments import PartialMoments, partial_moments, partial_values
+from selfselect.rules import Maximum, Minimum, MonotoneArgmax, Ranked
+from selfselect.rules.base import RowData
+
+RULES: dict[str, Any] = {
+    "max": Maximum(),
+    "min": Minimum(),
+    "transforms": MonotoneArgmax(["exp", "negative", (np.arcsinh, np.sinh)]),
+    "ranked": Ranked(2),
+}
+SCALES = {"alike": np.array([1.0, 0.8, 1.3]), "steep": np.array([1.0, 0.05, 3.0])}
+
+QUADRATURE = 1e-6
+"""Gauss-Legendre on pieces, on either side of the comparison."""
+
+DIFFERENCES = 2e-4
+"""Central differences of integrals over steps of 1e-4; those of transforms are exact to 1e-7 or
+worse, so their slopes are to 1e-4."""
+
+STEP = 1e-4
+
+
+def known_of(n_rows: int, rng: np.random.Generator) -> RowData:
+    """Make costs, and availability that leaves the first alternative open to all."""
+    available = rng.uniform(size=(n_rows, 3)) < 0.7
+    available[:, 0] = True
+    return RowData(rng.uniform(0, 1, (n_rows, 3)), available)
+
+
+def moments(
+    rule: str, scales: str, known: bool, n_rows: int = 30
+) -> tuple[PartialMoments, np.ndarray, RowData]:
+    rng = np.random.default_rng(5)
+    means = rng.normal(size=(n_rows, 3))
+    rows = known_of(n_rows, rng) if known else RowData()
+    return partial_moments(RULES[rule], means, SCALES[scales], rows), means, rows
+
+
+CASES = [
+    (rule, scales, known)
+    for rule in RULES
+    for scales in SCALES
+    for known in (False, True)
+    if not (rule == "ranked" and known)
+]
+
+
+@pytest.mark.parametrize(("rule", "scales", "known"), CASES)
+def test_values_are_those_of_the_predictions(rule: str, scales: str, known: bool) -> None:
+    found, means, rows = moments(rule, scales, known)
+    expected = expectations(RULES[rule], means, SCALES[scales], rows)
+    np.testing.assert_allclose(found.value[:, 0], expected.chance, atol=QUADRATURE)
+    given = np.nan_to_num(expected.given_seen) * expected.chance[:, None]
+    np.testing.assert_allclose(found.value[:, 1:], given, atol=QUADRATURE)
+
+
+@pytest.mark.parametrize(("rule", "scales", "known"), CASES)
+def test_derivatives_are_those_of_the_values(rule: str, scales: str, known: bool) -> None:
+    found, means, rows = moments(rule, scales, known, n_rows=8)
+    for j in range(3):
+        move = STEP * np.eye(3)[j]
+        up = partial_values(RULES[rule], means + move, SCALES[scales], rows)
+        down = partial_values(RULES[rule], means - move, SCALES[scales], rows)
+        np.testing.assert_allclose(
+            found.by_mean[..., j], (up - down) / (2 * STEP), atol=DIFFERENCES
+        )
+        up = partial_values(RULES[rule], means, SCALES[scales] + move, rows)
+        down = partial_values(RULES[rule], means, SCALES[scales] - move, rows)
+        np.testing.assert_allclose(
+            found.by_scale[..., j], (up - down) / (2 * STEP), atol=DIFFERENCES
+        )
+
+
+@pytest.mark.parametrize(("rule", "scales", "known"), CASES)
+def test_chances_add_up_to_one_and_their_derivatives_to_zero(
+    rule: str, scales: str, known: bool
+) -> None:
+    found, means, _ = moments(rule, scales, known)
+    rounding = 1e-12 if rule != "ranked" else 1e-9
+    np.testing.assert_allclose(found.value[:, 0].sum(axis=1), 1.0, rtol=1e-14)
+    np.testing.assert_allclose(found.by_mean[:, 0].sum(axis=1), 0.0, atol=rounding)
+    np.testing.assert_allclose(found.by_scale[:, 0].sum(axis=1), 0.0, atol=rounding)
+    # Whoever is seen, the mean of an outcome is its latent mean.
+    np.testing.assert_allclose(found.value[:, 1:].sum(axis=2), means, atol=QUADRATURE)
+
+
+@pytest.mark.parametrize("name", ["max", "min"])
+def test_the_trapezoid_rule_has_twelve_digits(name: str) -> None:
+    found, means, _ = moments(name, "alike", known=False)
+    np.testing.assert_allclose(found.value[:, 1:].sum(axis=2), means, atol=1e-12)
+
+
+def test_bounds_beyond_all_numbers_are_no_trouble() -> None:
+    rule = MonotoneArgmax(["exp", "log"])
+    means = np.array([[0.0, 1.0], [300.0, -200.0]])
+    found = partial_moments(rule, means, np.array([1.0, 1.0]), RowData())
+    assert np.isfinite(found.value).all()
+    assert np.isfinite(found.by_mean).all() and np.isfinite(found.by_scale).all()
+    assert found.value[1, 0].tolist() == pytest.approx([1.0, 0.0])

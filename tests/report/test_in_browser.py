@@ -1,0 +1,165 @@
+"""The full report in a real browser: nothing breaks, charts answer, both themes can be read."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+WIDE, NARROW = 1100, 390
+READABLE_TEXT, READABLE_LINE = 4.5, 3.0
+"""Contrasts that the accessibility guidelines (WCAG 2) ask of text and of graphical marks."""
+
+CONTRAST = """
+const luminance = (colour) => {
+  const parts = colour.match(/[\\d.]+/g).slice(0, 3).map((part) => part / 255)
+    .map((part) => part <= 0.04045 ? part / 12.92 : ((part + 0.055) / 1.055) ** 2.4);
+  return 0.2126 * parts[0] + 0.7152 * parts[1] + 0.0722 * parts[2];
+};
+const probe = document.createElement("span");
+document.body.append(probe);
+const colour = (name) => {
+  probe.style.color = `var(--${name})`;
+  return luminance(getComputedStyle(probe).color);
+};
+const paper = colour("paper");
+const found = Object.fromEntries(arguments[0].map((name) => {
+  const [high, low] = [colour(name), paper].sort((a, b) => b - a);
+  return [name, (high + 0.05) / (low + 0.05)];
+}));
+probe.remove();
+return found;
+"""
+
+Open = Callable[..., Any]
+
+
+@pytest.fixture
+def view(browser: Any, reports: dict[str, Path]) -> Open:
+    """Open a report at a width and in a theme."""
+
+    def open_report(name: str, width: int = WIDE, theme: str = "light") -> Any:
+        browser.execute_cdp_cmd(
+            "Emulation.setEmulatedMedia",
+            {"features": [{"name": "prefers-color-scheme", "value": theme}]},
+        )
+        browser.execute_cdp_cmd(
+            "Emulation.setDeviceMetricsOverride",
+            {"width": width, "height": 900, "deviceScaleFactor": 1, "mobile": width == NARROW},
+        )
+        browser.get_log("browser")
+        browser.get(reports[name].as_uri())
+        return browser
+
+    return open_report
+
+
+@pytest.mark.parametrize("name", ["village", "market", "loaded", "hostile"])
+@pytest.mark.parametrize("width", [WIDE, NARROW])
+def test_it_opens_from_disk_without_complaint(view: Open, name: str, width: int) -> None:
+    page = view(name, width)
+    assert page.get_log("browser") == []
+    assert page.execute_script("return performance.getEntriesByType('resource').length") == 0
+    sizes = page.execute_script(
+        "return [...document.querySelectorAll('svg')].filter((svg) => !svg.closest('[hidden]'))"
+        ".map((svg) => svg.getBoundingClientRect()).map((box) => [box.width, box.height])"
+    )
+    assert len(sizes) >= 3
+    assert all(wide > 100 and high > 50 for wide, high in sizes)
+    assert page.execute_script("return document.documentElement.scrollWidth") <= width
+
+
+def test_a_hostile_label_is_shown_as_text(view: Open, hostile_names: tuple[str, str]) -> None:
+    page = view("hostile")
+    assert hostile_names[0] in page.find_element("tag name", "body").text
+    titles = page.execute_script(
+        "return [...document.querySelectorAll('svg text')].map((text) => text.textContent)"
+    )
+    assert set(hostile_names) <= set(titles)
+    assert page.execute_script("return document.querySelectorAll('img').length") == 0
+    assert page.get_log("browser") == []
+
+
+def test_pointing_at_a_mark_shows_its_value(view: Open) -> None:
+    from selenium.webdriver import ActionChains
+
+    page = view("village")
+    panel = page.find_element("css selector", ".panel")
+    page.execute_script("arguments[0].scrollIntoView({block: 'center'})", panel)
+    x, y, said, left, top = page.execute_script(
+        """const [panel] = arguments;
+        const svg = panel.querySelector("svg");
+        const [x, y, said] = JSON.parse(panel.querySelector("script").textContent)[0];
+        const place = new DOMPoint(x, y).matrixTransform(svg.getScreenCTM());
+        const box = panel.getBoundingClientRect();
+        return [place.x, place.y, said, box.x + box.width / 2, box.y + box.height / 2];""",
+        panel,
+    )
+    tip = page.find_element("id", "tip")
+    assert not tip.is_displayed()
+    move = ActionChains(page)
+    move.move_to_element_with_offset(panel, round(x - left), round(y - top)).perform()
+    assert tip.is_displayed()
+    assert tip.text.startswith("height ") and ", income " in tip.text
+    assert said.startswith("height ")
+    ActionChains(page).move_to_element(page.find_element("tag name", "h2")).perform()
+    assert not tip.is_displayed()
+
+
+def test_marks_can_be_walked_with_the_keyboard(view: Open) -> None:
+    page = view("village")
+    panel = page.find_elements("css selector", ".panel")[0]
+    said = page.execute_script(
+        "return JSON.parse(arguments[0].querySelector('script').textContent).map((m) => m[2])",
+        panel,
+    )
+    panel.send_keys("\ue014")
+    panel.send_keys("\ue014")
+    assert page.find_element("id", "tip").text == " ".join(said[1].split())
+
+
+def test_choosing_a_covariate_switches_all_its_pictures(view: Open) -> None:
+    from selenium.webdriver.support.select import Select
+
+    page = view("village")
+    choosers = [Select(one) for one in page.find_elements("css selector", "select")]
+    assert [option.text for option in choosers[0].options] == ["height", "weight"]
+
+    def shown() -> list[str]:
+        return page.execute_script(
+            "return [...document.querySelectorAll('[data-subject]')].filter((one) => !one.hidden)"
+            ".map((one) => one.querySelector('figcaption').textContent)"
+        )
+
+    assert all("height" in caption for caption in shown())
+    before = len(shown())
+    choosers[-1].select_by_visible_text("weight")
+    assert len(shown()) == before == len(choosers)
+    assert all("weight" in caption for caption in shown())
+    assert all(one.first_selected_option.text == "weight" for one in choosers)
+    assert page.get_log("browser") == []
+
+
+@pytest.mark.parametrize("theme", ["light", "dark"])
+def test_both_themes_can_be_read(view: Open, theme: str) -> None:
+    page = view("village", theme=theme)
+    colours = ["blue", "orange", "green", "purple", "amber", "sky", "seen", "faint"]
+    found = page.execute_script(CONTRAST, ["ink", "alarm", "calm", *colours])
+    assert all(found[name] >= READABLE_TEXT for name in ("ink", "alarm", "calm"))
+    assert all(found[name] >= READABLE_LINE for name in colours if name != "faint"), found
+
+
+def test_the_button_turns_the_theme(view: Open) -> None:
+    page = view("village", theme="dark")
+
+    def background() -> str:
+        return page.execute_script("return getComputedStyle(document.body).backgroundColor")
+
+    dark = background()
+    page.find_element("id", "theme").click()
+    light = background()
+    assert light == "rgb(255, 255, 255)" != dark
+    page.find_element("id", "theme").click()
+    assert background() == dark
