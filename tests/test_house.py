@@ -27,6 +27,7 @@ RANKS = [
     {"inference"},
     {"results"},
     {"report"},
+    {"classics"},
     {"plots"},
     {"simulators", "datasets"},
     {"fit"},

@@ -17,6 +17,7 @@ __version__ = "0.1.0"
 
 if TYPE_CHECKING:
     from selfselect import (
+        classics,
         datasets,
         engines,
         errors,
@@ -28,6 +29,8 @@ if TYPE_CHECKING:
         solvers,
     )
     from selfselect.choose import choose_alternatives
+    from selfselect.classics.sample_selection import sample_selection
+    from selfselect.classics.switching import switching
     from selfselect.fit import fit
     from selfselect.results.archive import load
     from selfselect.results.assumptions import assumptions
@@ -36,6 +39,7 @@ if TYPE_CHECKING:
     from selfselect.sklearn import SelfSelectionRegressor
 
 _ROOMS = (
+    "classics",
     "datasets",
     "engines",
     "errors",
@@ -52,6 +56,8 @@ _NAMES = {
     "fit": "selfselect.fit",
     "load": "selfselect.results.archive",
     "FitResult": "selfselect.results.fit_result",
+    "sample_selection": "selfselect.classics",
+    "switching": "selfselect.classics",
     "simulate": "selfselect.simulators.sample",
     "SelfSelectionRegressor": "selfselect.sklearn",
 }
@@ -61,6 +67,7 @@ __all__ = [
     "SelfSelectionRegressor",
     "assumptions",
     "choose_alternatives",
+    "classics",
     "datasets",
     "engines",
     "errors",
@@ -70,9 +77,11 @@ __all__ = [
     "noises",
     "plots",
     "rules",
+    "sample_selection",
     "simulate",
     "simulators",
     "solvers",
+    "switching",
 ]
 
 

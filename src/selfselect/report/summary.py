@@ -15,7 +15,7 @@ from selfselect.solvers.base import same_optimum
 if TYPE_CHECKING:
     from selfselect.results.fit_result import FitResult
 
-__all__ = ["compare_page", "format_number", "summarise"]
+__all__ = ["coefficient_rows", "compare_page", "format_number", "summarise"]
 
 
 def format_number(value: float) -> str:
@@ -132,18 +132,20 @@ def _blocks(fit: FitResult, level: float) -> tuple[Block, ...]:
         if len(set(fit.facts.formulas)) > 1:
             title += f": {fit.facts.formulas[j]}"
         own = table[[one == label for one in table["alternative"]]]
-        rows = _rows(own.itertuples(index=False))
+        rows = coefficient_rows(own.itertuples(index=False))
         fixed = fit.problem.layout.scales
         if fixed is not None:
             rows = (*rows, (SCALE, format_number(float(fixed[j])), "(fixed)", "", "", "", ""))
         blocks.append(Block(title, header, rows))
     shared = table[[one == COMMON for one in table["alternative"]]]
     if len(shared) and COMMON not in alternatives:
-        blocks.append(Block("all alternatives", header, _rows(shared.itertuples(index=False))))
+        rows = coefficient_rows(shared.itertuples(index=False))
+        blocks.append(Block("all alternatives", header, rows))
     return tuple(blocks)
 
 
-def _rows(entries: object) -> tuple[tuple[str, ...], ...]:
+def coefficient_rows(entries: object) -> tuple[tuple[str, ...], ...]:
+    """Write rows of a tidy table as text."""
     rows = []
     for entry in entries:  # type: ignore[attr-defined]
         z = "" if np.isnan(entry.statistic) else f"{entry.statistic:.3f}"

@@ -1,0 +1,158 @@
+"""Maximum likelihood by Newton's method, from the two-step estimate and from independence."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from selfselect.classics.covariance import sandwich
+from selfselect.classics.design import CORRELATION, Design
+from selfselect.classics.likelihood import Evaluation, evaluate, row_scores
+from selfselect.classics.parameters import Layout
+from selfselect.inference.covariance import Covariance
+from selfselect.rules.base import Label
+
+__all__ = ["BOUNDARY", "Optimum", "estimate_covariance", "maximise"]
+
+Array = NDArray[np.float64]
+Mask = NDArray[np.bool_]
+
+BOUNDARY = 0.999
+"""Size of a correlation at which it is called one: closer, only the last row would tell."""
+MAX_STEPS = 100
+TOLERANCE = 1e-9
+"""Distance to the optimum, in standard errors."""
+FARTHEST = 1.0
+"""The most by which one step moves the inverse hyperbolic tangent of a correlation."""
+KEEP_OF_H = 0.1
+"""A step may shrink an inverse scale to this fraction of itself and no further."""
+ROUNDING = 1e-13
+"""Relative rounding of a log-likelihood summed over many rows."""
+
+
+@dataclass(frozen=True, eq=False)
+class Optimum:
+    """Where Newton's method ended.
+
+    Attributes
+    ----------
+    natural : the parameters.
+    loglik : log-likelihood.
+    information : observed information.
+    held : (m,) which parameters are held at a boundary.
+    converged, status, n_steps : how it ended.
+    """
+
+    natural: Array
+    loglik: float
+    information: Array
+    held: Mask
+    converged: bool
+    status: str
+    n_steps: int
+
+    def boundary(self, layout: Layout) -> tuple[Label, ...]:
+        """Return the regimes whose correlation is at its boundary."""
+        regimes = layout.design.regimes
+        return tuple(regime.label for regime in regimes if self.held[layout.t_of(regime)])
+
+
+def maximise(design: Design, layout: Layout, start: Array) -> Optimum:
+    """Climb to an optimum with every correlation within its boundary."""
+    limit = float(np.arctanh(BOUNDARY))
+    at_t = np.array([layout.t_of(regime) for regime in design.regimes])
+    at_h = at_t - 1
+    natural = start.copy()
+    here = evaluate(design, layout, natural)
+    for n_steps in range(MAX_STEPS):
+        held = _held(natural, here.score, at_t, limit)
+        step, distance, definite = _step(here, held)
+        if not np.isfinite(distance):
+            return _end(natural, here, held, False, "Stopped: not finite.", n_steps)
+        if distance <= TOLERANCE and definite:
+            return _end(natural, here, held, True, f"Converged in {n_steps} steps.", n_steps)
+        size = _largest(step, natural, at_t, at_h)
+        slack = ROUNDING * (abs(here.loglik) + len(design.positive))
+        while True:
+            trial = natural + size * step
+            trial[at_t] = np.clip(trial[at_t], -limit, limit)
+            after = evaluate(design, layout, trial)
+            if after.loglik + slack >= here.loglik + 1e-4 * size * distance**2 * (not held.any()):
+                break
+            size *= 0.5
+            if size < 1e-10:
+                status = "Stopped: no step raises the log-likelihood."
+                return _end(natural, here, held, False, status, n_steps)
+        natural, here = trial, after
+    held = _held(natural, here.score, at_t, limit)
+    return _end(natural, here, held, False, f"Stopped after {MAX_STEPS} steps.", MAX_STEPS)
+
+
+def _held(natural: Array, score: Array, at_t: NDArray[np.intp], limit: float) -> Mask:
+    """Hold correlations that stand at the boundary and would rise beyond it."""
+    held = np.zeros(len(natural), dtype=bool)
+    stands = np.abs(natural[at_t]) >= limit
+    held[at_t] = stands & (np.sign(natural[at_t]) * score[at_t] > 0)
+    return held
+
+
+def _step(here: Evaluation, held: Mask) -> tuple[Array, float, bool]:
+    """Return a step uphill, its length in standard errors, and whether this is a hilltop.
+
+    Where the Hessian is not negative, its curvatures are taken by their size.
+    """
+    moving = ~held
+    step = np.zeros(len(held))
+    score = here.score[moving]
+    information = -here.hessian[np.ix_(moving, moving)]
+    if not np.isfinite(information).all():
+        return step, float("nan"), False
+    values, vectors = np.linalg.eigh(information)
+    sizes = np.maximum(np.abs(values), 1e-8 * np.abs(values).max())
+    along = vectors.T @ score
+    step[moving] = vectors @ (along / sizes)
+    return step, float(np.sqrt(np.sum(along**2 / sizes))), bool(values[0] > 0)
+
+
+def _largest(step: Array, natural: Array, at_t: NDArray[np.intp], at_h: NDArray[np.intp]) -> float:
+    """Return the largest step up to one that keeps scales positive and correlations near."""
+    size = min(1.0, FARTHEST / max(float(np.abs(step[at_t]).max()), 1e-300))
+    falls = step[at_h] < 0
+    if falls.any():
+        room = (1.0 - KEEP_OF_H) * natural[at_h][falls] / -step[at_h][falls]
+        size = min(size, float(room.min()))
+    return size
+
+
+def _end(
+    natural: Array, here: Evaluation, held: Mask, converged: bool, status: str, n_steps: int
+) -> Optimum:
+    return Optimum(natural, here.loglik, -here.hessian, held, converged, status, n_steps)
+
+
+def estimate_covariance(layout: Layout, optimum: Optimum, kind: str) -> Covariance:
+    """Estimate the covariance of the reported parameters.
+
+    A correlation at its boundary has no standard error, and those of the others take it as given.
+    """
+    moving = ~optimum.held
+    free = np.zeros_like(optimum.information)
+    try:
+        np.linalg.cholesky(optimum.information[np.ix_(moving, moving)])
+        inverse = np.linalg.inv(optimum.information[np.ix_(moving, moving)])
+    except np.linalg.LinAlgError:
+        inverse = np.full((moving.sum(), moving.sum()), np.nan)
+    free[np.ix_(moving, moving)] = inverse
+    jacobian = layout.report(optimum.natural).jacobian
+    if kind == "observed":
+        matrix, description = jacobian @ free @ jacobian.T, "observed information"
+    else:
+        influence = row_scores(layout.design, layout, optimum.natural) @ free @ jacobian.T
+        matrix, description = sandwich(influence, layout.design)
+    boundary = optimum.boundary(layout)
+    unknown = [term == CORRELATION and label in boundary for label, term in layout.labels]
+    matrix[unknown] = np.nan
+    matrix[:, unknown] = np.nan
+    return Covariance(kind, description, matrix)

@@ -1,0 +1,97 @@
+"""Where every parameter stands, and how natural parameters become those users read."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from selfselect.classics.design import CORRELATION, SELECTION, Design, Regime
+from selfselect.data.equations import SCALE
+from selfselect.problem.parameters import Reported
+from selfselect.rules.base import Label
+
+__all__ = ["Layout"]
+
+Array = NDArray[np.float64]
+
+
+@dataclass(frozen=True, eq=False)
+class Layout:
+    """The places of γ, and of g, h and t of each regime, among the natural parameters."""
+
+    design: Design
+
+    @property
+    def gamma(self) -> slice:
+        """The coefficients of the selection."""
+        return slice(0, len(self.design.selection.terms))
+
+    def noise_of(self, regime: Regime) -> slice:
+        """Return the places of g and, last, of h."""
+        start = self.gamma.stop
+        for one in self.design.regimes:
+            size = len(one.side.terms) + 1
+            if one is regime:
+                return slice(start, start + size)
+            start += size + 1
+        raise LookupError(regime.label)
+
+    def t_of(self, regime: Regime) -> int:
+        """Return the place of t, the inverse hyperbolic tangent of the correlation."""
+        return int(self.noise_of(regime).stop)
+
+    @property
+    def n_natural(self) -> int:
+        """How many parameters there are."""
+        return self.t_of(self.design.regimes[-1]) + 1
+
+    def of_regime(self, natural: Array, regime: Regime) -> tuple[Array, float, float]:
+        """Return g, h and t of a regime."""
+        own = self.noise_of(regime)
+        return natural[own][:-1], float(natural[own.stop - 1]), float(natural[own.stop])
+
+    @property
+    def labels(self) -> tuple[tuple[Label, str], ...]:
+        """Labels of the reported parameters: outcomes first, the selection last."""
+        labels: list[tuple[Label, str]] = []
+        for regime in self.design.regimes:
+            terms = (*regime.side.terms, SCALE, CORRELATION)
+            labels += [(regime.label, term) for term in terms]
+        return (*labels, *((SELECTION, term) for term in self.design.selection.terms))
+
+    def report(self, natural: Array) -> Reported:
+        """Return coefficients, scales and correlations in the user's units."""
+        values: list[Array] = []
+        rows: list[Array] = []
+        for regime in self.design.regimes:
+            g, h, t = self.of_regime(natural, regime)
+            own, unit, carry = self.noise_of(regime), regime.unit, regime.side.carry
+            slope = carry @ g * unit / h
+            jacobian = np.zeros((len(g) + 2, self.n_natural))
+            jacobian[: len(g), own] = np.column_stack([carry * unit / h, -slope / h])
+            jacobian[len(g), own.stop - 1] = -unit / h**2
+            jacobian[len(g) + 1, own.stop] = 1.0 / np.cosh(t) ** 2
+            values += [carry @ regime.naive + slope, np.array([unit / h, np.tanh(t)])]
+            rows.append(jacobian)
+        carry = self.design.selection.carry
+        values.append(carry @ natural[self.gamma])
+        rows.append(np.pad(carry, ((0, 0), (0, self.n_natural - len(carry)))))
+        return Reported(self.labels, np.concatenate(values), np.vstack(rows))
+
+    def natural(self, reported: Array) -> Array:
+        """Return the natural parameters of reported ones."""
+        natural = np.zeros(self.n_natural)
+        place = 0
+        for regime in self.design.regimes:
+            size = len(regime.side.terms)
+            scale, correlation = reported[place + size : place + size + 2]
+            h = regime.unit / scale
+            inside = np.linalg.solve(regime.side.carry, reported[place : place + size])
+            own = self.noise_of(regime)
+            natural[own] = [*((inside - regime.naive) * h / regime.unit), h]
+            natural[own.stop] = np.arctanh(correlation)
+            place += size + 2
+        natural[self.gamma] = np.linalg.solve(self.design.selection.carry, reported[place:])
+        return natural

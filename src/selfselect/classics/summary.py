@@ -1,0 +1,144 @@
+"""The summary of a fit with a selection equation."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from selfselect.classics.design import SELECTION
+from selfselect.report.page import Block, Page
+from selfselect.report.summary import coefficient_rows
+
+if TYPE_CHECKING:
+    from selfselect.classics.result import SelectionResult
+
+__all__ = ["summarise"]
+
+TITLES = {
+    "sample selection": "Sample selection (tobit-2)",
+    "switching": "Endogenous switching (tobit-5)",
+}
+METHODS = {"ml": "maximum likelihood", "two-step": "two steps"}
+WEAK = 0.1
+"""Share of the Mills ratio's spread below which it is all but a combination of covariates."""
+
+
+def summarise(fit: SelectionResult, level: float = 0.95) -> Page:
+    """Compose the summary page."""
+    return Page(
+        title=f"{TITLES[fit.model]}, {METHODS[fit.method]}",
+        notices=_notices(fit),
+        facts=_facts(fit),
+        blocks=_blocks(fit, level),
+        notes=_notes(fit),
+    )
+
+
+def _notices(fit: SelectionResult) -> tuple[str, ...]:
+    notices = []
+    if not fit.converged:
+        notices.append(f"NOT CONVERGED. {fit.status} Do not use these numbers.")
+    for label in fit.boundary:
+        notices.append(
+            f"AT THE BOUNDARY: the correlation of {label} with the selection is "
+            f"{fit.correlations[label]:+.3f}, as near to one as is allowed: its noise and that of "
+            "the selection cannot be told apart. It has no standard error, and the others take it "
+            "as given. Doubt the model, or the selection's covariates."
+        )
+    for label, correlation in fit.correlations.items():
+        if abs(correlation) > 1:
+            notices.append(
+                f"IMPOSSIBLE CORRELATION: the two steps imply {correlation:+.3f} for {label}, "
+                "beyond one. They do not know that bound; method='ml' does."
+            )
+    if not np.isfinite(fit.bse.xs(SELECTION, level="alternative")).all():
+        notices.append(
+            "NO STANDARD ERRORS: the information matrix is singular, so some parameters are not "
+            "determined by this data."
+        )
+    return tuple(notices)
+
+
+def _facts(fit: SelectionResult) -> tuple[tuple[str, str], ...]:
+    facts = fit.facts
+    entries = [
+        ("Outcome", facts.outcome),
+        ("Method", f"{METHODS[fit.method]}: {fit.status}"),
+        ("Rows", str(facts.n_rows)),
+        ("Std errors", fit.covariance.description),
+    ]
+    if fit.method == "ml":
+        entries += [
+            ("Log-likelihood", f"{fit.llf:.4f}"),
+            ("Parameters", str(fit.n_parameters)),
+            ("AIC", f"{fit.aic:.3f}"),
+            ("BIC", f"{fit.bic:.3f}"),
+        ]
+    if facts.weights:
+        entries.append(("Weights", f"{facts.weights} (sum {facts.weight_total:g})"))
+    return tuple(entries)
+
+
+def _blocks(fit: SelectionResult, level: float) -> tuple[Block, ...]:
+    table = fit.tidy(level)
+    tail = 50.0 * (1.0 - level)
+    header = ("", "coef", "std err", "z", "P>|z|", f"[{tail:g}%", f"{100 - tail:g}%]")
+
+    def block(label: object, title: str) -> Block:
+        own = table[[one == label for one in table["alternative"]]]
+        return Block(title, header, coefficient_rows(own.itertuples(index=False)))
+
+    blocks = []
+    for regime, count in zip(fit.design.regimes, fit.facts.counts, strict=True):
+        title = f"{regime.label} (seen in {count} rows): {regime.side.text}"
+        blocks.append(block(regime.label, title))
+    towards = "" if fit.model != "switching" else f" towards {fit.facts.towards}"
+    blocks.append(block(SELECTION, f"{SELECTION}{towards}: {fit.design.selection.text}"))
+    return tuple(blocks)
+
+
+def _notes(fit: SelectionResult) -> tuple[str, ...]:
+    facts = fit.facts
+    notes = [f"{fit.independence_test()}.".replace("..", "."), _exclusions(fit)]
+    for regime, share in zip(fit.design.regimes, fit.unexplained, strict=True):
+        if share < WEAK:
+            notes.append(
+                f"The covariates of {regime.label} explain all but {100 * share:.1f}% of the "
+                "Mills ratio's size: little tells selection from them. Expect wide intervals."
+            )
+    if fit.method == "two-step":
+        notes.append("Two steps give no standard errors of scales and correlations.")
+    if len({round(one[1], 3) for one in fit.starts_reached}) > 1:
+        notes.append(
+            "The starts ended at different log-likelihoods (see result.starts); the best is shown."
+        )
+    if facts.n_dropped:
+        notes.append(f"{facts.n_dropped} rows with a missing covariate were left out.")
+    if facts.n_without_outcome:
+        notes.append(
+            f"{facts.n_without_outcome} rows without a recorded outcome or choice were left out on "
+            "request: that selects on the outcome unless they are missing at random."
+        )
+    if fit.covariance.kind in ("robust", "clustered"):
+        notes.append(
+            "Robust standard errors allow for a misspecified variance; they do not repair "
+            "estimates that misspecification makes inconsistent."
+        )
+    return tuple(notes)
+
+
+def _exclusions(fit: SelectionResult) -> str:
+    """Say which covariates move the selection and not the outcome."""
+    sentences = []
+    for regime in fit.design.regimes:
+        own = set(regime.side.covariates)
+        excluded = [name for name in fit.design.selection.covariates if name not in own]
+        if not excluded:
+            sentences.append(
+                f"{regime.label} is identified by functional form: no covariate of the selection "
+                "is excluded from its equation"
+            )
+        else:
+            sentences.append(f"Excluded from {regime.label}: {', '.join(excluded)}")
+    return "; ".join(sentences) + "."
