@@ -186,6 +186,11 @@ class Regime:
         """The outcome in internal units."""
         return (self.outcome - self.side.basis @ self.naive) / self.unit
 
+    @cached_property
+    def slopes(self) -> Array:
+        """Slopes of the noise h y - x'g in g and, last, in h; shape (m, p + 1)."""
+        return np.column_stack([-self.side.basis, self.standardised])
+
 
 @dataclass(frozen=True)
 class Facts:
@@ -248,6 +253,11 @@ class Design:
     def sign(self) -> Array:
         """+1 where the selection index came out positive, else -1; shape (n,)."""
         return np.where(self.positive, 1.0, -1.0)
+
+    @cached_property
+    def basis_of(self) -> dict[Label, Array]:
+        """The selection's orthogonal covariates in the rows of each regime."""
+        return {one.label: self.selection.basis[one.rows] for one in self.regimes}
 
     @cached_property
     def silent(self) -> Indices:

@@ -37,12 +37,8 @@ def estimate(design: Design, method: str, covariance: str) -> SelectionResult:
                 "Two least-squares problems, solved.",
                 unexplained=tuple(step.unexplained for step in steps),
             )  # fmt: skip
-        # The likelihood may have several optima; these two starts are cheap and unlike.
-        starts = {
-            "two-step": start_of(layout, probit.gamma, steps, 1.0),
-            "independence": independent,
-        }
-        ends = {name: maximise(design, layout, start) for name, start in starts.items()}
+        two_step = start_of(layout, probit.gamma, steps, 1.0)
+        ends = maximise(design, layout, two_step, independent)
         best = max(ends.values(), key=lambda end: (end.converged, end.loglik))
         spread = estimate_covariance(layout, best, kind)
         zero = evaluate(design, layout, independent).loglik

@@ -25,7 +25,7 @@ from selfselect.classics.design import Design, Regime
 from selfselect.classics.parameters import Layout
 from selfselect.kernels.tails import HALF_LOG_TWO_PI, mills_terms
 
-__all__ = ["Evaluation", "evaluate", "loglik", "row_scores"]
+__all__ = ["Evaluation", "evaluate", "row_scores"]
 
 Array = NDArray[np.float64]
 
@@ -76,25 +76,18 @@ def seen_terms(index: Array, noise: Array, h: float, t: float, sign: float) -> S
     )
 
 
-def _seen(design: Design, regime: Regime, layout: Layout, natural: Array) -> SeenTerms:
-    gamma, (g, h, t) = natural[layout.gamma], layout.of_regime(natural, regime)
-    index = design.selection.basis[regime.rows] @ gamma
-    noise = h * regime.standardised - regime.side.basis @ g
-    return seen_terms(index, noise, h, t, regime.sign)
+def _seen(regime: Regime, layout: Layout, natural: Array, z: Array, x: Array) -> SeenTerms:
+    g, h, t = layout.of_regime(natural, regime)
+    return seen_terms(z @ natural[layout.gamma], x @ np.append(g, h), h, t, regime.sign)
 
 
-def loglik(design: Design, layout: Layout, natural: Array) -> float:
-    """Return the log-likelihood alone, in the user's units of the outcome."""
-    return evaluate(design, layout, natural).loglik
-
-
-def evaluate(design: Design, layout: Layout, natural: Array) -> Evaluation:
-    """Sum log-likelihood, score and Hessian over all rows."""
+def evaluate(design: Design, layout: Layout, natural: Array, *, every: int = 1) -> Evaluation:
+    """Sum log-likelihood, score and Hessian over all rows, or over every so many of each kind."""
     total = 0.0
     score = np.zeros(layout.n_natural)
     hessian = np.zeros((layout.n_natural, layout.n_natural))
     gamma = layout.gamma
-    silent = design.silent
+    silent = design.silent[::every]
     if len(silent):
         z, sign = design.selection.basis[silent], design.sign[silent]
         weights = 1.0 if design.weights is None else design.weights[silent]
@@ -103,12 +96,10 @@ def evaluate(design: Design, layout: Layout, natural: Array) -> Evaluation:
         score[gamma] += z.T @ (weights * sign * mills.ratio)
         hessian[gamma, gamma] -= z.T @ (z * (weights * mills.slope)[:, None])
     for regime in design.regimes:
-        terms = _seen(design, regime, layout, natural)
-        weights = np.ones(len(regime.rows)) if regime.weights is None else regime.weights
+        z, x = design.basis_of[regime.label][::every], regime.slopes[::every]
+        terms = _seen(regime, layout, natural, z, x)
+        weights = np.ones(len(x)) if regime.weights is None else regime.weights[::every]
         h = layout.of_regime(natural, regime)[1]
-        z = design.selection.basis[regime.rows]
-        # The noise is linear in (g, h): these are its slopes.
-        x = np.column_stack([-regime.side.basis, regime.standardised])
         own, place = layout.noise_of(regime), layout.t_of(regime)
         total += float(weights @ (terms.loglik - np.log(regime.unit)))
         score[gamma] += z.T @ (weights * terms.m)
@@ -136,12 +127,12 @@ def row_scores(design: Design, layout: Layout, natural: Array) -> Array:
     pull = sign * mills_terms(sign * (z @ natural[layout.gamma])).ratio
     scores[silent, layout.gamma] = z * pull[:, None]
     for regime in design.regimes:
-        terms = _seen(design, regime, layout, natural)
+        z = design.basis_of[regime.label]
+        terms = _seen(regime, layout, natural, z, regime.slopes)
         own = layout.noise_of(regime)
-        x = np.column_stack([-regime.side.basis, regime.standardised])
-        x = x * terms.e[:, None]
+        x = regime.slopes * terms.e[:, None]
         x[:, -1] += 1.0 / layout.of_regime(natural, regime)[1]
-        scores[regime.rows, layout.gamma] = design.selection.basis[regime.rows] * terms.m[:, None]
+        scores[regime.rows, layout.gamma] = z * terms.m[:, None]
         scores[regime.rows, own] = x
         scores[regime.rows, layout.t_of(regime)] = terms.t
     return scores if design.weights is None else scores * design.weights[:, None]

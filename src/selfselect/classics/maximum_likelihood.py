@@ -1,8 +1,13 @@
-"""Maximum likelihood by Newton's method, from the two-step estimate and from independence."""
+"""Maximum likelihood by Newton's method, from several correlations.
+
+For fixed correlations there is one optimum; over correlations there may be several, on real data
+too, and a start from the two-step estimate alone may end at a lesser one.
+"""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from itertools import product
 
 import numpy as np
 from numpy.typing import NDArray
@@ -14,7 +19,7 @@ from selfselect.classics.parameters import Layout
 from selfselect.inference.covariance import Covariance
 from selfselect.rules.base import Label
 
-__all__ = ["BOUNDARY", "Optimum", "estimate_covariance", "maximise"]
+__all__ = ["BOUNDARY", "Optimum", "climb", "estimate_covariance", "maximise"]
 
 Array = NDArray[np.float64]
 Mask = NDArray[np.bool_]
@@ -28,6 +33,14 @@ FARTHEST = 1.0
 """The most by which one step moves the inverse hyperbolic tangent of a correlation."""
 KEEP_OF_H = 0.1
 """A step may shrink an inverse scale to this fraction of itself and no further."""
+GRID = (-0.8, 0.0, 0.8)
+"""Correlations at which the search looks around, each with each."""
+GLANCE = 3
+"""Steps with the correlations held, before those that promise most are followed."""
+GLANCED_AT = 2_000
+"""Rows that are enough for that."""
+FOLLOWED = 3
+"""How many of them are followed to their optimum."""
 ROUNDING = 1e-13
 """Relative rounding of a log-likelihood summed over many rows."""
 
@@ -59,15 +72,58 @@ class Optimum:
         return tuple(regime.label for regime in regimes if self.held[layout.t_of(regime)])
 
 
-def maximise(design: Design, layout: Layout, start: Array) -> Optimum:
-    """Climb to an optimum with every correlation within its boundary."""
+def maximise(
+    design: Design, layout: Layout, two_step: Array, independent: Array
+) -> dict[str, Optimum]:
+    """Return the optima reached from the two-step estimate and from the best of a grid.
+
+    Parameters
+    ----------
+    design, layout : rows and places of parameters.
+    two_step, independent : natural parameters of the two-step estimate, and of no correlation.
+    """
+    at_t = [layout.t_of(regime) for regime in design.regimes]
+    every = max(1, len(design.positive) // GLANCED_AT)
+    glances: dict[str, Optimum] = {}
+    for correlations in product(GRID, repeat=len(at_t)):
+        start = independent.copy()
+        start[at_t] = np.arctanh(correlations)
+        name = "correlation " + ", ".join(f"{rho:g}" for rho in correlations)
+        glances[name] = climb(
+            design, layout, start, every=every, hold_correlations=True, max_steps=GLANCE
+        )
+    promising = sorted(glances, key=lambda name: -glances[name].loglik)[:FOLLOWED]
+    starts = {"two-step": two_step, **{name: glances[name].natural for name in promising}}
+    return {name: climb(design, layout, start) for name, start in starts.items()}
+
+
+def climb(
+    design: Design,
+    layout: Layout,
+    start: Array,
+    *,
+    every: int = 1,
+    hold_correlations: bool = False,
+    max_steps: int = MAX_STEPS,
+) -> Optimum:
+    """Climb to an optimum with every correlation within its boundary, or held where it is.
+
+    Parameters
+    ----------
+    design, layout : rows and places of parameters.
+    start : natural parameters.
+    every : looks at every so many rows.
+    hold_correlations : whether correlations stay where they are.
+    max_steps : steps after which it gives up.
+    """
     limit = float(np.arctanh(BOUNDARY))
     at_t = np.array([layout.t_of(regime) for regime in design.regimes])
     at_h = at_t - 1
     natural = start.copy()
-    here = evaluate(design, layout, natural)
-    for n_steps in range(MAX_STEPS):
+    here = evaluate(design, layout, natural, every=every)
+    for n_steps in range(max_steps):
         held = _held(natural, here.score, at_t, limit)
+        held[at_t] |= hold_correlations
         step, distance, definite = _step(here, held)
         if not np.isfinite(distance):
             return _end(natural, here, held, False, "Stopped: not finite.", n_steps)
@@ -78,7 +134,7 @@ def maximise(design: Design, layout: Layout, start: Array) -> Optimum:
         while True:
             trial = natural + size * step
             trial[at_t] = np.clip(trial[at_t], -limit, limit)
-            after = evaluate(design, layout, trial)
+            after = evaluate(design, layout, trial, every=every)
             if after.loglik + slack >= here.loglik + 1e-4 * size * distance**2 * (not held.any()):
                 break
             size *= 0.5
@@ -87,7 +143,7 @@ def maximise(design: Design, layout: Layout, start: Array) -> Optimum:
                 return _end(natural, here, held, False, status, n_steps)
         natural, here = trial, after
     held = _held(natural, here.score, at_t, limit)
-    return _end(natural, here, held, False, f"Stopped after {MAX_STEPS} steps.", MAX_STEPS)
+    return _end(natural, here, held, False, f"Stopped after {max_steps} steps.", max_steps)
 
 
 def _held(natural: Array, score: Array, at_t: NDArray[np.intp], limit: float) -> Mask:

@@ -9,6 +9,7 @@ from selfselect.classics.estimate import estimate
 from selfselect.classics.result import SelectionResult
 from selfselect.data.formulas import parse_formula
 from selfselect.errors import FormulaError
+from selfselect.threads import one_blas_thread
 
 __all__ = ["sample_selection"]
 
@@ -77,15 +78,16 @@ def sample_selection(
             f"The selection is explained by the outcome {', '.join(map(repr, sorted(shared)))}, "
             "which is not known where it was not selected. Leave it out."
         )
-    design = build_design(
-        "sample selection",
-        equation,
-        choice,
-        data,
-        seen_if_recorded=seen_if_recorded,
-        weights=weights,
-        cluster=cluster,
-        missing=missing,
-        missing_outcome=missing_outcome,
-    )
+    with one_blas_thread():
+        design = build_design(
+            "sample selection",
+            equation,
+            choice,
+            data,
+            seen_if_recorded=seen_if_recorded,
+            weights=weights,
+            cluster=cluster,
+            missing=missing,
+            missing_outcome=missing_outcome,
+        )
     return estimate(design, method, covariance)

@@ -109,9 +109,12 @@ def _notes(fit: SelectionResult) -> tuple[str, ...]:
             )
     if fit.method == "two-step":
         notes.append("Two steps give no standard errors of scales and correlations.")
-    if len({round(one[1], 3) for one in fit.starts_reached}) > 1:
+    tops = sorted({round(loglik, 3) for _, loglik, converged, _ in fit.starts_reached if converged})
+    if len(tops) > 1:
         notes.append(
-            "The starts ended at different log-likelihoods (see result.starts); the best is shown."
+            f"The likelihood has several optima: starts ended {tops[-1] - tops[-2]:.3f} and more "
+            "below the one shown (see result.starts). Programs that start from the two-step "
+            "estimate alone may report another."
         )
     if facts.n_dropped:
         notes.append(f"{facts.n_dropped} rows with a missing covariate were left out.")

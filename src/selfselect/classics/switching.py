@@ -11,6 +11,7 @@ from selfselect.classics.result import SelectionResult
 from selfselect.data.build import _parse
 from selfselect.data.formulas import parse_formula
 from selfselect.errors import FormulaError
+from selfselect.threads import one_blas_thread
 
 __all__ = ["switching"]
 
@@ -74,15 +75,16 @@ def switching(
             f"The selection is explained by the outcome {', '.join(map(repr, sorted(shared)))}, "
             "which selection decides. Leave it out."
         )
-    design = build_design(
-        "switching",
-        outcomes,
-        choice,
-        data,
-        towards=towards,
-        weights=weights,
-        cluster=cluster,
-        missing=missing,
-        missing_outcome=missing_outcome,
-    )
+    with one_blas_thread():
+        design = build_design(
+            "switching",
+            outcomes,
+            choice,
+            data,
+            towards=towards,
+            weights=weights,
+            cluster=cluster,
+            missing=missing,
+            missing_outcome=missing_outcome,
+        )
     return estimate(design, method, covariance)
