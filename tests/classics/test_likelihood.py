@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from scipy.integrate import quad
@@ -27,7 +29,7 @@ def natural_of(layout, correlations, seed=1):
 
 @pytest.fixture
 def small(table, build):
-    return build(table.iloc[:40])
+    return build(table.iloc[:25])
 
 
 @pytest.fixture(params=[(0.6, -0.5), (-0.9, 0.95), (0.0, 0.0)], ids=str)
@@ -86,6 +88,29 @@ def test_the_score_is_the_slope_of_the_log_likelihood(small, natural):
         curve = (up.score - down.score) / (2 * step)
         size = np.abs(found.hessian).max()
         np.testing.assert_allclose(found.hessian[place], curve, atol=DIFFERENCED * size)
+
+
+def test_a_rows_score_is_the_slope_of_its_own_log_likelihood(table, build):
+    design = build(table.iloc[:30])
+    layout = Layout(design)
+    natural = natural_of(layout, (0.4, -0.3))
+    found = row_scores(design, layout, natural)
+    step = 1e-6
+    for i in range(30):
+        alone = only_row(design, i)
+        for place, move in enumerate(step * np.eye(layout.n_natural)):
+            up, down = (evaluate(alone, layout, natural + d).loglik for d in (move, -move))
+            slope = (up - down) / (2 * step)
+            assert found[i, place] == pytest.approx(slope, rel=DIFFERENCED, abs=1e-6)
+
+
+def only_row(design, i):
+    """Return a design in which one row alone counts, in the units of all."""
+    weights = (np.arange(len(design.positive)) == i).astype(float)
+    regimes = tuple(replace(one, weights=weights[one.rows]) for one in design.regimes)
+    for one, whole in zip(regimes, design.regimes, strict=True):
+        one.__dict__.update(naive=whole.naive, unit=whole.unit)
+    return replace(design, weights=weights, regimes=regimes)
 
 
 def test_rows_scores_add_up_to_the_score(table, build):

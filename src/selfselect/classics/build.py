@@ -85,17 +85,21 @@ def build_design(
     frame, n_dropped = drop_incomplete(frame, selection.term_columns, missing)
     labels, codes, formulas = _who_is_seen(model, outcomes, selection, frame, seen_if_recorded)
     # An equation's covariates and outcome are needed where it is seen, and nowhere else.
+    frame = frame.assign(**{POSITION: np.arange(len(frame))})
     kept = codes >= len(formulas)
     for position, formula in enumerate(formulas):
-        own = frame.assign(**{POSITION: np.arange(len(frame))})[codes == position]
-        own, n_incomplete = drop_incomplete(own, formula.term_columns, missing)
-        own, n_silent = drop_unrecorded(
-            own, formula.outcome_columns, None, missing_outcome, formula.outcome
-        )
-        n_dropped, n_without = n_dropped + n_incomplete, n_without + n_silent
+        own, n_incomplete = drop_incomplete(frame[codes == position], formula.term_columns, missing)
+        n_dropped += n_incomplete
         kept[own[POSITION].to_numpy()] = True
+    seen, n_silent = drop_unrecorded(
+        frame[kept & (codes < len(formulas))], first.outcome_columns, None, missing_outcome,
+        first.outcome,
+    )  # fmt: skip
+    n_without += n_silent
+    kept &= codes >= len(formulas)
+    kept[seen[POSITION].to_numpy()] = True
     frame, codes = frame[kept], codes[kept]
-    _check_both_sides(model, codes, selection.outcome)
+    _check_both_sides(model, codes, labels, selection.outcome)
 
     sign = _signs(model, labels, towards)
     row_weights = _weights(frame, weights_column)
@@ -169,7 +173,7 @@ def _who_is_seen(
         )
         if len(labels) != 2:
             raise DataError(
-                f"The column {selection.outcome!r} holds {len(labels)} alternatives "
+                f"There are {len(labels)} alternatives of {selection.outcome!r} "
                 f"({', '.join(map(repr, labels[:6]))}). Switching is between two: join some, or "
                 "use selfselect.fit for more."
             )
@@ -213,17 +217,20 @@ def _truth(frame: pd.DataFrame, selection: ParsedFormula) -> NDArray[np.bool_]:
     return np.equal(numbers, 1.0)
 
 
-def _check_both_sides(model: str, codes: NDArray[np.intp], chosen: str) -> None:
+def _check_both_sides(
+    model: str, codes: NDArray[np.intp], labels: Sequence[Label], chosen: str
+) -> None:
     if not len(codes):
         raise DataError("No row is complete: every one lacks something, so none is left to fit.")
-    counts = np.bincount(codes, minlength=2)
-    if model == "switching" or counts.all():
-        return
-    every, why = ("Every", "least squares is right") if counts[0] else ("No", "nothing is seen")
-    raise DataError(
-        f"{every} row is selected by {chosen!r}: then {why}, and there is no selection to model. "
-        "Give rows of both kinds."
-    )
+    counts = np.bincount(codes, minlength=2).tolist()
+    if model == "switching":
+        check_counts(counts, [1, 1], labels, chosen)
+    elif not all(counts):
+        every, why = ("Every", "least squares is right") if counts[0] else ("No", "nothing is seen")
+        raise DataError(
+            f"{every} row is selected by {chosen!r}: then {why}, and there is no selection to "
+            "model. Give rows of both kinds."
+        )
 
 
 def _signs(model: str, labels: Sequence[Label], towards: Any) -> Array:

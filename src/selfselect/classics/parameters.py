@@ -33,7 +33,7 @@ class Layout:
         start = self.gamma.stop
         for one in self.design.regimes:
             size = len(one.side.terms) + 1
-            if one is regime:
+            if one.label == regime.label:
                 return slice(start, start + size)
             start += size + 1
         raise LookupError(regime.label)

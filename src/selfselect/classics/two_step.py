@@ -156,9 +156,12 @@ def _covariance(
         regressors, weights = step.regressors, step.weights
         bread = np.linalg.inv(regressors.T @ (regressors * weights[:, None]))
         z = design.selection.basis[step.regime.rows]
-        push = weights * step.coefficients[-1] * step.delta
+        push = regressors.T @ (z * (weights * step.coefficients[-1] * step.delta)[:, None])
+        if kind != "observed":
+            # The Mills ratio itself moves with γ: nothing on average where the model is right.
+            push[-1] -= (weights * step.left_over * step.delta) @ z
         breads.append(bread)
-        reaches.append(bread @ (regressors.T @ (z * push[:, None])))
+        reaches.append(bread @ push)
     reach = np.vstack([*reaches, np.eye(len(first))])
     if kind == "observed":
         matrix = reach @ first @ reach.T
