@@ -103,24 +103,12 @@ def build_design(
 
     sign = _signs(model, labels, towards)
     row_weights = _weights(frame, weights_column)
-    regimes = []
-    coder, _ = OutcomeCoder.learn(
-        first.outcome, first.outcome_columns, frame[codes < len(formulas)]
-    )
-    for position, formula in enumerate(formulas):
-        rows = np.flatnonzero(codes == position)
-        own_weights = None if row_weights is None else row_weights[rows]
-        outcome = coder.code(frame.iloc[rows])
-        check_outcome(outcome, f"{formula.outcome}' of '{labels[position]}")
-        what = "outcome equation" if model != "switching" else f"equation of {labels[position]!r}"
-        side = code_side(formula, frame.iloc[rows], what, own_weights)
-        regimes.append(Regime(labels[position], sign[position], rows, side, outcome, own_weights))
+    regimes, coder = _regimes(model, formulas, labels, sign, frame, codes, row_weights)
     counted = codes if row_weights is None else codes[row_weights > 0]
-    counts = np.bincount(counted, minlength=len(labels))[: len(formulas)]
+    counts = np.bincount(counted, minlength=len(labels))[: len(formulas)].tolist()
     sizes = [len(regime.side.terms) + 2 for regime in regimes]
-    check_counts(counts.tolist(), sizes, labels[: len(formulas)], selection.outcome)
-    seen = np.concatenate([regime.outcome for regime in regimes])
-    positive = sign[codes] > 0
+    check_counts(counts, sizes, labels[: len(formulas)], selection.outcome)
+    outcome = np.concatenate([regime.outcome for regime in regimes])
     facts = Facts(
         outcome=first.outcome,
         chosen=selection.outcome,
@@ -130,15 +118,15 @@ def build_design(
         n_rows=len(frame),
         n_dropped=n_dropped,
         n_without_outcome=n_without,
-        counts=tuple(counts.tolist()),
+        counts=tuple(counts),
         weight_total=float(len(frame) if row_weights is None else row_weights.sum()),
-        outcome_range=(float(seen.min()), float(seen.max())),
+        outcome_range=(float(outcome.min()), float(outcome.max())),
     )
     return Design(
         model,
         code_side(selection, frame, "selection equation", row_weights),
-        positive,
-        tuple(regimes),
+        sign[codes] > 0,
+        regimes,
         coder,
         row_weights,
         None if cluster_column is None else _clusters(frame[cluster_column]),
@@ -215,6 +203,33 @@ def _truth(frame: pd.DataFrame, selection: ParsedFormula) -> NDArray[np.bool_]:
             f"{advice.format(value=example)}"
         )
     return np.equal(numbers, 1.0)
+
+
+def _regimes(
+    model: str,
+    formulas: Sequence[ParsedFormula],
+    labels: Sequence[Label],
+    sign: Array,
+    frame: pd.DataFrame,
+    codes: NDArray[np.intp],
+    weights: Array | None,
+) -> tuple[tuple[Regime, ...], OutcomeCoder]:
+    """Code every outcome and its covariates in the rows where it is seen."""
+    first = formulas[0]
+    coder, _ = OutcomeCoder.learn(
+        first.outcome, first.outcome_columns, frame[codes < len(formulas)]
+    )
+    regimes = []
+    for position, formula in enumerate(formulas):
+        label, rows = labels[position], np.flatnonzero(codes == position)
+        own_weights = None if weights is None else weights[rows]
+        outcome = coder.code(frame.iloc[rows])
+        name = formula.outcome if model != "switching" else f"{formula.outcome} of {label}"
+        check_outcome(outcome, name)
+        what = "outcome equation" if model != "switching" else f"equation of {label!r}"
+        side = code_side(formula, frame.iloc[rows], what, own_weights)
+        regimes.append(Regime(label, float(sign[position]), rows, side, outcome, own_weights))
+    return tuple(regimes), coder
 
 
 def _check_both_sides(

@@ -7,7 +7,7 @@ import warnings
 from selfselect.classics.covariance import covariance_kind
 from selfselect.classics.design import Design
 from selfselect.classics.likelihood import evaluate
-from selfselect.classics.maximum_likelihood import estimate_covariance, maximise
+from selfselect.classics.maximum_likelihood import climb, estimate_covariance, maximise
 from selfselect.classics.parameters import Layout
 from selfselect.classics.probit import fit_probit
 from selfselect.classics.result import SelectionResult
@@ -18,12 +18,14 @@ from selfselect.threads import one_blas_thread
 __all__ = ["estimate"]
 
 METHODS = ("ml", "two-step")
+STARTS = ("search", "two-step")
 
 
-def estimate(design: Design, method: str, covariance: str) -> SelectionResult:
+def estimate(design: Design, method: str, start: str, covariance: str) -> SelectionResult:
     """Estimate a model of selection. Arguments are those of `switching`."""
-    if method not in METHODS:
-        raise OptionError(f"There is no method {method!r}. Use one of {', '.join(METHODS)}.")
+    for name, given, words in (("method", method, METHODS), ("start", start, STARTS)):
+        if given not in words:
+            raise OptionError(f"There is no {name} {given!r}. Use one of {', '.join(words)}.")
     kind = covariance_kind(covariance, design.clusters is not None)
     with one_blas_thread():
         probit = fit_probit(design)
@@ -38,8 +40,11 @@ def estimate(design: Design, method: str, covariance: str) -> SelectionResult:
                 unexplained=tuple(step.unexplained for step in steps),
             )  # fmt: skip
         two_step = start_of(layout, probit.gamma, steps, 1.0)
-        ends = maximise(design, layout, two_step, independent)
+        ends = {"two-step": climb(design, layout, two_step)}
+        if start == "search":
+            ends |= maximise(design, layout, independent)
         best = max(ends.values(), key=lambda end: (end.converged, end.loglik))
+        best = best.with_boundary(layout)
         spread = estimate_covariance(layout, best, kind)
         zero = evaluate(design, layout, independent).loglik
     if not best.converged:

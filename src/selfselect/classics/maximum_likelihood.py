@@ -6,7 +6,7 @@ too, and a start from the two-step estimate alone may end at a lesser one.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import product
 
 import numpy as np
@@ -25,7 +25,9 @@ Array = NDArray[np.float64]
 Mask = NDArray[np.bool_]
 
 BOUNDARY = 0.999
-"""Size of a correlation at which it is called one: closer, only the last row would tell."""
+"""The largest correlation that is tried."""
+NEARLY_ONE = 0.99
+"""Size from which a correlation is reported as at its boundary, not as an estimate."""
 MAX_STEPS = 100
 TOLERANCE = 1e-9
 """Distance to the optimum, in standard errors."""
@@ -54,7 +56,7 @@ class Optimum:
     natural : the parameters.
     loglik : log-likelihood.
     information : observed information.
-    held : (m,) which parameters are held at a boundary.
+    held : (m,) which parameters are at a boundary, and taken as given.
     converged, status, n_steps : how it ended.
     """
 
@@ -71,16 +73,21 @@ class Optimum:
         regimes = layout.design.regimes
         return tuple(regime.label for regime in regimes if self.held[layout.t_of(regime)])
 
+    def with_boundary(self, layout: Layout) -> Optimum:
+        """Return the same place, with correlations that are nearly one taken as given."""
+        at_t = [layout.t_of(regime) for regime in layout.design.regimes]
+        held = np.zeros(len(self.natural), dtype=bool)
+        held[at_t] = np.abs(np.tanh(self.natural[at_t])) >= NEARLY_ONE
+        return replace(self, held=held)
 
-def maximise(
-    design: Design, layout: Layout, two_step: Array, independent: Array
-) -> dict[str, Optimum]:
-    """Return the optima reached from the two-step estimate and from the best of a grid.
+
+def maximise(design: Design, layout: Layout, independent: Array) -> dict[str, Optimum]:
+    """Return the optima reached from the best of a grid of correlations.
 
     Parameters
     ----------
     design, layout : rows and places of parameters.
-    two_step, independent : natural parameters of the two-step estimate, and of no correlation.
+    independent : natural parameters of no correlation.
     """
     at_t = [layout.t_of(regime) for regime in design.regimes]
     every = max(1, len(design.positive) // GLANCED_AT)
@@ -93,8 +100,7 @@ def maximise(
             design, layout, start, every=every, hold_correlations=True, max_steps=GLANCE
         )
     promising = sorted(glances, key=lambda name: -glances[name].loglik)[:FOLLOWED]
-    starts = {"two-step": two_step, **{name: glances[name].natural for name in promising}}
-    return {name: climb(design, layout, start) for name, start in starts.items()}
+    return {name: climb(design, layout, glances[name].natural) for name in promising}
 
 
 def climb(

@@ -20,6 +20,7 @@ def sample_selection(
     data: Any,
     *,
     method: str = "ml",
+    start: str = "search",
     weights: Any = None,
     missing: str = "drop",
     missing_outcome: str = "raise",
@@ -41,6 +42,8 @@ def sample_selection(
         of the outcome may be missing in rows that were not selected.
     method : ``"ml"`` for maximum likelihood, ``"two-step"`` for Heckman's two steps with standard
         errors that know of the first.
+    start : the likelihood may have several optima. ``"search"`` looks for the best of them;
+        ``"two-step"`` takes the one above the two-step estimate, which other programs report.
     weights : a column, or one number per row: how much each row counts, as in `selfselect.fit`.
     missing : ``"drop"`` leaves rows that lack a covariate out, counts them and warns; ``"raise"``
         refuses them.
@@ -90,4 +93,4 @@ def sample_selection(
             missing=missing,
             missing_outcome=missing_outcome,
         )
-    return estimate(design, method, covariance)
+    return estimate(design, method, start, covariance)

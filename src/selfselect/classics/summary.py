@@ -20,6 +20,8 @@ TITLES = {
     "switching": "Endogenous switching (tobit-5)",
 }
 METHODS = {"ml": "maximum likelihood", "two-step": "two steps"}
+SAME_OPTIMUM = 1e-3
+"""Log-likelihoods nearer than this are of one optimum."""
 WEAK = 0.1
 """Share of the Mills ratio's spread below which it is all but a combination of covariates."""
 
@@ -42,9 +44,9 @@ def _notices(fit: SelectionResult) -> tuple[str, ...]:
     for label in fit.boundary:
         notices.append(
             f"AT THE BOUNDARY: the correlation of {label} with the selection is "
-            f"{fit.correlations[label]:+.3f}, as near to one as is allowed: its noise and that of "
-            "the selection cannot be told apart. It has no standard error, and the others take it "
-            "as given. Doubt the model, or the selection's covariates."
+            f"{fit.correlations[label]:+.3f}, as good as one: its noise and that of the selection "
+            "cannot be told apart. It has no standard error, and the others take it as given. "
+            "Noise that is not normal, such as that of a skewed outcome, may look like this."
         )
     for label, correlation in fit.correlations.items():
         if abs(correlation) > 1:
@@ -52,6 +54,17 @@ def _notices(fit: SelectionResult) -> tuple[str, ...]:
                 f"IMPOSSIBLE CORRELATION: the two steps imply {correlation:+.3f} for {label}, "
                 "beyond one. They do not know that bound; method='ml' does."
             )
+    reached = {name: loglik for name, loglik, converged, _ in fit.starts_reached if converged}
+    others = [loglik for loglik in reached.values() if loglik < fit.llf - SAME_OPTIMUM]
+    if others:
+        shown = f"SEVERAL OPTIMA: others have log-likelihoods of {max(others):.3f} and less."
+        if reached.get("two-step", fit.llf) < fit.llf - SAME_OPTIMUM:
+            shown += (
+                f" The one above the two-step estimate has {reached['two-step']:.3f}: that is "
+                "what other programs report, and so does start='two-step'. Where they differ by "
+                "much, doubt that noise is normal."
+            )
+        notices.append(shown)
     if not np.isfinite(fit.bse.xs(SELECTION, level="alternative")).all():
         notices.append(
             "NO STANDARD ERRORS: the information matrix is singular, so some parameters are not "
@@ -109,13 +122,6 @@ def _notes(fit: SelectionResult) -> tuple[str, ...]:
             )
     if fit.method == "two-step":
         notes.append("Two steps give no standard errors of scales and correlations.")
-    tops = sorted({round(loglik, 3) for _, loglik, converged, _ in fit.starts_reached if converged})
-    if len(tops) > 1:
-        notes.append(
-            f"The likelihood has several optima: starts ended {tops[-1] - tops[-2]:.3f} and more "
-            "below the one shown (see result.starts). Programs that start from the two-step "
-            "estimate alone may report another."
-        )
     if facts.n_dropped:
         notes.append(f"{facts.n_dropped} rows with a missing covariate were left out.")
     if facts.n_without_outcome:

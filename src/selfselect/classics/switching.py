@@ -22,6 +22,7 @@ def switching(
     data: Any,
     *,
     method: str = "ml",
+    start: str = "search",
     towards: Any = None,
     weights: Any = None,
     missing: str = "drop",
@@ -48,7 +49,7 @@ def switching(
         and standard errors that know of the first step.
     towards : the alternative that a positive index selects. By default true (or 1 of 0 and 1),
         else the first of the formulas, or of the labels in order.
-    weights, missing, missing_outcome, covariance, cluster : as in `sample_selection`.
+    start, weights, missing, missing_outcome, covariance, cluster : as in `sample_selection`.
 
     Returns
     -------
@@ -87,4 +88,4 @@ def switching(
             missing=missing,
             missing_outcome=missing_outcome,
         )
-    return estimate(design, method, covariance)
+    return estimate(design, method, start, covariance)
