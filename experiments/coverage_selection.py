@@ -153,7 +153,7 @@ def size_of(pool: Any, model: str, replications: int, n_rows: int) -> str:
     return f"| {model} | {rejected:.2f}% | {len(done)} |"
 
 
-def page(whole: list[str], each: list[str], sizes: list[str], options: Any, seconds: float) -> str:
+def page(whole: list[str], each: list[str], sizes: list[str], options: Any) -> str:
     error = 100 * (LEVEL * (1 - LEVEL) / options.replications) ** 0.5
     return f"""# Coverage of 95% intervals: sample selection and switching
 
@@ -167,7 +167,7 @@ ended at a lesser one. Over {options.replications:,} replications one parameter'
 standard error of {error:.2f} percentage points. The same samples serve every line.
 
 Made by `python experiments/coverage_selection.py --replications {options.replications} --rows
-{options.rows}` in {seconds / 60:.0f} minutes.
+{options.rows}`.
 
 | model | method | terms | average | lowest | highest | fits | failed | edge | several | behind |
 |---|---|---|---|---|---|---|---|---|---|---|
@@ -208,9 +208,8 @@ def main() -> None:
                 print(f"{time.perf_counter() - started:6.0f} s  {line}", flush=True)
             sizes.append(size_of(pool, model, options.replications // 2, options.rows))
             print(f"{time.perf_counter() - started:6.0f} s  {sizes[-1]}", flush=True)
-    seconds = time.perf_counter() - started
     options.output.parent.mkdir(parents=True, exist_ok=True)
-    options.output.write_text(page(whole, each, sizes, options, seconds), encoding="utf-8")
+    options.output.write_text(page(whole, each, sizes, options), encoding="utf-8")
 
 
 if __name__ == "__main__":

@@ -39,7 +39,7 @@ GRID = (-0.8, 0.0, 0.8)
 """Correlations at which the search looks around, each with each."""
 GLANCE = 3
 """Steps with the correlations held, before those that promise most are followed."""
-GLANCED_AT = 2_000
+GLANCED_AT = 1_000
 """Rows that are enough for that."""
 FOLLOWED = 3
 """How many of them are followed to their optimum."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 from numpy.typing import NDArray
@@ -23,26 +24,28 @@ class Layout:
 
     design: Design
 
-    @property
+    @cached_property
     def gamma(self) -> slice:
         """The coefficients of the selection."""
         return slice(0, len(self.design.selection.terms))
 
+    @cached_property
+    def _noise(self) -> dict[Label, slice]:
+        places, start = {}, self.gamma.stop
+        for regime in self.design.regimes:
+            places[regime.label] = slice(start, start + len(regime.side.terms) + 1)
+            start = places[regime.label].stop + 1
+        return places
+
     def noise_of(self, regime: Regime) -> slice:
         """Return the places of g and, last, of h."""
-        start = self.gamma.stop
-        for one in self.design.regimes:
-            size = len(one.side.terms) + 1
-            if one.label == regime.label:
-                return slice(start, start + size)
-            start += size + 1
-        raise LookupError(regime.label)
+        return self._noise[regime.label]
 
     def t_of(self, regime: Regime) -> int:
         """Return the place of t, the inverse hyperbolic tangent of the correlation."""
-        return int(self.noise_of(regime).stop)
+        return int(self._noise[regime.label].stop)
 
-    @property
+    @cached_property
     def n_natural(self) -> int:
         """How many parameters there are."""
         return self.t_of(self.design.regimes[-1]) + 1

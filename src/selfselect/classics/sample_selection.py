@@ -43,7 +43,7 @@ def sample_selection(
     method : ``"ml"`` for maximum likelihood, ``"two-step"`` for Heckman's two steps with standard
         errors that know of the first.
     start : the likelihood may have several optima. ``"search"`` looks for the best of them;
-        ``"two-step"`` takes the one above the two-step estimate, which other programs report.
+        ``"two-step"`` takes the one above the two-step estimate, from which others start.
     weights : a column, or one number per row: how much each row counts, as in `selfselect.fit`.
     missing : ``"drop"`` leaves rows that lack a covariate out, counts them and warns; ``"raise"``
         refuses them.

@@ -60,8 +60,8 @@ def _notices(fit: SelectionResult) -> tuple[str, ...]:
         shown = f"SEVERAL OPTIMA: others have log-likelihoods of {max(others):.3f} and less."
         if reached.get("two-step", fit.llf) < fit.llf - SAME_OPTIMUM:
             shown += (
-                f" The one above the two-step estimate has {reached['two-step']:.3f}: that is "
-                "what other programs report, and so does start='two-step'. Where they differ by "
+                f" The one above the two-step estimate, from which other programs start, has "
+                f"{reached['two-step']:.3f}; start='two-step' reports it. Where they differ by "
                 "much, doubt that noise is normal."
             )
         notices.append(shown)
@@ -75,8 +75,12 @@ def _notices(fit: SelectionResult) -> tuple[str, ...]:
 
 def _facts(fit: SelectionResult) -> tuple[tuple[str, str], ...]:
     facts = fit.facts
-    entries = [
-        ("Outcome", facts.outcome),
+    own = dict.fromkeys(regime.side.text for regime in fit.design.regimes)
+    entries = [("Formula", next(iter(own)))] if len(own) == 1 else []
+    if len(own) > 1:
+        entries += [(f"{regime.label}", regime.side.text) for regime in fit.design.regimes]
+    entries += [
+        ("Selection", fit.design.selection.text),
         ("Method", f"{METHODS[fit.method]}: {fit.status}"),
         ("Rows", str(facts.n_rows)),
         ("Std errors", fit.covariance.description),
@@ -104,10 +108,9 @@ def _blocks(fit: SelectionResult, level: float) -> tuple[Block, ...]:
 
     blocks = []
     for regime, count in zip(fit.design.regimes, fit.facts.counts, strict=True):
-        title = f"{regime.label} (seen in {count} rows): {regime.side.text}"
-        blocks.append(block(regime.label, title))
+        blocks.append(block(regime.label, f"{regime.label} (seen in {count} rows)"))
     towards = "" if fit.model != "switching" else f" towards {fit.facts.towards}"
-    blocks.append(block(SELECTION, f"{SELECTION}{towards}: {fit.design.selection.text}"))
+    blocks.append(block(SELECTION, f"{SELECTION}{towards}"))
     return tuple(blocks)
 
 
