@@ -8,6 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from selfselect.classics.design import CORRELATION, MILLS
+from selfselect.data.equations import SCALE
 from selfselect.inference.statistics import TestResult, chi_square_test, impossible_test
 from selfselect.results.fit_result import FitResult
 from selfselect.results.hypotheses import linear_restrictions, wald_test
@@ -132,6 +133,9 @@ def _roy_does_not_nest(roy: FitResult, fit: SelectionResult) -> str | None:
         return "only the plain maximum or minimum of two outcomes is a special case of switching"
     if problem.equations.outcome != fit.facts.outcome or roy.facts.chosen != fit.facts.chosen:
         return "the two fits are of different outcomes or choices"
+    strange = _not_of_the_noise(roy)
+    if strange:
+        return f"the parameters {', '.join(strange)} have no counterpart in a switching regression"
     sides = {str(regime.label): set(regime.side.terms) for regime in fit.design.regimes}
     counts = {str(label): count for label, count in fit.counts.items()}
     selection = set(fit.design.selection.terms)
@@ -148,3 +152,14 @@ def _roy_does_not_nest(roy: FitResult, fit: SelectionResult) -> str | None:
                 "under the Roy model"
             )
     return None
+
+
+def _not_of_the_noise(roy: FitResult) -> list[str]:
+    """Name parameters that are neither coefficients of outcomes nor of their noise."""
+    terms = {term for equation in roy.problem.equations.each for term in equation.terms}
+    noise = (SCALE, CORRELATION)
+    return [
+        name
+        for name, (_, term) in zip(roy.names, roy.reported.labels, strict=True)
+        if term not in terms and not term.startswith(noise)
+    ]
