@@ -73,14 +73,14 @@ def main() -> None:
         f"""# The Roy model inside switching: size of the test
 
 The larger of 0.3 + x + 0.2 z + u and 0.1 + 0.4 x + 0.9 z + 0.7 v is seen, with x, z, u and v
-standard normal and independent. `switching("{FORMULA}", "{SELECTION}")` frees the three coefficients of the
-selection and both correlations: under the null twice the difference of log-likelihoods is
-chi-square with 5 degrees of freedom, whose mean is 5. No covariate is excluded from either outcome,
-so the larger model is weakly identified, and its likelihood has several optima in small samples:
-`behind` is how often the climb from the two-step estimate alone ends at a lesser one, `below` how
-often at one that fits worse than the Roy model itself, which makes a test impossible. Rejections at
-5% have a standard error of {error:.1f} percentage points; `at the edge` counts samples with a
-correlation at its boundary, where no test is made.
+standard normal and independent. `switching("{FORMULA}", "{SELECTION}")` frees the three
+coefficients of the selection and both correlations: under the null twice the difference of
+log-likelihoods is chi-square with 5 degrees of freedom, whose mean is 5. No covariate is excluded
+from either outcome, so the larger model is weakly identified, and its likelihood has several optima
+in small samples: `behind` is how often the climb from the two-step estimate alone ends at a lesser
+one, `below` how often at one that fits worse than the Roy model itself, which makes a test
+impossible. Rejections at 5% have a standard error of {error:.1f} percentage points; `at the edge`
+counts samples with a correlation at its boundary, where no test is made.
 
 Made by `python experiments/roy_restriction_size.py --replications {options.replications} --rows
 {given}`.

@@ -21,9 +21,9 @@ DIFFERENCED = 1e-6
 def natural_of(layout, correlations, seed=1):
     rng = np.random.default_rng(seed)
     natural = 0.3 * rng.standard_normal(layout.n_natural)
-    for regime, rho in zip(layout.design.regimes, correlations, strict=False):
-        natural[layout.t_of(regime) - 1] = rng.uniform(0.6, 1.4)
-        natural[layout.t_of(regime)] = np.arctanh(rho)
+    for equation, rho in zip(layout.design.equations, correlations, strict=False):
+        natural[layout.t_of(equation) - 1] = rng.uniform(0.6, 1.4)
+        natural[layout.t_of(equation)] = np.arctanh(rho)
     return natural
 
 
@@ -47,11 +47,11 @@ def integrated_loglik(design, reported, layout):
     total = 0.0
     for i in design.silent:
         total += np.log(quad(norm.pdf, 0, np.inf, args=(sign[i] * index[i],), epsabs=1e-13)[0])
-    for regime in design.regimes:
-        beta = [parameters[regime.label, term] for term in regime.side.terms]
-        scale = parameters[regime.label, "scale"]
-        rho = parameters[regime.label, "correlation"]
-        for x, y, i in zip(regime.side.matrix, regime.outcome, regime.rows, strict=True):
+    for equation in design.equations:
+        beta = [parameters[equation.label, term] for term in equation.side.terms]
+        scale = parameters[equation.label, "scale"]
+        rho = parameters[equation.label, "correlation"]
+        for x, y, i in zip(equation.side.matrix, equation.outcome, equation.rows, strict=True):
             noise = (y - x @ beta) / scale
 
             def joint(u, noise=noise, scale=scale, rho=rho):
@@ -60,7 +60,7 @@ def integrated_loglik(design, reported, layout):
                 return norm.pdf(u) * norm.pdf((noise - rho * u) / spread) / (scale * spread)
 
             # Selected if u > -index; the density is nothing beyond nine standard deviations.
-            low, high = (-index[i], 9.0) if regime.sign > 0 else (-9.0, -index[i])
+            low, high = (-index[i], 9.0) if equation.sign > 0 else (-9.0, -index[i])
             near = np.clip(rho * noise, low, high)
             pieces = [quad(joint, *ends, epsabs=1e-14, limit=200)[0]
                       for ends in ((low, near), (near, high))]  # fmt: skip
@@ -107,10 +107,10 @@ def test_a_rows_score_is_the_slope_of_its_own_log_likelihood(table, build):
 def only_row(design, i):
     """Return a design in which one row alone counts, in the units of all."""
     weights = (np.arange(len(design.positive)) == i).astype(float)
-    regimes = tuple(replace(one, weights=weights[one.rows]) for one in design.regimes)
-    for one, whole in zip(regimes, design.regimes, strict=True):
+    equations = tuple(replace(one, weights=weights[one.rows]) for one in design.equations)
+    for one, whole in zip(equations, design.equations, strict=True):
         one.__dict__.update(naive=whole.naive, unit=whole.unit)
-    return replace(design, weights=weights, regimes=regimes)
+    return replace(design, weights=weights, equations=equations)
 
 
 def test_rows_scores_add_up_to_the_score(table, build):
@@ -141,7 +141,7 @@ def test_for_a_fixed_correlation_it_is_concave(small, natural):
     layout = Layout(small)
     hessian = evaluate(small, layout, natural).hessian
     moving = [i for i in range(layout.n_natural)
-              if i not in {layout.t_of(regime) for regime in small.regimes}]  # fmt: skip
+              if i not in {layout.t_of(equation) for equation in small.equations}]  # fmt: skip
     assert np.linalg.eigvalsh(hessian[np.ix_(moving, moving)]).max() < 0
 
 

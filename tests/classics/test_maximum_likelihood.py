@@ -136,7 +136,7 @@ def test_the_best_of_several_optima_is_reported(union_wages):
     layout = Layout(fit.design)
     for correlations in ((-0.9, -0.9), (-0.5, 0.5), (0.5, -0.5), (0.9, 0.9)):
         start = layout.natural(fit.values)
-        start[[layout.t_of(one) for one in fit.design.regimes]] = np.arctanh(correlations)
+        start[[layout.t_of(one) for one in fit.design.equations]] = np.arctanh(correlations)
         assert climb(fit.design, layout, start).loglik <= fit.llf + 1e-6
     assert "SEVERAL OPTIMA" in str(fit.summary())
 
@@ -164,7 +164,7 @@ def test_a_correlation_that_runs_to_one_is_reported_as_a_boundary(at_the_edge):
 
 def test_no_correlation_within_the_boundary_does_better(at_the_edge):
     layout = Layout(at_the_edge.design)
-    place = layout.t_of(at_the_edge.design.regimes[0])
+    place = layout.t_of(at_the_edge.design.equations[0])
     for rho in np.linspace(-0.99, 0.99, 12):
         start = layout.natural(at_the_edge.values)
         start[place] = np.arctanh(rho)

@@ -39,14 +39,14 @@ def test_the_first_step_is_the_probit(table, build):
 def test_the_second_step_is_least_squares_on_the_mills_ratio(table, model):
     fit = fit_of(table, model)
     index = fit.design.selection.matrix @ fit.params.loc["selection"]
-    for regime in fit.design.regimes:
-        m = regime.sign * index[regime.rows]
-        ratio = regime.sign * norm.pdf(m) / norm.cdf(m)
-        regressors = np.column_stack([regime.side.matrix, ratio])
-        b, *_ = np.linalg.lstsq(regressors, regime.outcome, rcond=None)
-        own = fit.params.loc[regime.label]
+    for equation in fit.design.equations:
+        m = equation.sign * index[equation.rows]
+        ratio = equation.sign * norm.pdf(m) / norm.cdf(m)
+        regressors = np.column_stack([equation.side.matrix, ratio])
+        b, *_ = np.linalg.lstsq(regressors, equation.outcome, rcond=None)
+        own = fit.params.loc[equation.label]
         np.testing.assert_allclose(own.iloc[: len(b)], b, rtol=EXACT)
-        left_over = regime.outcome - regressors @ b
+        left_over = equation.outcome - regressors @ b
         delta = np.abs(ratio) * (np.abs(ratio) + m)
         scale = np.sqrt(np.mean(left_over**2) + b[-1] ** 2 * delta.mean())
         assert own["scale"] == pytest.approx(scale, rel=EXACT)
@@ -64,18 +64,18 @@ def test_the_covariance_is_heckmans_formula(table, model):
     first = np.linalg.inv(z.T @ (z * (ratio * (ratio + m))[:, None]))
     covariance = fit.cov_params()
     np.testing.assert_allclose(covariance.loc["selection", "selection"], first, rtol=CLOSE)
-    for regime in fit.design.regimes:
-        own = fit.params.loc[regime.label]
+    for equation in fit.design.equations:
+        own = fit.params.loc[equation.label]
         scale, rho = own["scale"], own["correlation"]
-        lam = ratio[regime.rows]
-        delta = lam * (lam + m[regime.rows])
-        x = np.column_stack([regime.side.matrix, regime.sign * lam])
+        lam = ratio[equation.rows]
+        delta = lam * (lam + m[equation.rows])
+        x = np.column_stack([equation.side.matrix, equation.sign * lam])
         a = np.linalg.inv(x.T @ x)
-        f = x.T @ (z[regime.rows] * delta[:, None])
+        f = x.T @ (z[equation.rows] * delta[:, None])
         q = rho**2 * f @ first @ f.T
         wanted = scale**2 * a @ (x.T @ (x * (1 - rho**2 * delta)[:, None]) + q) @ a
         size = len(wanted)
-        found = covariance.loc[regime.label, regime.label].to_numpy()[:size, :size]
+        found = covariance.loc[equation.label, equation.label].to_numpy()[:size, :size]
         np.testing.assert_allclose(found, wanted, rtol=CLOSE)
 
 
@@ -92,12 +92,12 @@ def test_the_robust_covariance_is_that_of_the_stacked_equations(table, model):
         m = sign * (z @ gamma)
         lam = norm.pdf(m) / norm.cdf(m)
         parts, place = [], 0
-        for regime in design.regimes:
-            x = np.column_stack([regime.side.matrix, regime.sign * lam[regime.rows]])
+        for equation in design.equations:
+            x = np.column_stack([equation.side.matrix, equation.sign * lam[equation.rows]])
             b = theta[place : place + x.shape[1]]
             place += x.shape[1]
             part = np.zeros((len(z), x.shape[1]))
-            part[regime.rows] = x * (regime.outcome - x @ b)[:, None]
+            part[equation.rows] = x * (equation.outcome - x @ b)[:, None]
             parts.append(part)
         return np.hstack([*parts, z * (sign * lam)[:, None]])
 

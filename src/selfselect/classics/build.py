@@ -9,7 +9,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from selfselect.classics.design import SELECTION, Design, Facts, Regime, code_side
+from selfselect.classics.design import SELECTION, Design, Facts, OutcomeEquation, code_side
 from selfselect.data.alternatives import recorded_alternatives
 from selfselect.data.build import _check_word, _clusters, _with_column
 from selfselect.data.checks import (
@@ -103,12 +103,12 @@ def build_design(
 
     sign = _signs(model, labels, towards)
     row_weights = _weights(frame, weights_column)
-    regimes, coder = _regimes(model, formulas, labels, sign, frame, codes, row_weights)
+    equations, coder = _equations(model, formulas, labels, sign, frame, codes, row_weights)
     counted = codes if row_weights is None else codes[row_weights > 0]
     counts = np.bincount(counted, minlength=len(labels))[: len(formulas)].tolist()
-    sizes = [len(regime.side.terms) + 2 for regime in regimes]
+    sizes = [len(equation.side.terms) + 2 for equation in equations]
     check_counts(counts, sizes, labels[: len(formulas)], selection.outcome)
-    outcome = np.concatenate([regime.outcome for regime in regimes])
+    outcome = np.concatenate([equation.outcome for equation in equations])
     facts = Facts(
         outcome=first.outcome,
         chosen=selection.outcome,
@@ -126,7 +126,7 @@ def build_design(
         model,
         code_side(selection, frame, "selection equation", row_weights),
         sign[codes] > 0,
-        regimes,
+        equations,
         coder,
         row_weights,
         None if cluster_column is None else _clusters(frame[cluster_column]),
@@ -205,7 +205,7 @@ def _truth(frame: pd.DataFrame, selection: ParsedFormula) -> NDArray[np.bool_]:
     return np.equal(numbers, 1.0)
 
 
-def _regimes(
+def _equations(
     model: str,
     formulas: Sequence[ParsedFormula],
     labels: Sequence[Label],
@@ -213,13 +213,13 @@ def _regimes(
     frame: pd.DataFrame,
     codes: NDArray[np.intp],
     weights: Array | None,
-) -> tuple[tuple[Regime, ...], OutcomeCoder]:
+) -> tuple[tuple[OutcomeEquation, ...], OutcomeCoder]:
     """Code every outcome and its covariates in the rows where it is seen."""
     first = formulas[0]
     coder, _ = OutcomeCoder.learn(
         first.outcome, first.outcome_columns, frame[codes < len(formulas)]
     )
-    regimes = []
+    equations = []
     for position, formula in enumerate(formulas):
         label, rows = labels[position], np.flatnonzero(codes == position)
         own_weights = None if weights is None else weights[rows]
@@ -228,8 +228,10 @@ def _regimes(
         check_outcome(outcome, name)
         what = "outcome equation" if model != "switching" else f"equation of {label!r}"
         side = code_side(formula, frame.iloc[rows], what, own_weights)
-        regimes.append(Regime(label, float(sign[position]), rows, side, outcome, own_weights))
-    return tuple(regimes), coder
+        equations.append(
+            OutcomeEquation(label, float(sign[position]), rows, side, outcome, own_weights)
+        )
+    return tuple(equations), coder
 
 
 def _check_both_sides(

@@ -17,7 +17,16 @@ from selfselect.data.formulas import Coder, ParsedFormula
 from selfselect.errors import DataError, FormulaError
 from selfselect.rules.base import Label
 
-__all__ = ["CORRELATION", "MILLS", "SELECTION", "Design", "Facts", "Regime", "Side", "code_side"]
+__all__ = [
+    "CORRELATION",
+    "MILLS",
+    "SELECTION",
+    "Design",
+    "Facts",
+    "OutcomeEquation",
+    "Side",
+    "code_side",
+]
 
 Array = NDArray[np.float64]
 Indices = NDArray[np.intp]
@@ -137,7 +146,7 @@ def _orthogonalise(matrix: Array, terms: Sequence[str], what: str, weights: Arra
 
 
 @dataclass(frozen=True, eq=False)
-class Regime:
+class OutcomeEquation:
     """An outcome that can be seen, and the rows in which it is.
 
     The outcome in internal units is what least squares leaves over, of mean square one.
@@ -231,7 +240,7 @@ class Design:
     model : sample selection or switching.
     selection : the covariates of the selection, coded in all rows.
     positive : (n,) whether the selection index came out positive.
-    regimes : the outcomes that can be seen: one under sample selection, two under switching.
+    equations : the outcomes that can be seen: one under sample selection, two under switching.
     outcome_coder : how outcomes were coded.
     weights : (n,) or None.
     clusters : (n,) or None.
@@ -242,7 +251,7 @@ class Design:
     model: str
     selection: Side
     positive: NDArray[np.bool_]
-    regimes: tuple[Regime, ...]
+    equations: tuple[OutcomeEquation, ...]
     outcome_coder: OutcomeCoder
     weights: Array | None
     clusters: Indices | None
@@ -256,13 +265,13 @@ class Design:
 
     @cached_property
     def basis_of(self) -> dict[Label, Array]:
-        """The selection's orthogonal covariates in the rows of each regime."""
-        return {one.label: self.selection.basis[one.rows] for one in self.regimes}
+        """The selection's orthogonal covariates in the rows of each equation."""
+        return {one.label: self.selection.basis[one.rows] for one in self.equations}
 
     @cached_property
     def silent(self) -> Indices:
         """Rows that show no outcome."""
         seen = np.zeros(len(self.positive), dtype=bool)
-        for regime in self.regimes:
-            seen[regime.rows] = True
+        for equation in self.equations:
+            seen[equation.rows] = True
         return np.flatnonzero(~seen)

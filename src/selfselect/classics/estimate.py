@@ -29,7 +29,7 @@ def estimate(design: Design, method: str, start: str, covariance: str) -> Select
     kind = covariance_kind(covariance, design.clusters is not None)
     with one_blas_thread():
         probit = fit_probit(design)
-        steps = tuple(second_step(design, regime, probit.gamma) for regime in design.regimes)
+        steps = tuple(second_step(design, equation, probit.gamma) for equation in design.equations)
         layout = Layout(design)
         independent = start_of(layout, probit.gamma, steps, 0.0)
         if method == "two-step":

@@ -40,7 +40,7 @@ def wald_test_of_known(fit: SelectionResult, hypothesis: Any) -> TestResult:
 def independence_test(fit: SelectionResult) -> TestResult:
     """Test that every correlation with the selection is zero."""
     null = "selection is unrelated to the noise of the outcomes"
-    df = len(fit.design.regimes)
+    df = len(fit.design.equations)
     if fit.method == "ml" and fit.covariance.kind == "observed":
         statistic = 2.0 * (fit.llf - fit.llf_independent)
         if not fit.converged:
@@ -136,7 +136,7 @@ def _roy_does_not_nest(roy: FitResult, fit: SelectionResult) -> str | None:
     strange = _not_of_the_noise(roy)
     if strange:
         return f"the parameters {', '.join(strange)} have no counterpart in a switching regression"
-    sides = {str(regime.label): set(regime.side.terms) for regime in fit.design.regimes}
+    sides = {str(equation.label): set(equation.side.terms) for equation in fit.design.equations}
     counts = {str(label): count for label, count in fit.counts.items()}
     selection = set(fit.design.selection.terms)
     for equation, count in zip(problem.equations.each, roy.facts.counts, strict=True):

@@ -10,7 +10,7 @@ sign d = 1 where the outcome is seen if the row is selected, else -1,
 * a row without an outcome says :math:`\log\Phi(d m)`.
 
 In (γ, g, h) this is concave for any fixed t, and t may be any number. The natural parameters are
-γ, then g, h and t of each regime, for the orthogonal covariates and the standardised outcomes of
+γ, then g, h and t of each equation, for the orthogonal covariates and the standardised outcomes of
 `selfselect.classics.design`.
 """
 
@@ -21,7 +21,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from selfselect.classics.design import Design, Regime
+from selfselect.classics.design import Design, OutcomeEquation
 from selfselect.classics.parameters import Layout
 from selfselect.kernels.tails import HALF_LOG_TWO_PI, mills_terms
 
@@ -76,9 +76,11 @@ def seen_terms(index: Array, noise: Array, h: float, t: float, sign: float) -> S
     )
 
 
-def _seen(regime: Regime, layout: Layout, natural: Array, z: Array, x: Array) -> SeenTerms:
-    g, h, t = layout.of_regime(natural, regime)
-    return seen_terms(z @ natural[layout.gamma], x @ np.append(g, h), h, t, regime.sign)
+def _seen(
+    equation: OutcomeEquation, layout: Layout, natural: Array, z: Array, x: Array
+) -> SeenTerms:
+    g, h, t = layout.of_equation(natural, equation)
+    return seen_terms(z @ natural[layout.gamma], x @ np.append(g, h), h, t, equation.sign)
 
 
 def evaluate(design: Design, layout: Layout, natural: Array, *, every: int = 1) -> Evaluation:
@@ -95,13 +97,13 @@ def evaluate(design: Design, layout: Layout, natural: Array, *, every: int = 1) 
         total += float(np.sum(weights * mills.log_cdf))
         score[gamma] += z.T @ (weights * sign * mills.ratio)
         hessian[gamma, gamma] -= z.T @ (z * (weights * mills.slope)[:, None])
-    for regime in design.regimes:
-        z, x = design.basis_of[regime.label][::every], regime.slopes[::every]
-        terms = _seen(regime, layout, natural, z, x)
-        weights = np.ones(len(x)) if regime.weights is None else regime.weights[::every]
-        h = layout.of_regime(natural, regime)[1]
-        own, place = layout.noise_of(regime), layout.t_of(regime)
-        total += float(weights @ (terms.loglik - np.log(regime.unit)))
+    for equation in design.equations:
+        z, x = design.basis_of[equation.label][::every], equation.slopes[::every]
+        terms = _seen(equation, layout, natural, z, x)
+        weights = np.ones(len(x)) if equation.weights is None else equation.weights[::every]
+        h = layout.of_equation(natural, equation)[1]
+        own, place = layout.noise_of(equation), layout.t_of(equation)
+        total += float(weights @ (terms.loglik - np.log(equation.unit)))
         score[gamma] += z.T @ (weights * terms.m)
         score[own] += x.T @ (weights * terms.e)
         score[own.stop - 1] += weights.sum() / h
@@ -126,13 +128,13 @@ def row_scores(design: Design, layout: Layout, natural: Array) -> Array:
     z, sign = design.selection.basis[silent], design.sign[silent]
     pull = sign * mills_terms(sign * (z @ natural[layout.gamma])).ratio
     scores[silent, layout.gamma] = z * pull[:, None]
-    for regime in design.regimes:
-        z = design.basis_of[regime.label]
-        terms = _seen(regime, layout, natural, z, regime.slopes)
-        own = layout.noise_of(regime)
-        x = regime.slopes * terms.e[:, None]
-        x[:, -1] += 1.0 / layout.of_regime(natural, regime)[1]
-        scores[regime.rows, layout.gamma] = z * terms.m[:, None]
-        scores[regime.rows, own] = x
-        scores[regime.rows, layout.t_of(regime)] = terms.t
+    for equation in design.equations:
+        z = design.basis_of[equation.label]
+        terms = _seen(equation, layout, natural, z, equation.slopes)
+        own = layout.noise_of(equation)
+        x = equation.slopes * terms.e[:, None]
+        x[:, -1] += 1.0 / layout.of_equation(natural, equation)[1]
+        scores[equation.rows, layout.gamma] = z * terms.m[:, None]
+        scores[equation.rows, own] = x
+        scores[equation.rows, layout.t_of(equation)] = terms.t
     return scores if design.weights is None else scores * design.weights[:, None]

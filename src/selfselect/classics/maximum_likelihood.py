@@ -69,13 +69,13 @@ class Optimum:
     n_steps: int
 
     def boundary(self, layout: Layout) -> tuple[Label, ...]:
-        """Return the regimes whose correlation is at its boundary."""
-        regimes = layout.design.regimes
-        return tuple(regime.label for regime in regimes if self.held[layout.t_of(regime)])
+        """Return the equations whose correlation is at its boundary."""
+        equations = layout.design.equations
+        return tuple(equation.label for equation in equations if self.held[layout.t_of(equation)])
 
     def with_boundary(self, layout: Layout) -> Optimum:
         """Return the same place, with correlations that are nearly one taken as given."""
-        at_t = [layout.t_of(regime) for regime in layout.design.regimes]
+        at_t = [layout.t_of(equation) for equation in layout.design.equations]
         held = np.zeros(len(self.natural), dtype=bool)
         held[at_t] = np.abs(np.tanh(self.natural[at_t])) >= NEARLY_ONE
         return replace(self, held=held)
@@ -89,7 +89,7 @@ def maximise(design: Design, layout: Layout, independent: Array) -> dict[str, Op
     design, layout : rows and places of parameters.
     independent : natural parameters of no correlation.
     """
-    at_t = [layout.t_of(regime) for regime in design.regimes]
+    at_t = [layout.t_of(equation) for equation in design.equations]
     every = max(1, len(design.positive) // GLANCED_AT)
     glances: dict[str, Optimum] = {}
     for correlations in product(GRID, repeat=len(at_t)):
@@ -123,7 +123,7 @@ def climb(
     max_steps : steps after which it gives up.
     """
     limit = float(np.arctanh(BOUNDARY))
-    at_t = np.array([layout.t_of(regime) for regime in design.regimes])
+    at_t = np.array([layout.t_of(equation) for equation in design.equations])
     at_h = at_t - 1
     natural = start.copy()
     here = evaluate(design, layout, natural, every=every)

@@ -8,7 +8,7 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import NDArray
 
-from selfselect.classics.design import CORRELATION, SELECTION, Design, Regime
+from selfselect.classics.design import CORRELATION, SELECTION, Design, OutcomeEquation
 from selfselect.data.equations import SCALE
 from selfselect.problem.parameters import Reported
 from selfselect.rules.base import Label
@@ -20,7 +20,7 @@ Array = NDArray[np.float64]
 
 @dataclass(frozen=True, eq=False)
 class Layout:
-    """The places of γ, and of g, h and t of each regime, among the natural parameters."""
+    """The places of γ, and of g, h and t of each equation, among the natural parameters."""
 
     design: Design
 
@@ -32,51 +32,51 @@ class Layout:
     @cached_property
     def _noise(self) -> dict[Label, slice]:
         places, start = {}, self.gamma.stop
-        for regime in self.design.regimes:
-            places[regime.label] = slice(start, start + len(regime.side.terms) + 1)
-            start = places[regime.label].stop + 1
+        for equation in self.design.equations:
+            places[equation.label] = slice(start, start + len(equation.side.terms) + 1)
+            start = places[equation.label].stop + 1
         return places
 
-    def noise_of(self, regime: Regime) -> slice:
+    def noise_of(self, equation: OutcomeEquation) -> slice:
         """Return the places of g and, last, of h."""
-        return self._noise[regime.label]
+        return self._noise[equation.label]
 
-    def t_of(self, regime: Regime) -> int:
+    def t_of(self, equation: OutcomeEquation) -> int:
         """Return the place of t, the inverse hyperbolic tangent of the correlation."""
-        return int(self._noise[regime.label].stop)
+        return int(self._noise[equation.label].stop)
 
     @cached_property
     def n_natural(self) -> int:
         """How many parameters there are."""
-        return self.t_of(self.design.regimes[-1]) + 1
+        return self.t_of(self.design.equations[-1]) + 1
 
-    def of_regime(self, natural: Array, regime: Regime) -> tuple[Array, float, float]:
-        """Return g, h and t of a regime."""
-        own = self.noise_of(regime)
+    def of_equation(self, natural: Array, equation: OutcomeEquation) -> tuple[Array, float, float]:
+        """Return g, h and t of a equation."""
+        own = self.noise_of(equation)
         return natural[own][:-1], float(natural[own.stop - 1]), float(natural[own.stop])
 
     @property
     def labels(self) -> tuple[tuple[Label, str], ...]:
         """Labels of the reported parameters: outcomes first, the selection last."""
         labels: list[tuple[Label, str]] = []
-        for regime in self.design.regimes:
-            terms = (*regime.side.terms, SCALE, CORRELATION)
-            labels += [(regime.label, term) for term in terms]
+        for equation in self.design.equations:
+            terms = (*equation.side.terms, SCALE, CORRELATION)
+            labels += [(equation.label, term) for term in terms]
         return (*labels, *((SELECTION, term) for term in self.design.selection.terms))
 
     def report(self, natural: Array) -> Reported:
         """Return coefficients, scales and correlations in the user's units."""
         values: list[Array] = []
         rows: list[Array] = []
-        for regime in self.design.regimes:
-            g, h, t = self.of_regime(natural, regime)
-            own, unit, carry = self.noise_of(regime), regime.unit, regime.side.carry
+        for equation in self.design.equations:
+            g, h, t = self.of_equation(natural, equation)
+            own, unit, carry = self.noise_of(equation), equation.unit, equation.side.carry
             slope = carry @ g * unit / h
             jacobian = np.zeros((len(g) + 2, self.n_natural))
             jacobian[: len(g), own] = np.column_stack([carry * unit / h, -slope / h])
             jacobian[len(g), own.stop - 1] = -unit / h**2
             jacobian[len(g) + 1, own.stop] = 1.0 / np.cosh(t) ** 2
-            values += [carry @ regime.naive + slope, np.array([unit / h, np.tanh(t)])]
+            values += [carry @ equation.naive + slope, np.array([unit / h, np.tanh(t)])]
             rows.append(jacobian)
         carry = self.design.selection.carry
         values.append(carry @ natural[self.gamma])
@@ -87,13 +87,13 @@ class Layout:
         """Return the natural parameters of reported ones."""
         natural = np.zeros(self.n_natural)
         place = 0
-        for regime in self.design.regimes:
-            size = len(regime.side.terms)
+        for equation in self.design.equations:
+            size = len(equation.side.terms)
             scale, correlation = reported[place + size : place + size + 2]
-            h = regime.unit / scale
-            inside = np.linalg.solve(regime.side.carry, reported[place : place + size])
-            own = self.noise_of(regime)
-            natural[own] = [*((inside - regime.naive) * h / regime.unit), h]
+            h = equation.unit / scale
+            inside = np.linalg.solve(equation.side.carry, reported[place : place + size])
+            own = self.noise_of(equation)
+            natural[own] = [*((inside - equation.naive) * h / equation.unit), h]
             natural[own.stop] = np.arctanh(correlation)
             place += size + 2
         natural[self.gamma] = np.linalg.solve(self.design.selection.carry, reported[place:])

@@ -29,7 +29,7 @@ def predict(fit: SelectionResult, data: Any, kind: str) -> pd.DataFrame | pd.Ser
     if kind not in KINDS:
         raise OptionError(f"There is no prediction {kind!r}. Use one of {', '.join(KINDS)}.")
     design = fit.design
-    sides = {SELECTION: design.selection, **{one.label: one.side for one in design.regimes}}
+    sides = {SELECTION: design.selection, **{one.label: one.side for one in design.equations}}
     needed = dict(sides)
     if kind == "latent":
         del needed[SELECTION]
@@ -62,7 +62,7 @@ def predict(fit: SelectionResult, data: Any, kind: str) -> pd.DataFrame | pd.Ser
 def _values(fit: SelectionResult, fitted: dict[Any, Array], kind: str) -> tuple[Array, Any]:
     """Return values (n, m), and the name or the names of their columns."""
     design = fit.design
-    labels = [regime.label for regime in design.regimes]
+    labels = [equation.label for equation in design.equations]
     one = len(labels) == 1
     names = pd.Index(labels, name="alternative")
     if kind == "latent":
@@ -70,26 +70,27 @@ def _values(fit: SelectionResult, fitted: dict[Any, Array], kind: str) -> tuple[
         return means, design.facts.outcome if one else names
     index = fitted[SELECTION]
     if kind == "chance":
-        chances = [ndtr(regime.sign * index) for regime in design.regimes]
+        chances = [ndtr(equation.sign * index) for equation in design.equations]
         return np.column_stack(chances), design.facts.chosen if one else names
     # The mean of the selection noise where the index is positive, and where it is not.
     shift = {1.0: mills_terms(index).ratio, -1.0: -mills_terms(-index).ratio}
     given = {
-        (regime.label, sign): fitted[regime.label] + fit.covariance_with_selection(regime) * noise
-        for regime in design.regimes
+        (equation.label, sign): fitted[equation.label]
+        + fit.covariance_with_selection(equation) * noise
+        for equation in design.equations
         for sign, noise in shift.items()
     }
     if kind == "outcome":
-        own = [given[regime.label, regime.sign] for regime in design.regimes]
+        own = [given[equation.label, equation.sign] for equation in design.equations]
         if one:
             return own[0][:, None], design.facts.outcome
-        chances = [ndtr(regime.sign * index) for regime in design.regimes]
+        chances = [ndtr(equation.sign * index) for equation in design.equations]
         mean = sum(chance * part for chance, part in zip(chances, own, strict=True))
         return np.asarray(mean)[:, None], design.facts.outcome
     if one:
         both = [given[labels[0], sign] for sign in (1.0, -1.0)]
         return np.column_stack(both), pd.Index([True, False], name=design.facts.chosen)
-    pairs = [(a, b) for a in design.regimes for b in design.regimes]
+    pairs = [(a, b) for a in design.equations for b in design.equations]
     return (
         np.column_stack([given[a.label, b.sign] for a, b in pairs]),
         pd.MultiIndex.from_tuples(

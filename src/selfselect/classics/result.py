@@ -10,7 +10,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from selfselect.classics.design import CORRELATION, Design, Facts, Regime
+from selfselect.classics.design import CORRELATION, Design, Facts, OutcomeEquation
 from selfselect.classics.hypotheses import independence_test, lr_test, wald_test_of_known
 from selfselect.classics.predictions import predict
 from selfselect.classics.tables import comparison_table, glance_table, parameter_table
@@ -129,14 +129,14 @@ class SelectionResult(MaketablesHooks):
 
     def coefficients_of(self, label: Label) -> Array:
         """Return the coefficients of an equation, in the order of its terms."""
-        sides = {regime.label: regime.side for regime in self.design.regimes}
+        sides = {equation.label: equation.side for equation in self.design.equations}
         side = sides.get(label, self.design.selection)
         place = next(i for i, (own, _) in enumerate(self.reported.labels) if own == label)
         return self.values[place : place + len(side.terms)]
 
-    def covariance_with_selection(self, regime: Regime) -> float:
+    def covariance_with_selection(self, equation: OutcomeEquation) -> float:
         """Return ρσ, the covariance of an outcome's noise with that of the selection."""
-        return float(self.scales[regime.label] * self.correlations[regime.label])
+        return float(self.scales[equation.label] * self.correlations[equation.label])
 
     # the fit as a whole
 
@@ -163,7 +163,7 @@ class SelectionResult(MaketablesHooks):
     @property
     def counts(self) -> pd.Series[Any]:
         """Rows in which each outcome was seen."""
-        labels = [regime.label for regime in self.design.regimes]
+        labels = [equation.label for equation in self.design.equations]
         return pd.Series(
             self.facts.counts, index=pd.Index(labels, name="alternative"), name="count"
         )

@@ -75,10 +75,10 @@ def _notices(fit: SelectionResult) -> tuple[str, ...]:
 
 def _facts(fit: SelectionResult) -> tuple[tuple[str, str], ...]:
     facts = fit.facts
-    own = dict.fromkeys(regime.side.text for regime in fit.design.regimes)
+    own = dict.fromkeys(equation.side.text for equation in fit.design.equations)
     entries = [("Formula", next(iter(own)))] if len(own) == 1 else []
     if len(own) > 1:
-        entries += [(f"{regime.label}", regime.side.text) for regime in fit.design.regimes]
+        entries += [(f"{equation.label}", equation.side.text) for equation in fit.design.equations]
     entries += [
         ("Selection", fit.design.selection.text),
         ("Method", f"{METHODS[fit.method]}: {fit.status}"),
@@ -107,8 +107,8 @@ def _blocks(fit: SelectionResult, level: float) -> tuple[Block, ...]:
         return Block(title, header, coefficient_rows(own.itertuples(index=False)))
 
     blocks = []
-    for regime, count in zip(fit.design.regimes, fit.facts.counts, strict=True):
-        blocks.append(block(regime.label, f"{regime.label} (seen in {count} rows)"))
+    for equation, count in zip(fit.design.equations, fit.facts.counts, strict=True):
+        blocks.append(block(equation.label, f"{equation.label} (seen in {count} rows)"))
     towards = "" if fit.model != "switching" else f" towards {fit.facts.towards}"
     blocks.append(block(SELECTION, f"{SELECTION}{towards}"))
     return tuple(blocks)
@@ -117,10 +117,10 @@ def _blocks(fit: SelectionResult, level: float) -> tuple[Block, ...]:
 def _notes(fit: SelectionResult) -> tuple[str, ...]:
     facts = fit.facts
     notes = [f"{fit.independence_test()}.".replace("..", "."), _exclusions(fit)]
-    for regime, share in zip(fit.design.regimes, fit.unexplained, strict=True):
+    for equation, share in zip(fit.design.equations, fit.unexplained, strict=True):
         if share < WEAK:
             notes.append(
-                f"The covariates of {regime.label} explain all but {100 * share:.1f}% of the "
+                f"The covariates of {equation.label} explain all but {100 * share:.1f}% of the "
                 "Mills ratio's size: little tells selection from them. Expect wide intervals."
             )
     if fit.method == "two-step":
@@ -143,14 +143,14 @@ def _notes(fit: SelectionResult) -> tuple[str, ...]:
 def _exclusions(fit: SelectionResult) -> str:
     """Say which covariates move the selection and not the outcome."""
     sentences = []
-    for regime in fit.design.regimes:
-        own = set(regime.side.covariates)
+    for equation in fit.design.equations:
+        own = set(equation.side.covariates)
         excluded = [name for name in fit.design.selection.covariates if name not in own]
         if not excluded:
             sentences.append(
-                f"{regime.label} is identified by functional form: no covariate of the selection "
+                f"{equation.label} is identified by functional form: no covariate of the selection "
                 "is excluded from its equation"
             )
         else:
-            sentences.append(f"Excluded from {regime.label}: {', '.join(excluded)}")
+            sentences.append(f"Excluded from {equation.label}: {', '.join(excluded)}")
     return "; ".join(sentences) + "."

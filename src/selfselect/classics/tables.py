@@ -59,14 +59,14 @@ def glance_table(fit: SelectionResult) -> pd.DataFrame:
 def comparison_table(fit: SelectionResult) -> pd.DataFrame:
     """Return least squares that ignores selection beside the estimates, coefficients only."""
     labels, naive, naive_se = [], [], []
-    for regime in fit.design.regimes:
-        side, weights = regime.side, regime.weights
-        total = float(len(regime.outcome) if weights is None else weights.sum())
+    for equation in fit.design.equations:
+        side, weights = equation.side, equation.weights
+        total = float(len(equation.outcome) if weights is None else weights.sum())
         gram = side.basis.T @ (side.basis if weights is None else side.basis * weights[:, None])
-        variance = regime.unit**2 * total / (total - len(side.terms))
+        variance = equation.unit**2 * total / (total - len(side.terms))
         errors = side.carry @ np.linalg.inv(gram) @ side.carry.T * variance
-        labels += [(regime.label, term) for term in side.terms]
-        naive += list(side.carry @ regime.naive)
+        labels += [(equation.label, term) for term in side.terms]
+        naive += list(side.carry @ equation.naive)
         naive_se += list(np.sqrt(np.diag(errors)))
     index = labels_index(labels)
     table = pd.DataFrame({"naive": naive, "naive_se": naive_se}, index=index)

@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from selfselect.classics.covariance import sandwich
-from selfselect.classics.design import CORRELATION, MILLS, SELECTION, Design, Regime
+from selfselect.classics.design import CORRELATION, MILLS, SELECTION, Design, OutcomeEquation
 from selfselect.classics.parameters import Layout
 from selfselect.classics.probit import Probit
 from selfselect.data.equations import SCALE
@@ -42,7 +42,7 @@ class SecondStep:
 
     Attributes
     ----------
-    regime : whose outcome.
+    equation : whose outcome.
     coefficients : (p + 1,) of the basis, and last of the Mills ratio.
     scale, correlation : of the noise; the correlation is what it is, even beyond one.
     regressors : (m, p + 1).
@@ -51,7 +51,7 @@ class SecondStep:
     unexplained : share of the Mills ratio's spread that covariates do not explain.
     """
 
-    regime: Regime
+    equation: OutcomeEquation
     coefficients: Array
     scale: float
     correlation: float
@@ -63,29 +63,29 @@ class SecondStep:
     @property
     def weights(self) -> Array:
         """How much each row counts."""
-        return np.ones(len(self.delta)) if self.regime.weights is None else self.regime.weights
+        return np.ones(len(self.delta)) if self.equation.weights is None else self.equation.weights
 
 
-def second_step(design: Design, regime: Regime, gamma: Array) -> SecondStep:
+def second_step(design: Design, equation: OutcomeEquation, gamma: Array) -> SecondStep:
     """Regress an outcome on its covariates and the Mills ratio at given γ."""
-    index = regime.sign * (design.selection.basis[regime.rows] @ gamma)
+    index = equation.sign * (design.selection.basis[equation.rows] @ gamma)
     mills = mills_terms(index)
-    ratio = regime.sign * mills.ratio
-    weights = np.ones(len(index)) if regime.weights is None else regime.weights
+    ratio = equation.sign * mills.ratio
+    weights = np.ones(len(index)) if equation.weights is None else equation.weights
     root = np.sqrt(weights)[:, None]
-    basis = regime.side.basis
+    basis = equation.side.basis
     explained = np.linalg.lstsq(basis * root, ratio * root[:, 0], rcond=None)[0]
     own = ratio - basis @ explained
     spread = float(weights @ ratio**2)
     regressors = np.column_stack([basis, ratio])
-    solved = np.linalg.lstsq(regressors * root, regime.standardised * root[:, 0], rcond=None)
+    solved = np.linalg.lstsq(regressors * root, equation.standardised * root[:, 0], rcond=None)
     coefficients: Array = solved[0]
-    left_over = regime.standardised - regressors @ coefficients
+    left_over = equation.standardised - regressors @ coefficients
     covariance = coefficients[-1]
     shrunk = float(np.average(mills.slope, weights=weights))
     scale = float(np.sqrt(np.average(left_over**2, weights=weights) + covariance**2 * shrunk))
     return SecondStep(
-        regime, coefficients, scale, float(covariance / scale), regressors, left_over, mills.slope,
+        equation, coefficients, scale, float(covariance / scale), regressors, left_over, mills.slope,
         float(np.sqrt(weights @ own**2 / spread)),
     )  # fmt: skip
 
@@ -98,7 +98,7 @@ def start_of(layout: Layout, gamma: Array, steps: tuple[SecondStep, ...], size: 
     natural = np.zeros(layout.n_natural)
     natural[layout.gamma] = gamma
     for step in steps:
-        own = layout.noise_of(step.regime)
+        own = layout.noise_of(step.equation)
         natural[own.stop - 1] = 1.0
         if size and step.unexplained > DEPENDENT:
             correlation = float(np.clip(size * step.correlation, -LARGEST_START, LARGEST_START))
@@ -116,9 +116,9 @@ def report_two_steps(
     carries: list[Array] = []
     for step in steps:
         _refuse_collinear(step)
-        side, unit, size = step.regime.side, step.regime.unit, len(step.coefficients) - 1
-        slopes = side.carry @ (step.regime.naive + unit * step.coefficients[:-1])
-        labels += [(step.regime.label, t) for t in (*side.terms, MILLS, SCALE, CORRELATION)]
+        side, unit, size = step.equation.side, step.equation.unit, len(step.coefficients) - 1
+        slopes = side.carry @ (step.equation.naive + unit * step.coefficients[:-1])
+        labels += [(step.equation.label, t) for t in (*side.terms, MILLS, SCALE, CORRELATION)]
         values += [
             slopes, [unit * step.coefficients[-1], unit * step.scale, step.correlation],
         ]  # fmt: skip
@@ -140,7 +140,7 @@ def _refuse_collinear(step: SecondStep) -> None:
     if step.unexplained > DEPENDENT:
         return
     raise DataError(
-        f"In the equation of {step.regime.label!r} the Mills ratio is a combination of the "
+        f"In the equation of {step.equation.label!r} the Mills ratio is a combination of the "
         "covariates, so selection cannot be told from them. Put a covariate in the selection "
         "equation that the outcome equation does not have."
     )
@@ -155,7 +155,7 @@ def _covariance(
     for step in steps:
         regressors, weights = step.regressors, step.weights
         bread = np.linalg.inv(regressors.T @ (regressors * weights[:, None]))
-        z = design.selection.basis[step.regime.rows]
+        z = design.selection.basis[step.equation.rows]
         push = regressors.T @ (z * (weights * step.coefficients[-1] * step.delta)[:, None])
         if kind != "observed":
             # The Mills ratio itself moves with γ: nothing on average where the model is right.
@@ -179,7 +179,7 @@ def _covariance(
     place = 0
     for step, bread in zip(steps, breads, strict=True):
         own_part = (step.regressors * (step.weights * step.left_over)[:, None]) @ bread
-        influence[step.regime.rows, place : place + len(bread)] += own_part
+        influence[step.equation.rows, place : place + len(bread)] += own_part
         place += len(bread)
     return sandwich(influence, design)
 
