@@ -85,9 +85,15 @@ def second_step(design: Design, equation: OutcomeEquation, gamma: Array) -> Seco
     shrunk = float(np.average(mills.slope, weights=weights))
     scale = float(np.sqrt(np.average(left_over**2, weights=weights) + covariance**2 * shrunk))
     return SecondStep(
-        equation, coefficients, scale, float(covariance / scale), regressors, left_over, mills.slope,
+        equation,
+        coefficients,
+        scale,
+        float(covariance / scale),
+        regressors,
+        left_over,
+        mills.slope,
         float(np.sqrt(weights @ own**2 / spread)),
-    )  # fmt: skip
+    )
 
 
 def start_of(layout: Layout, gamma: Array, steps: tuple[SecondStep, ...], size: float) -> Array:
