@@ -36,7 +36,7 @@ def estimate(design: Design, method: str, start: str, covariance: str) -> Select
             reported, spread = report_two_steps(design, probit, steps, kind)
             return SelectionResult(
                 design, method, reported, spread, float("nan"), float("nan"), True,
-                "Two least-squares problems, solved.",
+                "A probit and least squares, both solved.",
                 unexplained=tuple(step.unexplained for step in steps),
             )  # fmt: skip
         two_step = start_of(layout, probit.gamma, steps, 1.0)
