@@ -29,6 +29,7 @@ RANKS = [
     {"effects"},
     {"plots"},
     {"report"},
+    {"classics"},
     {"simulators", "datasets"},
     {"fit"},
     {"choose"},

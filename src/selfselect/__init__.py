@@ -17,6 +17,7 @@ __version__ = "0.1.0"
 
 if TYPE_CHECKING:
     from selfselect import (
+        classics,
         datasets,
         effects,
         engines,
@@ -29,6 +30,8 @@ if TYPE_CHECKING:
         solvers,
     )
     from selfselect.choose import choose_alternatives
+    from selfselect.classics.sample_selection import sample_selection
+    from selfselect.classics.switching import switching
     from selfselect.fit import fit
     from selfselect.results.archive import load
     from selfselect.results.assumptions import assumptions
@@ -37,6 +40,7 @@ if TYPE_CHECKING:
     from selfselect.sklearn import SelfSelectionRegressor
 
 _ROOMS = (
+    "classics",
     "datasets",
     "effects",
     "engines",
@@ -54,6 +58,8 @@ _NAMES = {
     "fit": "selfselect.fit",
     "load": "selfselect.results.archive",
     "FitResult": "selfselect.results.fit_result",
+    "sample_selection": "selfselect.classics",
+    "switching": "selfselect.classics",
     "simulate": "selfselect.simulators.sample",
     "SelfSelectionRegressor": "selfselect.sklearn",
 }
@@ -63,6 +69,7 @@ __all__ = [
     "SelfSelectionRegressor",
     "assumptions",
     "choose_alternatives",
+    "classics",
     "datasets",
     "effects",
     "engines",
@@ -73,9 +80,11 @@ __all__ = [
     "noises",
     "plots",
     "rules",
+    "sample_selection",
     "simulate",
     "simulators",
     "solvers",
+    "switching",
 ]
 
 

@@ -8,6 +8,7 @@ from typing import Any
 
 import pandas as pd
 
+from selfselect.classics.result import SelectionResult
 from selfselect.results.fit_result import FitResult
 
 __all__ = ["FORMATS", "render"]
@@ -15,7 +16,7 @@ __all__ = ["FORMATS", "render"]
 FORMATS = ("text", "json", "latex", "markdown", "html", "csv")
 
 
-def render(fit: FitResult, form: str, level: float) -> str:
+def render(fit: FitResult | SelectionResult, form: str, level: float) -> str:
     """Return the summary of a fit in one of `FORMATS`."""
     forms: dict[str, Callable[[], str]] = {
         "text": lambda: fit.summary(level).to_text(),
@@ -28,7 +29,7 @@ def render(fit: FitResult, form: str, level: float) -> str:
     return forms[form]()
 
 
-def _as_json(fit: FitResult, level: float) -> str:
+def _as_json(fit: FitResult | SelectionResult, level: float) -> str:
     test = fit.independence_test()
     content: dict[str, Any] = {
         "notices": list(fit.summary(level).notices),

@@ -21,6 +21,8 @@ class _Lazy(click.Group):
 
     commands_help: ClassVar[dict[str, str]] = {
         "fit": "Fit a model to a CSV or Parquet file.",
+        "selection": "Fit a sample-selection model (Heckman, tobit-2).",
+        "switching": "Fit an endogenous switching regression (tobit-5).",
         "choose": "Say how many alternatives there are, where no column does.",
         "predict": "Predict for new rows with a saved fit.",
         "effects": "Effects of a saved fit, with standard errors.",

@@ -9,6 +9,7 @@ from selfselect.plots.qq import qq
 from selfselect.plots.residuals import residuals
 from selfselect.plots.responsibilities import responsibilities
 from selfselect.plots.selection_lines import LinesPicture, selection_lines
+from selfselect.plots.sensitivity import sensitivity
 from selfselect.plots.starts import starts
 
 __all__ = [
@@ -23,5 +24,6 @@ __all__ = [
     "residuals",
     "responsibilities",
     "selection_lines",
+    "sensitivity",
     "starts",
 ]

@@ -16,7 +16,7 @@ from selfselect.solvers.base import same_optimum
 if TYPE_CHECKING:
     from selfselect.results.fit_result import FitResult
 
-__all__ = ["compare_page", "format_number", "summarise"]
+__all__ = ["coefficient_rows", "compare_page", "format_number", "summarise"]
 
 
 def format_number(value: float) -> str:
@@ -135,7 +135,7 @@ def _blocks(fit: FitResult, level: float) -> tuple[Block, ...]:
         if len(set(fit.facts.formulas)) > 1:
             title += f": {fit.facts.formulas[j]}"
         own = table[[one == label for one in table["alternative"]]]
-        rows = _rows(own.itertuples(index=False))
+        rows = coefficient_rows(own.itertuples(index=False))
         fixed = fit.problem.layout.scales
         if fixed is not None:
             rows = (*rows, (SCALE, format_number(float(fixed[j])), "(fixed)", "", "", "", ""))
@@ -145,11 +145,12 @@ def _blocks(fit: FitResult, level: float) -> tuple[Block, ...]:
         named = across["alternative"] != COMMON
         across.loc[named, "term"] = across["term"] + " of " + across["alternative"].astype(str)
         title = "across alternatives" if named.any() else "all alternatives"
-        blocks.append(Block(title, header, _rows(across.itertuples(index=False))))
+        blocks.append(Block(title, header, coefficient_rows(across.itertuples(index=False))))
     return tuple(blocks)
 
 
-def _rows(entries: object) -> tuple[tuple[str, ...], ...]:
+def coefficient_rows(entries: object) -> tuple[tuple[str, ...], ...]:
+    """Write rows of a tidy table as text."""
     rows = []
     for entry in entries:  # type: ignore[attr-defined]
         z = "" if np.isnan(entry.statistic) else f"{entry.statistic:.3f}"

@@ -312,8 +312,15 @@ class FitResult(MaketablesHooks):
         """
         return wald_test(self.values, self.covariance.matrix, self.names, hypothesis)
 
-    def lr_test(self, other: FitResult) -> TestResult:
-        """Test the smaller of this and another nested fit of the same rows against the larger."""
+    def lr_test(self, other: Any) -> TestResult:
+        """Test the smaller of this and another nested fit of the same rows against the larger.
+
+        A fit of `selfselect.switching` with the same outcomes nests this one where two
+        alternatives are known and the larger, or the smaller, is seen.
+        """
+        if not isinstance(other, FitResult) and hasattr(other, "lr_test"):
+            answer: TestResult = other.lr_test(self)
+            return answer
         return lr_test(self, other)
 
     def predict(self, data: Any = None, kind: str = "latent") -> pd.DataFrame | pd.Series[Any]:

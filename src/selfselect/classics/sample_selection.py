@@ -1,0 +1,96 @@
+"""The door to sample selection: an outcome seen only in rows that were selected (tobit-2)."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from selfselect.classics.build import build_design
+from selfselect.classics.estimate import estimate
+from selfselect.classics.result import SelectionResult
+from selfselect.data.formulas import parse_formula
+from selfselect.errors import FormulaError
+from selfselect.threads import one_blas_thread
+
+__all__ = ["sample_selection"]
+
+
+def sample_selection(
+    outcome: str,
+    selection: str,
+    data: Any,
+    *,
+    method: str = "ml",
+    start: str = "search",
+    weights: Any = None,
+    missing: str = "drop",
+    missing_outcome: str = "raise",
+    covariance: str = "observed",
+    cluster: Any = None,
+) -> SelectionResult:
+    r"""Fit a regression whose outcome is seen only in selected rows: Heckman's model, or tobit-2.
+
+    A row is selected if :math:`z'\gamma + u > 0`, and only then is its outcome
+    :math:`y = x'\beta + \sigma e` seen; u and e are standard normal with correlation ρ. This is
+    the model of R's ``sampleSelection::selection`` and ``heckit`` and of Stata's ``heckman``.
+
+    Parameters
+    ----------
+    outcome : the formula of the outcome, ``"log_wage ~ educ + exper"``.
+    selection : the formula of the selection, ``"works ~ educ + kids"``; its left side is true or
+        false (1 or 0). ``"~ educ + kids"`` selects the rows whose outcome is recorded.
+    data : a pandas or polars frame, a pyarrow table, or a dict of arrays. Outcome and covariates
+        of the outcome may be missing in rows that were not selected.
+    method : ``"ml"`` for maximum likelihood, ``"two-step"`` for Heckman's two steps with standard
+        errors that know of the first.
+    start : the likelihood may have several optima. ``"search"`` looks for the best of them;
+        ``"two-step"`` takes the one above the two-step estimate, from which others start.
+    weights : a column, or one number per row: how much each row counts, as in `selfselect.fit`.
+    missing : ``"drop"`` leaves rows that lack a covariate out, counts them and warns; ``"raise"``
+        refuses them.
+    missing_outcome : ``"raise"`` refuses rows that were selected but have no outcome; ``"drop"``
+        leaves them out.
+    covariance : ``"observed"`` for that of the model, ``"robust"`` or ``"clustered"``.
+    cluster : a column, or one label per row; implies ``"clustered"``.
+
+    Returns
+    -------
+    SelectionResult
+        Start with ``print(result.summary())``.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import selfselect as ss
+    >>> rng = np.random.default_rng(1)
+    >>> z, x, u = rng.standard_normal((3, 2_000))
+    >>> noise = 0.6 * u + 0.8 * rng.standard_normal(2_000)
+    >>> works = z + 0.5 * x + u > 0
+    >>> table = {"z": z, "x": x, "works": works, "wage": np.where(works, 1 + x + noise, np.nan)}
+    >>> result = ss.sample_selection("wage ~ x", "works ~ x + z", table)
+    >>> result.converged
+    True
+    >>> bool(result.independence_test().rejects())
+    True
+    """
+    seen_if_recorded = isinstance(selection, str) and selection.lstrip().startswith("~")
+    equation = parse_formula(outcome)
+    choice = parse_formula(f"recorded {selection}" if seen_if_recorded else selection)
+    shared = set(equation.outcome_columns) & set(choice.term_columns)
+    if shared:
+        raise FormulaError(
+            f"The selection is explained by the outcome {', '.join(map(repr, sorted(shared)))}, "
+            "which is not known where it was not selected. Leave it out."
+        )
+    with one_blas_thread():
+        design = build_design(
+            "sample selection",
+            equation,
+            choice,
+            data,
+            seen_if_recorded=seen_if_recorded,
+            weights=weights,
+            cluster=cluster,
+            missing=missing,
+            missing_outcome=missing_outcome,
+        )
+    return estimate(design, method, start, covariance)

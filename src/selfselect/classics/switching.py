@@ -1,0 +1,91 @@
+"""The door to endogenous switching: two outcomes, and a selection of its own between them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from selfselect.classics.build import build_design
+from selfselect.classics.estimate import estimate
+from selfselect.classics.result import SelectionResult
+from selfselect.data.build import _parse
+from selfselect.data.formulas import parse_formula
+from selfselect.errors import FormulaError
+from selfselect.threads import one_blas_thread
+
+__all__ = ["switching"]
+
+
+def switching(
+    formula: str | Mapping[Any, str],
+    selection: str,
+    data: Any,
+    *,
+    method: str = "ml",
+    start: str = "search",
+    towards: Any = None,
+    weights: Any = None,
+    missing: str = "drop",
+    missing_outcome: str = "raise",
+    covariance: str = "observed",
+    cluster: Any = None,
+) -> SelectionResult:
+    r"""Fit a switching regression with endogenous switching: tobit-5.
+
+    The first of two outcomes is seen if :math:`z'\gamma + u > 0`, else the second; both are linear
+    with normal noise that is correlated with u. This is the model of Stata's ``movestay`` and of
+    R's ``sampleSelection::selection`` with two outcomes. The Roy model of `selfselect.fit` with
+    two alternatives is a special case, in which the selection is by the larger outcome: `lr_test`
+    of both fits tests it.
+
+    Parameters
+    ----------
+    formula : ``{"union": "wage ~ educ", "other": "wage ~ educ + firm"}``, by the values of the
+        column on the left side of `selection`; or one formula for both.
+    selection : the formula of the selection, ``"sector ~ educ + married"``; its left side is the
+        column that says which outcome was seen.
+    data : a pandas or polars frame, a pyarrow table, or a dict of arrays.
+    method : ``"ml"`` for maximum likelihood, ``"two-step"`` for least squares with Mills ratios
+        and standard errors that know of the first step.
+    towards : the alternative that a positive index selects. By default true (or 1 of 0 and 1),
+        else the first of the formulas, or of the labels in order.
+    start, weights, missing, missing_outcome, covariance, cluster : as in `sample_selection`.
+
+    Returns
+    -------
+    SelectionResult
+        Start with ``print(result.summary())``.
+
+    Examples
+    --------
+    >>> import selfselect as ss
+    >>> villagers = ss.simulators.village(2_000, seed=1).data
+    >>> result = ss.switching("income ~ height + weight", "job ~ height + weight", villagers)
+    >>> result.converged
+    True
+    >>> roy = ss.fit("income ~ height + weight", villagers, chosen="job")
+    >>> bool(result.lr_test(roy).rejects())  # the larger income was seen, and that is not rejected
+    False
+    """
+    outcomes = _parse(formula)
+    choice = parse_formula(selection)
+    first = next(iter(outcomes.values())) if isinstance(outcomes, dict) else outcomes
+    shared = set(first.outcome_columns) & set(choice.term_columns)
+    if shared:
+        raise FormulaError(
+            f"The selection is explained by the outcome {', '.join(map(repr, sorted(shared)))}, "
+            "which selection decides. Leave it out."
+        )
+    with one_blas_thread():
+        design = build_design(
+            "switching",
+            outcomes,
+            choice,
+            data,
+            towards=towards,
+            weights=weights,
+            cluster=cluster,
+            missing=missing,
+            missing_outcome=missing_outcome,
+        )
+    return estimate(design, method, start, covariance)

@@ -1,0 +1,76 @@
+"""Tables of a fit with a selection equation: those of every fit, and correlations beside them."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+
+from selfselect.classics.design import CORRELATION
+from selfselect.inference.statistics import normal_quantile
+from selfselect.problem.parameters import Reported
+from selfselect.results.tables import (
+    DIFFERENCE,
+    coefficient_table,
+    labels_index,
+)
+
+if TYPE_CHECKING:
+    from selfselect.classics.result import SelectionResult
+
+__all__ = ["comparison_table", "glance_table", "parameter_table"]
+
+Array = NDArray[np.float64]
+
+
+def parameter_table(reported: Reported, covariance: Array, level: float) -> pd.DataFrame:
+    """Return one row per parameter; intervals of correlations are made on Fisher's scale."""
+    table = coefficient_table(reported, covariance, level)
+    known = (table["term"] == CORRELATION) & table["std_error"].notna()
+    rho = table.loc[known, "estimate"].to_numpy()
+    reach = normal_quantile(level) * table.loc[known, "std_error"].to_numpy() / (1.0 - rho**2)
+    table.loc[known, "conf_low"] = np.tanh(np.arctanh(rho) - reach)
+    table.loc[known, "conf_high"] = np.tanh(np.arctanh(rho) + reach)
+    return table
+
+
+def glance_table(fit: SelectionResult) -> pd.DataFrame:
+    """Return one row that describes the whole fit."""
+    return pd.DataFrame(
+        [
+            {
+                "model": fit.model,
+                "method": fit.method,
+                "nobs": fit.nobs,
+                "n_parameters": fit.n_parameters,
+                "llf": fit.llf,
+                "aic": fit.aic,
+                "bic": fit.bic,
+                "converged": fit.converged,
+                "covariance": fit.covariance.kind,
+                "independence_p_value": fit.independence_test().p_value,
+            }
+        ]
+    )
+
+
+def comparison_table(fit: SelectionResult) -> pd.DataFrame:
+    """Return least squares that ignores selection beside the estimates, coefficients only."""
+    labels, naive, naive_se = [], [], []
+    for equation in fit.design.equations:
+        side, weights = equation.side, equation.weights
+        total = float(len(equation.outcome) if weights is None else weights.sum())
+        gram = side.basis.T @ (side.basis if weights is None else side.basis * weights[:, None])
+        variance = equation.unit**2 * total / (total - len(side.terms))
+        errors = side.carry @ np.linalg.inv(gram) @ side.carry.T * variance
+        labels += [(equation.label, term) for term in side.terms]
+        naive += list(side.carry @ equation.naive)
+        naive_se += list(np.sqrt(np.diag(errors)))
+    index = labels_index(labels)
+    table = pd.DataFrame({"naive": naive, "naive_se": naive_se}, index=index)
+    table["corrected"] = fit.params[index]
+    table["corrected_se"] = fit.bse[index]
+    table[DIFFERENCE] = table["corrected"] - table["naive"]
+    return table

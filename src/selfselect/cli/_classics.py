@@ -1,0 +1,58 @@
+"""Options that both models with a selection equation share."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import click
+
+__all__ = ["shared_options", "show"]
+
+_OPTIONS = (
+    click.option(
+        "--method", type=click.Choice(["ml", "two-step"]), default="ml", show_default=True,
+        help="Maximum likelihood, or Heckman's two steps.",
+    ),
+    click.option(
+        "--start", type=click.Choice(["search", "two-step"]), default="search", show_default=True,
+        help="Look for the best of several optima, or climb from the two-step estimate alone.",
+    ),
+    click.option("--weights", metavar="COLUMN", help="Row weights."),
+    click.option(
+        "--covariance", default="observed", show_default=True,
+        type=click.Choice(["observed", "robust", "clustered"]),
+        help="How standard errors are computed.",
+    ),
+    click.option("--cluster", metavar="COLUMN", help="Clusters of rows; implies clustered."),
+    click.option(
+        "--missing", type=click.Choice(["drop", "raise"]), default="drop", show_default=True,
+        help="What to do with rows that lack a covariate.",
+    ),
+    click.option(
+        "--missing-outcome", type=click.Choice(["raise", "drop"]), default="raise",
+        show_default=True, help="What to do with rows that lack the outcome.",
+    ),
+    click.option("--level", default=0.95, show_default=True, help="Level of intervals."),
+    click.option(
+        "--format", "form", default="text", show_default=True,
+        type=click.Choice(["text", "json", "latex", "markdown", "html", "csv"]),
+        help="What to print.",
+    ),
+)  # fmt: skip
+
+
+def shared_options(command: Callable[..., Any]) -> Callable[..., Any]:
+    """Give a command the options of both models."""
+    for option in reversed(_OPTIONS):
+        command = option(command)
+    return command
+
+
+def show(result: Any, form: str, level: float) -> int:
+    """Print a result and return the exit code."""
+    from selfselect.cli._formats import render
+    from selfselect.cli.main import NOT_CONVERGED
+
+    click.echo(render(result, form, level))
+    return 0 if result.converged else NOT_CONVERGED

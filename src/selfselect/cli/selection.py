@@ -1,0 +1,39 @@
+"""`selfselect selection`: an outcome seen only in selected rows."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import click
+
+from selfselect.cli._classics import shared_options, show
+
+__all__ = ["command"]
+
+EPILOG = """\b
+Examples:
+  selfselect selection women.csv "lwage ~ educ + exper" "inlf ~ educ + exper + age + kidslt6"
+  selfselect selection women.csv "lwage ~ educ" "~ educ + kidslt6" --method two-step
+
+\b
+Exit codes: 0 the fit converged, 2 bad input, 3 the fit did not converge.
+"""
+
+
+@click.command("selection", epilog=EPILOG)
+@click.argument("data")
+@click.argument("outcome")
+@click.argument("selection")
+@shared_options
+def command(
+    data: str, outcome: str, selection: str, form: str, level: float, **options: Any
+) -> int:
+    """Fit a sample-selection model (Heckman, tobit-2) to DATA, a CSV or Parquet file.
+
+    OUTCOME and SELECTION are formulas. The left side of SELECTION is a column of true and false
+    (1 and 0); without one, rows are selected where the outcome is recorded.
+    """
+    import selfselect as ss
+    from selfselect.cli._tables import read_table
+
+    return show(ss.sample_selection(outcome, selection, read_table(data), **options), form, level)

@@ -1,0 +1,56 @@
+"""`selfselect switching`: two outcomes, and a selection of its own between them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import click
+
+from selfselect.cli._classics import shared_options, show
+
+__all__ = ["command"]
+
+EPILOG = """\b
+Examples:
+  selfselect switching workers.csv "union ~ educ + manuf" "lwage ~ educ + exper"
+  selfselect switching workers.csv "union ~ educ + manuf" \\
+      --equation 1="lwage ~ educ" --equation 0="lwage ~ educ + married"
+
+\b
+Exit codes: 0 the fit converged, 2 bad input, 3 the fit did not converge.
+"""
+
+
+@click.command("switching", epilog=EPILOG)
+@click.argument("data")
+@click.argument("selection")
+@click.argument("formula", required=False)
+@click.option(
+    "--equation", "equations", multiple=True, metavar="ALTERNATIVE=FORMULA",
+    help="One alternative's own formula; repeat for both.",
+)  # fmt: skip
+@click.option("--towards", metavar="ALTERNATIVE", help="What a positive selection index selects.")
+@shared_options
+def command(
+    data: str,
+    selection: str,
+    formula: str | None,
+    equations: Sequence[str],
+    form: str,
+    level: float,
+    **options: Any,
+) -> int:
+    """Fit a switching regression (tobit-5) to DATA, a CSV or Parquet file.
+
+    SELECTION is a formula whose left side is the column that says which outcome was seen. FORMULA
+    is for both outcomes; give --equation instead for covariates of their own.
+    """
+    import selfselect as ss
+    from selfselect.cli._tables import read_table
+    from selfselect.cli.fit import _pairs
+
+    if bool(formula) == bool(equations):
+        raise click.UsageError("Give either a FORMULA or --equation for both alternatives.")
+    outcomes = formula or _pairs(equations, "--equation")
+    return show(ss.switching(outcomes, selection, read_table(data), **options), form, level)

