@@ -30,7 +30,7 @@ from selfselect.solvers._start import (
     total_weight,
 )
 from selfselect.solvers._starts import Recipe, recipes_for
-from selfselect.solvers.base import Solution, StartRecord, same_optimum
+from selfselect.solvers.base import Solution, StartRecord, require_counts, same_optimum
 from selfselect.threads import parallel_map
 
 __all__ = ["MultiStart"]
@@ -88,6 +88,7 @@ class MultiStart(ABC):
     def __post_init__(self) -> None:
         if self.starts < 1:
             raise OptionError(f"A search needs at least one start, not {self.starts}.")
+        require_counts(self, "starts", "sample")
 
     @abstractmethod
     def climb_on_sample(self, space: SearchSpace, part: Engine, begun: Place) -> Place:
