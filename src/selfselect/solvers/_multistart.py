@@ -187,8 +187,8 @@ class MultiStart(ABC):
         progress: bool | None,
     ) -> Solution:
         faults = [one.fault for one in found if one.fault is not None]
-        effort = wasted + sum(one.place.n_evaluations for one in found)
-        effort *= part.n_rows / engine.n_rows
+        evaluations = wasted + sum(one.place.n_evaluations for one in found)
+        effort = evaluations * part.n_rows / engine.n_rows
         mean_weight = space.weight / part.n_rows
         distinct = _distinct([one.place for one in found if one.fault is None], mean_weight)
         climbs = [
