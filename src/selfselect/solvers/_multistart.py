@@ -89,6 +89,11 @@ class MultiStart(ABC):
         if self.starts < 1:
             raise OptionError(f"A search needs at least one start, not {self.starts}.")
         require_counts(self, "starts", "sample")
+        if self.start is not None and not isinstance(self.start, MomentMethod):
+            raise OptionError(
+                f"start={self.start!r} is not possible: a search starts from a moment method, such "
+                "as selfselect.solvers.TwoModels()."
+            )
 
     @abstractmethod
     def climb_on_sample(self, space: SearchSpace, part: Engine, begun: Place) -> Place:
