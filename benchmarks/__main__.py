@@ -10,7 +10,17 @@ from pathlib import Path
 import numpy as np
 
 import selfselect as ss
-from benchmarks import least_squares, ours, problems, sample_selection, survreg, unknown_index
+from benchmarks import (
+    least_squares,
+    markets,
+    mixtures,
+    ours,
+    problems,
+    r,
+    sample_selection,
+    survreg,
+    unknown_index,
+)
 from benchmarks.timing import fresh_process, peak_memory, take_turns
 
 COLD_OURS = """
@@ -165,6 +175,38 @@ def switching() -> None:
     line("   relative difference of the log-likelihoods", gap, "< 1e-6")
 
 
+def peers_of_the_unknown_index() -> None:
+    for shifted, what in ((False, "centred, no intercepts"), (True, "shifted, intercepts")):
+        mixed = mixtures.draw(5_000, shifted=shifted)
+        spent = take_turns({"ours": lambda: mixtures.ours(mixed)}, rounds=3)["ours"]  # noqa: B023
+        line(
+            f"larger of two, n=5e3 d=5, {what}: largest error, ours",
+            mixtures.error(mixtures.ours(mixed), mixed), "", f"{spent:.2f} s",
+        )  # fmt: skip
+        for peer in mixtures.PEERS:
+            if not r.installed(peer):
+                print(f"   R's {peer}: not run, it is not installed")
+                continue
+            found, seconds = mixtures.solve(peer, mixed)
+            starts = mixtures.STARTS[peer]
+            note = f"{seconds:.2f} s, starts: {starts}"
+            line(f"   largest error, mixture by {peer}", mixtures.error(found, mixed), "", note)
+            line(f"   {peer} / fit, seconds", seconds / spent, "")
+    sample = markets.draw(5_000)
+    mine = markets.ours(sample)
+    spent = take_turns({"ours": lambda: markets.ours(sample)}, rounds=3)["ours"]
+    line("smaller of demand and supply, n=5e3, one scale each (s)", spent, "")
+    for peer in markets.PEERS:
+        if not r.installed(peer):
+            print(f"   R's {peer}: not run, it is not installed")
+            continue
+        theirs, seconds = markets.solve(peer, sample)
+        gap = float(np.abs(theirs.coefficients - mine.coefficients).max())
+        line(f"   {peer} / fit, seconds", seconds / spent, "", f"{seconds:.2f} s")
+        line(f"   largest difference of a coefficient from {peer}'s", gap, "")
+        line(f"   log-likelihood, ours less {peer}'s", mine.loglik - theirs.loglik, "")
+
+
 def growth(largest: int) -> None:
     print("\ncost per row and alternative (ns), d=10: linear if flat")
     for n_rows in (10_000, 100_000, 1_000_000, 10_000_000):
@@ -190,6 +232,7 @@ def main() -> None:
     start_up()
     unknown()
     switching()
+    peers_of_the_unknown_index()
     growth(int(options.largest))
 
 

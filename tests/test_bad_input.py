@@ -197,12 +197,15 @@ def test_more_alternatives_than_there_are_is_said_and_not_hidden(villagers: pd.D
     assert "starts were discarded" in fit.status
 
 
-@pytest.mark.parametrize("number", [1, 0, -3])
-def test_one_alternative_is_least_squares_and_it_is_said(
-    number: int, villagers: pd.DataFrame
-) -> None:
-    with pytest.raises(DataError, match="nothing is selected and the model is least squares"):
+@pytest.mark.parametrize("number", [0, -3])
+def test_no_alternatives_are_refused(number: int, villagers: pd.DataFrame) -> None:
+    with pytest.raises(OptionError, match=f"alternatives={number} is not possible"):
         blind(villagers, alternatives=number)
+
+
+def test_one_alternative_is_least_squares_and_it_is_said(villagers: pd.DataFrame) -> None:
+    with pytest.raises(DataError, match="nothing is selected and the model is least squares"):
+        blind(villagers, alternatives=1)
     with pytest.raises(FormulaError, match="at least two alternatives; 1 given"):
         blind(villagers, {"hunting": "income ~ height"})
 

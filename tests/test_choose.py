@@ -9,7 +9,7 @@ import pytest
 import selfselect as ss
 from selfselect.errors import ConvergenceWarning, DataError, OptionError
 from selfselect.noises import Independent
-from selfselect.solvers import MaximumLikelihood
+from selfselect.solvers import MaximumLikelihood, MinVariance
 
 COLUMNS = ["loglik", "n_parameters", "aic", "bic", "icl", "entropy", "converged", "spectral_gap"]
 FORMULA = "outcome ~ x1 + x2 + x3"
@@ -84,6 +84,39 @@ def test_the_table_has_its_columns_and_they_are_what_they_say(chosen):
 def test_the_scree_falls_off_after_the_directions_in_which_alternatives_differ(chosen):
     """Three alternatives differ in two directions; the rest is noise of order n^-1/2."""
     assert chosen.scree[1] > 5 * abs(chosen.scree[2])
+
+
+def test_the_paper_s_matrix_shows_one_direction_more():
+    """It spans three coefficient vectors, of mean zero, where residuals span two differences."""
+    rng = np.random.default_rng(3)
+    x = rng.standard_normal((20_000, 5))
+    slopes = 2.0 * np.linalg.qr(rng.standard_normal((5, 3)))[0].T
+    y = (x @ slopes.T + rng.standard_normal((20_000, 3))).max(axis=1)
+    data = pd.DataFrame(x, columns=list("abcde")).assign(y=y)
+    found = {
+        method: choose(data, (1,), "y ~ a + b + c + d + e - 1", subspace=method)
+        for method in ("residual", "paper")
+    }
+    # Eigenvalues of noise are of order n^-1/2 next to those of the coefficients.
+    assert found["residual"].scree[1] > 5 * abs(found["residual"].scree[2])
+    assert found["paper"].scree[2] > 5 * abs(found["paper"].scree[3])
+    factor = np.maximum(0.0, y) ** 2
+    matrix = (x.T * factor) @ x / len(y) - factor.mean() * np.eye(5)
+    values = np.linalg.eigvalsh(matrix)[::-1]
+    # Theirs are of covariates whitened by their sample moments, and outcomes in units of 1.
+    ratio = found["paper"].scree[:3] / values[:3]
+    np.testing.assert_allclose(ratio / ratio[0], 1.0, atol=0.05)
+    gaps = found["paper"].table["spectral_gap"]
+    assert gaps[1] == found["paper"].scree[0] - found["paper"].scree[1]
+
+
+def test_a_subspace_that_is_none_is_refused():
+    data = ss.simulators.gaussian(300, 3, 2, intercept=False, seed=1).data
+    formula, known = "outcome ~ x1 + x2 + x3 - 1", Independent(1.0)
+    with pytest.raises(OptionError, match="use 'residual' or 'paper'"):
+        choose(data, (1, 2), formula, subspace="pca")
+    with pytest.raises(OptionError, match="use 'residual' or 'paper'"):
+        choose(data, (2,), formula, noise=known, solver=MinVariance(subspace="pca"))
 
 
 def test_one_alternative_is_least_squares(chosen):

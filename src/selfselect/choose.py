@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 from numbers import Integral
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 import pandas as pd
@@ -42,8 +42,9 @@ class NumberOfAlternatives:
     recommended : the number with the smallest BIC.
     reason : a sentence.
     fits : the fits, by number; 1 is least squares and has none.
-    scree : eigenvalues of the residual directions, the strongest first: k alternatives make k - 1
-        of them stand out where covariates are normal.
+    scree : eigenvalues of the subspace that holds the coefficients, the strongest first: the data
+        of a scree plot. Where covariates are normal, k alternatives make k - 1 of them stand out
+        by the residual method, and k by the paper's.
     """
 
     table: pd.DataFrame
@@ -62,6 +63,7 @@ def choose_alternatives(
     numbers: Iterable[int] = range(1, 7),
     *,
     rule: Any = "max",
+    subspace: Literal["residual", "paper"] = "residual",
     **options: Any,
 ) -> NumberOfAlternatives:
     """Fit several numbers of alternatives that nobody recorded, and recommend one.
@@ -72,6 +74,10 @@ def choose_alternatives(
     data : a table.
     numbers : of alternatives to try.
     rule : ``"max"`` or ``"min"``.
+    subspace : whose eigenvalues are the scree and the spectral gaps. ``"residual"``: of
+        E[e (xx' - I)] with the residuals e of least squares, which span the differences of the
+        coefficients; ``"paper"``: of E[max(0, y)^2 (xx' - I)], which span the coefficients
+        themselves, at about twice the error. It has no part in the recommendation.
     options : further arguments of `selfselect.fit`.
 
     Examples
@@ -84,7 +90,7 @@ def choose_alternatives(
     tried = sorted(set(numbers))
     if not tried or not all(isinstance(k, Integral) and k >= 1 for k in tried):
         raise OptionError(f"Give whole numbers of alternatives from 1 on, not {tried}.")
-    single, scree = _single(formula, data, rule, options)
+    single, scree = _single(formula, data, rule, subspace, options)
     rows: list[dict[str, Any]] = []
     fits: dict[int, FitResult] = {}
     for k in map(int, tried):
@@ -100,9 +106,10 @@ def choose_alternatives(
             continue
         rows.append({"alternatives": k, **_criteria(fits[k])})
     table = pd.DataFrame(rows).set_index("alternatives")
-    padded = np.append(scree, 0.0)
+    # By the residual method k alternatives span k - 1 directions, and one none.
+    spans = table.index - (subspace == "residual")
     table["spectral_gap"] = [
-        padded[k - 2] - padded[k - 1] if 2 <= k <= len(scree) else np.nan for k in table.index
+        scree[r - 1] - scree[r] if 1 <= r < len(scree) else np.nan for r in spans
     ]
     sound = table[table["converged"]]
     if not len(sound):
@@ -115,7 +122,11 @@ def choose_alternatives(
 
 
 def _single(
-    formula: str, data: Any, rule: Any, options: dict[str, Any]
+    formula: str,
+    data: Any,
+    rule: Any,
+    subspace: Literal["residual", "paper"],
+    options: dict[str, Any],
 ) -> tuple[dict[str, Any], Array]:
     """Return the criteria of one alternative, which is least squares, and the scree."""
     kept = {
@@ -130,7 +141,7 @@ def _single(
     grams = gram_matrices(problem, engine)
     refuse_collinear(problem, grams)
     space = SearchSpace.build(problem, grams, weight=total_weight(engine), floor=0.01)
-    scree = find_subspace(space, engine, "residual").eigenvalues
+    scree = find_subspace(space, engine, subspace).eigenvalues
     total, size = design.facts.weight_total, len(design.equations.each[0].terms)
     variance = float(fit_naive(problem, engine).scales[0]) ** 2 * max(total - size, 1.0) / total
     fixed = as_noise(options.get("noise")).fixed_scales((1, 2))

@@ -129,6 +129,30 @@ def test_the_file_is_json_with_format_and_version(result: ss.FitResult, path: Pa
     assert str(path) not in path.read_text()
 
 
+def test_what_is_no_number_is_null_for_strict_readers_and_comes_back(path: Path) -> None:
+    """A moment method has no standard errors, and no test of independence is possible."""
+    sample = ss.simulators.gaussian(400, 2, 2, intercept=False, norm=2.0, seed=1)
+    fit = ss.fit(sample.formula, sample.data, alternatives=2, solver=ss.solvers.TwoModels())
+    assert fit.bse.isna().all()
+    fit.save(path)
+
+    def refuse(token: str) -> None:
+        raise AssertionError(f"{token} is not JSON")
+
+    content = json.loads(path.read_text(), parse_constant=refuse)
+    assert content["covariance"]["matrix"][0][0] is None
+    loaded = ss.load(path)
+    pd.testing.assert_frame_equal(loaded.tidy(), fit.tidy())
+    assert loaded.summary().to_text() == fit.summary().to_text()
+    assert repr(loaded.independence_test()) == repr(fit.independence_test())
+    np.testing.assert_array_equal(loaded.solution.information, fit.solution.information)
+    # Files written before hold NaN itself.
+    content["covariance"]["matrix"] = fit.covariance.matrix.tolist()
+    path.write_text(json.dumps(content))
+    assert "NaN" in path.read_text()
+    pd.testing.assert_series_equal(ss.load(path).bse, fit.bse)
+
+
 def test_others_may_read_a_saved_fit(result: ss.FitResult, path: Path) -> None:
     (path.parent / "plain").write_text("")
     result.save(path)

@@ -151,6 +151,8 @@ def test_a_start_that_does_not_fit_the_problem_is_refused_by_name():
         ss.fit(sample.formula, sample.data, alternatives=2, solver=solver)
     with pytest.raises(OptionError, match="at least one start, not 0"):
         MaximumLikelihood(starts=0)
+    with pytest.raises(OptionError, match="a search starts from a moment method"):
+        MaximumLikelihood(start=ss.solvers.Peeling())
 
 
 def test_a_search_cut_short_is_not_called_converged():

@@ -8,12 +8,15 @@ import pytest
 from scipy.optimize import minimize
 
 import selfselect as ss
-from selfselect.errors import ConvergenceWarning, DataError
+from selfselect.errors import ConvergenceWarning, DataError, OptionError
 from selfselect.problem.evaluation import evaluate
 from selfselect.solvers import Newton
 
 SAME_OPTIMUM = 1e-6
 """Newton stops within 1e-6 standard errors; standard errors here are below one."""
+
+SAME_PLACE = 1e-10
+"""Steps that only round differently end this close."""
 
 
 def climb(result, start):
@@ -251,3 +254,23 @@ def test_a_start_next_to_the_optimum_converges_where_the_log_likelihood_is_zero(
         for distance in (1.5e-6, 3e-6, 1e-5):
             again = solve(result, start=result.solution.free + distance * direction)
             assert again.converged and again.n_passes <= 3
+
+
+@pytest.mark.parametrize("unit", [1e-12, 1e-6, 1e9])
+def test_the_unit_of_the_weights_does_not_matter(unit):
+    """Weights that are all the same are no weights: it stops at the same step and place."""
+    data = ss.simulators.village(800, seed=1).data
+    plain = ss.fit("income ~ height + weight", data, chosen="job")
+    scaled = ss.fit("income ~ height + weight", data, chosen="job", weights=np.full(800, unit))
+    np.testing.assert_allclose(scaled.params, plain.params, rtol=SAME_PLACE)
+    assert scaled.status == plain.status
+    np.testing.assert_allclose(scaled.trace["distance"], plain.trace["distance"], rtol=1e-3)
+    assert scaled.llf == pytest.approx(unit * plain.llf, rel=SAME_PLACE)
+
+
+@pytest.mark.parametrize("solver", [ss.solvers.Newton, ss.solvers.MaximumLikelihood, ss.solvers.EM])
+@pytest.mark.parametrize("name", ["sample", "max_steps"])
+@pytest.mark.parametrize("value", [0, -1, 2.5, None, True])
+def test_counts_that_are_none_are_refused(solver, name, value):
+    with pytest.raises(OptionError, match=rf"{name}={value!r}\) is not possible: give a whole"):
+        solver(**{name: value})

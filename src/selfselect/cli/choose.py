@@ -23,10 +23,20 @@ Example:
     "--rule", type=click.Choice(["max", "min"]), default="max", show_default=True,
     help="Which outcome is seen.",
 )  # fmt: skip
+@click.option(
+    "--subspace", type=click.Choice(["residual", "paper"]), default="residual", show_default=True,
+    help="Whose spectral gap is shown: of least-squares residuals, or of the paper's matrix.",
+)  # fmt: skip
 @click.option("--weights", metavar="COLUMN", help="Row weights.")
 @click.option("--seed", type=int, help="Seed of everything random.")
 def command(
-    data: str, formula: str, span: str, rule: str, weights: str | None, seed: int | None
+    data: str,
+    formula: str,
+    span: str,
+    rule: str,
+    subspace: str,
+    weights: str | None,
+    seed: int | None,
 ) -> int:
     """Fit several numbers of alternatives to DATA (a CSV or Parquet file) and recommend one."""
     import selfselect as ss
@@ -37,7 +47,13 @@ def command(
         raise click.UsageError(f"--range takes LOW:HIGH, such as 1:6, not {span!r}.")
     numbers = range(int(low), int(high) + 1)
     found = ss.choose_alternatives(
-        formula, read_table(data), numbers, rule=rule, weights=weights, seed=seed
+        formula,
+        read_table(data),
+        numbers,
+        rule=rule,
+        subspace=subspace,  # type: ignore[arg-type]  # click has checked it
+        weights=weights,
+        seed=seed,
     )
     click.echo(str(found))
     return 0

@@ -46,7 +46,9 @@ def unnamed_alternatives(
             f"alternatives must be a whole number, not {alternatives!r}. To name alternatives, "
             "give a dict with a formula for each."
         )
-    if alternatives < 2:
+    if alternatives < 1:
+        raise OptionError(f"alternatives={alternatives} is not possible. Give at least two.")
+    if alternatives == 1:
         raise DataError(
             f"alternatives={alternatives}: with one alternative nothing is selected and the model "
             "is least squares. Give at least two."

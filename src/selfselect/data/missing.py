@@ -9,7 +9,7 @@ import numpy as np
 import pandas as pd
 
 from selfselect.data.checks import first_rows
-from selfselect.data.unrecorded import Unrecorded
+from selfselect.data.unrecorded import EVERYTHING_RECORDED, Unrecorded
 from selfselect.errors import DataError, MissingRowsWarning
 
 __all__ = ["drop_incomplete", "drop_unrecorded"]
@@ -45,7 +45,7 @@ def drop_unrecorded(
     chosen: str | None,
     missing_outcome: str,
     name: str,
-    unrecorded: Unrecorded,
+    unrecorded: Unrecorded = EVERYTHING_RECORDED,
 ) -> tuple[pd.DataFrame, int]:
     """Return the rows that say something of outcome and choice, and how many do not."""
     no_choice = np.zeros(len(frame), dtype=bool)

@@ -15,7 +15,7 @@ from selfselect.errors import DataError, OptionError
 from selfselect.rules._labels import by_alternative
 from selfselect.rules.base import Label
 
-__all__ = ["Unrecorded"]
+__all__ = ["EVERYTHING_RECORDED", "Unrecorded"]
 
 Array = NDArray[np.float64]
 Indices = NDArray[np.intp]
@@ -107,3 +107,6 @@ class Unrecorded:
                     f"{label!r}). Correct `possible` or the rows."
                 )
         return possible
+
+
+EVERYTHING_RECORDED = Unrecorded(silent=False, between=None, possible=None)

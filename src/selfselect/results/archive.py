@@ -39,7 +39,7 @@ VERSION = 1
 
 def save(fit: FitResult, path: str | Path) -> None:
     """Write a fit; the file appears whole or not at all."""
-    text = json.dumps(_content(fit), indent=1, allow_nan=True, default=_refuse)
+    text = json.dumps(_strict(_content(fit)), indent=1, allow_nan=False, default=_refuse)
     target = Path(path)
     try:
         write_whole(target, text)
@@ -102,6 +102,31 @@ def _refuse(value: Any) -> Any:
     raise ArchiveError(
         f"The fit cannot be saved: {value!r} of type {type(value).__name__} has no plain form."
     )
+
+
+def _strict(value: Any) -> Any:
+    """Write what is no finite number as null: strict readers refuse NaN."""
+    if isinstance(value, np.generic):
+        value = value.item()
+    if isinstance(value, dict):
+        return {key: _strict(one) for key, one in value.items()}
+    if isinstance(value, list | tuple):
+        return [_strict(one) for one in value]
+    return None if isinstance(value, float) and not np.isfinite(value) else value
+
+
+def _number(value: Any) -> float:
+    return np.nan if value is None else float(value)
+
+
+def _array(values: Any) -> Array:
+    """Read numbers; those that are null are nan."""
+    return np.array(values, dtype=float)
+
+
+def _entry(kind: Any, content: dict[str, Any], *numbers: str) -> Any:
+    """Rebuild a record, whose `numbers` may be null."""
+    return kind(**{**content, **{name: _number(content[name]) for name in numbers}})
 
 
 def _content(fit: FitResult) -> dict[str, Any]:
@@ -259,8 +284,8 @@ def _rebuild(content: dict[str, Any]) -> FitResult:
     )
     known = KnownColumns(tuple(content["known"]["costs"]), tuple(content["known"]["available"]))
     units = Units(
-        np.array(content["units"]["shift"]),
-        np.array(content["units"]["unit"]),
+        _array(content["units"]["shift"]),
+        _array(content["units"]["unit"]),
         float(content["units"]["outcome_shift"]),
         float(content["units"]["outcome_unit"]),
     )
@@ -279,21 +304,26 @@ def _rebuild(content: dict[str, Any]) -> FitResult:
         coding=_coding(content["coding"], equations, known),
         problem=problem,
         solution=Solution(
-            free=np.array(solution["free"]),
-            loglik=float(solution["loglik"]),
-            information=np.array(solution["information"]),
+            free=_array(solution["free"]),
+            loglik=_number(solution["loglik"]),
+            information=_array(solution["information"]),
             converged=bool(solution["converged"]),
             status=str(solution["status"]),
-            trace=tuple(TraceEntry(**entry) for entry in solution["trace"]),
+            trace=tuple(
+                _entry(TraceEntry, entry, "loglik", "distance", "step_size")
+                for entry in solution["trace"]
+            ),
             n_passes=int(solution["n_passes"]),
             solver=str(solution["solver"]),
-            starts=tuple(StartRecord(**record) for record in solution["starts"]),
+            starts=tuple(
+                _entry(StartRecord, record, "loglik", "behind") for record in solution["starts"]
+            ),
             points=solution.get("points"),
         ),
         covariance=Covariance(
             content["covariance"]["kind"],
             content["covariance"]["description"],
-            np.array(content["covariance"]["matrix"]),
+            _array(content["covariance"]["matrix"]),
         ),
         facts=DataFacts(
             **{
@@ -306,13 +336,13 @@ def _rebuild(content: dict[str, Any]) -> FitResult:
         solver_reason=str(solution["reason"]),
         kept=Kept(
             Naive(
-                tuple(np.array(part) for part in content["naive"]["coefficients"]),
-                tuple(np.array(part) for part in content["naive"]["std_errors"]),
-                np.array(content["naive"]["scales"]),
+                tuple(_array(part) for part in content["naive"]["coefficients"]),
+                tuple(_array(part) for part in content["naive"]["std_errors"]),
+                _array(content["naive"]["scales"]),
             ),
-            TestResult(**content["independence"]),
+            _entry(TestResult, content["independence"], "statistic", "p_value"),
             Diagnosis(tuple(Finding(**finding) for finding in content["diagnosis"])),
-            tuple(content["shares"]),
+            tuple(map(_number, content["shares"])),
         ),
         call=None if content.get("call") is None else str(content["call"]),
     )
@@ -371,6 +401,8 @@ def _noise(content: dict[str, Any]) -> Noise:
         given = content["correlation"]
         if isinstance(given, dict):
             given = {(a, b): value for a, b, value in given["by_pair"]}
+        elif isinstance(given, list):
+            given = _array(given)
         return Correlated(scale, given, int(content["draws"]))
     if content.get("name") == "SharedShock":
         given = content["loading"]

@@ -14,6 +14,7 @@ from selfselect.kernels.unknown_index import Curvature
 from selfselect.problem.evaluation import evaluate
 from selfselect.problem.problem import Problem
 from selfselect.progress import progress_bar
+from selfselect.solvers._start import total_weight
 from selfselect.solvers.base import TraceEntry
 
 __all__ = [
@@ -53,12 +54,20 @@ class Climb:
 
 @dataclass(frozen=True, eq=False)
 class Point:
-    """A place on the way: parameters, log-likelihood, and the Newton step from there."""
+    """A place on the way: parameters, log-likelihood, and the Newton step from there.
+
+    Attributes
+    ----------
+    gain : twice what the full step gains if the log-likelihood is quadratic.
+    distance : to the optimum, in standard errors. They are those of rows with a mean weight of 1,
+        so that weights in other units stop at the same place.
+    """
 
     free: Array
     loglik: float
     information: Array
     step: Array
+    gain: float
     distance: float
 
 
@@ -87,6 +96,7 @@ def climb(
     name, lands = ("EM", _lands_linearly) if curvature == "complete" else ("Newton", _lands)
     trace: list[TraceEntry] = []
     n_passes = 0
+    weight = total_weight(engine)
 
     def visit(free: Array) -> Point:
         nonlocal n_passes
@@ -110,9 +120,10 @@ def climb(
                 trace.append(TraceEntry(engine.n_rows, here.loglik, here.distance, 1.0))
                 last = Point(
                     here.free + here.step,
-                    here.loglik + 0.5 * here.distance**2,
+                    here.loglik + 0.5 * here.gain,
                     here.information,
                     here.step,
+                    here.gain,
                     here.distance,
                 )
                 return finish(last, True, f"Converged in {len(trace)} {name} steps.")
@@ -120,8 +131,8 @@ def climb(
             after = visit(here.free + size * here.step)
             # Close to the optimum the gain is below the rounding of the sum itself, which terms of
             # either sign leave behind even where they cancel.
-            slack = ROUNDING * (abs(here.loglik) + engine.n_rows)
-            while not after.loglik + slack >= here.loglik + 1e-4 * size * here.distance**2:
+            slack = ROUNDING * (abs(here.loglik) + weight)
+            while not after.loglik + slack >= here.loglik + 1e-4 * size * here.gain:
                 if size * here.distance < SMALLEST_STEP or size < SMALLEST_STEP:
                     return finish(
                         here,
@@ -154,15 +165,14 @@ def approach(
         task = partial(evaluate, problem, problem.layout.natural(free), curvature="none")
         evaluation: Any = engine.sum(task)
         score = problem.layout.pull_back_vector(evaluation.score)
-        step = solve_spd(information, score)
-        distance = float(np.sqrt(max(float(score @ step), 0.0)))
-        return Point(free, evaluation.loglik, information, step, distance)
+        return _point(engine, free, evaluation.loglik, information, score)
 
+    weight = total_weight(engine)
     here = visit(start)
     while here.distance > tol:
         after = visit(here.free + _largest_step(problem, here) * here.step)
         # Written so that a place that is not a number ends it too.
-        if not (after.loglik > here.loglik - engine.n_rows * ROUNDING):
+        if not (after.loglik > here.loglik - weight * ROUNDING):
             break
         slow = after.distance > 0.5 * here.distance
         here = after
@@ -196,9 +206,14 @@ def _visit(problem: Problem, engine: Engine, free: Array, curvature: Curvature) 
     evaluation: Any = engine.sum(task)
     score = layout.pull_back_vector(evaluation.score)
     information = -layout.pull_back_matrix(evaluation.hessian)
+    return _point(engine, free, evaluation.loglik, information, score)
+
+
+def _point(engine: Engine, free: Array, loglik: float, information: Array, score: Array) -> Point:
     step = solve_spd(information, score)
-    distance = float(np.sqrt(max(float(score @ step), 0.0)))
-    return Point(free, evaluation.loglik, information, step, distance)
+    gain = max(float(score @ step), 0.0)
+    distance = float(np.sqrt(gain * engine.n_rows / total_weight(engine)))
+    return Point(free, loglik, information, step, gain, distance)
 
 
 def information_at(problem: Problem, engine: Engine, free: Array) -> Array:

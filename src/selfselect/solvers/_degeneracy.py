@@ -14,7 +14,7 @@ from selfselect.problem.problem import Problem
 from selfselect.solvers._search import SearchSpace
 from selfselect.solvers._start import total_weight
 
-__all__ = ["Degeneracy", "find_degeneracy"]
+__all__ = ["Degeneracy", "expected_counts", "find_degeneracy"]
 
 Array = NDArray[np.float64]
 
@@ -51,7 +51,7 @@ def find_degeneracy(space: SearchSpace, engine: Engine, coordinates: Array) -> D
     expected = np.full(len(layout.sizes), np.inf)
     if problem.index == "unknown":
         # Weights may be of any size: rows are counted in units of the mean one.
-        counts = engine.sum(partial(_expected_counts, problem, natural))
+        counts = expected_counts(problem, engine, natural)
         expected = counts * engine.n_rows / total_weight(engine)
     scales = 1.0 / natural[layout.inverse_scale_positions]
     for j, equation in enumerate(problem.equations.each):
@@ -68,7 +68,12 @@ def find_degeneracy(space: SearchSpace, engine: Engine, coordinates: Array) -> D
     return None
 
 
-def _expected_counts(problem: Problem, natural: Array, batch: Batch) -> Array:
+def expected_counts(problem: Problem, engine: Engine, natural: Array) -> Array:
+    """Return the weight (k,) of the rows in which each alternative is expected to be seen."""
+    return engine.sum(partial(_counts, problem, natural))
+
+
+def _counts(problem: Problem, natural: Array, batch: Batch) -> Array:
     found = find_memberships(problem, natural, batch)
     weights = 1.0 if batch.rows.weights is None else batch.rows.weights[:, None]
     return np.asarray((found.chance * weights).sum(axis=0))

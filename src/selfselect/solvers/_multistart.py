@@ -21,6 +21,7 @@ from selfselect.solvers._degeneracy import Degeneracy, find_degeneracy
 from selfselect.solvers._identification import undetermined
 from selfselect.solvers._moment_method import MomentMethod
 from selfselect.solvers._order import order_alternatives
+from selfselect.solvers._relocation import relocate
 from selfselect.solvers._search import Place, SearchSpace
 from selfselect.solvers._start import (
     gram_matrices,
@@ -29,7 +30,7 @@ from selfselect.solvers._start import (
     total_weight,
 )
 from selfselect.solvers._starts import Recipe, recipes_for
-from selfselect.solvers.base import Solution, StartRecord, same_optimum
+from selfselect.solvers.base import Solution, StartRecord, require_counts, same_optimum
 from selfselect.threads import parallel_map
 
 __all__ = ["MultiStart"]
@@ -43,9 +44,21 @@ LEAST_ROWS = 0.01
 """Rows' worth of information, in its weakest direction, below which an equation is not determined:
 a search ends where the likelihood is all but flat, before information has faded away."""
 
+TRIES = 2
+"""Moves in a row without a better optimum after which no more are made."""
+
 FAR_BEHIND = 5.0
 """Log-likelihood, per mean weight of a row, that an optimum of the sample may lack and still be
 the best one of all rows."""
+
+
+@dataclass(frozen=True)
+class Ending:
+    """Where one start ended: its name, the place, and what is wrong with it."""
+
+    name: str
+    place: Place
+    fault: Degeneracy | None
 
 
 @dataclass(frozen=True)
@@ -55,7 +68,9 @@ class MultiStart(ABC):
     Parameters
     ----------
     starts : how many. Half of them are annealed in the scale, a quarter start from moments (where
-        all equations have the same covariates), a quarter at random.
+        all equations have the same covariates), a quarter at random. Where no more than
+        half of them reach the best optimum, the alternative that is seen least there is moved
+        elsewhere, and what is better is added as one more.
     sample : rows the search is done on.
     floor : smallest scale, as a fraction of the least-squares residuals' spread. With one scale
         per alternative the likelihood is unbounded at zero.
@@ -73,6 +88,12 @@ class MultiStart(ABC):
     def __post_init__(self) -> None:
         if self.starts < 1:
             raise OptionError(f"A search needs at least one start, not {self.starts}.")
+        require_counts(self, "starts", "sample")
+        if self.start is not None and not isinstance(self.start, MomentMethod):
+            raise OptionError(
+                f"start={self.start!r} is not possible: a search starts from a moment method, such "
+                "as selfselect.solvers.TwoModels()."
+            )
 
     @abstractmethod
     def climb_on_sample(self, space: SearchSpace, part: Engine, begun: Place) -> Place:
@@ -99,7 +120,8 @@ class MultiStart(ABC):
         part = engine.sample(self.sample, rng)
         space = self._space(problem, engine, part)
         found = self._search(space, part, rng, progress)
-        return self._best(problem, engine, part, space, found, progress)
+        found, wasted = self._move_on(space, part, found, rng)
+        return self._best(problem, engine, part, space, found, wasted, progress)
 
     def _space(self, problem: Problem, engine: Engine, part: Engine) -> SearchSpace:
         grams, weight = gram_matrices(problem, part), total_weight(part)
@@ -111,17 +133,17 @@ class MultiStart(ABC):
 
     def _search(
         self, space: SearchSpace, part: Engine, rng: Generator, progress: bool | None
-    ) -> list[tuple[Recipe, Place, Degeneracy | None]]:
+    ) -> list[Ending]:
         """Climb from every start, in parallel; each has a random stream of its own."""
         all_open = part.rows.known.available is None
         recipes = recipes_for(space.problem, self.starts, self.start, all_open=all_open)
         seeds = SeedSequence(int(rng.integers(2**63))).spawn(len(recipes))
         alone = part.single_threaded()
 
-        def run(recipe: Recipe, seed: SeedSequence) -> tuple[Recipe, Place, Degeneracy | None]:
+        def run(recipe: Recipe, seed: SeedSequence) -> Ending:
             begun = recipe.start(space, alone, np.random.default_rng(seed))
             place = self.climb_on_sample(space, alone, begun)
-            return recipe, place, find_degeneracy(space, alone, place.coordinates)
+            return Ending(recipe.name, place, find_degeneracy(space, alone, place.coordinates))
 
         done = []
         with progress_bar(progress, what="Starts", total=len(recipes)) as bar:
@@ -130,19 +152,50 @@ class MultiStart(ABC):
                 done.append(one)
         return done
 
+    def _move_on(
+        self, space: SearchSpace, part: Engine, found: list[Ending], rng: Generator
+    ) -> tuple[list[Ending], int]:
+        """Where the best optimum is in doubt, look beside it for a better one, and go on there.
+
+        It is in doubt where no more than half of the starts reached it; where more did, a search
+        beside it found nothing more in trials. Returns what was found, with what is better added,
+        and the evaluations that were in vain.
+        """
+        alone = part.single_threaded()
+        climb = partial(self.climb_on_sample, space, alone)
+        mean_weight = space.weight / part.n_rows
+        tries = wasted = 0
+        while space.exchangeable and tries < TRIES:
+            sound = [one.place for one in found if one.fault is None]
+            best = max(sound, key=lambda place: place.loglik, default=None)
+            if best is None:
+                break
+            behind = [place.loglik - best.loglik for place in sound]
+            if 2 * sum(same_optimum(one, mean_weight) for one in behind) > len(sound):
+                break
+            place = relocate(space, alone, best, rng, climb)
+            fault = find_degeneracy(space, alone, place.coordinates)
+            if fault is None and not same_optimum(best.loglik - place.loglik, mean_weight):
+                found, tries = [*found, Ending("relocated", place, None)], 0
+            else:
+                tries, wasted = tries + 1, wasted + place.n_evaluations
+        return found, wasted
+
     def _best(
         self,
         problem: Problem,
         engine: Engine,
         part: Engine,
         space: SearchSpace,
-        found: list[tuple[Recipe, Place, Degeneracy | None]],
+        found: list[Ending],
+        wasted: int,
         progress: bool | None,
     ) -> Solution:
-        faults = [fault for _, _, fault in found if fault is not None]
-        effort = sum(place.n_evaluations for _, place, _ in found) * part.n_rows / engine.n_rows
+        faults = [one.fault for one in found if one.fault is not None]
+        evaluations = wasted + sum(one.place.n_evaluations for one in found)
+        effort = evaluations * part.n_rows / engine.n_rows
         mean_weight = space.weight / part.n_rows
-        distinct = _distinct([place for _, place, fault in found if fault is None], mean_weight)
+        distinct = _distinct([one.place for one in found if one.fault is None], mean_weight)
         climbs = [
             self.polish(problem, engine, space.free(place.coordinates), progress)
             for place in _best_on_all(space, engine, distinct, mean_weight)
@@ -159,11 +212,11 @@ class MultiStart(ABC):
             best = max(sound, key=lambda one: one.loglik)
         else:
             # Nothing sound was found: return the least bad place, marked as what it is.
-            _, least_bad, _ = max(
+            least_bad = max(
                 found,
-                key=lambda one: (one[2] is None or not one[2].unbounded, one[1].loglik),
+                key=lambda one: (one.fault is None or not one.fault.unbounded, one.place.loglik),
             )
-            best = _unsound(problem, engine, space.free(least_bad.coordinates))
+            best = _unsound(problem, engine, space.free(least_bad.place.coordinates))
         solution = _solution(
             self, problem, engine, best, _records(found, part), mean_weight, effort
         )
@@ -209,20 +262,20 @@ def _best_on_all(
 
 
 def _records(
-    found: list[tuple[Recipe, Place, Degeneracy | None]],
+    found: list[Ending],
     part: Engine,
 ) -> tuple[StartRecord, ...]:
-    sound = [place.loglik for _, place, fault in found if fault is None]
-    top = max(sound) if sound else max(place.loglik for _, place, _ in found)
+    sound = [one.place.loglik for one in found if one.fault is None]
+    top = max(sound) if sound else max(one.place.loglik for one in found)
     return tuple(
         StartRecord(
-            recipe.name,
+            one.name,
             part.n_rows,
-            place.loglik,
-            place.loglik - top,
-            None if fault is None else fault.sentence,
+            one.place.loglik,
+            one.place.loglik - top,
+            None if one.fault is None else one.fault.sentence,
         )
-        for recipe, place, fault in found
+        for one in found
     )
 
 

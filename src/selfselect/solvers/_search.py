@@ -95,6 +95,19 @@ class SearchSpace:
         return sum(self.problem.layout.sizes)
 
     @cached_property
+    def exchangeable(self) -> bool:
+        """Whether alternatives may change places: unknown index, the same covariates in all."""
+        same = len({equation.columns for equation in self.problem.equations.each}) == 1
+        return same and self.problem.index == "unknown"
+
+    def block(self, alternative: int) -> slice:
+        """Return where the coefficients of an alternative are among the coordinates."""
+        ends = np.cumsum(self.problem.layout.sizes)
+        return slice(
+            int(ends[alternative]) - self.problem.layout.sizes[alternative], int(ends[alternative])
+        )
+
+    @cached_property
     def _inverse_roots(self) -> tuple[Array, ...]:
         """Inverses of the roots.
 

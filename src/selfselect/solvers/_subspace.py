@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from selfselect.engines.base import Engine, Parts
+from selfselect.errors import OptionError
 from selfselect.problem.evaluation import Batch
 from selfselect.solvers._search import SearchSpace
 
@@ -40,8 +41,11 @@ def find_subspace(
     ``paper``: the top eigenvectors of :math:`E[\max(0, y)^2 (xx' - I)]`, which span
     :math:`w_1, ..., w_k` (section 4.2). ``residual``: those of :math:`E[e (xx' - I)]` with the
     residuals e of least squares, which span the differences of the w (dimension k - 1), at about
-    half the error.
+    half the error. Both suppose covariates that are normal with mean zero; with an intercept
+    ``paper`` sees outcomes less their mean.
     """
+    if method not in ("paper", "residual"):
+        raise OptionError(f"subspace={method!r} is not possible: use 'residual' or 'paper'.")
     total, weighted, trace = engine.sum(partial(_weighted_moments, space, method))
     matrix = weighted / total - trace / total * np.eye(len(weighted))
     values, vectors = np.linalg.eigh(matrix)

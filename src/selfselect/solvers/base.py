@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from numbers import Integral
 from typing import Any, ClassVar, Protocol, runtime_checkable
 
 import numpy as np
@@ -10,10 +11,18 @@ from numpy.random import Generator
 from numpy.typing import NDArray
 
 from selfselect.engines.base import Engine
-from selfselect.errors import UnsupportedError
+from selfselect.errors import OptionError, UnsupportedError
 from selfselect.problem.problem import Problem
 
-__all__ = ["Solution", "Solver", "StartRecord", "TraceEntry", "require", "same_optimum"]
+__all__ = [
+    "Solution",
+    "Solver",
+    "StartRecord",
+    "TraceEntry",
+    "require",
+    "require_counts",
+    "same_optimum",
+]
 
 Array = NDArray[np.float64]
 
@@ -123,4 +132,15 @@ def require(solver: Any, problem: Problem) -> None:
                 f"{type(solver).__name__} cannot solve this problem: it needs a rule with "
                 f"{capability.__name__.removeprefix('Has').lower()}, and "
                 f"{type(problem.rule).__name__} has none. Give the rule that method."
+            )
+
+
+def require_counts(solver: Any, *names: str) -> None:
+    """Raise an error that names an option of a solver which is not a whole number from 1 on."""
+    for name in names:
+        value = getattr(solver, name)
+        if isinstance(value, bool) or not isinstance(value, Integral) or value < 1:
+            raise OptionError(
+                f"{type(solver).__name__}({name}={value!r}) is not possible: give a whole number "
+                "from 1 on, or leave it out."
             )

@@ -12,6 +12,7 @@ from selfselect.problem.problem import Problem
 from selfselect.solvers._climb import Climb, climb, information_at
 from selfselect.solvers._multistart import MultiStart
 from selfselect.solvers._search import Place, SearchSpace
+from selfselect.solvers.base import require_counts
 
 __all__ = ["EM"]
 
@@ -37,6 +38,10 @@ class EM(MultiStart):
 
     max_steps: int = 2_000
     tol: float = 1e-4
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        require_counts(self, "max_steps")
 
     def climb_on_sample(self, space: SearchSpace, part: Engine, begun: Place) -> Place:
         ascent = climb(

@@ -12,6 +12,7 @@ from selfselect.problem.problem import Problem
 from selfselect.solvers._climb import Climb, approach, climb, information_at
 from selfselect.solvers._multistart import MultiStart
 from selfselect.solvers._search import Place, SearchSpace
+from selfselect.solvers.base import require_counts
 
 __all__ = ["MaximumLikelihood"]
 
@@ -37,6 +38,10 @@ class MaximumLikelihood(MultiStart):
     search_steps: int = 500
     max_steps: int = 50
     tol: float = 1e-6
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        require_counts(self, "search_steps", "max_steps")
 
     def climb_on_sample(self, space: SearchSpace, part: Engine, begun: Place) -> Place:
         place = space.climb(part, begun.coordinates, max_steps=self.search_steps)

@@ -20,7 +20,7 @@ from selfselect.solvers._start import (
     least_squares_start,
     refuse_collinear,
 )
-from selfselect.solvers.base import Solution, TraceEntry, require
+from selfselect.solvers.base import Solution, TraceEntry, require, require_counts
 
 __all__ = ["Newton"]
 
@@ -56,6 +56,9 @@ class Newton:
 
     requires: ClassVar[tuple[type, ...]] = (HasBounds,)
     concave: ClassVar[bool] = True
+
+    def __post_init__(self) -> None:
+        require_counts(self, "max_steps", "sample")
 
     def solve(
         self,
