@@ -67,10 +67,13 @@ class Sensitivity:
         """Say what the likelihood supports."""
         low, high = self.supported
         where = f"from {low:g} to {high:g}" if low < high else f"of about {low:g} only"
+        edge = ""
+        if len(self.table) > 1 and self.best in (self.table.index[0], self.table.index[-1]):
+            edge = " The best is the last of the grid: the likelihood may rise further beyond."
         return (
             f"The likelihood supports correlations {where} ({100 * self.level:g}% region on this "
-            f"grid; best: {self.best:g}). It knows them through the assumed normal shape and the "
-            "excluded covariates alone."
+            f"grid; best: {self.best:g}).{edge} It knows them through the assumed normal shape and "
+            "the excluded covariates alone."
         )
 
     def __str__(self) -> str:
