@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 from scipy.special import log_ndtr
 
+import selfselect as ss
 from selfselect.solvers import Peeling, Population
 
 EXACT = 1e-3
@@ -67,3 +68,22 @@ def test_slopes_of_one_covariate_are_recovered(truth):
 def test_vectors_in_more_dimensions_are_recovered(n_alternatives, n_covariates):
     truth = random_vectors(n_alternatives, n_covariates, 0)
     assert_recovered(Peeling().recover(Population.of(truth)), truth)
+
+
+def test_what_was_peeled_is_an_estimate_or_where_the_likelihood_starts():
+    sample = ss.simulators.gaussian(3_000, 3, 3, norm=2.0, intercept=False, seed=5)
+    truth = sample.params.drop(index="scale", level="term").to_numpy().reshape(3, 3)
+    peeled = Peeling(tries=20).recover(Population.of(truth))
+    solver = ss.solvers.MaximumLikelihood(starts=1, start=peeled)
+    result = ss.fit(sample.formula, sample.data, alternatives=3, solver=solver)
+    assert result.converged
+    assert list(result.starts["name"]) == ["given"]
+    other = ss.fit(sample.formula, sample.data, alternatives=3)
+    assert result.llf == pytest.approx(other.llf, abs=1e-4)
+
+
+def test_coefficients_of_another_size_are_no_start():
+    sample = ss.simulators.gaussian(300, 3, 3, norm=2.0, intercept=False, seed=5)
+    solver = ss.solvers.MaximumLikelihood(start=[[1.0, 2.0], [0.0, 1.0], [0.0, 0.0]])
+    with pytest.raises(ss.errors.OptionError, match=r"lists of 2, 2, 2 .* have 3, 3, 3"):
+        ss.fit(sample.formula, sample.data, alternatives=3, solver=solver)

@@ -74,13 +74,14 @@ class MultiStart(ABC):
     sample : rows the search is done on.
     floor : smallest scale, as a fraction of the least-squares residuals' spread. With one scale
         per alternative the likelihood is unbounded at zero.
-    start : a moment method to start from, in place of the first of the starts.
+    start : a moment method to start from, in place of the first of the starts, or coefficients, one
+        list per alternative, such as `Peeling` recovers.
     """
 
     starts: int = 8
     sample: int = 20_000
     floor: float = 0.01
-    start: MomentMethod | None = None
+    start: Any = None
 
     requires: ClassVar[tuple[type, ...]] = ()
     concave: ClassVar[bool] = False
@@ -90,10 +91,8 @@ class MultiStart(ABC):
             raise OptionError(f"A search needs at least one start, not {self.starts}.")
         require_counts(self, "starts", "sample")
         if self.start is not None and not isinstance(self.start, MomentMethod):
-            raise OptionError(
-                f"start={self.start!r} is not possible: a search starts from a moment method, such "
-                "as selfselect.solvers.TwoModels()."
-            )
+            # Plain numbers, so that solvers can be compared and printed.
+            object.__setattr__(self, "start", _as_coefficients(self.start))
 
     @abstractmethod
     def climb_on_sample(self, space: SearchSpace, part: Engine, begun: Place) -> Place:
@@ -317,6 +316,17 @@ def _solution(
         solver=repr(solver),
         starts=records,
     )
+
+
+def _as_coefficients(given: Any) -> tuple[tuple[float, ...], ...]:
+    try:
+        return tuple(tuple(float(value) for value in one) for one in given)
+    except (TypeError, ValueError) as error:
+        raise OptionError(
+            f"start={given!r} is not possible: a search starts from a moment method, such as "
+            "selfselect.solvers.TwoModels(), or from coefficients, one list per alternative, such "
+            "as selfselect.solvers.Peeling().recover(...) returns."
+        ) from error
 
 
 def _with_faults(solution: Solution, faults: list[Degeneracy], n_starts: int) -> Solution:

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
+from typing import Any
 
 import numpy as np
 from numpy.random import Generator
 from numpy.typing import NDArray
 
 from selfselect.engines.base import Engine, Parts
+from selfselect.errors import OptionError
 from selfselect.problem.evaluation import Batch
 from selfselect.problem.problem import Problem
 from selfselect.solvers._moment_method import MomentMethod
@@ -157,10 +159,31 @@ CYCLE = (
 """One cycle of starts: half of them annealed, a quarter from moments, a quarter at random."""
 
 
+def given_start(problem: Problem, coefficients: Sequence[Sequence[float]]) -> Start:
+    """Return a start at coefficients in the user's units."""
+    layout = problem.layout
+    if tuple(map(len, coefficients)) != layout.sizes:
+        wanted = ", ".join(map(str, layout.sizes))
+        raise OptionError(
+            f"start= has lists of {', '.join(str(len(one)) for one in coefficients)} coefficients; "
+            f"the equations have {wanted}, the intercept first where there is one."
+        )
+
+    def start(space: SearchSpace, engine: Engine, rng: Generator) -> Place:
+        del engine, rng
+        scale = 0.7 * space.spread * problem.units.outcome_unit
+        own_scale = layout.scales is None and not layout.common
+        reported = [value for one in coefficients for value in (*one, *[scale] * own_scale)]
+        reported += [scale] * layout.common
+        return _as_place(space.locate(layout.read(np.array(reported))))
+
+    return start
+
+
 def recipes_for(
-    problem: Problem, n_starts: int, given: MomentMethod | None = None, *, all_open: bool = True
+    problem: Problem, n_starts: int, given: Any = None, *, all_open: bool = True
 ) -> list[Recipe]:
-    """Return the recipes of `n_starts` starts, a given moment method's first.
+    """Return the recipes of `n_starts` starts, a given moment method's or coefficients first.
 
     `all_open` says whether every alternative is available in every row.
     """
@@ -171,7 +194,9 @@ def recipes_for(
         cycle = [Recipe("own rows", own_rows_start), *cycle]
     recipes = [cycle[i % len(cycle)] for i in range(n_starts)]
     constants = any(equation.has_intercept for equation in problem.equations.each)
-    if given is not None:
+    if given is not None and not isinstance(given, MomentMethod):
+        recipes[0] = Recipe("given", given_start(problem, given))
+    elif given is not None:
 
         def start(space: SearchSpace, engine: Engine, rng: Generator) -> Place:
             return _as_place(given.coordinates(space, engine, rng))
