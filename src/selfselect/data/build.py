@@ -63,6 +63,7 @@ class DataFacts:
     counts : rows in which each alternative was seen; empty where nobody recorded it.
     weight_total : sum of the weights; the number of rows where there are none.
     outcome_range : smallest and largest outcome.
+    weights_kind : frequency or probability; None where it was not said.
     """
 
     formulas: tuple[str, ...]
@@ -75,6 +76,7 @@ class DataFacts:
     counts: tuple[int, ...]
     weight_total: float
     outcome_range: tuple[float, float]
+    weights_kind: str | None = None
 
 
 @dataclass(frozen=True, eq=False)

@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from selfselect.inference.statistics import format_p_value
 from selfselect.problem.parameters import COMMON, SCALE
 from selfselect.report.page import Block, Page
+from selfselect.results.specification import rejections, tests_of_noise
 from selfselect.solvers.base import same_optimum
 
 if TYPE_CHECKING:
@@ -72,13 +72,7 @@ def _notices(fit: FitResult) -> tuple[str, ...]:
     notices = []
     if not fit.converged:
         notices.append(f"NOT CONVERGED. {fit.status} Do not use these numbers.")
-    test = fit.independence_test()
-    if test.rejects():
-        notices.append(
-            "INDEPENDENCE REJECTED: noise is not independent across alternatives (score test, "
-            f"p = {format_p_value(test.p_value)}). The model below is wrong in that respect, and "
-            "the difference from least squares must not be read as bias."
-        )
+    notices += rejections(fit)
     mean_weight = fit.facts.weight_total / fit.facts.n_rows
     reached = [
         one
@@ -165,7 +159,10 @@ def _rows(entries: object) -> tuple[tuple[str, ...], ...]:
 def _notes(fit: FitResult) -> tuple[str, ...]:
     facts = fit.facts
     notes = [
-        f"{fit.independence_test()}.".replace("..", "."),
+        *(
+            f"{test}.".replace("..", ".")
+            for test in (fit.independence_test(), *tests_of_noise(fit))
+        ),
         _identification(fit),
     ]
     if facts.n_dropped:

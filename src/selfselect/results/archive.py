@@ -24,6 +24,7 @@ from selfselect.problem.units import Units
 from selfselect.results.diagnosis import Diagnosis, Finding
 from selfselect.results.fit_result import FitResult, Kept
 from selfselect.results.naive import Naive
+from selfselect.results.specification import tests_of_noise
 from selfselect.rules import Maximum, Minimum, MonotoneArgmax, Ranked
 from selfselect.rules._transforms import NAMED, as_transform
 from selfselect.solvers.base import Solution, StartRecord, TraceEntry
@@ -146,6 +147,7 @@ def _content(fit: FitResult) -> dict[str, Any]:
             "scales": fit.naive_fit.scales.tolist(),
         },
         "independence": asdict(fit.independence_test()),
+        "noise_tests": [asdict(test) for test in tests_of_noise(fit)],
         "diagnosis": [asdict(finding) for finding in fit.diagnose().findings],
         "shares": fit.shares.tolist(),
     }
@@ -285,6 +287,7 @@ def _rebuild(content: dict[str, Any]) -> FitResult:
             TestResult(**content["independence"]),
             Diagnosis(tuple(Finding(**finding) for finding in content["diagnosis"])),
             tuple(content["shares"]),
+            tuple(TestResult(**test) for test in content["noise_tests"]),
         ),
     )
     if result.values.shape != (result.covariance.matrix.shape[0],):

@@ -27,6 +27,7 @@ from selfselect.results.maketables import MaketablesHooks, hide_from_maketables
 from selfselect.results.memberships import expected_shares, responsibilities
 from selfselect.results.naive import Naive, fit_naive
 from selfselect.results.predictions import predict
+from selfselect.results.specification import rejections, specification_test
 from selfselect.results.tables import (
     coefficient_table,
     comparison_table,
@@ -54,6 +55,7 @@ class Kept:
     independence: TestResult
     diagnosis: Diagnosis
     shares: tuple[float, ...]
+    noise: tuple[TestResult, ...]
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -270,6 +272,54 @@ class FitResult(MaketablesHooks):
     def independence_test(self) -> TestResult:
         """Test that noise is independent across alternatives, by the score at zero correlation."""
         return self._independence
+
+    @cached_property
+    def memory(self) -> dict[Any, Any]:
+        """What tests by bootstrap found, kept so that a summary shows it."""
+        return {}
+
+    def normality_test(
+        self, replications: int = 199, *, seed: int | None = None, progress: bool | None = None
+    ) -> TestResult:
+        """Test that noise is normal, by conditional moments of orders three and four.
+
+        Samples are drawn from the fitted model and fitted again; the p-value is the rank of the
+        data's moments among theirs. Later summaries show it. Once this or
+        `heteroskedasticity_test` was run, the other costs nothing.
+
+        Parameters
+        ----------
+        replications : how many samples; 0 for the asymptotic test, which is quick and rejects a
+            little too often in small samples.
+        seed : of the samples.
+        progress : whether to show progress; None shows it on a terminal for what takes seconds.
+
+        Examples
+        --------
+        >>> import selfselect as ss
+        >>> villagers = ss.simulators.village(500, seed=1).data
+        >>> result = ss.fit("income ~ height + weight", villagers, chosen="job")
+        >>> result.normality_test(replications=39).rejects()
+        False
+        """
+        return specification_test(
+            self, "normality", replications=replications, seed=seed, progress=progress
+        )
+
+    def heteroskedasticity_test(
+        self, replications: int = 199, *, seed: int | None = None, progress: bool | None = None
+    ) -> TestResult:
+        """Test that no covariate moves the variance of its alternative's noise.
+
+        Parameters are those of `normality_test`.
+        """
+        return specification_test(
+            self, "heteroskedasticity", replications=replications, seed=seed, progress=progress
+        )
+
+    def rejections(self) -> tuple[str, ...]:
+        """Say which assumptions on the noise are rejected and what that means; empty if none."""
+        return rejections(self)
 
     @cached_property
     def _diagnosis(self) -> Diagnosis:

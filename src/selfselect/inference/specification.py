@@ -1,0 +1,265 @@
+r"""Tests of normality and of constant variance, by conditional moments of the generalised residuals.
+
+Summed over rows, the moments :math:`m` of `selfselect.inference.moments` are zero up to chance
+under the model. How large chance makes them is not taken from their squares in the data: those of
+order four have eighth powers in them, and tests standardised so reject far too often (and find
+heavy tails late, since these inflate them). It is taken from the fitted model itself:
+
+* *parametric bootstrap*: samples are drawn from the fitted model and fitted again, each from the
+  estimate. The moments of the data and of the samples are pooled, and each is measured by its
+  Mahalanobis distance from their mean; the p-value is the rank of the data's own among them. Under
+  the null the data is one more sample, so the rank is right at any size, but for the parameters
+  being estimates.
+* *asymptotic*: rows are drawn from the fitted model once, without fitting; there the moments are
+  freed of what the scores explain, and their spread standardises the sum, which is chi-square.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from functools import partial
+from typing import Literal
+
+import numpy as np
+from numpy.random import Generator, SeedSequence
+from numpy.typing import NDArray
+from scipy.special import chdtrc
+
+from selfselect.data.rows import Rows
+from selfselect.engines.base import Engine, Parts
+from selfselect.engines.memory import Memory
+from selfselect.errors import DataError, OptionError, RuleError
+from selfselect.inference.moments import heteroskedasticity_moments, normality_moments
+from selfselect.inference.statistics import TestResult, impossible_test
+from selfselect.noises.independent import Independent
+from selfselect.problem.evaluation import Batch, score_blocks
+from selfselect.problem.problem import Problem
+from selfselect.progress import progress_bar
+from selfselect.rules.base import HasBounds
+from selfselect.solvers import Solution, choose_solver
+from selfselect.solvers._order import match_alternatives
+from selfselect.threads import parallel_map
+
+__all__ = ["MomentDraws", "asymptotic_test", "bootstrap_test", "check_replications", "draw_moments"]
+
+Array = NDArray[np.float64]
+Subject = Literal["normality", "heteroskedasticity"]
+
+MOMENTS: dict[str, Callable[[Problem, Array, Batch], Array]] = {
+    "normality": normality_moments,
+    "heteroskedasticity": heteroskedasticity_moments,
+}
+NULL = {"normality": "normal noise", "heteroskedasticity": "a variance that covariates do not move"}
+
+FEWEST = 19
+"""Samples with which a p-value of 5% can be reached at all."""
+
+ENOUGH = 0.9
+"""Share of the samples that must be fitted for their ranks to be believed."""
+
+CLOSE = 1e-3
+"""Distance to its optimum, in standard errors, at which a sample's fit stops: its moments are then
+known to a thousandth of their spread."""
+
+SIMULATED = 40_000
+"""Rows drawn for the asymptotic test; then its variance is known to a few percent."""
+
+COLLINEAR = 1e-9
+"""Relative eigenvalue below which a combination of moments is taken to be constant."""
+
+
+@dataclass(frozen=True, eq=False)
+class MomentDraws:
+    """Sums of moments by subject: of the data, and of samples drawn from the fitted model."""
+
+    observed: dict[str, Array]
+    drawn: dict[str, Array]
+
+
+def check_replications(replications: object) -> None:
+    """Refuse numbers of bootstrap samples that cannot give a p-value; zero stands for none."""
+    whole = isinstance(replications, int | np.integer) and not isinstance(replications, bool)
+    if not whole or (replications != 0 and replications < FEWEST):  # type: ignore[operator]
+        raise OptionError(
+            f"replications={replications!r} is not possible. Give a whole number of bootstrap "
+            f"samples from {FEWEST} on (with fewer no p-value is below 5%), or 0 for the "
+            "asymptotic test."
+        )
+
+
+def why_not(problem: Problem, engine: Engine, solution: Solution, subject: str) -> str | None:
+    """Say why a test cannot be done, or None where it can."""
+    if not isinstance(problem.noise, Independent):
+        return "it is made for independent noise"
+    if problem.concave and not isinstance(problem.ordered_rule, HasBounds):
+        return "the rule has no bounds, so moments given a row have no closed form"
+    if not solution.converged:
+        return "the fit did not converge"
+    if not np.isfinite(solution.information).all():
+        return "the estimate is not one of maximum likelihood"
+    outcome = engine.rows.outcome
+    if outcome is None or not np.isfinite(outcome).all():
+        return "some rows have no recorded outcome"
+    if subject == "heteroskedasticity" and not problem.equations.covariates:
+        return "no equation has a covariate that could move the variance"
+    return None
+
+
+def asymptotic_test(
+    problem: Problem,
+    engine: Engine,
+    solution: Solution,
+    subject: Subject,
+    weights_kind: str | None,
+) -> TestResult:
+    """Test in a few passes, without a fit; its draws are always the same."""
+    name = f"Asymptotic conditional-moment test of {subject}"
+    reason = why_not(problem, engine, solution, subject)
+    if reason is not None:
+        return impossible_test(name, reason)
+    layout = problem.layout
+    natural = layout.natural(solution.free)
+    observed: Array = engine.sum(partial(_sum_of_moments, problem, natural, subject))
+    rng = np.random.default_rng(0)
+    part = engine.sample(SIMULATED, rng).rows
+    drawn = part.take(np.tile(np.arange(len(part)), -(-SIMULATED // len(part))))
+    sample = Memory.load(problem, _simulate(problem, natural, drawn, rng))
+    power = 2 if weights_kind == "probability" else 1
+    sums = sample.sum(partial(_outer, problem, natural, subject, power))
+    plain, squared = (engine.n_rows / len(drawn) * one for one in sums)
+    size = len(observed)
+    # Scores of parameters that are fixed or shared are pulled back to the free ones.
+    explained = np.linalg.lstsq(plain[size:, size:], plain[size:, :size], rcond=None)[0].T
+    keep = np.concatenate([np.eye(size), -explained], axis=1)
+    statistic, df = _distance(observed, keep @ squared @ keep.T)
+    return TestResult(name, NULL[subject], statistic, df, float(chdtrc(df, statistic)))
+
+
+def bootstrap_test(draws: MomentDraws, subject: Subject) -> TestResult:
+    """Rank the data's moments among those of samples drawn from the fitted model."""
+    name = f"Conditional-moment test of {subject}"
+    drawn = draws.drawn[subject]
+    n_drawn, size = drawn.shape
+    if n_drawn <= 2 * size:
+        raise OptionError(
+            f"{n_drawn} bootstrap samples are too few for {size} moments. Give replications="
+            f"{2 * size + 1} or more."
+        )
+    pool = np.vstack([draws.observed[subject], drawn])
+    pool -= pool.mean(axis=0)
+    covariance = pool.T @ pool / n_drawn
+    distances = np.array([_distance(one, covariance)[0] for one in pool])
+    df = _distance(pool[0], covariance)[1]
+    p_value = (1.0 + np.sum(distances[1:] >= distances[0])) / (1.0 + n_drawn)
+    return TestResult(
+        name, NULL[subject], float(distances[0]), df, float(p_value), replications=n_drawn
+    )
+
+
+def draw_moments(
+    problem: Problem,
+    engine: Engine,
+    solution: Solution,
+    *,
+    weights_kind: str | None,
+    replications: int,
+    seed: int | None,
+    progress: bool | None,
+) -> MomentDraws:
+    """Draw samples from the fitted model, fit each from the estimate, and sum their moments.
+
+    Every sample has a random stream of its own, so nothing depends on how many cores share the
+    work.
+    """
+    check_replications(replications)
+    natural = problem.layout.natural(solution.free)
+    solver = replace(choose_solver(problem, None)[0], tol=CLOSE)  # type: ignore[type-var]
+    rows = _separate(engine.rows, weights_kind)
+
+    def sums(sample: Memory, free: Array) -> dict[str, Array]:
+        at = problem.layout.natural(free)
+        return {
+            subject: sample.sum(partial(_sum_of_moments, problem, at, subject))
+            for subject in MOMENTS
+        }
+
+    def draw(stream: SeedSequence) -> dict[str, Array] | None:
+        rng = np.random.default_rng(stream)
+        try:
+            loaded = Memory.load(problem, _simulate(problem, natural, rows, rng))
+            sample = loaded.single_threaded()
+            fitted = solver.solve(problem, sample, rng=rng, start=solution.free, progress=False)
+        except (DataError, RuleError):
+            return None
+        if not fitted.converged:
+            return None
+        return sums(sample, match_alternatives(problem, sample, fitted.free, solution.free))
+
+    done: list[dict[str, Array]] = []
+    seeds = SeedSequence(0 if seed is None else seed).spawn(int(replications))
+    with progress_bar(progress, what="Test samples", total=int(replications)) as bar:
+        for found in parallel_map(draw, seeds):
+            bar.update()
+            if found is not None:
+                done.append(found)
+    if len(done) < ENOUGH * replications:
+        raise DataError(
+            f"Only {len(done)} of {replications} samples drawn from the fitted model could be "
+            "fitted: an alternative is too rare in them. Give it fewer covariates, or test with "
+            "replications=0."
+        )
+    observed = sums(Memory.load(problem, engine.rows), solution.free)
+    drawn = {subject: np.array([one[subject] for one in done]) for subject in MOMENTS}
+    return MomentDraws(observed, drawn)
+
+
+def _separate(rows: Rows, weights_kind: str | None) -> Rows:
+    """Write out rows that stand for several: each of them has noise of its own."""
+    if weights_kind != "frequency" or rows.weights is None:
+        return rows
+    each = np.repeat(np.arange(len(rows)), rows.weights.astype(np.intp))
+    return replace(rows.take(each), weights=None)
+
+
+def _simulate(problem: Problem, natural: Array, rows: Rows, rng: Generator) -> Rows:
+    """Draw outcomes from the model for the covariates of `rows`, and keep those that are seen."""
+    layout, units = problem.layout, problem.units
+    latent = np.empty((len(rows), problem.equations.n_alternatives))
+    for j, equation in enumerate(problem.equations.each):
+        start, at_h = layout.starts[j], layout.inverse_scale_positions[j]
+        mean = units.design(rows.covariates, equation.columns) @ natural[start:at_h]
+        noisy = (mean + rng.standard_normal(len(rows))) / natural[at_h]
+        latent[:, j] = units.outcome_shift + units.outcome_unit * noisy
+    chosen = problem.ordered_rule.choose(latent, rows.known)
+    outcome = latent[np.arange(len(rows)), chosen]
+    return replace(rows, outcome=outcome, chosen=None if problem.index == "unknown" else chosen)
+
+
+def _sum_of_moments(problem: Problem, natural: Array, subject: str, batch: Batch) -> Array:
+    moments = MOMENTS[subject](problem, natural, batch)
+    return moments.sum(axis=0) if batch.rows.weights is None else batch.rows.weights @ moments
+
+
+def _outer(problem: Problem, natural: Array, subject: str, power: int, batch: Batch) -> Parts:
+    """Return products of moments and scores, by weight and by that power of it."""
+    scores = problem.layout.pull_back_vector(
+        np.column_stack(score_blocks(problem, natural, batch))
+    )
+    joined = np.column_stack([MOMENTS[subject](problem, natural, batch), scores])
+    if batch.rows.weights is None:
+        products = joined.T @ joined
+        return Parts((products, products))
+    weights = batch.rows.weights
+    plain = joined.T @ (joined * weights[:, None])
+    squared = plain if power == 1 else joined.T @ (joined * (weights**power)[:, None])
+    return Parts((plain, squared))
+
+
+def _distance(vector: Array, covariance: Array) -> tuple[float, int]:
+    """Return the squared distance of a vector in units of its spread, and the rank of that."""
+    scale = 1.0 / np.sqrt(np.maximum(np.diag(covariance), np.finfo(float).tiny))
+    values, axes = np.linalg.eigh(covariance * np.outer(scale, scale))
+    kept = values > COLLINEAR * values[-1]
+    along = axes[:, kept].T @ (vector * scale)
+    return float(along @ (along / values[kept])), int(kept.sum())
