@@ -11,8 +11,8 @@ import selfselect as ss
 from selfselect.errors import OptionError, UnsupportedError
 from selfselect.results.specification import rejections
 
-SAMPLES = 120
-"""Of 120 samples 5% plus or minus 2% reject where the size is right."""
+SAMPLES = 100
+"""Of 100 samples 5% plus or minus 2% reject where the size is right."""
 
 
 def table(seed=0, *, n_rows=600, noise=None, spread=0.0, rule="max"):
@@ -55,11 +55,11 @@ def test_asymptotic_tests_keep_their_size_and_are_chi_square():
 
 
 def test_bootstrap_p_values_are_uniform_under_the_model():
-    found = [fit_of(table(seed, n_rows=250)) for seed in range(60)]
+    found = [fit_of(table(seed, n_rows=200)) for seed in range(40)]
     for name in ("normality_test", "heteroskedasticity_test"):
         p_values = np.array([getattr(fit, name)(39, seed=1).p_value for fit in found])
-        # The mean of 60 uniform numbers has a standard error of 0.037.
-        assert p_values.mean() == pytest.approx(0.5, abs=0.15)
+        # The mean of 40 uniform numbers has a standard error of 0.046.
+        assert p_values.mean() == pytest.approx(0.5, abs=0.18)
         assert (p_values <= 0.1).mean() < 0.25
 
 
@@ -123,16 +123,16 @@ def test_statistics_do_not_depend_on_units(name):
 
 @pytest.mark.parametrize("scale", ["each", "common", 1.0])
 def test_scales_may_be_each_common_or_fixed(scale):
+    noise = ss.noises.Independent({"a": 0.8, "b": 1.0} if scale == 1.0 else scale)
     statistics = [
-        fit_of(table(seed, n_rows=400), noise=ss.noises.Independent({"a": 0.8, "b": 1.0}
-               if scale == 1.0 else scale)).normality_test(0).statistic
-        for seed in range(40)
-    ]  # fmt: skip
+        fit_of(table(seed, n_rows=400), noise=noise).normality_test(0).statistic
+        for seed in range(20)
+    ]
     if scale == "common":
         # The two scales differ, so a common one is wrong: nothing to compare with.
         assert np.isfinite(statistics).all()
     else:
-        assert np.mean(statistics) == pytest.approx(4.0, abs=4 * np.sqrt(chi2.var(4) / 40))
+        assert np.mean(statistics) == pytest.approx(4.0, abs=4 * np.sqrt(chi2.var(4) / 20))
 
 
 def test_repeated_rows_and_frequency_weights_have_the_same_statistic():
@@ -142,8 +142,8 @@ def test_repeated_rows_and_frequency_weights_have_the_same_statistic():
     repeated = fit_of(data.loc[data.index.repeat(times)])
     for name in ("normality_test", "heteroskedasticity_test"):
         one, other = (getattr(fit, name)(0) for fit in (weighted, repeated))
-        # Each draws its own rows to know the spread by, a few percent apart.
-        assert one.statistic == pytest.approx(other.statistic, rel=0.15)
+        # Each draws its own rows to know the spread by, two percent apart.
+        assert one.statistic == pytest.approx(other.statistic, rel=0.1)
         one, other = (getattr(fit, name)(199, seed=1) for fit in (weighted, repeated))
         assert one.statistic == pytest.approx(other.statistic, rel=0.3)
 
@@ -151,13 +151,14 @@ def test_repeated_rows_and_frequency_weights_have_the_same_statistic():
 def test_probability_weights_keep_the_size():
     rng = np.random.default_rng(1)
     statistics = []
-    for seed in range(60):
+    for seed in range(40):
         data = table(seed, n_rows=400)
         weights = rng.uniform(0.1, 5.0, len(data))
         fit = fit_of(data, weights=weights, weights_kind="probability")
-        statistics.append([fit.normality_test(0).statistic, fit.heteroskedasticity_test(0).statistic,
-                           4.0 * fit.independence_test().statistic])  # fmt: skip
-    error = np.sqrt([8, 8, 32]) / np.sqrt(60)
+        shape, spread = fit.normality_test(0), fit.heteroskedasticity_test(0)
+        independence = fit.independence_test()
+        statistics.append([shape.statistic, spread.statistic, 4.0 * independence.statistic])
+    error = np.sqrt([8, 8, 32]) / np.sqrt(40)
     assert (np.abs(np.mean(statistics, axis=0) - 4.0) < 4 * error).all()
 
 
@@ -173,7 +174,7 @@ def test_the_unknown_index_is_tested_too():
 
 @pytest.mark.parametrize("replications", [-1, 5, 2.5, True, "199", None])
 def test_a_number_of_samples_that_gives_no_p_value_is_refused(replications):
-    with pytest.raises(OptionError, match="is not possible. Give a whole number of bootstrap"):
+    with pytest.raises(OptionError, match="Give a whole number of bootstrap"):
         fit_of(table()).normality_test(replications)
 
 

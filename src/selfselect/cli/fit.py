@@ -54,11 +54,18 @@ Exit codes: 0 the fit converged, 2 bad input, 3 the fit did not converge.
 )  # fmt: skip
 @click.option("--weights", metavar="COLUMN", help="Row weights.")
 @click.option(
+    "--weights-kind", type=click.Choice(["frequency", "probability"]),
+    help="Weights are numbers of identical rows, or correct for unequal sampling (robust errors).",
+)  # fmt: skip
+@click.option(
     "--covariance", default="observed", show_default=True,
     type=click.Choice(["observed", "robust", "clustered", "bootstrap"]),
     help="How standard errors are computed.",
 )  # fmt: skip
-@click.option("--cluster", metavar="COLUMN", help="Clusters of rows; implies clustered.")
+@click.option(
+    "--cluster", "clusters", multiple=True, metavar="COLUMN",
+    help="Clusters of rows; implies clustered. Repeat to cluster in several ways.",
+)  # fmt: skip
 @click.option(
     "--missing", type=click.Choice(["drop", "raise"]), default="drop", show_default=True,
     help="What to do with rows that lack a covariate.",
@@ -87,8 +94,9 @@ def command(
     available: Sequence[str],
     scale: str | None,
     weights: str | None,
+    weights_kind: str | None,
     covariance: str,
-    cluster: str | None,
+    clusters: Sequence[str],
     missing: str,
     missing_outcome: str,
     seed: int | None,
@@ -121,8 +129,9 @@ def command(
         rule=rules[rule](cost=cost or None),
         noise=None if scale is None else ss.noises.Independent(scale=_number(scale)),
         weights=weights,
+        weights_kind=weights_kind,
         covariance=covariance,
-        cluster=cluster,
+        cluster=clusters[0] if len(clusters) == 1 else list(clusters) or None,
         missing=missing,
         missing_outcome=missing_outcome,
         seed=seed,

@@ -24,8 +24,8 @@ from selfselect.data.checks import (
     check_outcome,
     check_text_columns,
     check_weights,
-    first_rows,
 )
+from selfselect.data.clusters import cluster_codes, cluster_columns
 from selfselect.data.coding import (
     ArrayCoding,
     Coding,
@@ -64,6 +64,7 @@ class DataFacts:
     weight_total : sum of the weights; the number of rows where there are none.
     outcome_range : smallest and largest outcome.
     weights_kind : frequency or probability; None where it was not said.
+    n_zero_weight : rows used whose weight is zero.
     """
 
     formulas: tuple[str, ...]
@@ -77,6 +78,14 @@ class DataFacts:
     weight_total: float
     outcome_range: tuple[float, float]
     weights_kind: str | None = None
+    n_zero_weight: int = 0
+
+    @property
+    def n_observations(self) -> int:
+        """Rows that count: all, those of positive weight, or those that rows stand for."""
+        if self.weights_kind == "frequency":
+            return round(self.weight_total)
+        return self.n_rows - self.n_zero_weight
 
 
 @dataclass(frozen=True, eq=False)
@@ -125,6 +134,7 @@ def build_design(
     available: Mapping[Any, str] | None = None,
     cost: Mapping[Any, Any] | None = None,
     weights: str | Sequence[float] | None = None,
+    weights_kind: str | None = None,
     cluster: str | Sequence[Any] | None = None,
     missing: str = "drop",
     missing_outcome: str = "raise",
@@ -132,6 +142,7 @@ def build_design(
     """Code a table by formula. Arguments are those of `selfselect.fit`."""
     _check_word("missing", missing, ("drop", "raise"))
     _check_word("missing_outcome", missing_outcome, ("raise", "drop"))
+    _check_weights_kind(weights_kind, weights)
     check_known(cost, available)
     parsed = _parse(formula)
     first = next(iter(parsed.values())) if isinstance(parsed, dict) else parsed
@@ -139,12 +150,15 @@ def build_design(
 
     term_columns = tuple(dict.fromkeys(name for one in each for name in one.term_columns))
     columns = (*first.outcome_columns, *term_columns, *(() if chosen is None else (chosen,)))
-    columns += tuple(name for name in (weights, cluster) if isinstance(name, str))
+    ways = cluster_columns(cluster, data)
+    columns += (*((weights,) if isinstance(weights, str) else ()), *ways)
     columns += tuple(v for v in (cost or {}).values() if isinstance(v, str))
     columns += tuple((available or {}).values())
     frame = to_frame(data, columns)
     frame, weights_column = _with_column(frame, weights, "weights")
-    frame, cluster_column = _with_column(frame, cluster, "cluster")
+    if not ways:
+        frame, labelled = _with_column(frame, cluster, "cluster")
+        ways = () if labelled is None else (labelled,)
     if len(frame) == 0:
         raise DataError("The table has no rows.")
     check_text_columns(frame, [name for name in term_columns if name != chosen])
@@ -180,8 +194,11 @@ def build_design(
         chosen=codes,
         weights=None
         if weights_column is None
-        else check_numbers(frame[weights_column], f"The column of weights {weights_column!r}"),
-        clusters=None if cluster_column is None else _clusters(frame[cluster_column]),
+        else _scaled(
+            check_numbers(frame[weights_column], f"The column of weights {weights_column!r}"),
+            weights_kind,
+        ),
+        clusters=cluster_codes(frame, ways),
         known=known.read(frame),
     )
     facts = _check_and_describe(
@@ -190,9 +207,10 @@ def build_design(
         formulas=tuple(one.text for one in formulas),
         chosen=chosen,
         weights=weights_column,
-        cluster=cluster_column,
+        cluster=" and ".join(ways) or None,
         n_dropped=n_dropped,
         n_without_outcome=n_without,
+        weights_kind=weights_kind,
     )
     design = Design(coding, rows, facts, frame.index)
     if chosen is None:
@@ -209,6 +227,7 @@ def design_from_arrays(
     names: Sequence[str],
     fit_intercept: bool = True,
     weights: Array | None = None,
+    weights_kind: str | None = None,
     cost: Mapping[Any, Any] | None = None,
     outcome_name: str = "y",
 ) -> Design:
@@ -226,9 +245,11 @@ def design_from_arrays(
     names : D names of the covariates.
     fit_intercept : whether every equation has a constant.
     weights : (n,) or None.
+    weights_kind : as in `selfselect.fit`.
     cost : known costs of alternatives, as numbers.
     outcome_name : for summaries.
     """
+    _check_weights_kind(weights_kind, weights)
     terms = ([INTERCEPT] if fit_intercept else []) + list(names)
     equations = Equations.build(outcome_name, [terms] * len(alternatives), alternatives)
     known = KnownColumns.resolve(cost, None, alternatives)
@@ -242,7 +263,7 @@ def design_from_arrays(
         covariates,
         outcome=outcome,
         chosen=chosen,
-        weights=weights,
+        weights=None if weights is None else _scaled(weights, weights_kind),
         known=known.repeat(len(covariates)),
     )
     formula = f"{outcome_name} ~ {' + '.join(names)}{'' if fit_intercept else ' - 1'}"
@@ -255,6 +276,7 @@ def design_from_arrays(
         cluster=None,
         n_dropped=0,
         n_without_outcome=0,
+        weights_kind=weights_kind,
     )
     return Design(coding, rows, facts, pd.RangeIndex(len(rows)))
 
@@ -269,13 +291,14 @@ def _check_and_describe(
     cluster: str | None,
     n_dropped: int,
     n_without_outcome: int,
+    weights_kind: str | None,
 ) -> DataFacts:
     equations = coding.equations
     assert rows.outcome is not None
     check_outcome(rows.outcome, equations.outcome)
     check_covariates(rows.covariates, equations.covariates)
     if rows.weights is not None:
-        check_weights(rows.weights, weights or "weights")
+        check_weights(rows.weights, weights or "weights", weights_kind)
     if equations.n_alternatives < 2:
         raise DataError(
             f"Only one alternative is seen in {chosen!r} ({equations.alternatives[0]!r}): then "
@@ -289,6 +312,9 @@ def _check_and_describe(
         check_counts(counts, sizes, equations.alternatives, str(chosen))
         if rows.known.available is not None:
             check_chosen_available(rows.chosen, rows.known.available, equations.alternatives)
+        if weights_kind == "frequency" and rows.weights is not None:
+            repeated = np.bincount(rows.chosen, rows.weights, equations.n_alternatives)
+            counts = tuple(repeated.astype(int).tolist())
     return DataFacts(
         formulas=formulas,
         chosen=chosen,
@@ -300,7 +326,31 @@ def _check_and_describe(
         counts=counts,
         weight_total=float(len(rows) if rows.weights is None else rows.weights.sum()),
         outcome_range=(float(rows.outcome.min()), float(rows.outcome.max())),
+        weights_kind=weights_kind,
+        n_zero_weight=0 if rows.weights is None else int((rows.weights == 0).sum()),
     )
+
+
+def _scaled(weights: Array, kind: str | None) -> Array:
+    """Scale probability weights to average one over the rows that count.
+
+    Only their ratios mean anything; so scaled, log-likelihoods and tests count rows.
+    """
+    total = float(weights.sum())
+    if kind != "probability" or total <= 0.0:
+        return weights
+    return weights * ((weights > 0).sum() / total)
+
+
+def _check_weights_kind(weights_kind: str | None, weights: Any) -> None:
+    if weights_kind is None:
+        return
+    _check_word("weights_kind", weights_kind, ("frequency", "probability"))
+    if weights is None:
+        raise OptionError(
+            f"weights_kind={weights_kind!r} says how weights are meant, but there are none. Give "
+            "weights='column', or leave it out."
+        )
 
 
 def _check_word(option: str, value: Any, words: tuple[str, ...]) -> None:
@@ -349,13 +399,3 @@ def _with_column(frame: pd.DataFrame, given: Any, default: str) -> tuple[pd.Data
 def _intercept_first(names: Sequence[str]) -> list[str]:
     rest = [name for name in names if name != INTERCEPT]
     return ([INTERCEPT] if INTERCEPT in names else []) + rest
-
-
-def _clusters(values: pd.Series[Any]) -> Indices:
-    codes, _ = pd.factorize(values)
-    if (codes < 0).any():
-        raise DataError(
-            f"The cluster column {values.name!r} has {(codes < 0).sum()} missing values "
-            f"({first_rows(codes < 0, values.index)}). Every row needs a cluster."
-        )
-    return codes.astype(np.intp)

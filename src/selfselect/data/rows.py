@@ -25,7 +25,8 @@ class Rows:
     outcome : (n,) what was recorded; None for rows to predict.
     chosen : (n,) index of the alternative seen; None for rows to predict.
     weights : (n,) row weights; None where all are one.
-    clusters : (n,) cluster number of each row; None where there are none.
+    clusters : (n,) cluster number of each row, (n, ways) where rows are clustered in several ways;
+        None where there are none.
     known : costs and availability of alternatives by row.
     """
 

@@ -131,11 +131,8 @@ def _hints(
 
 
 def _hermite(order: int, z: Array) -> Array:
-    """Evaluate the Hermite polynomial of an order from 1 to 4."""
-    square = z * z
-    return {
-        1: lambda: z,
-        2: lambda: square - 1.0,
-        3: lambda: z * (square - 3.0),
-        4: lambda: square * (square - 6.0) + 3.0,
-    }[order]()
+    """Evaluate the Hermite polynomial of an order from 1 on, by its recurrence."""
+    before, value = np.ones_like(z), z
+    for step in range(1, order):
+        before, value = value, z * value - step * before
+    return value

@@ -111,7 +111,8 @@ def _facts(fit: FitResult) -> tuple[tuple[str, str], ...]:
         ("BIC", f"{fit.bic:.3f}"),
     ]
     if facts.weights:
-        entries.append(("Weights", f"{facts.weights} (sum {facts.weight_total:g})"))
+        kind = f"{facts.weights_kind}, " if facts.weights_kind else ""
+        entries.append(("Weights", f"{facts.weights} ({kind}sum {facts.weight_total:g})"))
     return tuple(entries)
 
 
@@ -171,6 +172,11 @@ def _notes(fit: FitResult) -> tuple[str, ...]:
         notes.append(
             f"{facts.n_without_outcome} rows without a recorded outcome were left out on request: "
             "that selects on the outcome unless they are missing at random."
+        )
+    if facts.weights_kind == "probability":
+        notes.append(
+            "Probability weights are scaled to average 1: the log-likelihood, AIC and BIC are of a "
+            "pseudo-likelihood, to describe and not to test with."
         )
     if fit.covariance.kind in ("robust", "clustered"):
         notes.append(

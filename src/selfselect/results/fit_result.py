@@ -167,8 +167,8 @@ class FitResult(MaketablesHooks):
 
     @property
     def nobs(self) -> int:
-        """Rows used."""
-        return self.facts.n_rows
+        """Rows used; with frequency weights, how many rows they stand for."""
+        return self.facts.n_observations
 
     @property
     def counts(self) -> pd.Series[Any]:
@@ -176,7 +176,7 @@ class FitResult(MaketablesHooks):
         index = pd.Index(self.problem.equations.alternatives, name="alternative")
         if self.facts.counts:
             return pd.Series(self.facts.counts, index=index, name="count")
-        return (self.shares * self.facts.n_rows).rename("count")
+        return (self.shares * self.nobs).rename("count")
 
     @cached_property
     def shares(self) -> pd.Series[float]:
@@ -185,7 +185,7 @@ class FitResult(MaketablesHooks):
         if self.kept is not None:
             values = np.array(self.kept.shares)
         elif self.facts.counts:
-            values = np.array(self.facts.counts) / self.facts.n_rows
+            values = np.array(self.facts.counts) / sum(self.facts.counts)
         else:
             values = expected_shares(self.problem, self.engine_of_rows(), self.solution.free)
         return pd.Series(values, index=index, name="share")
@@ -266,7 +266,11 @@ class FitResult(MaketablesHooks):
         if self.kept:
             return self.kept.independence
         return independence_test(
-            self.problem, self.engine_of_rows(), self.solution.free, self.solution.information
+            self.problem,
+            self.engine_of_rows(),
+            self.solution.free,
+            self.solution.information,
+            self.facts.weights_kind,
         )
 
     def independence_test(self) -> TestResult:

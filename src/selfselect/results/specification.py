@@ -5,9 +5,10 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from selfselect.inference.specification import (
+    SUBJECTS,
     MomentDraws,
     Subject,
-    asymptotic_test,
+    asymptotic_tests,
     bootstrap_test,
     check_replications,
     draw_moments,
@@ -18,15 +19,13 @@ from selfselect.inference.statistics import TestResult, format_p_value, impossib
 if TYPE_CHECKING:
     from selfselect.results.fit_result import FitResult
 
-__all__ = ["SUBJECTS", "rejections", "specification_test", "tests_of_noise"]
-
-SUBJECTS: tuple[Subject, ...] = ("normality", "heteroskedasticity")
+__all__ = ["rejections", "specification_test", "tests_of_noise"]
 
 NOT_BIAS = "the difference from least squares must not be read as bias"
 
 ASYMPTOTIC_LEVEL = 0.99
-"""Confidence at which an asymptotic test, which every summary has, is called a rejection: it
-rejects a little too often in small samples, and there are several of them on every page."""
+"""Confidence at which an asymptotic test, which nobody asked for, is called a rejection on a page:
+at 95% the tests of every page together would stamp one sound fit in seven."""
 
 
 def specification_test(
@@ -40,17 +39,18 @@ def specification_test(
     """Run one test, by bootstrap or (with no replications) asymptotically; it is remembered."""
     check_replications(replications)
     if fit.kept is not None:
-        kept = {test_of: test for test_of, test in zip(SUBJECTS, fit.kept.noise, strict=True)}
+        kept = dict(zip(SUBJECTS, fit.kept.noise, strict=True))
         if kept[subject].replications == replications or not kept[subject].possible:
             return kept[subject]
     engine = fit.engine_of_rows()
     weights_kind = fit.facts.weights_kind
     if replications == 0:
-        if (subject, 0) not in fit.memory:
-            fit.memory[subject, 0] = asymptotic_test(
-                fit.problem, engine, fit.solution, subject, weights_kind
+        if "asymptotic" not in fit.memory:
+            fit.memory["asymptotic"] = asymptotic_tests(
+                fit.problem, engine, fit.solution, weights_kind
             )
-        return fit.memory[subject, 0]
+        found: TestResult = fit.memory["asymptotic"][subject]
+        return found
     reason = why_not(fit.problem, engine, fit.solution, subject)
     if reason is not None:
         return impossible_test(f"Conditional-moment test of {subject}", reason)
@@ -68,8 +68,9 @@ def specification_test(
         )
     draws = fit.memory[key]
     assert isinstance(draws, MomentDraws)
-    fit.memory[subject] = bootstrap_test(draws, subject)
-    return fit.memory[subject]
+    test = bootstrap_test(draws, subject)
+    fit.memory[subject] = test
+    return test
 
 
 def tests_of_noise(fit: FitResult) -> tuple[TestResult, ...]:
