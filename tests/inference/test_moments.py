@@ -9,7 +9,7 @@ from scipy.integrate import quad
 from scipy.stats import norm
 
 import selfselect as ss
-from selfselect.inference.moments import heteroskedasticity_moments, normality_moments
+from selfselect.inference.moments import noise_moments
 
 INTEGRAL = 1e-7
 """Both sides are exact but for quadrature and the rounding of truncated tails."""
@@ -53,8 +53,7 @@ def test_moments_given_a_row_are_integrals_over_what_it_leaves_open(name):
     sample = sample_of(RULES[name])
     fit = ss.fit(sample.formula, sample.data, chosen="chosen", rule=sample.rule)
     natural = fit.problem.layout.natural(fit.solution.free)
-    shape = normality_moments(fit.problem, natural, fit.engine.batch)
-    spread = heteroskedasticity_moments(fit.problem, natural, fit.engine.batch)
+    shape, spread = noise_moments(fit.problem, natural, fit.engine.batch).values()
     x = fit.problem.units.design(fit.rows.covariates, (1,))[:, 0]
     for row in range(12):
         (low, high), own = noise_bounds(fit, row)
@@ -91,7 +90,7 @@ def test_two_sided_bounds_are_integrals_too():
     data = pd.DataFrame({"y": latent[np.arange(300), chosen], "who": np.array(["a", "b"])[chosen]})
     fit = ss.fit("y ~ 1", data, chosen="who", rule=Farthest())
     natural = fit.problem.layout.natural(fit.solution.free)
-    shape = normality_moments(fit.problem, natural, fit.engine.batch)
+    shape = noise_moments(fit.problem, natural, fit.engine.batch)["normality"]
     for row in range(10):
         other = 1 - fit.rows.chosen[row]
         (low, high), _ = noise_bounds(fit, row)
@@ -110,7 +109,7 @@ def test_where_nobody_was_recorded_both_cases_are_weighed(rule):
     sample = ss.simulators.gaussian(400, 2, 2, norm=2.0, rule=rule, seed=1)
     fit = ss.fit("outcome ~ x1 + x2", sample.data, alternatives=2, rule=rule)
     natural = fit.problem.layout.natural(fit.solution.free)
-    shape = normality_moments(fit.problem, natural, fit.engine.batch)
+    shape = noise_moments(fit.problem, natural, fit.engine.batch)["normality"]
     chance, scale = fit.responsibilities().to_numpy(), fit.scales.to_numpy()
     z = (fit.rows.outcome[:, None] - fit.predict().to_numpy()) / scale
     for row in range(8):
@@ -137,7 +136,8 @@ def test_the_excess_variance_times_a_covariate_is_the_score_of_its_scale():
         return np.where(seen, norm.logpdf(z) - np.log(spread), norm.logcdf(z)).sum()
 
     natural = fit.problem.layout.natural(fit.solution.free)
-    found = heteroskedasticity_moments(fit.problem, natural, fit.engine.batch).sum(axis=0)
+    moments = noise_moments(fit.problem, natural, fit.engine.batch)
+    found = moments["heteroskedasticity"].sum(axis=0)
     for j in range(3):
         slope = (loglik(j, 1e-5) - loglik(j, -1e-5)) / 2e-5
         assert found[j] == pytest.approx(slope, rel=1e-5, abs=1e-5)
@@ -147,8 +147,7 @@ def test_the_ranked_moments_average_zero_under_the_model():
     sample = sample_of(ss.rules.Ranked(2), n_rows=3_000)
     fit = ss.fit(sample.formula, sample.data, chosen="chosen", rule=ss.rules.Ranked(2))
     natural = fit.problem.layout.natural(fit.solution.free)
-    for moments in (normality_moments, heteroskedasticity_moments):
-        found = moments(fit.problem, natural, fit.engine.batch)
+    for found in noise_moments(fit.problem, natural, fit.engine.batch).values():
         z = found.mean(axis=0) / (found.std(axis=0) / np.sqrt(len(found)))
         # Estimating parameters only makes the means smaller than chance does.
         assert np.abs(z).max() < 4.0

@@ -18,6 +18,7 @@ score of :math:`\gamma` in :math:`\sigma_j e^{\gamma x}`.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -28,10 +29,13 @@ from selfselect.problem.evaluation import Batch, alternative_terms, find_members
 from selfselect.problem.problem import Problem
 from selfselect.problem.ranked import find_sides
 
-__all__ = ["heteroskedasticity_moments", "normality_moments"]
+__all__ = ["SUBJECTS", "Subject", "noise_moments"]
 
 Array = NDArray[np.float64]
 Mask = NDArray[np.bool_]
+
+Subject = Literal["normality", "heteroskedasticity"]
+SUBJECTS: tuple[Subject, ...] = ("normality", "heteroskedasticity")
 
 
 @dataclass(frozen=True, eq=False)
@@ -62,26 +66,29 @@ class Hints:
         below = _hermite(order - 1, self.limit)
         found = self.seen * _hermite(order, self.limit)
         found += (1.0 - self.seen) * below * self.residual
-        found[self.between] = (
-            below[self.between] * self.lower_density
-            - _hermite(order - 1, self.upper) * self.upper_density
-        )
+        if len(self.upper):
+            found[self.between] = (
+                below[self.between] * self.lower_density
+                - _hermite(order - 1, self.upper) * self.upper_density
+            )
         return found
 
 
-def normality_moments(problem: Problem, natural: Array, batch: Batch) -> Array:
-    """Return each row's skewness and kurtosis of every alternative's noise, (n, 2k)."""
+def noise_moments(problem: Problem, natural: Array, batch: Batch) -> dict[Subject, Array]:
+    """Return what each row says against normality (n, 2k), and against a constant variance (n, m).
+
+    The first are skewness and kurtosis of every alternative's noise; the second its excess
+    variance times each covariate of its equation.
+    """
     hints = _read(problem, natural, batch)
-    return np.column_stack([one.moment(order) for one in hints for order in (3, 4)])
-
-
-def heteroskedasticity_moments(problem: Problem, natural: Array, batch: Batch) -> Array:
-    """Return each row's excess variance times each covariate of the alternative, (n, m)."""
-    columns: list[Array] = []
-    for equation, one in zip(problem.equations.each, _read(problem, natural, batch), strict=True):
+    spread: list[Array] = []
+    for equation, one in zip(problem.equations.each, hints, strict=True):
         vary = [place for place, column in enumerate(equation.columns) if column != 0]
-        columns.append(one.design[:, vary] * one.moment(2)[:, None])
-    return np.concatenate(columns, axis=1)
+        spread.append(one.design[:, vary] * one.moment(2)[:, None])
+    return {
+        "normality": np.column_stack([one.moment(order) for one in hints for order in (3, 4)]),
+        "heteroskedasticity": np.concatenate(spread, axis=1),
+    }
 
 
 def _read(problem: Problem, natural: Array, batch: Batch) -> list[Hints]:
@@ -121,9 +128,10 @@ def _hints(
     # A row that is silent about the alternative may have an infinite limit, which means nothing.
     limit[status == UNKNOWN] = 0.0
     between: Mask = status == BETWEEN
-    upper = np.empty(0)
-    if observation.upper is not None:
-        upper = h * problem.units.limits(observation.upper[between, j]) - location[between]
+    if observation.upper is None:
+        none = np.empty(0)
+        return Hints(design, seen, residual, limit, between, none, none, none)
+    upper = h * problem.units.limits(observation.upper[between, j]) - location[between]
     mass = interval_terms(limit[between], upper)
     return Hints(
         design, seen, residual, limit, between, mass.lower_density, upper, mass.upper_density

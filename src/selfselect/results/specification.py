@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from selfselect.inference.moments import SUBJECTS, Subject
 from selfselect.inference.specification import (
-    SUBJECTS,
     MomentDraws,
-    Subject,
     asymptotic_tests,
     bootstrap_test,
     check_replications,
