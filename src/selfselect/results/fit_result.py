@@ -348,7 +348,9 @@ class FitResult(MaketablesHooks):
         """Test the smaller of this and another nested fit of the same rows against the larger."""
         return lr_test(self, other)
 
-    def predict(self, data: Any = None, kind: str = "latent") -> pd.DataFrame | pd.Series[Any]:
+    def predict(
+        self, data: Any = None, kind: str = "latent", scale: str = "model"
+    ) -> pd.DataFrame | pd.Series[Any]:
         """Predict for new rows, or for those of the fit where `data` is None.
 
         Parameters
@@ -357,8 +359,10 @@ class FitResult(MaketablesHooks):
         kind : ``latent``, the mean of every outcome; ``chance``, the probability that each
             alternative is seen; ``outcome``, the mean of the outcome that is seen;
             ``given_seen``, the mean of every outcome where each alternative is seen.
+        scale : ``model``, as the formula's left side has it; ``level``, where that is a logarithm,
+            means of what it is the logarithm of, by the normal noise of the model.
         """
-        return predict(self, data, kind)
+        return predict(self, data, kind, scale)
 
     def save(self, path: str | Path) -> None:
         """Save as versioned JSON, without the rows; `selfselect.load` reads it back."""
