@@ -123,9 +123,9 @@ is seen; two standard normal covariates, scales 0.8, 1.0 and 1.3. `as assumed` i
 independent, of constant variance. The others show power: `correlated 0.3` is a correlation between
 all alternatives, `t 5` Student's noise with five degrees of freedom, `chi-square 8` skewed noise
 with eight, `exp 0.1x1` a scale of exp(0.1 x1) times what it was. A size of 5% over 2,000 samples
-has a standard error of 0.5 points, over 1,000 of 0.7, over 200 of 1.5; a power over 100 samples one of at
-most 5, over 40 of 8. The bootstrap, which draws 199 samples for sizes and 99 for powers, is run on
-the second number of samples.
+has a standard error of 0.5 points, over 1,000 of 0.7, over 200 of 1.5; a power over 100 samples one
+of at most 5, over 40 of 8. The bootstrap, which draws 199 samples for sizes and 99 for powers, is
+run on the second number of samples.
 
 Made by `python experiments/tests_of_noise.py`.
 """

@@ -74,6 +74,11 @@ Exit codes: 0 the fit converged, 2 bad input, 3 the fit did not converge.
     "--missing-outcome", type=click.Choice(["raise", "drop"]), default="raise", show_default=True,
     help="What to do with rows that lack the outcome.",
 )  # fmt: skip
+@click.option(
+    "--test-noise", type=int, metavar="SAMPLES",
+    help="Test normality and constant variance by a parametric bootstrap of so many samples, such "
+    "as 199, in place of the asymptotic tests.",
+)  # fmt: skip
 @click.option("--seed", type=int, help="Seed of everything random.")
 @click.option("--level", default=0.95, show_default=True, help="Confidence level of intervals.")
 @click.option("--compare", is_flag=True, help="Put least squares beside the corrected estimates.")
@@ -99,6 +104,7 @@ def command(
     clusters: Sequence[str],
     missing: str,
     missing_outcome: str,
+    test_noise: int | None,
     seed: int | None,
     level: float,
     compare: bool,
@@ -136,6 +142,9 @@ def command(
         missing_outcome=missing_outcome,
         seed=seed,
     )
+    if test_noise is not None:
+        result.normality_test(test_noise, seed=seed)
+        result.heteroskedasticity_test(test_noise, seed=seed)
     click.echo(render(result, form, level))
     if compare:
         click.echo("\n" + str(compare_page(result)))
