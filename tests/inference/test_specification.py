@@ -8,7 +8,7 @@ import pytest
 from scipy.stats import chi2
 
 import selfselect as ss
-from selfselect.errors import OptionError, UnsupportedError
+from selfselect.errors import DataError, OptionError, UnsupportedError
 from selfselect.results.specification import rejections
 
 SAMPLES = 100
@@ -205,3 +205,10 @@ def test_a_loaded_fit_keeps_what_its_summary_showed(tmp_path):
     assert str(loaded.summary()) == str(fit.summary())
     with pytest.raises(UnsupportedError, match="no longer has its rows"):
         loaded.normality_test(99)
+
+
+def test_frequencies_of_more_rows_than_can_be_drawn_are_refused():
+    fit = fit_of(table(), weights=np.full(600, 10**6), weights_kind="frequency")
+    assert fit.normality_test(0).possible
+    with pytest.raises(DataError, match="stand for 6e\\+08 rows, too many to draw"):
+        fit.normality_test()

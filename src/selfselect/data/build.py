@@ -39,6 +39,7 @@ from selfselect.data.formulas import Coder, ParsedFormula, parse_formula
 from selfselect.data.missing import drop_incomplete, drop_unrecorded
 from selfselect.data.rows import Rows
 from selfselect.data.tables import to_frame
+from selfselect.data.weights import check_weights_kind, scale_weights
 from selfselect.errors import DataError, FormulaError, OptionError
 from selfselect.rules.base import Label
 
@@ -142,7 +143,7 @@ def build_design(
     """Code a table by formula. Arguments are those of `selfselect.fit`."""
     _check_word("missing", missing, ("drop", "raise"))
     _check_word("missing_outcome", missing_outcome, ("raise", "drop"))
-    _check_weights_kind(weights_kind, weights)
+    check_weights_kind(weights_kind, weights)
     check_known(cost, available)
     parsed = _parse(formula)
     first = next(iter(parsed.values())) if isinstance(parsed, dict) else parsed
@@ -194,7 +195,7 @@ def build_design(
         chosen=codes,
         weights=None
         if weights_column is None
-        else _scaled(
+        else scale_weights(
             check_numbers(frame[weights_column], f"The column of weights {weights_column!r}"),
             weights_kind,
         ),
@@ -249,7 +250,7 @@ def design_from_arrays(
     cost : known costs of alternatives, as numbers.
     outcome_name : for summaries.
     """
-    _check_weights_kind(weights_kind, weights)
+    check_weights_kind(weights_kind, weights)
     terms = ([INTERCEPT] if fit_intercept else []) + list(names)
     equations = Equations.build(outcome_name, [terms] * len(alternatives), alternatives)
     known = KnownColumns.resolve(cost, None, alternatives)
@@ -263,7 +264,7 @@ def design_from_arrays(
         covariates,
         outcome=outcome,
         chosen=chosen,
-        weights=None if weights is None else _scaled(weights, weights_kind),
+        weights=None if weights is None else scale_weights(weights, weights_kind),
         known=known.repeat(len(covariates)),
     )
     formula = f"{outcome_name} ~ {' + '.join(names)}{'' if fit_intercept else ' - 1'}"
@@ -329,28 +330,6 @@ def _check_and_describe(
         weights_kind=weights_kind,
         n_zero_weight=0 if rows.weights is None else int((rows.weights == 0).sum()),
     )
-
-
-def _scaled(weights: Array, kind: str | None) -> Array:
-    """Scale probability weights to average one over the rows that count.
-
-    Only their ratios mean anything; so scaled, log-likelihoods and tests count rows.
-    """
-    total = float(weights.sum())
-    if kind != "probability" or total <= 0.0:
-        return weights
-    return weights * ((weights > 0).sum() / total)
-
-
-def _check_weights_kind(weights_kind: str | None, weights: Any) -> None:
-    if weights_kind is None:
-        return
-    _check_word("weights_kind", weights_kind, ("frequency", "probability"))
-    if weights is None:
-        raise OptionError(
-            f"weights_kind={weights_kind!r} says how weights are meant, but there are none. Give "
-            "weights='column', or leave it out."
-        )
 
 
 def _check_word(option: str, value: Any, words: tuple[str, ...]) -> None:
