@@ -212,3 +212,15 @@ def test_frequencies_of_more_rows_than_can_be_drawn_are_refused():
     assert fit.normality_test(0).possible
     with pytest.raises(DataError, match="stand for 6e\\+08 rows, too many to draw"):
         fit.normality_test()
+
+
+def test_a_wrong_shape_is_named_as_a_reason_why_independence_is_rejected():
+    rng = np.random.default_rng(3)
+    x, e = rng.normal(size=(4_000, 2)), skewed(rng, (4_000, 3)) * [0.8, 1.0, 1.3]
+    latent = 0.2 + x @ np.array([[0.8, -0.5, 0.2], [-0.4, 0.6, 0.5]]) + e
+    chosen = latent.argmax(axis=1)
+    data = pd.DataFrame({"y": latent[np.arange(4_000), chosen], "who": chosen, "x1": x[:, 0],
+                         "x2": x[:, 1]})  # fmt: skip
+    said = fit_of(data).rejections()
+    assert said[0].startswith("INDEPENDENCE REJECTED")
+    assert said[1].endswith("A wrong shape alone can make the test of independence reject.")

@@ -102,6 +102,7 @@ def rejections(fit: FitResult) -> tuple[str, ...]:
         said.append(
             f"NORMALITY REJECTED: the noise is skewed or has other tails ({_how(normality)}). The "
             f"outcomes nobody saw were filled in by the normal shape, and {NOT_BIAS}."
+            + (" A wrong shape alone can make the test of independence reject." if said else "")
         )
     if _rejects(variance):
         said.append(
