@@ -131,10 +131,10 @@ has a standard error of 0.5 points, over 1,000 of 0.7, over 200 of 1.5; a power 
 of at most 5, over 20 of 11. The bootstrap, which draws 199 samples for sizes and 99 for powers, is
 run on the second number of samples.
 
-Both versions keep their size, and agree where both were run. The tests are not selective: with three
-alternatives, heavy tails or skewness make the test of independence reject in nearly every sample,
-and with two, correlation now and then looks like a moving variance. A rejection says that the model
-is wrong; which part of it is, the tests together suggest and do not prove.
+The tests are not selective: with three alternatives, heavy tails or skewness make the test of
+independence reject in nearly every sample, and with two, correlation now and then looks like a
+moving variance. A rejection says that the model is wrong; which part of it is, the tests together
+suggest and do not prove.
 
 Made by `python experiments/tests_of_noise.py`.
 """
