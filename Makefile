@@ -45,6 +45,8 @@ study: .venv/test-ready      ## Monte-Carlo studies, tens of minutes; tables go 
 	$(BIN)/python experiments/coverage_known_index.py
 	$(BIN)/python experiments/coverage_effects.py
 	$(BIN)/python experiments/coverage_selection.py
+	$(BIN)/python experiments/tests_of_noise.py
+	$(BIN)/python experiments/coverage_clusters_weights.py
 
 experiments: .venv/test-ready   ## studies of the unknown index, hours; tables go to docs/studies
 	$(BIN)/python experiments/efficiency_unknown_index.py

@@ -309,3 +309,22 @@ def test_least_squares_of_too_few_rows_counts_weights() -> None:
     with pytest.warns(ss.errors.ConvergenceWarning, match="cannot tell"):
         repeated = SelfSelectionRegressor().fit(X[again], y[again])
     np.testing.assert_allclose(weighted.predict(X), repeated.predict(X), rtol=1e-8)
+
+
+def test_what_sample_weights_mean_is_an_option(X: Any, y: Any, villagers: pd.DataFrame) -> None:
+    times = np.random.default_rng(0).integers(0, 3, len(y))
+    counted = SelfSelectionRegressor(weights_kind="frequency").fit(
+        X, y, chosen=villagers["job"], sample_weight=times
+    )
+    assert counted.result_.nobs == times.sum()
+    sampled = SelfSelectionRegressor(weights_kind="probability").fit(
+        X, y, chosen=villagers["job"], sample_weight=times
+    )
+    assert sampled.result_.covariance.kind == "robust"
+    np.testing.assert_allclose(sampled.coef_, counted.coef_, rtol=SOLVER)
+    # Without weights there is nothing to mean.
+    assert clone(sampled).fit(X, y, chosen=villagers["job"]).result_.nobs == len(y)
+    with pytest.raises(DataError, match="numbers of identical rows"):
+        SelfSelectionRegressor(weights_kind="frequency").fit(
+            X, y, chosen=villagers["job"], sample_weight=times + 0.5
+        )

@@ -129,9 +129,8 @@ def _single(
     options: dict[str, Any],
 ) -> tuple[dict[str, Any], Array]:
     """Return the criteria of one alternative, which is least squares, and the scree."""
-    kept = {
-        name: options[name] for name in ("weights", "missing", "missing_outcome") if name in options
-    }
+    names = ("weights", "weights_kind", "missing", "missing_outcome")
+    kept = {name: options[name] for name in names if name in options}
     design = build_design(formula, data, chosen=None, alternatives=2, **kept)
     problem = Problem(
         design.equations, as_rule(rule), Independent("common"),

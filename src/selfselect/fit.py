@@ -41,6 +41,7 @@ def fit(
     noise: Any = None,
     solver: Any = None,
     weights: Any = None,
+    weights_kind: str | None = None,
     missing: str = "drop",
     missing_outcome: str = "raise",
     outcome_between: Any = None,
@@ -75,8 +76,12 @@ def fit(
     noise : an object of `selfselect.noises`; None for `noises.Independent()`, with one scale per
         alternative where it is known who was seen, and a common one where it is not.
     solver : None to have one chosen, or an object of `selfselect.solvers`.
-    weights : a column, or one number per row: how much each row's log-likelihood counts. Observed
-        covariances read weights as numbers of identical rows, robust ones as sampling weights.
+    weights : a column, or one number per row: how much each row's log-likelihood counts. Rows of
+        weight zero are kept for predictions and count for nothing.
+    weights_kind : ``"frequency"``, numbers of identical rows: everything is as if rows were
+        repeated; ``"probability"``, to correct for unequal sampling: only ratios matter, and
+        standard errors are robust. None leaves it open: observed covariances read weights as
+        frequencies, robust ones as sampling weights.
     missing : ``"drop"`` leaves rows with a missing covariate out, counts them and warns;
         ``"raise"`` refuses them.
     missing_outcome : ``"raise"`` refuses rows that were chosen but have no outcome, since leaving
@@ -87,7 +92,8 @@ def fit(
         outcomes with ``("topcode", None)``.
     covariance : ``"observed"``, ``"robust"``, ``"clustered"``, ``"bootstrap"``, or a
         `selfselect.inference.Bootstrap`.
-    cluster : a column, or one label per row; implies ``"clustered"``, or a bootstrap of clusters.
+    cluster : a column, a list of columns for several ways of clustering at once, or one label per
+        row; implies ``"clustered"``, or (one way only) a bootstrap of clusters.
     engine : where sums over rows are done; only memory so far.
     seed : of everything random (bootstrap samples, the sample of rows a large fit starts on).
     progress : whether to show progress; None shows it on a terminal for what takes seconds.
@@ -118,6 +124,7 @@ def fit(
         possible=possible,
         cost=cost,
         weights=weights,
+        weights_kind=weights_kind,
         cluster=cluster,
         missing=missing,
         missing_outcome=missing_outcome,
@@ -180,6 +187,7 @@ def fit_design(
             solver=solver,
             rng=rng,
             progress=progress,
+            weights_kind=design.facts.weights_kind,
         )
     if not solution.converged:
         warnings.warn(f"Not converged. {solution.status}", ConvergenceWarning, stacklevel=3)

@@ -58,6 +58,7 @@ class SelfSelectionRegressor(RegressorMixin, BaseEstimator):  # type: ignore[mis
     solver : None to have one chosen, or an object of `selfselect.solvers`.
     fit_intercept : whether every equation has a constant.
     covariance : as in `selfselect.fit`.
+    weights_kind : what `sample_weight` means, as in `selfselect.fit`; ignored where there is none.
     random_state : seed of everything random.
 
     Attributes
@@ -90,6 +91,7 @@ class SelfSelectionRegressor(RegressorMixin, BaseEstimator):  # type: ignore[mis
         solver: Any = None,
         fit_intercept: bool = True,
         covariance: Any = "observed",
+        weights_kind: str | None = None,
         random_state: int | None = None,
     ) -> None:
         self.n_alternatives = n_alternatives
@@ -98,6 +100,7 @@ class SelfSelectionRegressor(RegressorMixin, BaseEstimator):  # type: ignore[mis
         self.solver = solver
         self.fit_intercept = fit_intercept
         self.covariance = covariance
+        self.weights_kind = weights_kind
         self.random_state = random_state
 
     def fit(self, X: Any, y: Any, chosen: Any = None, sample_weight: Any = None) -> Any:
@@ -128,6 +131,7 @@ class SelfSelectionRegressor(RegressorMixin, BaseEstimator):  # type: ignore[mis
             names=[f"x{i}" for i in range(X.shape[1])] if names is None else list(names),
             fit_intercept=self.fit_intercept,
             weights=weights,
+            weights_kind=None if weights is None else self.weights_kind,
             cost=getattr(self.rule, "cost", None),
         )
         asked = "X, y" + ("" if chosen is None else ", chosen")

@@ -5,7 +5,7 @@ import pytest
 
 import selfselect as ss
 from selfselect.errors import OptionError
-from selfselect.inference.covariance import _free_scores
+from selfselect.inference.sandwich import free_scores
 from selfselect.problem.evaluation import evaluate
 
 EXACT = 1e-8
@@ -37,7 +37,7 @@ def sandwich(result, meat):
 def test_row_scores_are_those_of_single_rows_and_add_up_to_zero(world, rule_name, noise):
     result = world(rule_name, 60).fit(noise=noise, weights="w")
     natural = result.problem.layout.natural(result.solution.free)
-    scores = _free_scores(result.problem, natural, result.engine.batch)
+    scores = free_scores(result.problem, natural, result.engine.batch)
     # Differences of terms of order one with a step of 1e-5.
     np.testing.assert_allclose(scores, row_scores_by_hand(result), atol=1e-7)
     errors = np.sqrt(np.diag(np.linalg.inv(result.solution.information)))
@@ -55,7 +55,7 @@ def test_observed_errors_are_the_inverse_information_in_the_users_units(world, n
 def test_robust_errors_are_the_sandwich_of_loops(world, noise, weights):
     result = world("min", 120).fit(noise=noise, weights=weights, covariance="robust")
     natural = result.problem.layout.natural(result.solution.free)
-    scores = _free_scores(result.problem, natural, result.engine.batch)
+    scores = free_scores(result.problem, natural, result.engine.batch)
     meat = sum(np.outer(score, score) for score in scores) * 120 / 119
     np.testing.assert_allclose(result.cov_params(), sandwich(result, meat), rtol=EXACT)
     assert result.covariance.kind == "robust"
@@ -66,7 +66,7 @@ def test_clustered_errors_are_the_sandwich_of_loops_over_clusters(world, noise, 
     made = world("max", 160)
     result = made.fit(noise=noise, weights=weights, cluster="group")
     natural = result.problem.layout.natural(result.solution.free)
-    scores = _free_scores(result.problem, natural, result.engine.batch)
+    scores = free_scores(result.problem, natural, result.engine.batch)
     groups = made.data["group"].to_numpy()
     meat = np.zeros((scores.shape[1],) * 2)
     for group in np.unique(groups):

@@ -6,8 +6,8 @@ import pytest
 from scipy.stats import norm
 
 import selfselect as ss
-from selfselect.inference.covariance import _free_scores
 from selfselect.inference.independence import independence_test
+from selfselect.inference.sandwich import free_scores
 
 REPLICATIONS = 300
 
@@ -106,7 +106,7 @@ def test_the_statistic_is_the_efficient_score_by_hand():
         ]
     )
     explained = -slope @ np.linalg.inv(result.solution.information)
-    scores = _free_scores(problem, layout.natural(free), engine.batch)
+    scores = free_scores(problem, layout.natural(free), engine.batch)
     freed = products(free) - scores @ explained
     wanted = products(free).sum() ** 2 / (freed**2).sum()
     assert result.independence_test().statistic == pytest.approx(wanted, rel=1e-6)

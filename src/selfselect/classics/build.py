@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from selfselect.classics.design import SELECTION, Design, Facts, OutcomeEquation, code_side
 from selfselect.data.alternatives import recorded_alternatives
-from selfselect.data.build import _check_word, _clusters, _with_column
+from selfselect.data.build import _check_word, _with_column
 from selfselect.data.checks import (
     check_counts,
     check_numbers,
@@ -20,6 +20,7 @@ from selfselect.data.checks import (
     check_weights,
     first_rows,
 )
+from selfselect.data.clusters import cluster_codes
 from selfselect.data.coding import OutcomeCoder
 from selfselect.data.formulas import ParsedFormula
 from selfselect.data.missing import drop_incomplete, drop_unrecorded
@@ -129,7 +130,7 @@ def build_design(
         equations,
         coder,
         row_weights,
-        None if cluster_column is None else _clusters(frame[cluster_column]),
+        None if cluster_column is None else cluster_codes(frame, [cluster_column]),
         facts,
         frame[list(terms)],
     )

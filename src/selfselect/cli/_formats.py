@@ -9,7 +9,9 @@ from typing import Any
 import pandas as pd
 
 from selfselect.classics.result import SelectionResult
+from selfselect.inference.statistics import TestResult
 from selfselect.results.fit_result import FitResult
+from selfselect.results.specification import tests_of_noise
 
 __all__ = ["FORMATS", "render"]
 
@@ -30,21 +32,29 @@ def render(fit: FitResult | SelectionResult, form: str, level: float) -> str:
 
 
 def _as_json(fit: FitResult | SelectionResult, level: float) -> str:
-    test = fit.independence_test()
     content: dict[str, Any] = {
         "notices": list(fit.summary(level).notices),
         "status": fit.status,
         "fit": _records(fit.glance())[0],
         "counts": {str(label): int(count) for label, count in fit.counts.items()},
         "coefficients": _records(fit.tidy(level)),
-        "independence_test": {
-            "statistic": test.statistic if test.possible else None,
-            "df": test.df,
-            "p_value": test.p_value if test.possible else None,
-            "reason": test.reason,
-        },
+        "independence_test": _as_plain(fit.independence_test()),
     }
+    if isinstance(fit, FitResult):
+        normality, variance = tests_of_noise(fit)
+        content["normality_test"] = _as_plain(normality)
+        content["heteroskedasticity_test"] = _as_plain(variance)
     return json.dumps(content, indent=2, allow_nan=False, default=str)
+
+
+def _as_plain(test: TestResult) -> dict[str, Any]:
+    return {
+        "statistic": test.statistic if test.possible else None,
+        "df": test.df,
+        "p_value": test.p_value if test.possible else None,
+        "replications": test.replications,
+        "reason": test.reason,
+    }
 
 
 def _records(table: pd.DataFrame) -> list[dict[str, Any]]:

@@ -54,11 +54,18 @@ Exit codes: 0 the fit converged, 2 bad input, 3 the fit did not converge.
 )  # fmt: skip
 @click.option("--weights", metavar="COLUMN", help="Row weights.")
 @click.option(
+    "--weights-kind", type=click.Choice(["frequency", "probability"]),
+    help="Weights are numbers of identical rows, or correct for unequal sampling (robust errors).",
+)  # fmt: skip
+@click.option(
     "--covariance", default="observed", show_default=True,
     type=click.Choice(["observed", "robust", "clustered", "bootstrap"]),
     help="How standard errors are computed.",
 )  # fmt: skip
-@click.option("--cluster", metavar="COLUMN", help="Clusters of rows; implies clustered.")
+@click.option(
+    "--cluster", "clusters", multiple=True, metavar="COLUMN",
+    help="Clusters of rows; implies clustered. Repeat to cluster in several ways.",
+)  # fmt: skip
 @click.option(
     "--missing", type=click.Choice(["drop", "raise"]), default="drop", show_default=True,
     help="What to do with rows that lack a covariate.",
@@ -66,6 +73,11 @@ Exit codes: 0 the fit converged, 2 bad input, 3 the fit did not converge.
 @click.option(
     "--missing-outcome", type=click.Choice(["raise", "drop"]), default="raise", show_default=True,
     help="What to do with rows that lack the outcome.",
+)  # fmt: skip
+@click.option(
+    "--test-noise", type=int, metavar="SAMPLES",
+    help="Test normality and constant variance by a parametric bootstrap of so many samples, such "
+    "as 199, in place of the asymptotic tests.",
 )  # fmt: skip
 @click.option("--seed", type=int, help="Seed of everything random.")
 @click.option("--level", default=0.95, show_default=True, help="Confidence level of intervals.")
@@ -88,10 +100,12 @@ def command(
     available: Sequence[str],
     scale: str | None,
     weights: str | None,
+    weights_kind: str | None,
     covariance: str,
-    cluster: str | None,
+    clusters: Sequence[str],
     missing: str,
     missing_outcome: str,
+    test_noise: int | None,
     seed: int | None,
     level: float,
     compare: bool,
@@ -123,12 +137,16 @@ def command(
         rule=rules[rule](cost=cost or None),
         noise=None if scale is None else ss.noises.Independent(scale=_number(scale)),
         weights=weights,
+        weights_kind=weights_kind,
         covariance=covariance,
-        cluster=cluster,
+        cluster=clusters[0] if len(clusters) == 1 else list(clusters) or None,
         missing=missing,
         missing_outcome=missing_outcome,
         seed=seed,
     )
+    if test_noise is not None:
+        result.normality_test(test_noise, seed=seed)
+        result.heteroskedasticity_test(test_noise, seed=seed)
     click.echo(render(result, form, level))
     if compare:
         click.echo("\n" + str(compare_page(result)))

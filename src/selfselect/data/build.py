@@ -24,8 +24,8 @@ from selfselect.data.checks import (
     check_outcome,
     check_text_columns,
     check_weights,
-    first_rows,
 )
+from selfselect.data.clusters import cluster_codes, cluster_columns
 from selfselect.data.coding import (
     ArrayCoding,
     Coding,
@@ -41,6 +41,7 @@ from selfselect.data.missing import drop_incomplete, drop_unrecorded
 from selfselect.data.rows import Rows
 from selfselect.data.tables import to_frame
 from selfselect.data.unrecorded import Unrecorded
+from selfselect.data.weights import check_weights_kind, scale_weights
 from selfselect.errors import DataError, FormulaError, OptionError
 from selfselect.rules._labels import by_alternative
 from selfselect.rules.base import Label
@@ -68,6 +69,8 @@ class DataFacts:
     outcome_range : smallest and largest outcome.
     n_silent : rows used for what their choice says, without an outcome.
     n_undecided : rows in which it was not recorded who was seen, where it was in others.
+    weights_kind : frequency or probability; None where it was not said.
+    n_zero_weight : rows used whose weight is zero.
     """
 
     formulas: tuple[str, ...]
@@ -82,6 +85,15 @@ class DataFacts:
     outcome_range: tuple[float, float]
     n_silent: int = 0
     n_undecided: int = 0
+    weights_kind: str | None = None
+    n_zero_weight: int = 0
+
+    @property
+    def n_observations(self) -> int:
+        """Rows that count: all, those of positive weight, or those that rows stand for."""
+        if self.weights_kind == "frequency":
+            return round(self.weight_total)
+        return self.n_rows - self.n_zero_weight
 
 
 @dataclass(frozen=True, eq=False)
@@ -140,6 +152,7 @@ def build_design(
     possible: Mapping[Any, str] | None = None,
     cost: Mapping[Any, Any] | None = None,
     weights: str | Sequence[float] | None = None,
+    weights_kind: str | None = None,
     cluster: str | Sequence[Any] | None = None,
     missing: str = "drop",
     missing_outcome: str = "raise",
@@ -149,6 +162,7 @@ def build_design(
     _check_word("missing", missing, ("drop", "raise"))
     _check_word("missing_outcome", missing_outcome, ("raise", "drop", "silent"))
     cost, estimated = split_costs(cost)
+    check_weights_kind(weights_kind, weights)
     check_known(cost, available)
     unrecorded = Unrecorded.read(missing_outcome, outcome_between, possible)
     parsed = _parse(formula)
@@ -160,12 +174,15 @@ def build_design(
         dict.fromkeys(name for one in (*each, *of_costs.values()) for name in one.term_columns)
     )
     columns = (*first.outcome_columns, *term_columns, *(() if chosen is None else (chosen,)))
-    columns += tuple(name for name in (weights, cluster) if isinstance(name, str))
+    ways = cluster_columns(cluster, data)
+    columns += (*((weights,) if isinstance(weights, str) else ()), *ways)
     columns += tuple(v for v in (cost or {}).values() if isinstance(v, str))
     columns += (*(available or {}).values(), *unrecorded.columns)
     frame = to_frame(data, columns)
     frame, weights_column = _with_column(frame, weights, "weights")
-    frame, cluster_column = _with_column(frame, cluster, "cluster")
+    if not ways:
+        frame, labelled = _with_column(frame, cluster, "cluster")
+        ways = () if labelled is None else (labelled,)
     if len(frame) == 0:
         raise DataError("The table has no rows.")
     check_text_columns(frame, [name for name in term_columns if name != chosen])
@@ -209,8 +226,11 @@ def build_design(
         chosen=codes,
         weights=None
         if weights_column is None
-        else check_numbers(frame[weights_column], f"The column of weights {weights_column!r}"),
-        clusters=None if cluster_column is None else _clusters(frame[cluster_column]),
+        else scale_weights(
+            check_numbers(frame[weights_column], f"The column of weights {weights_column!r}"),
+            weights_kind,
+        ),
+        clusters=cluster_codes(frame, ways),
         known=known.read(frame),
         between=unrecorded.limits(frame, outcome),
         possible=unrecorded.candidates(frame, codes, labels),
@@ -221,9 +241,10 @@ def build_design(
         formulas=tuple(one.text for one in formulas),
         chosen=chosen,
         weights=weights_column,
-        cluster=cluster_column,
+        cluster=" and ".join(ways) or None,
         n_dropped=n_dropped,
         n_without_outcome=n_without,
+        weights_kind=weights_kind,
     )
     table = frame[list(dict.fromkeys((*term_columns, *known.columns)))]
     design = Design(coding, rows, facts, frame.index, table)
@@ -241,6 +262,7 @@ def design_from_arrays(
     names: Sequence[str],
     fit_intercept: bool = True,
     weights: Array | None = None,
+    weights_kind: str | None = None,
     cost: Mapping[Any, Any] | None = None,
     outcome_name: str = "y",
 ) -> Design:
@@ -258,9 +280,11 @@ def design_from_arrays(
     names : D names of the covariates.
     fit_intercept : whether every equation has a constant.
     weights : (n,) or None.
+    weights_kind : as in `selfselect.fit`.
     cost : known costs of alternatives, as numbers.
     outcome_name : for summaries.
     """
+    check_weights_kind(weights_kind, weights)
     terms = ([INTERCEPT] if fit_intercept else []) + list(names)
     equations = Equations.build(outcome_name, [terms] * len(alternatives), alternatives)
     known = KnownColumns.resolve(cost, None, alternatives)
@@ -274,7 +298,7 @@ def design_from_arrays(
         covariates,
         outcome=outcome,
         chosen=chosen,
-        weights=weights,
+        weights=None if weights is None else scale_weights(weights, weights_kind),
         known=known.repeat(len(covariates)),
     )
     formula = f"{outcome_name} ~ {' + '.join(names)}{'' if fit_intercept else ' - 1'}"
@@ -287,6 +311,7 @@ def design_from_arrays(
         cluster=None,
         n_dropped=0,
         n_without_outcome=0,
+        weights_kind=weights_kind,
     )
     return Design(coding, rows, facts, pd.RangeIndex(len(rows)))
 
@@ -301,6 +326,7 @@ def _check_and_describe(
     cluster: str | None,
     n_dropped: int,
     n_without_outcome: int,
+    weights_kind: str | None,
 ) -> DataFacts:
     equations = coding.equations
     assert rows.outcome is not None
@@ -313,7 +339,7 @@ def _check_and_describe(
     check_outcome(recorded, equations.outcome)
     check_covariates(rows.covariates, equations.covariates)
     if rows.weights is not None:
-        check_weights(rows.weights, weights or "weights")
+        check_weights(rows.weights, weights or "weights", weights_kind)
     if equations.n_alternatives < 2:
         raise DataError(
             f"Only one alternative is seen in {chosen!r} ({equations.alternatives[0]!r}): then "
@@ -330,6 +356,9 @@ def _check_and_describe(
         check_counts(counts, sizes, equations.alternatives, str(chosen))
         if rows.known.available is not None:
             check_chosen_available(rows.chosen, rows.known.available, equations.alternatives)
+        if weights_kind == "frequency" and rows.weights is not None:
+            repeated = np.bincount(rows.chosen, rows.weights, equations.n_alternatives)
+            counts = tuple(repeated.astype(int).tolist())
     return DataFacts(
         formulas=formulas,
         chosen=chosen,
@@ -343,6 +372,8 @@ def _check_and_describe(
         outcome_range=(float(recorded.min()), float(recorded.max())),
         n_silent=len(rows) - len(recorded),
         n_undecided=0 if rows.chosen is None else int((rows.chosen < 0).sum()),
+        weights_kind=weights_kind,
+        n_zero_weight=0 if rows.weights is None else int((rows.weights == 0).sum()),
     )
 
 
@@ -392,13 +423,3 @@ def _with_column(frame: pd.DataFrame, given: Any, default: str) -> tuple[pd.Data
 def _intercept_first(names: Sequence[str]) -> list[str]:
     rest = [name for name in names if name != INTERCEPT]
     return ([INTERCEPT] if INTERCEPT in names else []) + rest
-
-
-def _clusters(values: pd.Series[Any]) -> Indices:
-    codes, _ = pd.factorize(values)
-    if (codes < 0).any():
-        raise DataError(
-            f"The cluster column {values.name!r} has {(codes < 0).sum()} missing values "
-            f"({first_rows(codes < 0, values.index)}). Every row needs a cluster."
-        )
-    return codes.astype(np.intp)

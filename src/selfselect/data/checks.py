@@ -106,8 +106,8 @@ def check_covariates(covariates: Array, names: Sequence[str]) -> None:
             )
 
 
-def check_weights(weights: Array, name: str) -> None:
-    """Refuse negative weights and weights that are all zero."""
+def check_weights(weights: Array, name: str, kind: str | None = None) -> None:
+    """Refuse weights that are negative or all zero, and numbers of rows that are not whole."""
     if (weights < 0).any():
         raise DataError(
             f"The weights {name!r} are negative in {first_rows(weights < 0)}. Weights say how "
@@ -115,6 +115,13 @@ def check_weights(weights: Array, name: str) -> None:
         )
     if not (weights > 0).any():
         raise DataError(f"The weights {name!r} are all zero, so no row counts. Use positive ones.")
+    broken = weights != np.round(weights)
+    if kind == "frequency" and broken.any():
+        raise DataError(
+            f"Frequency weights are numbers of identical rows, but {name!r} is "
+            f"{weights[broken][0]:g} in {first_rows(broken)}. Weights that correct for unequal "
+            "sampling are weights_kind='probability'."
+        )
 
 
 def check_counts(

@@ -26,7 +26,8 @@ class Rows:
     chosen : (n,) index of the alternative seen, -1 where it was not recorded; None for rows to
         predict, and where nobody recorded it in any row.
     weights : (n,) row weights; None where all are one.
-    clusters : (n,) cluster number of each row; None where there are none.
+    clusters : (n,) cluster number of each row, (n, ways) where rows are clustered in several ways;
+        None where there are none.
     known : costs and availability of alternatives by row.
     between : (n, 2) limits of outcomes that were not recorded; None where there are none.
     possible : (n, k) who may have been the one seen; None where that is in `chosen` alone.

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from selfselect.effects._averages import Averages
 from selfselect.errors import OptionError
 from selfselect.inference.statistics import format_p_value, normal_quantile, two_sided_p_values
-from selfselect.noises.independent import Independent
+from selfselect.results.specification import rejections
 
 if TYPE_CHECKING:
     from selfselect.report.page import Block, Page
@@ -179,15 +179,13 @@ def doubts(fit: FitResult) -> tuple[str, ...]:
     found = []
     if not fit.converged:
         found.append(f"NOT CONVERGED. {fit.status} Do not use these numbers.")
-    if isinstance(fit.problem.noise, Independent):
-        test = fit.independence_test()
-        if test.rejects():
-            found.append(
-                "INDEPENDENCE REJECTED: noise is not independent across alternatives (score test, "
-                f"p = {format_p_value(test.p_value)}). These are effects of a model the data "
-                "rejects; how those seen in one alternative would fare in another rests on that "
-                "assumption most of all."
-            )
+    rejected = rejections(fit)
+    found += rejected
+    if rejected:
+        found.append(
+            "These are effects of a model the data rejects; how those seen in one alternative "
+            "would fare in another rests on its assumptions most of all."
+        )
     if not np.isfinite(fit.covariance.matrix).all():
         found.append(
             "NO STANDARD ERRORS: the fit has no covariance of its estimates. Fit with "

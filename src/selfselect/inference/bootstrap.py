@@ -50,11 +50,13 @@ def bootstrap_covariance(
     *,
     rng: Generator,
     progress: bool | None,
+    repeated: bool = False,
 ) -> Array:
     """Return the covariance of the reported parameters over bootstrap samples."""
     draws = bootstrap_draws(
-        problem, engine, solution, solver, options, clusters, rng=rng, progress=progress
-    )
+        problem, engine, solution, solver, options, clusters,
+        rng=rng, progress=progress, repeated=repeated,
+    )  # fmt: skip
     covariance: Array = np.atleast_2d(np.cov(draws, rowvar=False))
     return covariance
 
@@ -69,22 +71,31 @@ def bootstrap_draws(
     *,
     rng: Generator,
     progress: bool | None,
+    repeated: bool = False,
 ) -> Array:
     """Return the reported parameters of every bootstrap sample that could be fitted.
 
     Each sample has a random stream of its own, spawned from one seed, so the draws do not depend
     on how many cores share the work. A sample is a reweighting of the rows: the weight of a row
-    is how often it, or its cluster, was drawn.
+    is how often it, or its cluster, was drawn. Where rows are `repeated`, each stands for as many
+    rows as its weight says, and those are drawn one by one.
     """
     seeds = SeedSequence(int(rng.integers(2**63))).spawn(options.replications)
     alone = engine.single_threaded()
+    weights = engine.rows.weights
     n_units = engine.n_rows if clusters is None else int(clusters.max()) + 1
+
+    def reweigh(stream: Generator) -> Array:
+        if clusters is None and repeated and weights is not None:
+            drawn = stream.multinomial(int(weights.sum()), weights / weights.sum())
+            return drawn / np.where(weights > 0, weights, 1.0)
+        drawn = np.bincount(stream.integers(n_units, size=n_units), minlength=n_units)
+        counts = drawn.astype(float)
+        return counts if clusters is None else counts[clusters]
 
     def draw(seed: SeedSequence) -> Array | None:
         stream = np.random.default_rng(seed)
-        drawn = np.bincount(stream.integers(n_units, size=n_units), minlength=n_units)
-        counts = drawn.astype(float)
-        sample = alone.reweighted(counts if clusters is None else counts[clusters])
+        sample = alone.reweighted(reweigh(stream))
         try:
             fitted = solver.solve(problem, sample, rng=stream, start=solution.free, progress=False)
         except DataError:

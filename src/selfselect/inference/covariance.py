@@ -6,7 +6,6 @@ All are returned in the free parameters; the results room carries them over to w
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import partial
 from typing import Any
 
 import numpy as np
@@ -16,7 +15,7 @@ from numpy.typing import NDArray
 from selfselect.engines.base import Engine
 from selfselect.errors import OptionError
 from selfselect.inference.bootstrap import Bootstrap, bootstrap_covariance
-from selfselect.problem.evaluation import Batch, score_blocks
+from selfselect.inference.sandwich import cluster_meat, make_positive, row_meat
 from selfselect.problem.problem import Problem
 from selfselect.solvers.base import Solution, Solver
 
@@ -54,6 +53,7 @@ def estimate_covariance(
     solver: Solver,
     rng: Generator,
     progress: bool | None,
+    weights_kind: str | None = None,
 ) -> Covariance:
     """Estimate the covariance of the reported parameters.
 
@@ -61,9 +61,10 @@ def estimate_covariance(
     ----------
     problem, engine, solution : model, rows and estimate.
     kind : one of the words, or a `Bootstrap` with options.
-    clusters : (n,) cluster of each row, or None.
+    clusters : (n,) cluster of each row, (n, ways) for several ways of clustering, or None.
     cluster_name : the name of the cluster column, for the description.
     solver : for the bootstrap's fits.
+    weights_kind : frequency or probability, or None where it was not said.
     """
     options = Bootstrap() if kind == "bootstrap" else kind
     if not isinstance(options, Bootstrap) and kind not in KINDS:
@@ -76,21 +77,31 @@ def estimate_covariance(
             "covariance='clustered' needs to know the clusters. Give cluster='column'."
         )
     if isinstance(options, Bootstrap):
+        if clusters is not None and clusters.ndim > 1:
+            raise OptionError(
+                "A bootstrap draws whole clusters, and no drawing keeps clusters by "
+                f"{cluster_name} whole at once. Use covariance='clustered', or cluster by one of "
+                "them."
+            )
         return _describe_bootstrap(
             options,
             bootstrap_covariance(
-                problem, engine, solution, solver, options, clusters, rng=rng, progress=progress
+                problem, engine, solution, solver, options, clusters,
+                rng=rng, progress=progress, repeated=weights_kind == "frequency",
             ),
             cluster_name if clusters is not None else None,
-        )
+        )  # fmt: skip
     if clusters is not None:
         kind = "clustered"
+    elif weights_kind == "probability":
+        # The inverse information is no variance of estimates from rows drawn unequally.
+        kind = "robust"
     bread = _inverse(solution.information)
     jacobian = problem.layout.report(solution.free).jacobian
     if kind == "observed":
         free, description = bread, "observed information"
     else:
-        meat, description = _meat(problem, engine, solution.free, clusters, cluster_name)
+        meat, description = _meat(problem, engine, solution, clusters, cluster_name, weights_kind)
         free = bread @ meat @ bread
     return Covariance(kind, description, jacobian @ free @ jacobian.T)
 
@@ -113,38 +124,20 @@ def _inverse(information: Array) -> Array:
 def _meat(
     problem: Problem,
     engine: Engine,
-    free: Array,
+    solution: Solution,
     clusters: NDArray[np.intp] | None,
     cluster_name: str | None,
+    weights_kind: str | None,
 ) -> tuple[Array, str]:
-    natural = problem.layout.natural(free)
+    natural = problem.layout.natural(solution.free)
     if clusters is None:
-        n_rows = engine.n_rows
-        meat = engine.sum(partial(_outer_products, problem, natural))
-        return meat * n_rows / (n_rows - 1), "robust (sandwich)"
-    n_clusters = int(clusters.max()) + 1
-    if n_clusters < 2:
-        raise OptionError("There is only one cluster, so nothing can be said of its spread.")
-    totals = engine.sum(partial(_cluster_totals, problem, natural, n_clusters))
-    meat = totals.T @ totals * n_clusters / (n_clusters - 1)
-    return meat, f"clustered by {cluster_name} ({n_clusters} clusters)"
-
-
-def _free_scores(problem: Problem, natural: Array, batch: Batch) -> Array:
-    """Return each row's weighted score in the free parameters, shape (n, n_free)."""
-    scores = np.column_stack(score_blocks(problem, natural, batch))
-    if batch.rows.weights is not None:
-        scores *= batch.rows.weights[:, None]
-    return problem.layout.pull_back_vector(scores)
-
-
-def _outer_products(problem: Problem, natural: Array, batch: Batch) -> Array:
-    scores = _free_scores(problem, natural, batch)
-    return scores.T @ scores
-
-
-def _cluster_totals(problem: Problem, natural: Array, n_clusters: int, batch: Batch) -> Array:
-    assert batch.rows.clusters is not None
-    totals = np.zeros((n_clusters, problem.layout.n_free))
-    np.add.at(totals, batch.rows.clusters, _free_scores(problem, natural, batch))
-    return totals
+        meat = row_meat(problem, engine, natural, repeated=weights_kind == "frequency")
+        return meat, "robust (sandwich)"
+    meat, counts = cluster_meat(problem, engine, natural, clusters)
+    listed = " and ".join(map(str, counts))
+    description = f"clustered by {cluster_name} ({listed} clusters)"
+    if len(counts) > 1:
+        meat, repaired = make_positive(meat, solution.information)
+        if repaired:
+            description += "; it was not positive, so negative eigenvalues were set to zero"
+    return meat, description

@@ -43,7 +43,11 @@ WALD = "Wald test of independence across alternatives"
 
 
 def independence_test(
-    problem: Problem, engine: Engine, free: Array, information: Array
+    problem: Problem,
+    engine: Engine,
+    free: Array,
+    information: Array,
+    weights_kind: str | None = None,
 ) -> TestResult:
     """Test that noise is independent across alternatives.
 
@@ -52,6 +56,7 @@ def independence_test(
     problem, engine : model and rows.
     free : the estimate.
     information : minus the Hessian of the log-likelihood there, in the free parameters.
+    weights_kind : probability weights multiply what a row says; all others count rows.
     """
     if problem.joint:
         return _joint_test(problem, engine, free, information)
@@ -59,13 +64,14 @@ def independence_test(
         return impossible_test(NAME, "the estimate is not one of maximum likelihood")
     layout = problem.layout
     sums = _known_sums if problem.concave else _mixed_sums
-    score, outer, slope = engine.sum(partial(sums, problem, layout.natural(free)))
+    power = 2 if weights_kind == "probability" else 1
+    score, outer, slope = engine.sum(partial(sums, problem, layout.natural(free), power))
     n_pairs = len(score)
     if not problem.concave:
         # The derivative of a mixture of products has no short form; under the null the outer
         # product of products and scores has the same mean.
-        slope = outer[:n_pairs, n_pairs:]
-        information = layout.pull_back_matrix(outer[n_pairs:, n_pairs:])
+        slope, mean = slope[:n_pairs, n_pairs:], slope[n_pairs:, n_pairs:]
+        information = layout.pull_back_matrix(mean)
     try:
         explained = np.asarray(
             np.linalg.solve(information, layout.pull_back_vector(slope).T).T, dtype=np.float64
@@ -140,13 +146,15 @@ def _wald_test(problem: Problem, free: Array, information: Array) -> TestResult:
     return chi_square_test(WALD, statistic, len(at), "no correlation")
 
 
-def _mixed_sums(problem: Problem, natural: Array, batch: Batch) -> Parts:
+def _mixed_sums(problem: Problem, natural: Array, power: int, batch: Batch) -> Parts:
     """Mix the products over what is not known: who was seen, or on which side others lie."""
     weights = np.ones(len(batch)) if batch.rows.weights is None else batch.rows.weights
     mix = _unknown_products if problem.index == "unknown" else _ranked_products
     products = mix(problem, natural, batch)
     joined = np.column_stack([products, *score_blocks(problem, natural, batch)])
-    return Parts((weights @ products, joined.T @ (joined * weights[:, None]), np.zeros(1)))
+    mean = joined.T @ (joined * weights[:, None])
+    outer = mean if power == 1 else joined.T @ (joined * (weights**power)[:, None])
+    return Parts((weights @ products, outer, mean))
 
 
 def _unknown_products(problem: Problem, natural: Array, batch: Batch) -> Array:
@@ -174,7 +182,7 @@ def _ranked_products(problem: Problem, natural: Array, batch: Batch) -> Array:
     )
 
 
-def _known_sums(problem: Problem, natural: Array, batch: Batch) -> Parts:
+def _known_sums(problem: Problem, natural: Array, power: int, batch: Batch) -> Parts:
     n_alternatives = problem.equations.n_alternatives
     each = [alternative_terms(problem, natural, batch, j) for j in range(n_alternatives)]
     weights = np.ones(len(batch)) if batch.rows.weights is None else batch.rows.weights
@@ -182,7 +190,7 @@ def _known_sums(problem: Problem, natural: Array, batch: Batch) -> Parts:
 
     products = np.column_stack([each[j][1].residual * each[m][1].residual for j, m in pairs])
     joined = np.column_stack([products, *(row_scores(*one) for one in each)])
-    outer = joined.T @ (joined * weights[:, None])
+    outer = joined.T @ (joined * (weights**power)[:, None])
     slope = np.zeros((len(pairs), len(natural)))
     for row, (j, m) in enumerate(pairs):
         for mine, theirs in ((j, m), (m, j)):

@@ -30,6 +30,8 @@ class TestResult:
     statistic, df, p_value : chi-square statistic, its degrees of freedom, tail probability; nan
         where the test cannot be done.
     reason : why it cannot be done; None where it was.
+    replications : samples drawn from the fitted model that the p-value is a rank among; 0 where
+        it is the tail of a chi-square.
     """
 
     name: str
@@ -38,6 +40,7 @@ class TestResult:
     df: int
     p_value: float
     reason: str | None = None
+    replications: int = 0
 
     # pytest collects classes named Test*; this is not one of its.
     __test__ = False
@@ -54,9 +57,10 @@ class TestResult:
     def __str__(self) -> str:
         if self.reason is not None:
             return f"{self.name}: not possible, {self.reason}."
+        by = f" (parametric bootstrap, {self.replications} samples)" if self.replications else ""
         return (
             f"{self.name} (null: {self.null}): chi2({self.df}) = {self.statistic:.4g}, "
-            f"p = {format_p_value(self.p_value)}"
+            f"p = {format_p_value(self.p_value)}{by}"
         )
 
 

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from selfselect import plots
+from selfselect.noises import Independent
 from selfselect.plots.paths import columns_of
 from selfselect.report.charts import along, chart, lines_shown
 from selfselect.report.document import Code, Findings, Paragraph, Part, Section
@@ -159,7 +160,8 @@ def diagnosis_chapter(fit: FitResult) -> Section:
     weak = {finding.sentence for finding in fit.diagnose().weak}
     notes = [note for note in summarise(fit).notes if note not in weak]
     entries = [("fine" if fit.converged else "weak", f"{_solver(fit)}: {fit.status}")]
-    entries.append(("weak" if fit.independence_test().rejects() else "fine", _independence(fit)))
+    rejected = fit.independence_test().rejects() and isinstance(fit.problem.noise, Independent)
+    entries.append(("weak" if rejected else "fine", _independence(fit)))
     entries += [("note", note) for note in notes[1:]]
     entries += [(finding.verdict, finding.sentence) for finding in fit.diagnose().findings]
     k = fit.problem.equations.n_alternatives
@@ -206,7 +208,7 @@ def _solver(fit: FitResult) -> str:
 def _independence(fit: FitResult) -> str:
     test = fit.independence_test()
     said = f"{test}.".replace("..", ".")
-    if not test.possible:
+    if not test.possible or not isinstance(fit.problem.noise, Independent):
         return said
     if test.rejects():
         return (

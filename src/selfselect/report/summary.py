@@ -7,10 +7,9 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from selfselect.inference.statistics import format_p_value
-from selfselect.noises import Independent
 from selfselect.problem.parameters import COMMON, SCALE
 from selfselect.report.page import Block, Page
+from selfselect.results.specification import rejections, tests_of_noise
 from selfselect.solvers.base import same_optimum
 
 if TYPE_CHECKING:
@@ -73,13 +72,7 @@ def _notices(fit: FitResult) -> tuple[str, ...]:
     notices = []
     if not fit.converged:
         notices.append(f"NOT CONVERGED. {fit.status} Do not use these numbers.")
-    test = fit.independence_test()
-    if test.rejects() and isinstance(fit.problem.noise, Independent):
-        notices.append(
-            "INDEPENDENCE REJECTED: noise is not independent across alternatives (score test, "
-            f"p = {format_p_value(test.p_value)}). The model below is wrong in that respect, and "
-            "the difference from least squares must not be read as bias."
-        )
+    notices += rejections(fit)
     mean_weight = fit.facts.weight_total / fit.facts.n_rows
     reached = [
         one
@@ -120,7 +113,8 @@ def _facts(fit: FitResult) -> tuple[tuple[str, str], ...]:
         ("BIC", f"{fit.bic:.3f}"),
     ]
     if facts.weights:
-        entries.append(("Weights", f"{facts.weights} (sum {facts.weight_total:g})"))
+        kind = f"{facts.weights_kind}, " if facts.weights_kind else ""
+        entries.append(("Weights", f"{facts.weights} ({kind}sum {facts.weight_total:g})"))
     return tuple(entries)
 
 
@@ -172,7 +166,10 @@ def coefficient_rows(entries: object) -> tuple[tuple[str, ...], ...]:
 def _notes(fit: FitResult) -> tuple[str, ...]:
     facts = fit.facts
     notes = [
-        f"{fit.independence_test()}.".replace("..", "."),
+        *(
+            f"{test}.".replace("..", ".")
+            for test in (fit.independence_test(), *tests_of_noise(fit))
+        ),
         _identification(fit),
     ]
     if facts.n_silent:
@@ -191,6 +188,16 @@ def _notes(fit: FitResult) -> tuple[str, ...]:
         notes.append(
             f"{facts.n_without_outcome} rows without a recorded outcome were left out on request: "
             "that selects on the outcome unless they are missing at random."
+        )
+    if facts.cluster is not None:
+        notes.append(
+            "The tests of the noise take rows as independent: rows of a cluster that move together "
+            "make them reject too easily."
+        )
+    if facts.weights_kind == "probability":
+        notes.append(
+            "Probability weights are scaled to average 1: the log-likelihood, AIC and BIC are of a "
+            "pseudo-likelihood, to describe and not to test with."
         )
     if fit.covariance.kind in ("robust", "clustered"):
         notes.append(

@@ -25,6 +25,7 @@ from selfselect.results.diagnosis import Diagnosis, Finding
 from selfselect.results.files import write_whole
 from selfselect.results.fit_result import FitResult, Kept
 from selfselect.results.naive import Naive
+from selfselect.results.specification import tests_of_noise
 from selfselect.rules import Maximum, Minimum, MonotoneArgmax, Ranked
 from selfselect.rules._transforms import NAMED, as_transform
 from selfselect.solvers.base import Solution, StartRecord, TraceEntry
@@ -168,6 +169,7 @@ def _content(fit: FitResult) -> dict[str, Any]:
             "scales": fit.naive_fit.scales.tolist(),
         },
         "independence": asdict(fit.independence_test()),
+        "noise_tests": [asdict(test) for test in tests_of_noise(fit)],
         "diagnosis": [asdict(finding) for finding in fit.diagnose().findings],
         "shares": fit.shares.tolist(),
         "call": fit.call,
@@ -343,6 +345,9 @@ def _rebuild(content: dict[str, Any]) -> FitResult:
             _entry(TestResult, content["independence"], "statistic", "p_value"),
             Diagnosis(tuple(Finding(**finding) for finding in content["diagnosis"])),
             tuple(map(_number, content["shares"])),
+            tuple(
+                _entry(TestResult, test, "statistic", "p_value") for test in content["noise_tests"]
+            ),
         ),
         call=None if content.get("call") is None else str(content["call"]),
     )

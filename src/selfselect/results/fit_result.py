@@ -28,6 +28,7 @@ from selfselect.results.memberships import expected_shares, responsibilities
 from selfselect.results.naive import Naive, fit_naive
 from selfselect.results.predictions import predict
 from selfselect.results.sensitivity import Sensitivity, sensitivity
+from selfselect.results.specification import rejections, specification_test
 from selfselect.results.tables import (
     coefficient_table,
     comparison_table,
@@ -59,6 +60,7 @@ class Kept:
     independence: TestResult
     diagnosis: Diagnosis
     shares: tuple[float, ...]
+    noise: tuple[TestResult, ...]
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -174,8 +176,8 @@ class FitResult(MaketablesHooks):
 
     @property
     def nobs(self) -> int:
-        """Rows used."""
-        return self.facts.n_rows
+        """Rows used; with frequency weights, how many rows they stand for."""
+        return self.facts.n_observations
 
     @property
     def counts(self) -> pd.Series[Any]:
@@ -183,7 +185,7 @@ class FitResult(MaketablesHooks):
         index = pd.Index(self.problem.equations.alternatives, name="alternative")
         if self.facts.counts:
             return pd.Series(self.facts.counts, index=index, name="count")
-        return (self.shares * self.facts.n_rows).rename("count")
+        return (self.shares * self.nobs).rename("count")
 
     @cached_property
     def shares(self) -> pd.Series[float]:
@@ -192,7 +194,7 @@ class FitResult(MaketablesHooks):
         if self.kept is not None:
             values = np.array(self.kept.shares)
         elif self.facts.counts:
-            values = np.array(self.facts.counts) / self.facts.n_rows
+            values = np.array(self.facts.counts) / sum(self.facts.counts)
         else:
             values = expected_shares(self.problem, self.engine_of_rows(), self.solution.free)
         return pd.Series(values, index=index, name="share")
@@ -273,12 +275,64 @@ class FitResult(MaketablesHooks):
         if self.kept:
             return self.kept.independence
         return independence_test(
-            self.problem, self.engine_of_rows(), self.solution.free, self.solution.information
+            self.problem,
+            self.engine_of_rows(),
+            self.solution.free,
+            self.solution.information,
+            self.facts.weights_kind,
         )
 
     def independence_test(self) -> TestResult:
         """Test that noise is independent across alternatives, by the score at zero correlation."""
         return self._independence
+
+    @cached_property
+    def memory(self) -> dict[Any, Any]:
+        """What tests by bootstrap found, kept so that a summary shows it."""
+        return {}
+
+    def normality_test(
+        self, replications: int = 199, *, seed: int | None = None, progress: bool | None = None
+    ) -> TestResult:
+        """Test that noise is normal, by conditional moments of orders three and four.
+
+        Samples are drawn from the fitted model and fitted again; the p-value is the rank of the
+        data's moments among theirs. Later summaries show it. Once this or
+        `heteroskedasticity_test` was run, the other costs nothing.
+
+        Parameters
+        ----------
+        replications : how many samples; 0 for the asymptotic test, which is quick and rejects a
+            little too often in small samples.
+        seed : of the samples.
+        progress : whether to show progress; None shows it on a terminal for what takes seconds.
+
+        Examples
+        --------
+        >>> import selfselect as ss
+        >>> villagers = ss.simulators.village(500, seed=1).data
+        >>> result = ss.fit("income ~ height + weight", villagers, chosen="job")
+        >>> result.normality_test(replications=39).rejects()
+        False
+        """
+        return specification_test(
+            self, "normality", replications=replications, seed=seed, progress=progress
+        )
+
+    def heteroskedasticity_test(
+        self, replications: int = 199, *, seed: int | None = None, progress: bool | None = None
+    ) -> TestResult:
+        """Test that no covariate moves the variance of its alternative's noise.
+
+        Parameters are those of `normality_test`.
+        """
+        return specification_test(
+            self, "heteroskedasticity", replications=replications, seed=seed, progress=progress
+        )
+
+    def rejections(self) -> tuple[str, ...]:
+        """Say which assumptions on the noise are rejected and what that means; empty if none."""
+        return rejections(self)
 
     @cached_property
     def _diagnosis(self) -> Diagnosis:
@@ -323,7 +377,9 @@ class FitResult(MaketablesHooks):
             return answer
         return lr_test(self, other)
 
-    def predict(self, data: Any = None, kind: str = "latent") -> pd.DataFrame | pd.Series[Any]:
+    def predict(
+        self, data: Any = None, kind: str = "latent", scale: str = "model"
+    ) -> pd.DataFrame | pd.Series[Any]:
         """Predict for new rows, or for those of the fit where `data` is None.
 
         Parameters
@@ -332,8 +388,10 @@ class FitResult(MaketablesHooks):
         kind : ``latent``, the mean of every outcome; ``chance``, the probability that each
             alternative is seen; ``outcome``, the mean of the outcome that is seen;
             ``given_seen``, the mean of every outcome where each alternative is seen.
+        scale : ``model``, as the formula's left side has it; ``level``, where that is a logarithm,
+            means of what it is the logarithm of, by the normal noise of the model.
         """
-        return predict(self, data, kind)
+        return predict(self, data, kind, scale)
 
     def report(self, path: str | Path, *, level: float = 0.95, command: str | None = None) -> None:
         """Write everything about the fit into one HTML file to send to a colleague.

@@ -182,6 +182,11 @@ def _not_comparable(small: FitResult, large: FitResult) -> str | None:
         return "both fits have the same number of parameters"
     if not (small.converged and large.converged):
         return "a fit did not converge"
+    if "probability" in (small.facts.weights_kind, large.facts.weights_kind):
+        return (
+            "with probability weights the likelihood is not that of a sample, so its ratios are "
+            "not chi-square; use wald_test"
+        )
     if small.problem.equations.n_alternatives != large.problem.equations.n_alternatives:
         return (
             "the fits have different numbers of alternatives, and then twice the difference of "

@@ -15,6 +15,7 @@ from selfselect.noises import Independent
 from selfselect.problem.expectations import Expectations, expectations
 from selfselect.problem.joint import joint_expectations
 from selfselect.problem.problem import Problem
+from selfselect.results.levels import Logarithm, expected_levels, find_logarithm, latent_levels
 
 if TYPE_CHECKING:
     from selfselect.results.fit_result import FitResult
@@ -24,12 +25,20 @@ __all__ = ["KINDS", "latent_means", "predict", "row_expectations"]
 Array = NDArray[np.float64]
 
 KINDS = ("latent", "chance", "outcome", "given_seen")
+SCALES = ("model", "level")
 
 
-def predict(fit: FitResult, data: Any, kind: str) -> pd.DataFrame | pd.Series[Any]:
+def predict(
+    fit: FitResult, data: Any, kind: str, scale: str = "model"
+) -> pd.DataFrame | pd.Series[Any]:
     """Predict for the rows of `data`, or for those of the fit where it is None."""
     if kind not in KINDS:
         raise OptionError(f"There is no prediction {kind!r}. Use one of {', '.join(KINDS)}.")
+    if scale not in SCALES:
+        raise OptionError(f"There is no scale {scale!r}. Use one of {', '.join(SCALES)}.")
+    logarithm = find_logarithm(fit) if scale == "level" else None
+    if logarithm is not None and kind == "chance":
+        raise OptionError("A chance has no scale. Leave scale='level' out, or ask for an outcome.")
     if data is None:
         rows = fit.rows
         index = pd.RangeIndex(len(rows)) if fit.row_labels is None else fit.row_labels
@@ -44,20 +53,28 @@ def predict(fit: FitResult, data: Any, kind: str) -> pd.DataFrame | pd.Series[An
                 MissingRowsWarning,
                 stacklevel=3,
             )
-    values, columns = _values(fit, rows, kind)
+    values, columns = _values(fit, rows, kind, logarithm)
     full = np.full((len(index), values.shape[1]), np.nan)
     full[complete] = values
     if kind == "outcome":
-        return pd.Series(full[:, 0], index=index, name=fit.problem.equations.outcome)
+        name = fit.problem.equations.outcome if logarithm is None else logarithm.level
+        return pd.Series(full[:, 0], index=index, name=name)
     return pd.DataFrame(full, index=index, columns=columns)
 
 
-def _values(fit: FitResult, rows: Rows, kind: str) -> tuple[Array, pd.Index[Any]]:
+def _values(
+    fit: FitResult, rows: Rows, kind: str, logarithm: Logarithm | None
+) -> tuple[Array, pd.Index[Any]]:
     labels = fit.problem.equations.alternatives
     names = pd.Index(labels, name="alternative")
+    means = latent_means(fit.problem, fit.values, rows)
+    scales = fit.problem.layout.scales_of(fit.values)
     if kind == "latent":
-        return latent_means(fit.problem, fit.values, rows), names
-    expected = row_expectations(fit.problem, fit.values, rows)
+        return means if logarithm is None else latent_levels(logarithm, means, scales), names
+    if logarithm is None:
+        expected = row_expectations(fit.problem, fit.values, rows)
+    else:
+        expected = expected_levels(fit.problem.ordered_rule, logarithm, means, scales, rows)
     if kind == "chance":
         return expected.chance, names
     if kind == "outcome":

@@ -1,0 +1,159 @@
+"""Coverage of 95% intervals under clusters and weights: see --help.
+
+Rows share shocks within firms, or within firms and within years; or rows were kept with a chance
+that depends on their outcome. Each design is fitted with the covariance that ignores it and those
+that are meant for it. Writes a Markdown table.
+"""
+
+from __future__ import annotations
+
+import argparse
+import multiprocessing
+import os
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+LEVEL = 0.95
+TRUTH = {"a": {"Intercept": 0.3, "x": 0.8}, "b": {"Intercept": 0.2, "x": -0.6}}
+SHARE = 0.3
+"""Share of the noise's variance that rows of a firm, or of a year, have in common."""
+
+
+def shared_shocks(seed: int, by: tuple[str, ...]) -> Any:
+    """Draw 40 firms in 25 years; noise stays standard normal, but rows share parts of it."""
+    import numpy as np
+    import pandas as pd
+
+    rng = np.random.default_rng([seed, len(by)])
+    firm, year = (part.ravel() for part in np.meshgrid(np.arange(40), np.arange(25)))
+    place = {"firm": (firm, 40), "year": (year, 25)}
+    common = [place[name] for name in by]
+    x = sum(rng.standard_normal(size)[code] for code, size in common)
+    x = (x + rng.standard_normal(1_000)) / np.sqrt(len(by) + 1)
+    noise = np.sqrt(1 - SHARE * len(by)) * rng.standard_normal((1_000, 2))
+    for code, size in common:
+        noise += np.sqrt(SHARE) * rng.standard_normal((size, 2))[code]
+    means = np.column_stack([part["Intercept"] + part["x"] * x for part in TRUTH.values()])
+    latent = means + noise
+    chosen = latent.argmax(axis=1)
+    return pd.DataFrame(
+        {"y": latent[np.arange(1_000), chosen], "who": np.array(list(TRUTH))[chosen], "x": x,
+         "firm": firm, "year": year}
+    )  # fmt: skip
+
+
+def unequal_sampling(seed: int) -> Any:
+    """Draw 2,500 rows and keep those with a large outcome rarely; `w` is one over that chance."""
+    import numpy as np
+
+    import selfselect as ss
+
+    rng = np.random.default_rng([seed, 9])
+    sample = ss.simulate(TRUTH, {"x": rng.standard_normal(2_500)}, outcome="y", chosen="who",
+                         seed=seed)  # fmt: skip
+    chance = 0.15 + 0.85 / (1.0 + np.exp(2.0 * (sample.data["y"] - 0.5)))
+    kept = rng.uniform(size=2_500) < chance
+    return sample.data[kept].assign(w=1.0 / chance[kept])
+
+
+DESIGNS: dict[str, tuple[Callable[[int], Any], dict[str, dict[str, Any]]]] = {
+    "shocks by firm": (
+        lambda seed: shared_shocks(seed, ("firm",)),
+        {
+            "observed": {},
+            "clustered": {"cluster": "firm"},
+            "cluster bootstrap": {"cluster": "firm", "covariance": "bootstrap"},
+        },
+    ),
+    "shocks by firm and by year": (
+        lambda seed: shared_shocks(seed, ("firm", "year")),
+        {
+            "observed": {},
+            "clustered by firm": {"cluster": "firm"},
+            "clustered by firm and year": {"cluster": ["firm", "year"]},
+        },
+    ),
+    "unequal sampling": (
+        unequal_sampling,
+        {
+            "no weights": {},
+            "weights as frequencies": {"weights": "w"},
+            "probability weights": {"weights": "w", "weights_kind": "probability"},
+        },
+    ),
+}
+
+
+def replicate(task: tuple[str, str, int, int]) -> Any:
+    """Draw one sample, fit it, and say which intervals hold the truth."""
+    import numpy as np
+
+    import selfselect as ss
+
+    design, label, seed, draws = task
+    make, fits = DESIGNS[design]
+    options = dict(fits[label])
+    if options.get("covariance") == "bootstrap":
+        options["covariance"] = ss.inference.Bootstrap(draws)
+    result = ss.fit("y ~ x", make(seed), chosen="who", seed=seed, **options)
+    truth = np.array([v for part in TRUTH.values() for v in (*part.values(), 1.0)])
+    ends = result.conf_int(LEVEL).to_numpy()
+    return (ends[:, 0] <= truth) & (truth <= ends[:, 1])
+
+
+def study(pool: Any, design: str, label: str, replications: int, draws: int) -> str:
+    """Return one row of the table."""
+    import numpy as np
+
+    tasks = [(design, label, seed, draws) for seed in range(replications)]
+    found = 100 * np.mean(list(pool.imap_unordered(replicate, tasks, chunksize=10)), axis=0)
+    return f"| {design} | {label} | {found.mean():.1f}% | {found.min():.1f}% | {found.max():.1f}% |"
+
+
+def page(rows: list[str], replications: int, draws: int) -> str:
+    error = 100 * (LEVEL * (1 - LEVEL) / replications) ** 0.5
+    return f"""# Coverage of 95% intervals under clusters and weights
+
+The larger of two outcomes is seen, one covariate, six parameters. *Shocks by firm*: 40 firms in 25
+years; {100 * SHARE:.0f}% of the noise's variance, and half of the covariate's, is common to all
+rows of a firm. *By firm and by year*: each has such a share. *Unequal sampling*: of 2,500 rows
+those with a large outcome were kept rarely, and weights are one over the chance to be kept.
+Average, lowest and highest coverage over the parameters; of {replications} samples, so one
+parameter's has a standard error of {error:.1f} points. The bootstrap draws {draws} samples.
+
+Normal intervals from few clusters are known to be too short (Cameron, Gelbach and Miller 2011 find
+the same for least squares), more so with 25 years than with 40 firms. Ignoring what rows share is
+far worse.
+
+Made by `python experiments/coverage_clusters_weights.py --replications {replications}`.
+
+| design | covariance | average | lowest | highest |
+|---|---|---|---|---|
+""" + "\n".join(rows) + "\n"  # fmt: skip
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--replications", type=int, default=400)
+    parser.add_argument("--draws", type=int, default=99)
+    parser.add_argument("--processes", type=int, default=2)
+    where = Path("docs/studies/coverage-clusters-weights.md")
+    parser.add_argument("--output", type=Path, default=where)
+    options = parser.parse_args()
+    # Processes share the cores already; each of them computes on one thread.
+    os.environ["OPENBLAS_NUM_THREADS"] = os.environ["OMP_NUM_THREADS"] = "1"
+    started = time.perf_counter()
+    rows = []
+    with multiprocessing.get_context("spawn").Pool(options.processes) as pool:
+        for design, (_, fits) in DESIGNS.items():
+            for label in fits:
+                rows.append(study(pool, design, label, options.replications, options.draws))
+                print(f"{time.perf_counter() - started:6.0f} s  {rows[-1]}", flush=True)
+    options.output.parent.mkdir(parents=True, exist_ok=True)
+    options.output.write_text(page(rows, options.replications, options.draws), encoding="utf-8")
+
+
+if __name__ == "__main__":
+    main()

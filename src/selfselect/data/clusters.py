@@ -1,0 +1,64 @@
+"""Clusters of rows: one way or several, as columns or as one label per row."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+
+from selfselect.data.checks import first_rows
+from selfselect.data.tables import column_names, nearest
+from selfselect.errors import DataError
+
+__all__ = ["cluster_codes", "cluster_columns"]
+
+Indices = NDArray[np.intp]
+
+
+def cluster_columns(cluster: Any, data: Any) -> tuple[str, ...]:
+    """Return the columns that are meant; none where `cluster` is one label per row, or nothing.
+
+    A list of texts that are columns is several ways of clustering; any other is one label per row.
+    """
+    if isinstance(cluster, str):
+        return (cluster,)
+    if not isinstance(cluster, list | tuple) or not cluster:
+        return ()
+    if not all(isinstance(name, str) for name in cluster):
+        return ()
+    present = column_names(data)
+    # There are no more ways of clustering than columns: a longer list can only be labels.
+    if len(cluster) > len(present) or not any(name in present for name in cluster):
+        return ()
+    for name in cluster:
+        if name not in present:
+            raise DataError(
+                f"There is no column {name!r} in the data to cluster by.{nearest(name, present)}"
+            )
+    if len(set(cluster)) < len(cluster):
+        raise DataError(
+            f"The rows are to be clustered by {', '.join(cluster)}, one of them twice. Name each "
+            "way of clustering once."
+        )
+    return tuple(cluster)
+
+
+def cluster_codes(frame: pd.DataFrame, columns: Sequence[str]) -> Indices | None:
+    """Return the cluster of each row: (n,) for one way of clustering, (n, ways) for several."""
+    if not columns:
+        return None
+    codes = [_codes(frame[name]) for name in columns]
+    return codes[0] if len(codes) == 1 else np.column_stack(codes)
+
+
+def _codes(values: pd.Series[Any]) -> Indices:
+    codes, _ = pd.factorize(values)
+    if (codes < 0).any():
+        raise DataError(
+            f"The cluster column {values.name!r} has {(codes < 0).sum()} missing values "
+            f"({first_rows(codes < 0, values.index)}). Every row needs a cluster."
+        )
+    return codes.astype(np.intp)

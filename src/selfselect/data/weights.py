@@ -1,0 +1,42 @@
+"""What weights mean: numbers of identical rows, or corrections of unequal sampling."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from selfselect.errors import OptionError
+
+__all__ = ["check_weights_kind", "scale_weights"]
+
+Array = NDArray[np.float64]
+
+KINDS = ("frequency", "probability")
+
+
+def check_weights_kind(kind: Any, weights: Any) -> None:
+    """Refuse a meaning that weights cannot have, and one that no weights are given for."""
+    if kind is None:
+        return
+    if kind not in KINDS:
+        raise OptionError(
+            f"weights_kind={kind!r} is not possible. Use 'frequency' or 'probability'."
+        )
+    if weights is None:
+        raise OptionError(
+            f"weights_kind={kind!r} says how weights are meant, but there are none. Give "
+            "weights='column', or leave it out."
+        )
+
+
+def scale_weights(weights: Array, kind: str | None) -> Array:
+    """Scale probability weights to average one over the rows that count.
+
+    Only their ratios mean anything; so scaled, log-likelihoods and tests count rows.
+    """
+    total = float(weights.sum())
+    if kind != "probability" or total <= 0.0:
+        return weights
+    return weights * ((weights > 0).sum() / total)

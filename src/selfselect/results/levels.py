@@ -1,0 +1,98 @@
+r"""Predictions of the outcome itself, where its logarithm was modelled.
+
+The mean of :math:`e^y` is not :math:`e^{E y}`. For normal noise it is had exactly: weighing a
+normal density by :math:`e^{c y}` gives one whose mean is moved by :math:`c\sigma^2`,
+
+.. math:: e^{cy}\,\phi(y; \mu, \sigma) = e^{c\mu + c^2\sigma^2/2}\,\phi(y; \mu + c\sigma^2, \sigma),
+
+so the mean of :math:`e^{c y_j}` among rows in which l is seen is the constant before it times the
+chance of l with alternative j's mean moved so, over its chance without.
+
+Smearing (averaging the exponentials of residuals) would be wrong here: the residuals that can be
+seen are those of outcomes that were selected.
+"""
+
+from __future__ import annotations
+
+import ast
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from selfselect.data.rows import Rows
+from selfselect.errors import OptionError
+from selfselect.problem.expectations import NEGLIGIBLE, Expectations, expectations
+
+if TYPE_CHECKING:
+    from selfselect.results.fit_result import FitResult
+
+__all__ = ["Logarithm", "expected_levels", "find_logarithm", "latent_levels"]
+
+Array = NDArray[np.float64]
+
+RATES = {"log": 1.0, "log2": float(np.log(2.0)), "log10": float(np.log(10.0)), "log1p": 1.0}
+"""By function, c in e^(cy), which undoes it; log1p leaves one to subtract."""
+
+
+@dataclass(frozen=True)
+class Logarithm:
+    """A left side that is a logarithm.
+
+    Attributes
+    ----------
+    level : what it is the logarithm of, as text.
+    rate : c, where the level is e^(cy) less the offset.
+    offset : one for log1p, else zero.
+    """
+
+    level: str
+    rate: float
+    offset: float
+
+
+def find_logarithm(fit: FitResult) -> Logarithm:
+    """Read off the formula which logarithm its left side is, or say that it is none."""
+    outcome = fit.problem.equations.outcome
+    try:
+        call: Any = ast.parse(outcome.strip(), mode="eval").body
+    except SyntaxError:
+        call = None
+    if isinstance(call, ast.Call) and len(call.args) == 1 and not call.keywords:
+        name = call.func.attr if isinstance(call.func, ast.Attribute) else ast.unparse(call.func)
+        if name in RATES:
+            level = ast.unparse(call.args[0])
+            return Logarithm(level, RATES[name], 1.0 if name == "log1p" else 0.0)
+    raise OptionError(
+        f"scale='level' undoes a logarithm, but the left side of the formula is {outcome!r}. Where "
+        "that column holds logarithms, fit the column they were taken of: 'log(wage) ~ ...'. "
+        "Where it holds levels, leave `scale` out."
+    )
+
+
+def latent_levels(logarithm: Logarithm, means: Array, scales: Array) -> Array:
+    """Return the mean (n, k) of every outcome's level."""
+    rate = logarithm.rate
+    with np.errstate(over="ignore"):
+        levels: Array = np.exp(rate * means + 0.5 * (rate * scales) ** 2) - logarithm.offset
+    return levels
+
+
+def expected_levels(
+    rule: Any, logarithm: Logarithm, means: Array, scales: Array, rows: Rows
+) -> Expectations:
+    """Return expectations over rows in which outcomes are levels; chances stay what they are."""
+    chance = expectations(rule, means, scales, rows.known).chance
+    plain = latent_levels(logarithm, means, scales) + logarithm.offset
+    given = np.empty((*means.shape, means.shape[1]))
+    outcome = np.full(len(means), -logarithm.offset)
+    for j in range(means.shape[1]):
+        moved = means.copy()
+        moved[:, j] += logarithm.rate * scales[j] ** 2
+        weighed = expectations(rule, moved, scales, rows.known).chance
+        with np.errstate(divide="ignore", invalid="ignore"):
+            given[:, j, :] = plain[:, [j]] * weighed / chance - logarithm.offset
+        outcome += plain[:, j] * weighed[:, j]
+    given[np.repeat(chance[:, None, :] < NEGLIGIBLE, means.shape[1], axis=1)] = np.nan
+    return Expectations(chance, outcome, given)

@@ -1,0 +1,162 @@
+"""Several ways of clustering at once, against loops over pairs of rows and against simulation."""
+
+from __future__ import annotations
+
+from itertools import combinations
+
+import numpy as np
+import pandas as pd
+import pytest
+
+import selfselect as ss
+from selfselect.errors import DataError, OptionError
+from selfselect.inference.sandwich import cluster_meat, free_scores, make_positive
+
+
+@pytest.fixture(scope="module")
+def panel():
+    """Return firms over years; each firm and each year shifts the outcomes of its rows."""
+    rng = np.random.default_rng(7)
+    firm, year = (part.ravel() for part in np.meshgrid(np.arange(30), np.arange(12)))
+    x = rng.normal(size=30)[firm] + rng.normal(size=12)[year] + rng.normal(size=360)
+    shift = 0.5 * rng.normal(size=30)[firm] + 0.5 * rng.normal(size=12)[year]
+    latent = np.column_stack([0.5 + x, 0.3 - 0.5 * x]) + rng.normal(size=(360, 2))
+    latent += shift[:, None]
+    seen = latent.argmax(axis=1)
+    return pd.DataFrame(
+        {"y": latent[np.arange(360), seen], "who": np.array(["a", "b"])[seen], "x": x,
+         "firm": firm, "year": year, "cell": firm * 100 + year}
+    )  # fmt: skip
+
+
+def fit(data, **options):
+    return ss.fit("y ~ x", data, chosen="who", **options)
+
+
+def test_two_ways_are_each_one_less_their_intersection(panel):
+    both = fit(panel, cluster=["firm", "year"])
+    firm, year, cell = (fit(panel, cluster=name) for name in ("firm", "year", "cell"))
+    wanted = firm.cov_params() + year.cov_params() - cell.cov_params()
+    np.testing.assert_allclose(both.cov_params(), wanted, rtol=1e-6, atol=1e-10)
+    assert both.covariance.kind == "clustered"
+    assert "take rows as independent" in " ".join(both.summary().notes)
+    assert "take rows as independent" not in " ".join(fit(panel).summary().notes)
+    assert "clustered by firm and year (30 and 12 clusters)" in both.covariance.description
+    assert (both.bse > fit(panel).bse).mean() > 0.5
+
+
+def test_the_middle_is_the_sum_over_pairs_of_rows_that_share_a_cluster(panel):
+    """Sum products of scores over pairs, without factors for few clusters."""
+    result = fit(panel, cluster=["firm", "year"])
+    scores = free_scores(
+        result.problem, result.problem.layout.natural(result.solution.free), result.engine.batch
+    )
+    firm, year = panel["firm"].to_numpy(), panel["year"].to_numpy()
+    share = (firm[:, None] == firm) | (year[:, None] == year)
+    plain = scores.T @ share @ scores
+    bread, jacobian = np.linalg.inv(result.solution.information), result.reported.jacobian
+    wanted = jacobian @ bread @ plain @ bread @ jacobian.T
+    # The factors G/(G - 1) are 30/29, 12/11 and 360/359.
+    np.testing.assert_allclose(np.diag(result.cov_params()), np.diag(wanted), rtol=0.15)
+
+
+def test_three_ways_alternate_in_sign(panel):
+    names = ["firm", "year", "team"]
+    data = panel.assign(team=np.random.default_rng(1).integers(0, 15, 360))
+    result = fit(data, cluster=names)
+    natural = result.problem.layout.natural(result.solution.free)
+    meat, counts = cluster_meat(result.problem, result.engine, natural, result.rows.clusters)
+    scores = pd.DataFrame(free_scores(result.problem, natural, result.engine.batch))
+    wanted = np.zeros_like(meat)
+    for size in (1, 2, 3):
+        for which in combinations(names, size):
+            totals = scores.groupby([data[name] for name in which]).sum().to_numpy()
+            factor = len(totals) / (len(totals) - 1)
+            wanted += (-1) ** (size + 1) * factor * totals.T @ totals
+    np.testing.assert_allclose(meat, wanted, rtol=1e-9, atol=1e-9)
+    assert counts == [30, 12, 15]
+
+
+def test_the_order_of_the_ways_and_a_list_of_one_do_not_matter(panel):
+    one, other = fit(panel, cluster=["firm", "year"]), fit(panel, cluster=("year", "firm"))
+    np.testing.assert_allclose(one.bse, other.bse, rtol=1e-9)
+    np.testing.assert_allclose(
+        fit(panel, cluster=["firm"]).bse, fit(panel, cluster="firm").bse, rtol=1e-12
+    )
+
+
+def test_a_difference_that_is_not_positive_is_repaired_in_units_of_the_information():
+    information = np.array([[4.0, 1.0], [1.0, 9.0]])
+    root = np.linalg.cholesky(information)
+    meat = root @ np.diag([2.0, -0.5]) @ root.T
+    repaired, was_not = make_positive(meat, information)
+    assert was_not
+    np.testing.assert_allclose(repaired, root @ np.diag([2.0, 0.0]) @ root.T, atol=1e-12)
+    same, was_not = make_positive(information, information)
+    assert not was_not and same is information
+
+
+def test_a_repair_is_said_in_the_description():
+    rng = np.random.default_rng(0)
+    for seed in range(30):
+        sample = ss.simulators.gaussian(60, 2, 2, seed=seed)
+        data = sample.data.assign(g=rng.integers(0, 4, 60), h=rng.integers(0, 4, 60))
+        result = ss.fit(sample.formula, data, chosen="chosen", cluster=["g", "h"])
+        assert np.linalg.eigvalsh(result.covariance.matrix)[0] > -1e-9
+        if "negative eigenvalues were set to zero" in result.covariance.description:
+            return
+    raise AssertionError("among 30 samples with four clusters each, none needed a repair")
+
+
+def test_two_way_errors_match_the_spread_of_estimates():
+    """Shifts by firm and by year make naive errors far too small; two-way ones are near."""
+    rng = np.random.default_rng(5)
+    firm, year = (part.ravel() for part in np.meshgrid(np.arange(40), np.arange(40)))
+    x = rng.normal(size=40)[firm] + rng.normal(size=40)[year]
+    estimates, claimed, naive = [], [], []
+    for _ in range(60):
+        shift = 0.6 * rng.normal(size=(40, 2))[firm] + 0.6 * rng.normal(size=(40, 2))[year]
+        latent = np.column_stack([0.5 + x, 0.5 - x]) + shift + rng.normal(size=(1600, 2))
+        seen = latent.argmax(axis=1)
+        data = pd.DataFrame({"y": latent[np.arange(1600), seen], "who": seen, "x": x,
+                             "firm": firm, "year": year})  # fmt: skip
+        result = fit(data, cluster=["firm", "year"])
+        estimates.append(result.params.to_numpy())
+        claimed.append(result.bse.to_numpy())
+        carry = result.reported.jacobian
+        inverse = np.linalg.inv(result.solution.information)
+        naive.append(np.sqrt(np.diag(carry @ inverse @ carry.T)))
+    spread = np.std(estimates, axis=0, ddof=1)
+    ratio = np.mean(claimed, axis=0) / spread
+    # The spread of 60 estimates is known to 9%, and 40 clusters bias errors down a little.
+    assert (ratio > 0.65).all() and (ratio < 1.35).all()
+    assert np.median(np.mean(naive, axis=0) / spread) < 0.5
+
+
+def test_a_bootstrap_of_two_ways_is_refused(panel):
+    with pytest.raises(OptionError, match="no drawing keeps clusters by firm and year whole"):
+        fit(panel, cluster=["firm", "year"], covariance="bootstrap")
+
+
+@pytest.mark.parametrize(
+    ("cluster", "sentence"),
+    [
+        (["firm", "yaer"], "no column 'yaer' in the data to cluster by. Did you mean 'year'"),
+        (["firm", "firm"], "one of them twice"),
+        (["f", "g"], "one value per row"),
+    ],
+)
+def test_ways_that_are_not_there_are_refused(panel, cluster, sentence):
+    with pytest.raises(DataError, match=sentence):
+        fit(panel, cluster=cluster)
+
+
+def test_a_missing_cluster_of_the_second_way_is_refused(panel):
+    holes = panel.assign(year=panel["year"].where(panel["year"] != 3))
+    with pytest.raises(DataError, match="cluster column 'year' has 30 missing values"):
+        fit(holes, cluster=["firm", "year"])
+
+
+def test_labels_that_are_named_like_a_column_are_still_labels(panel):
+    labels = np.where(panel["firm"] % 2 == 0, "firm", "year").tolist()
+    assert "(2 clusters)" in fit(panel, cluster=labels).covariance.description
