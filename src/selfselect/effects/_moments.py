@@ -106,6 +106,11 @@ def refuse_unsupported(problem: Problem, rule: Any) -> None:
             f"Effects are computed for noise that is independent across alternatives, not for "
             f"{type(problem.noise).__name__}. Fit with noises.Independent() to use them."
         )
+    if problem.equations.costs:
+        raise UnsupportedError(
+            "Effects are computed for known costs, not for estimated ones. Use predict() and "
+            "sensitivity(), or fit with known costs."
+        )
     if not isinstance(rule, HasBounds | Ranked):
         raise UnsupportedError(
             f"{type(rule).__name__} offers no `bounds`, and effects need box-shaped explaining "

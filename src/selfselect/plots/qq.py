@@ -61,6 +61,11 @@ def qq(fit: FitResult, *, axes: Any = None) -> Picture:
     Picture
         Its `data` has one row per point: normal and empirical quantile, and the band's half width.
     """
+    if fit.problem.joint:
+        raise UnsupportedError(
+            "Quantiles of censored noise need noise that is independent, known costs, and rows in "
+            "which everything was recorded. Look at the generalised residuals instead."
+        )
     panels = _censored(fit) if fit.problem.concave else {fit.problem.equations.outcome: _whole(fit)}
     if axes is None:
         axes = new_axes(len(panels), width=3.6, height=3.6)

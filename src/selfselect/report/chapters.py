@@ -177,6 +177,9 @@ def diagnosis_chapter(fit: FitResult) -> Section:
                 sharey=True,
                 height=3.0,
             ),
+        ]
+    if fit.engine is not None and not fit.problem.joint:
+        parts.append(
             chart(
                 "quantiles",
                 "Quantiles of the noise in the data, those nobody saw taken into account, against "
@@ -186,8 +189,8 @@ def diagnosis_chapter(fit: FitResult) -> Section:
                 panels=k if fit.problem.concave else 1,
                 width=3.4,
                 height=3.4,
-            ),
-        ]
+            )
+        )
     parts.append(
         chart(
             "convergence",

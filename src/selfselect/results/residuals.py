@@ -9,7 +9,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from selfselect.problem.evaluation import Batch, score_blocks
+from selfselect.problem.evaluation import Batch, joint_rows, score_blocks
 from selfselect.problem.problem import Problem
 
 if TYPE_CHECKING:
@@ -35,6 +35,8 @@ def generalised_residuals(fit: FitResult) -> pd.DataFrame:
 
 def _residuals(problem: Problem, natural: Array, batch: Batch) -> Array:
     """Divide the scores by the design: along a mean, each is residual times covariates."""
+    if problem.joint:
+        return joint_rows(problem, natural, batch).residual
     residuals = np.empty((len(batch), problem.equations.n_alternatives))
     blocks = score_blocks(problem, natural, batch)
     for j, (equation, block) in enumerate(zip(problem.equations.each, blocks, strict=True)):
