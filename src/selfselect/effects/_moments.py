@@ -22,7 +22,7 @@ from selfselect.rules import Ranked
 from selfselect.rules.base import HasBounds
 
 __all__ = [
-    "Cells", "RowMoments", "Setting", "cells", "n_cells", "refuse_unsupported", "row_moments",
+    "Cells", "RowMoments", "Setting", "cells", "n_cells", "refuse_joined", "refuse_unsupported", "row_moments",
     "row_values",
 ]  # fmt: skip
 
@@ -99,8 +99,8 @@ class RowMoments:
     by_scale: Array
 
 
-def refuse_unsupported(problem: Problem, rule: Any) -> None:
-    """Raise where chances and means of outcomes cannot be computed."""
+def refuse_joined(problem: Problem) -> None:
+    """Raise where who is seen depends on more than independent noise and known costs."""
     if not isinstance(problem.noise, Independent):
         raise UnsupportedError(
             f"Effects are computed for noise that is independent across alternatives, not for "
@@ -111,6 +111,11 @@ def refuse_unsupported(problem: Problem, rule: Any) -> None:
             "Effects are computed for known costs, not for estimated ones. Use predict() and "
             "sensitivity(), or fit with known costs."
         )
+
+
+def refuse_unsupported(problem: Problem, rule: Any) -> None:
+    """Raise where chances and means of outcomes cannot be computed."""
+    refuse_joined(problem)
     if not isinstance(rule, HasBounds | Ranked):
         raise UnsupportedError(
             f"{type(rule).__name__} offers no `bounds`, and effects need box-shaped explaining "

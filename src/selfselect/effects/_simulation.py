@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 from selfselect.data.equations import SCALE
 from selfselect.data.rows import Rows
 from selfselect.effects._averages import Averages
-from selfselect.effects._moments import Setting
+from selfselect.effects._moments import Setting, refuse_joined
 from selfselect.errors import OptionError
 from selfselect.results.predictions import latent_means
 
@@ -96,6 +96,7 @@ def simulate(
     draws : how many in all; None for 200,000.
     seed : of the random numbers.
     """
+    refuse_joined(fit.problem)
     rows = settings[0].rows
     repeats = n_repeats(draws, len(rows))
     weights = np.ones(len(rows)) if rows.weights is None else rows.weights
