@@ -23,7 +23,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from selfselect.data.rows import Rows
-from selfselect.effects._moments import Setting, row_moments, row_values
+from selfselect.effects._joined import joined_slope
+from selfselect.effects._moments import Setting, is_joined, row_moments, row_values
 from selfselect.engines.base import Parts
 from selfselect.errors import OptionError
 from selfselect.problem.evaluation import Batch, score_blocks
@@ -101,10 +102,17 @@ def average(fit: FitResult, settings: Sequence[Setting], *, own: bool, covariate
         parts = []
         for setting in settings:
             rows_here = setting.rows.take(block)
-            found = row_moments(problem, fit.values, Setting(rows_here, setting.rule))
-            slope_here = _carry_back(problem, rows_here, found, weights[block])
+            here = Setting(rows_here, setting.rule)
+            if is_joined(problem):
+                parts.append(row_values(problem, fit.values, here))
+                slope_here = joined_slope(
+                    problem, fit.values, rows_here, setting.rule, weights[block]
+                )
+            else:
+                found = row_moments(problem, fit.values, here)
+                slope_here = _carry_back(problem, rows_here, found, weights[block])
+                parts.append(found.value)
             slope = slope_here if isinstance(slope, float) else np.vstack([slope, slope_here])
-            parts.append(found.value)
         centred = np.hstack(parts) - centre
         return Parts(
             (

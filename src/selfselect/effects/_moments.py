@@ -1,7 +1,6 @@
 """What the model says of each row: the one place where effects meet rule and noise.
 
-A noise that is not independent across alternatives joins here: with chances, means and
-derivatives of its own, all effects follow.
+Where noise or estimated costs join the alternatives, `_joined` computes the same.
 """
 
 from __future__ import annotations
@@ -13,6 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from selfselect.data.rows import Rows
+from selfselect.effects._joined import joined_values
 from selfselect.errors import UnsupportedError
 from selfselect.noises.independent import Independent
 from selfselect.problem.partial_moments import partial_moments, partial_values
@@ -22,8 +22,8 @@ from selfselect.rules import Ranked
 from selfselect.rules.base import HasBounds
 
 __all__ = [
-    "Cells", "RowMoments", "Setting", "cells", "n_cells", "refuse_joined", "refuse_unsupported", "row_moments",
-    "row_values",
+    "Cells", "RowMoments", "Setting", "cells", "is_joined", "n_cells", "refuse_joined",
+    "refuse_unsupported", "row_moments", "row_values",
 ]  # fmt: skip
 
 Array = NDArray[np.float64]
@@ -99,23 +99,28 @@ class RowMoments:
     by_scale: Array
 
 
+def is_joined(problem: Problem) -> bool:
+    """Say whether who is seen depends on more than independent noise and known costs."""
+    return bool(problem.equations.costs) or not isinstance(problem.noise, Independent)
+
+
 def refuse_joined(problem: Problem) -> None:
-    """Raise where who is seen depends on more than independent noise and known costs."""
-    if not isinstance(problem.noise, Independent):
+    """Raise where draws of latent outcomes would need more than independent noise."""
+    if is_joined(problem):
         raise UnsupportedError(
-            f"Effects are computed for noise that is independent across alternatives, not for "
-            f"{type(problem.noise).__name__}. Fit with noises.Independent() to use them."
-        )
-    if problem.equations.costs:
-        raise UnsupportedError(
-            "Effects are computed for known costs, not for estimated ones. Use predict() and "
-            "sensitivity(), or fit with known costs."
+            "What is simulated needs noise that is independent across alternatives and known "
+            f"costs, not {problem.noise.name}. Other effects are there: treatment_effects, "
+            "potential_outcomes, choice_probabilities, decompose."
         )
 
 
 def refuse_unsupported(problem: Problem, rule: Any) -> None:
     """Raise where chances and means of outcomes cannot be computed."""
-    refuse_joined(problem)
+    if is_joined(problem) and not isinstance(rule, HasBounds):
+        raise UnsupportedError(
+            f"{type(rule).__name__} offers no `bounds`, which effects need where noise is not "
+            "independent or costs are estimated."
+        )
     if not isinstance(rule, HasBounds | Ranked):
         raise UnsupportedError(
             f"{type(rule).__name__} offers no `bounds`, and effects need box-shaped explaining "
@@ -126,6 +131,8 @@ def refuse_unsupported(problem: Problem, rule: Any) -> None:
 def row_values(problem: Problem, reported: Array, setting: Setting) -> Array:
     """Compute the cells (n, q) of every row of a block, without derivatives."""
     refuse_unsupported(problem, setting.rule)
+    if is_joined(problem):
+        return joined_values(problem, reported, setting.rows, setting.rule)
     means = latent_means(problem, reported, setting.rows)
     scales = problem.layout.scales_of(reported)
     found = partial_values(setting.rule, means, scales, setting.rows.known)

@@ -159,12 +159,17 @@ def joint_rows(
     return JointRows(loglik, chance, residual, score, pairs)
 
 
-def joint_expectations(problem: Problem, natural: Array, rows: Rows) -> Expectations:
+def joint_expectations(
+    problem: Problem, natural: Array, rows: Rows, *, shift: Array | None = None
+) -> Expectations:
     """Integrate over the latent outcomes of rows of which nothing was recorded.
 
     Such a row is the sum of all atoms there are: their weights add up to one, and those of an
-    alternative to the chance that it is seen.
+    alternative to the chance that it is seen. `shift` (k,) is added to all means, in the user's
+    units.
     """
+    moved = np.zeros(problem.equations.n_alternatives) if shift is None else shift
+    moved = moved / problem.units.outcome_unit
     n_rows, k = len(rows), problem.equations.n_alternatives
     h = natural[problem.layout.inverse_scale_positions]
     covariance = noise_covariance(problem, natural)
@@ -182,9 +187,9 @@ def joint_expectations(problem: Problem, natural: Array, rows: Rows) -> Expectat
 
     def fill(at: int) -> None:
         part = whole.take(slice(at, at + EXPECTED_AT_ONCE))
-        (piece,) = _pieces(problem, natural, part, False)
+        (piece,) = _pieces(problem, natural, part, False, moved)
         atoms = piece.atoms
-        means = _means(problem, natural, part)[atoms.row]
+        means = _means(problem, natural, part)[atoms.row] + moved
         noise = -(piece.terms.gradient[:, :k] @ covariance) / h
         outcome = problem.units.outcome_shift + problem.units.outcome_unit * (means + noise)
         place = atoms.row * k + atoms.seen
@@ -224,7 +229,10 @@ def noise_covariance(problem: Problem, natural: Array) -> Array:
     return np.eye(k)
 
 
-def _pieces(problem: Problem, natural: Array, batch: Batch, curvature: bool) -> list[Piece]:
+def _pieces(
+    problem: Problem, natural: Array, batch: Batch, curvature: bool, moved: Array | float = 0.0
+) -> list[Piece]:
+    """Evaluate the atoms of a batch; `moved` is added to all means."""
     layout = problem.layout
     h = natural[layout.inverse_scale_positions]
     designs = _designs(problem, batch)
@@ -234,6 +242,7 @@ def _pieces(problem: Problem, natural: Array, batch: Batch, curvature: bool) -> 
             for j, x in enumerate(designs)
         ]
     )
+    location += moved * h
     covariance = noise_covariance(problem, natural)
     with np.errstate(divide="ignore", invalid="ignore"):
         mean, spread = location / h, np.sqrt(np.diag(covariance)) / np.abs(h)
