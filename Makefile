@@ -44,6 +44,7 @@ study: .venv/test-ready      ## Monte-Carlo studies, tens of minutes; tables go 
 	$(BIN)/python -m pytest -q -m slow
 	$(BIN)/python experiments/coverage_known_index.py
 	$(BIN)/python experiments/coverage_selection.py
+	$(BIN)/python experiments/roy_restriction_size.py
 
 experiments: .venv/test-ready   ## studies of the unknown index, hours; tables go to docs/studies
 	$(BIN)/python experiments/efficiency_unknown_index.py
