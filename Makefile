@@ -47,6 +47,8 @@ study: .venv/test-ready      ## Monte-Carlo studies, tens of minutes; tables go 
 	$(BIN)/python experiments/coverage_selection.py
 	$(BIN)/python experiments/tests_of_noise.py
 	$(BIN)/python experiments/coverage_clusters_weights.py
+	$(BIN)/python experiments/roy_restriction_size.py
+	$(BIN)/python experiments/coverage_joint.py
 
 experiments: .venv/test-ready   ## studies of the unknown index, hours; tables go to docs/studies
 	$(BIN)/python experiments/efficiency_unknown_index.py

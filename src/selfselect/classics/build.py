@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from selfselect.classics.design import SELECTION, Design, Facts, OutcomeEquation, code_side
 from selfselect.data.alternatives import recorded_alternatives
-from selfselect.data.build import _check_word, _with_column
+from selfselect.data.build import check_word, with_column
 from selfselect.data.checks import (
     check_counts,
     check_numbers,
@@ -63,8 +63,8 @@ def build_design(
     towards : the alternative a positive index selects.
     weights, cluster, missing, missing_outcome : as in `selfselect.fit`.
     """
-    _check_word("missing", missing, ("drop", "raise"))
-    _check_word("missing_outcome", missing_outcome, ("raise", "drop"))
+    check_word("missing", missing, ("drop", "raise"))
+    check_word("missing_outcome", missing_outcome, ("raise", "drop"))
     each = list(outcomes.values()) if isinstance(outcomes, dict) else [outcomes]
     first = each[0]
     chosen = () if seen_if_recorded else selection.outcome_columns
@@ -72,8 +72,8 @@ def build_design(
     columns += [name for one in each for name in one.term_columns]
     columns += [name for name in (weights, cluster) if isinstance(name, str)]
     frame = to_frame(data, columns)
-    frame, weights_column = _with_column(frame, weights, "weights")
-    frame, cluster_column = _with_column(frame, cluster, "cluster")
+    frame, weights_column = with_column(frame, weights, "weights")
+    frame, cluster_column = with_column(frame, cluster, "cluster")
     if len(frame) == 0:
         raise DataError("The table has no rows.")
     terms = dict.fromkeys(name for one in (*each, selection) for name in one.term_columns)

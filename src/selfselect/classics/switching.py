@@ -8,7 +8,7 @@ from typing import Any
 from selfselect.classics.build import build_design
 from selfselect.classics.estimate import estimate
 from selfselect.classics.result import SelectionResult
-from selfselect.data.build import _parse
+from selfselect.data.build import parse_formulas
 from selfselect.data.formulas import parse_formula
 from selfselect.errors import FormulaError
 from selfselect.threads import one_blas_thread
@@ -67,7 +67,7 @@ def switching(
     >>> bool(result.lr_test(roy).rejects())  # the larger income was seen, and that is not rejected
     False
     """
-    outcomes = _parse(formula)
+    outcomes = parse_formulas(formula)
     choice = parse_formula(selection)
     first = next(iter(outcomes.values())) if isinstance(outcomes, dict) else outcomes
     shared = set(first.outcome_columns) & set(choice.term_columns)

@@ -126,14 +126,14 @@ def command(
 
     if bool(formula) == bool(equations):
         raise click.UsageError("Give either a FORMULA or --equation for every alternative.")
-    cost = {label: _number(value) for label, value in _pairs(costs, "--cost").items()}
+    cost = {label: _number(value) for label, value in pairs_of(costs, "--cost").items()}
     rules = {"max": ss.rules.Maximum, "min": ss.rules.Minimum}
     result = ss.fit(
-        formula or _pairs(equations, "--equation"),
+        formula or pairs_of(equations, "--equation"),
         read_table(data),
         chosen=chosen,
         alternatives=alternatives,
-        available=_pairs(available, "--available") or None,
+        available=pairs_of(available, "--available") or None,
         rule=rules[rule](cost=cost or None),
         noise=None if scale is None else ss.noises.Independent(scale=_number(scale)),
         weights=weights,
@@ -157,7 +157,7 @@ def command(
     return 0 if result.converged else NOT_CONVERGED
 
 
-def _pairs(entries: Sequence[str], option: str) -> dict[str, str]:
+def pairs_of(entries: Sequence[str], option: str) -> dict[str, str]:
     pairs: dict[str, str] = {}
     for entry in entries:
         label, mark, value = entry.partition("=")

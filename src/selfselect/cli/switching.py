@@ -48,9 +48,9 @@ def command(
     """
     import selfselect as ss
     from selfselect.cli._tables import read_table
-    from selfselect.cli.fit import _pairs
+    from selfselect.cli.fit import pairs_of
 
     if bool(formula) == bool(equations):
         raise click.UsageError("Give either a FORMULA or --equation for both alternatives.")
-    outcomes = formula or _pairs(equations, "--equation")
+    outcomes = formula or pairs_of(equations, "--equation")
     return show(ss.switching(outcomes, selection, read_table(data), **options), form, level)

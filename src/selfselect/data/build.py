@@ -46,7 +46,15 @@ from selfselect.errors import DataError, FormulaError, OptionError
 from selfselect.rules._labels import by_alternative
 from selfselect.rules.base import Label
 
-__all__ = ["DataFacts", "Design", "build_design", "design_from_arrays"]
+__all__ = [
+    "DataFacts",
+    "Design",
+    "build_design",
+    "check_word",
+    "design_from_arrays",
+    "parse_formulas",
+    "with_column",
+]
 
 Array = NDArray[np.float64]
 Indices = NDArray[np.intp]
@@ -159,13 +167,13 @@ def build_design(
     outcome_between: Any = None,
 ) -> Design:
     """Code a table by formula. Arguments are those of `selfselect.fit`."""
-    _check_word("missing", missing, ("drop", "raise"))
-    _check_word("missing_outcome", missing_outcome, ("raise", "drop", "silent"))
+    check_word("missing", missing, ("drop", "raise"))
+    check_word("missing_outcome", missing_outcome, ("raise", "drop", "silent"))
     cost, estimated = split_costs(cost)
     check_weights_kind(weights_kind, weights)
     check_known(cost, available)
     unrecorded = Unrecorded.read(missing_outcome, outcome_between, possible)
-    parsed = _parse(formula)
+    parsed = parse_formulas(formula)
     first = next(iter(parsed.values())) if isinstance(parsed, dict) else parsed
     each = list(parsed.values()) if isinstance(parsed, dict) else [parsed]
 
@@ -179,9 +187,9 @@ def build_design(
     columns += tuple(v for v in (cost or {}).values() if isinstance(v, str))
     columns += (*(available or {}).values(), *unrecorded.columns)
     frame = to_frame(data, columns)
-    frame, weights_column = _with_column(frame, weights, "weights")
+    frame, weights_column = with_column(frame, weights, "weights")
     if not ways:
-        frame, labelled = _with_column(frame, cluster, "cluster")
+        frame, labelled = with_column(frame, cluster, "cluster")
         ways = () if labelled is None else (labelled,)
     if len(frame) == 0:
         raise DataError("The table has no rows.")
@@ -377,14 +385,14 @@ def _check_and_describe(
     )
 
 
-def _check_word(option: str, value: Any, words: tuple[str, ...]) -> None:
+def check_word(option: str, value: Any, words: tuple[str, ...]) -> None:
     if value not in words:
         raise OptionError(
             f"{option}={value!r} is not possible. Use {' or '.join(map(repr, words))}."
         )
 
 
-def _parse(formula: str | Mapping[Any, str]) -> ParsedFormula | dict[Any, ParsedFormula]:
+def parse_formulas(formula: str | Mapping[Any, str]) -> ParsedFormula | dict[Any, ParsedFormula]:
     if not isinstance(formula, Mapping):
         return parse_formula(formula)
     if len(formula) < 2:
@@ -402,7 +410,7 @@ def _parse(formula: str | Mapping[Any, str]) -> ParsedFormula | dict[Any, Parsed
     return parsed
 
 
-def _with_column(frame: pd.DataFrame, given: Any, default: str) -> tuple[pd.DataFrame, str | None]:
+def with_column(frame: pd.DataFrame, given: Any, default: str) -> tuple[pd.DataFrame, str | None]:
     """Return the column that holds what was given; an array becomes one, so that rows stay whole.
 
     It is named `default`, or the next name like it that no column of the frame has.

@@ -50,9 +50,7 @@ def joined_values(
     return np.hstack([chance, outcome.reshape(flat), predicted.reshape(flat), means])
 
 
-def joined_slope(
-    problem: Problem, reported: Array, rows: Rows, rule: Any, weights: Array
-) -> Array:
+def joined_slope(problem: Problem, reported: Array, rows: Rows, rule: Any, weights: Array) -> Array:
     """Return the weighted sum of the cells' derivatives (q, m) in the reported parameters."""
     layout, k = problem.layout, problem.equations.n_alternatives
     scales = layout.scales_of(reported)
