@@ -386,6 +386,7 @@ def _check_and_describe(
 
 
 def check_word(option: str, value: Any, words: tuple[str, ...]) -> None:
+    """Refuse a value that is not one of the words an option knows."""
     if value not in words:
         raise OptionError(
             f"{option}={value!r} is not possible. Use {' or '.join(map(repr, words))}."
@@ -393,6 +394,7 @@ def check_word(option: str, value: Any, words: tuple[str, ...]) -> None:
 
 
 def parse_formulas(formula: str | Mapping[Any, str]) -> ParsedFormula | dict[Any, ParsedFormula]:
+    """Parse one formula for all alternatives, or one for each."""
     if not isinstance(formula, Mapping):
         return parse_formula(formula)
     if len(formula) < 2:
