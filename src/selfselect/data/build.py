@@ -105,8 +105,9 @@ class Design:
 
     @property
     def partial(self) -> bool:
-        """Whether some rows lack their outcome, or who was seen in them."""
-        return self.facts.n_silent > 0 or self.facts.n_undecided > 0
+        """Whether some rows lack their outcome, or who was seen in them is known in part."""
+        narrowed = self.index == "unknown" and self.rows.possible is not None
+        return self.facts.n_silent > 0 or self.facts.n_undecided > 0 or narrowed
 
     @property
     def exchangeable(self) -> bool:
@@ -199,6 +200,7 @@ def build_design(
         equations = equations.with_costs(terms)
     outcome_coder, outcome = OutcomeCoder.learn(first.outcome, first.outcome_columns, frame)
     coding = FormulaCoding(equations, coders, coder_of, known, term_columns, outcome_coder)
+    known_rows = known.read(frame)
     rows = Rows(
         coding.covariates([matrix for _, matrix in learnt]),
         outcome=outcome,
@@ -207,9 +209,9 @@ def build_design(
         if weights_column is None
         else check_numbers(frame[weights_column], f"The column of weights {weights_column!r}"),
         clusters=None if cluster_column is None else _clusters(frame[cluster_column]),
-        known=known.read(frame),
+        known=known_rows,
         between=unrecorded.limits(frame, outcome),
-        possible=unrecorded.candidates(frame, codes, labels),
+        possible=unrecorded.candidates(frame, codes, labels, known_rows.available),
     )
     facts = _check_and_describe(
         coding,

@@ -54,19 +54,21 @@ class Correlated:
     def __post_init__(self) -> None:
         Independent(self.scale)
         given = self.correlation
+        numbers = given.values() if isinstance(given, Mapping) else np.ravel(given).tolist()
         if isinstance(given, str):
-            if given not in ("each", "common"):
-                raise OptionError(
-                    f"There is no correlation {given!r}. Use 'each' (one unknown per pair), "
-                    "'common' (one unknown for all pairs), a number between -1 and 1, or a "
-                    "mapping or matrix that fixes some."
-                )
+            known = given in ("each", "common")
         else:
-            values = given.values() if isinstance(given, Mapping) else np.ravel(given)
-            off_diagonal = [v for v in values if not (np.ndim(given) == 2 and v == 1.0)]
-            for value in off_diagonal:
-                if not (np.isnan(value) or -1 < value < 1):
-                    raise OptionError(f"A correlation lies between -1 and 1, not at {value!r}.")
+            known = all(isinstance(value, int | float | np.number) for value in numbers)
+        if not known:
+            raise OptionError(
+                f"There is no correlation {given!r}. Use 'each' (one unknown per pair), "
+                "'common' (one unknown for all pairs), a number between -1 and 1, or a "
+                "mapping or matrix that fixes some."
+            )
+        for value in () if isinstance(given, str) else numbers:
+            on_diagonal = np.ndim(given) == 2 and value == 1.0
+            if not (on_diagonal or np.isnan(value) or -1 < value < 1):
+                raise OptionError(f"A correlation lies between -1 and 1, not at {value!r}.")
         if not (isinstance(self.draws, int | np.integer) and self.draws >= 16):
             raise OptionError(f"draws={self.draws!r} is too few. Use at least 16.")
 
