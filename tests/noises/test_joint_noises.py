@@ -80,6 +80,14 @@ def test_a_loading_of_nobody_is_refused():
         SharedShock(loading={"d": 0.5}).extras(LABELS)
 
 
+def test_correlations_that_leave_room_for_the_others_are_taken():
+    """Two of 0.9 need a third of at least 0.62: zero is no place to begin."""
+    extras = Correlated(correlation={("a", "b"): 0.9, ("a", "c"): 0.9}).extras(LABELS)
+    assert [extra.fixed for extra in extras] == [0.9, 0.9, None]
+    assert extras[2].start > 0.62
+    assert [extra.start for extra in Correlated().extras(LABELS)] == [0.0, 0.0, 0.0]
+
+
 def test_fixed_values_are_found_whatever_the_order_of_the_pair():
     fixed = [extra.fixed for extra in Correlated(correlation={("c", "a"): 0.3}).extras(LABELS)]
     assert fixed == [None, 0.3, None]

@@ -102,9 +102,8 @@ def _evaluate(
         part[:, j] = -own
         if len(others):
             given = matrix[others, j]
-            root: Array = np.linalg.cholesky(
-                matrix[np.ix_(others, others)] - np.outer(given, given)
-            )
+            left: Array = matrix[np.ix_(others, others)] - np.outer(given, given)
+            root = np.asarray(np.linalg.cholesky(left), dtype=np.float64)
             logp = np.empty(len(atoms))
             along_t = np.empty((len(atoms), len(others)))
             along_root = np.empty((len(atoms), len(others), len(others)))

@@ -12,7 +12,7 @@ from numpy.random import Generator
 from numpy.typing import NDArray
 
 from selfselect.errors import OptionError
-from selfselect.noises._pairs import as_matrix, fixed_pairs, refuse_indefinite
+from selfselect.noises._pairs import as_matrix, completed, fixed_pairs
 from selfselect.noises.base import COMMON, Extra
 from selfselect.noises.independent import Independent
 from selfselect.rules.base import Label
@@ -91,9 +91,7 @@ class Correlated:
     def extras(self, alternatives: Sequence[Label]) -> tuple[Extra, ...]:
         k = len(alternatives)
         fixed = fixed_pairs(self.correlation, alternatives)
-        if fixed:
-            trial = [fixed.get(pair, 0.0) for pair in combinations(range(k), 2)]
-            refuse_indefinite(as_matrix(trial, k))
+        begin = completed(fixed, k)
         made = []
         for place, pair in enumerate(combinations(range(k), 2)):
             label = f"{alternatives[pair[0]]} & {alternatives[pair[1]]}"
@@ -103,7 +101,7 @@ class Correlated:
             made.append(
                 Extra(
                     (label, CORRELATION),
-                    start=0.0,
+                    start=float(begin[pair]),
                     fixed=fixed.get(pair),
                     tied_to=0 if common and place else None,
                 )
