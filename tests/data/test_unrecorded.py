@@ -150,6 +150,29 @@ def test_who_may_have_been_seen_counts_where_nobody_was_recorded():
     assert narrowed.solution.solver.startswith("Continuation")
 
 
+def test_who_may_have_been_seen_gives_alternatives_their_names():
+    """Which of two is called 1 is arbitrary, unless it is said where it may have been seen."""
+    sample = ss.simulators.gaussian(400, 2, 2, norm=2.0, seed=1)
+    first = sample.data["chosen"] == sample.latent.columns[0]
+    # In every third row in which the second was seen, the first is ruled out.
+    data = sample.data.assign(odd=first | (np.arange(400) % 3 > 0))
+    found = ss.fit("outcome ~ x1 + x2", data, alternatives=2, possible={1: "odd"})
+    turned = ss.fit("outcome ~ x1 + x2", data, alternatives=2, possible={2: "odd"})
+    assert found.llf == pytest.approx(turned.llf, abs=1e-6)
+    own, other = (one.params for one in (found, turned))
+    np.testing.assert_allclose(own[1].to_numpy(), other[2].to_numpy(), atol=1e-5)
+
+
+def test_limits_are_used_where_nobody_recorded_who_was_seen():
+    sample = ss.simulators.gaussian(600, 2, 2, norm=2.0, seed=1)
+    cap = float(sample.data["outcome"].quantile(0.85))
+    data = sample.data.assign(outcome=sample.data["outcome"].where(sample.data["outcome"] < cap))
+    found = ss.fit("outcome ~ x1 + x2", data, alternatives=2, outcome_between=(cap, None))
+    whole = ss.fit("outcome ~ x1 + x2", sample.data, alternatives=2)
+    assert found.converged and found.facts.n_silent == 90
+    assert ((found.params - whole.params) / whole.bse).abs().max() < 3
+
+
 # costs
 
 
