@@ -251,3 +251,14 @@ def test_the_summary_counts_what_was_not_recorded(villagers):
     n_silent = int(pd.isna(table["income"]).sum())
     assert f"{n_silent} rows have no recorded outcome and count by their choice" in page
     assert "In 30 rows it was not recorded who was seen" in page
+
+
+def test_who_was_seen_is_inferred_in_rows_that_lack_it(villagers):
+    result = ss.fit(FORMULA, undecided(villagers), chosen="job", possible={"fishing": "open"})
+    chances = result.responsibilities()
+    np.testing.assert_allclose(chances.sum(axis=1), 1.0)
+    recorded = villagers["job"].iloc[20:]
+    assert (chances.iloc[20:].idxmax(axis=1) == recorded).all()
+    assert ((chances.iloc[:20] > 0.01) & (chances.iloc[:20] < 0.99)).any(axis=None)
+    with pytest.raises(OptionError, match="its own rows that lack it"):
+        result.responsibilities(villagers)
