@@ -16,6 +16,7 @@ from selfselect.errors import ConvergenceWarning, OptionError
 from selfselect.inference.covariance import estimate_covariance
 from selfselect.noises import Independent, as_noise
 from selfselect.problem.problem import Problem
+from selfselect.problem.silent import refuse_unidentified
 from selfselect.problem.units import measure_units
 from selfselect.results.call import write_call
 from selfselect.results.fit_result import FitResult
@@ -172,6 +173,7 @@ def fit_design(
         design.partial,
     )
     problem.check(design.facts.outcome_range)
+    refuse_unidentified(problem, design.rows)
     with one_blas_thread():
         rows = Memory.load(problem, design.rows)
         solver, reason = choose_solver(problem, solver)

@@ -8,7 +8,7 @@ import json
 import subprocess
 import sys
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import numpy as np
@@ -504,3 +504,56 @@ def test_a_report_that_cannot_be_written_leaves_the_fit(
     said = shell("show", tmp_path / "fit.json", "--report", tmp_path / "fit.html")
     assert said.code == 0
     assert "which keeps no rows" in (tmp_path / "fit.html").read_text(encoding="utf-8")
+
+
+@pytest.mark.parametrize("noise", ["correlated", "shared-shock", "independent"])
+def test_noise_has_a_name_and_a_scale(
+    noise: str, shell: Shell, table: Path, villagers: pd.DataFrame
+) -> None:
+    said = shell("fit", table, FORMULA, "--chosen", "job", "--noise", noise, "--scale", "12")
+    made = ss.noises.as_noise(noise)
+    expected = ss.fit(FORMULA, villagers, chosen="job", noise=replace(made, scale=12.0))
+    assert (said.code, said.err) == (0, "")
+    assert said.out == f"{expected.summary()}\n"
+
+
+def test_estimated_costs_and_rows_that_lack_something_come_from_the_shell(
+    shell: Shell, villagers: pd.DataFrame, tmp_path: Path
+) -> None:
+    lacking = villagers.assign(cap=95.0, may=1)
+    lacking.loc[lacking["income"] > 95.0, "income"] = np.nan
+    lacking.loc[:9, "job"] = None
+    lacking.to_csv(tmp_path / "lacking.csv", index=False, float_format="%.17g")
+    said = shell(
+        "fit", tmp_path / "lacking.csv", FORMULA, "--chosen", "job", "--cost", "fishing=~ rent - 1",
+        "--cost", "hunting=0.5", "--outcome-between", "cap", "-", "--possible", "fishing=may",
+    )  # fmt: skip
+    expected = ss.fit(
+        FORMULA, lacking, chosen="job", cost={"fishing": "~ rent - 1", "hunting": 0.5},
+        outcome_between=("cap", None), possible={"fishing": "may"},
+    )  # fmt: skip
+    assert (said.code, said.err) == (0, "")
+    assert said.out == f"{expected.summary()}\n"
+    assert "cost: rent" in said.out
+    silent = shell("fit", tmp_path / "lacking.csv", FORMULA, "--chosen", "job",
+                   "--possible", "fishing=may", "--missing-outcome", "silent")  # fmt: skip
+    assert "rows have no recorded outcome and count by their choice" in " ".join(silent.out.split())
+
+
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        (("--noise", "loud"), "'loud'"),
+        (("--outcome-between", "nowhere", "-"), "no column 'nowhere'"),
+        (("--outcome-between", "5", "4", "--missing-outcome", "drop"), "Give one of the two"),
+        (("--possible", "fishing"), "--possible takes ALTERNATIVE="),
+        (("--cost", "fishing=rent ~ w"), "must begin with '~'"),
+        (("--noise", "correlated", "--scale", "-1"), "positive number"),
+    ],
+)
+def test_joined_options_that_make_no_sense_are_one_line(
+    options: tuple[object, ...], words: str, shell: Shell, table: Path
+) -> None:
+    said = shell("fit", table, FORMULA, "--chosen", "job", *options)
+    assert (said.code, said.out) == (2, "")
+    assert words in said.err and said.err.count("\n") == 1

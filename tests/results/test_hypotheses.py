@@ -188,3 +188,28 @@ def test_a_fit_that_did_not_converge_is_not_compared(
     stopped: ss.FitResult, villagers: pd.DataFrame
 ) -> None:
     assert "did not converge" in str(stopped.lr_test(refit(villagers, "income ~ height")).reason)
+
+
+def test_only_noises_and_costs_that_are_special_cases_are_tested() -> None:
+    noises = ss.noises
+    data = ss.simulators.village(300, seed=4).data
+    data["rent"] = np.random.default_rng(4).uniform(0, 9, len(data))
+
+    def fitted(noise: object = None, formula: str = "income ~ height", **options: object) -> object:
+        return ss.fit(formula, data, chosen="job", noise=noise, **options)
+
+    plain, free = fitted(), fitted(noises.Correlated())
+    fixed = fitted(noises.Correlated(correlation=0.3))
+    larger = fitted(noises.Correlated(correlation=0.3), "income ~ height + weight")
+    other = "not a special case"
+    assert free.lr_test(plain).df == 1 and free.lr_test(fixed).df == 1
+    assert larger.lr_test(fixed).df == 2
+    assert other in str(larger.lr_test(plain).reason)
+    assert free.lr_test(fitted(noises.Correlated("common"))).df == 1
+    shock = fitted(noises.SharedShock(loading=2.0), "income ~ height + weight")
+    assert other in str(shock.lr_test(fixed).reason)
+    costly = fitted(cost={"fishing": "~ rent - 1"})
+    assert costly.lr_test(plain).df == 1
+    assert "not all in the larger" in str(
+        fitted(None, "income ~ height + weight").lr_test(costly).reason
+    )

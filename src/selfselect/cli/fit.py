@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 import click
 
@@ -15,6 +16,8 @@ Examples:
   selfselect fit wages.parquet --chosen occupation \\
       --equation white="log_wage ~ schooling + age" --equation blue="log_wage ~ age"
   selfselect fit prices.csv "price ~ size + age" --alternatives 3
+  selfselect fit wages.csv "log_wage ~ schooling + age" --chosen sector --noise correlated \\
+      --cost college="~ tuition" --missing-outcome silent
   selfselect fit market.csv --rule min --equation demand="q ~ rate + stock" \\
       --equation supply="q ~ rate + deposits" --report market.html
 
@@ -40,12 +43,21 @@ Exit codes: 0 the fit converged, 2 bad input, 3 the fit did not converge.
     help="Which outcome is seen.",
 )  # fmt: skip
 @click.option(
-    "--cost", "costs", multiple=True, metavar="ALTERNATIVE=COLUMN|NUMBER",
-    help="Known cost of an alternative; repeatable.",
+    "--cost", "costs", multiple=True, metavar="ALTERNATIVE=COLUMN|NUMBER|~FORMULA",
+    help="Cost of an alternative, known by column or number, or estimated by a formula such as "
+    "'~ tuition'; repeatable.",
 )  # fmt: skip
 @click.option(
     "--available", multiple=True, metavar="ALTERNATIVE=COLUMN",
     help="Column of 0 or 1: was the alternative open to the row? Repeatable.",
+)  # fmt: skip
+@click.option(
+    "--possible", multiple=True, metavar="ALTERNATIVE=COLUMN",
+    help="Column of 0 or 1: may it have been the one seen, where --chosen is missing? Repeatable.",
+)  # fmt: skip
+@click.option(
+    "--noise", type=click.Choice(["independent", "correlated", "shared-shock"]),
+    default="independent", show_default=True, help="How noise hangs together across alternatives.",
 )  # fmt: skip
 @click.option(
     "--scale",
@@ -71,8 +83,13 @@ Exit codes: 0 the fit converged, 2 bad input, 3 the fit did not converge.
     help="What to do with rows that lack a covariate.",
 )  # fmt: skip
 @click.option(
-    "--missing-outcome", type=click.Choice(["raise", "drop"]), default="raise", show_default=True,
-    help="What to do with rows that lack the outcome.",
+    "--missing-outcome", type=click.Choice(["raise", "drop", "silent"]), default="raise",
+    show_default=True,
+    help="What to do with rows that lack the outcome; 'silent' keeps them for their choice.",
+)  # fmt: skip
+@click.option(
+    "--outcome-between", nargs=2, metavar="LOW HIGH",
+    help="Lowest and highest outcome of rows without one: columns, numbers, or '-' for no limit.",
 )  # fmt: skip
 @click.option(
     "--test-noise", type=int, metavar="SAMPLES",
@@ -98,6 +115,8 @@ def command(
     rule: str,
     costs: Sequence[str],
     available: Sequence[str],
+    possible: Sequence[str],
+    noise: str,
     scale: str | None,
     weights: str | None,
     weights_kind: str | None,
@@ -106,6 +125,7 @@ def command(
     missing: str,
     missing_outcome: str,
     test_noise: int | None,
+    outcome_between: tuple[str, str] | None,
     seed: int | None,
     level: float,
     compare: bool,
@@ -127,21 +147,24 @@ def command(
     if bool(formula) == bool(equations):
         raise click.UsageError("Give either a FORMULA or --equation for every alternative.")
     cost = {label: _number(value) for label, value in pairs_of(costs, "--cost").items()}
-    rules = {"max": ss.rules.Maximum, "min": ss.rules.Minimum}
+    limits = outcome_between and [None if one == "-" else _number(one) for one in outcome_between]
     result = ss.fit(
         formula or pairs_of(equations, "--equation"),
         read_table(data),
         chosen=chosen,
         alternatives=alternatives,
         available=pairs_of(available, "--available") or None,
-        rule=rules[rule](cost=cost or None),
-        noise=None if scale is None else ss.noises.Independent(scale=_number(scale)),
+        possible=pairs_of(possible, "--possible") or None,
+        cost=cost or None,
+        rule=rule,
+        noise=_noise(noise, scale),
         weights=weights,
         weights_kind=weights_kind,
         covariance=covariance,
         cluster=clusters[0] if len(clusters) == 1 else list(clusters) or None,
         missing=missing,
         missing_outcome=missing_outcome,
+        outcome_between=limits,
         seed=seed,
     )
     if test_noise is not None:
@@ -167,6 +190,16 @@ def pairs_of(entries: Sequence[str], option: str) -> dict[str, str]:
             raise click.UsageError(f"{option} names {label!r} twice.")
         pairs[label] = value
     return pairs
+
+
+def _noise(name: str, scale: str | None) -> Any:
+    """Return the noise; None leaves it to the fit, which takes a scale that suits the data."""
+    from selfselect.noises import NAMED
+
+    if name == "independent" and scale is None:
+        return None
+    make = NAMED[name.replace("-", " ")]
+    return make() if scale is None else make(scale=_number(scale))
 
 
 def _number(text: str) -> float | str:

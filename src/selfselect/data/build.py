@@ -129,8 +129,9 @@ class Design:
 
     @property
     def partial(self) -> bool:
-        """Whether some rows lack their outcome, or who was seen in them."""
-        return self.facts.n_silent > 0 or self.facts.n_undecided > 0
+        """Whether some rows lack their outcome, or who was seen in them is known in part."""
+        narrowed = self.index == "unknown" and self.rows.possible is not None
+        return self.facts.n_silent > 0 or self.facts.n_undecided > 0 or narrowed
 
     @property
     def exchangeable(self) -> bool:
@@ -228,6 +229,7 @@ def build_design(
         equations = equations.with_costs(terms)
     outcome_coder, outcome = OutcomeCoder.learn(first.outcome, first.outcome_columns, frame)
     coding = FormulaCoding(equations, coders, coder_of, known, term_columns, outcome_coder)
+    known_rows = known.read(frame)
     rows = Rows(
         coding.covariates([matrix for _, matrix in learnt]),
         outcome=outcome,
@@ -239,9 +241,9 @@ def build_design(
             weights_kind,
         ),
         clusters=cluster_codes(frame, ways),
-        known=known.read(frame),
+        known=known_rows,
         between=unrecorded.limits(frame, outcome),
-        possible=unrecorded.candidates(frame, codes, labels),
+        possible=unrecorded.candidates(frame, codes, labels, known_rows.available),
     )
     facts = _check_and_describe(
         coding,

@@ -152,7 +152,8 @@ def check_enough_rows(n_rows: int, n_coefficients: int, n_alternatives: int) -> 
 
 def check_chosen_available(chosen: Indices, available: Mask, alternatives: Sequence[Any]) -> None:
     """Refuse rows whose recorded alternative is marked as not available to them."""
-    contradicted = ~np.take_along_axis(available, chosen[:, None], axis=1)[:, 0]
+    open_to = np.take_along_axis(available, np.maximum(chosen, 0)[:, None], axis=1)[:, 0]
+    contradicted = (chosen >= 0) & ~open_to
     if contradicted.any():
         label = alternatives[int(chosen[np.flatnonzero(contradicted)[0]])]
         raise DataError(

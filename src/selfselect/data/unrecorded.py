@@ -51,6 +51,18 @@ class Unrecorded:
                 "possible={'fishing': 'may_have_fished'}."
             )
         pair = None if between is None else (between[0], between[1])
+        for limit in pair or ():
+            number = isinstance(limit, int | float | np.number) and not isinstance(limit, bool)
+            if not (limit is None or isinstance(limit, str) or (number and not np.isnan(limit))):
+                raise OptionError(
+                    f"The limit {limit!r} in `outcome_between` is neither a column nor a number. "
+                    "Write None where there is no limit."
+                )
+        if pair is not None and missing_outcome == "drop":
+            raise OptionError(
+                "missing_outcome='drop' leaves out the rows that `outcome_between` speaks of. Give "
+                "one of the two."
+            )
         return cls(missing_outcome == "silent" or between is not None, pair, possible)
 
     @property
@@ -66,11 +78,13 @@ class Unrecorded:
         limits = np.full((len(frame), 2), np.nan)
         for place, given in enumerate(self.between):
             if isinstance(given, str):
-                limits[:, place] = pd.to_numeric(frame[given], errors="coerce").to_numpy(float)
+                limits[:, place] = _limits_of(frame[given])
             elif given is not None:
                 limits[:, place] = float(given)
         missing = np.isnan(outcome)
-        empty = missing & (limits[:, 0] >= limits[:, 1])
+        empty = missing & (
+            (limits[:, 0] >= limits[:, 1]) | (limits[:, 0] == np.inf) | (limits[:, 1] == -np.inf)
+        )
         if empty.any():
             raise DataError(
                 f"The lowest outcome is not below the highest in {empty.sum()} rows without one "
@@ -80,7 +94,11 @@ class Unrecorded:
         return limits
 
     def candidates(
-        self, frame: pd.DataFrame, chosen: Indices | None, alternatives: Sequence[Label]
+        self,
+        frame: pd.DataFrame,
+        chosen: Indices | None,
+        alternatives: Sequence[Label],
+        available: Mask | None,
     ) -> Mask | None:
         """Return who may have been the one seen (n, k); None where nothing is said of it."""
         if self.possible is None:
@@ -89,11 +107,13 @@ class Unrecorded:
         possible = np.ones((len(frame), len(alternatives)), dtype=bool)
         for label, column in columns.items():
             possible[:, list(alternatives).index(label)] = check_availability(frame[column], column)
-        nobody = np.asarray(~possible.any(axis=1))
+        open_to = possible if available is None else possible & available
+        nobody = np.asarray(~open_to.any(axis=1))
         if nobody.any():
             raise DataError(
                 f"Nobody may have been the one seen in {nobody.sum()} rows "
-                f"({first_rows(nobody, frame.index)}). Correct `possible`."
+                f"({first_rows(nobody, frame.index)}): every alternative is excluded by `possible` "
+                "or marked as not available. Correct them."
             )
         if chosen is not None:
             recorded = chosen >= 0
@@ -110,3 +130,15 @@ class Unrecorded:
 
 
 EVERYTHING_RECORDED = Unrecorded(silent=False, between=None, possible=None)
+
+
+def _limits_of(values: pd.Series[Any]) -> Array:
+    """Return limits by row, nan where there is none."""
+    try:
+        return values.to_numpy(dtype=np.float64, na_value=np.nan)
+    except (TypeError, ValueError) as error:
+        example = next((v for v in values if isinstance(v, str)), None)
+        raise DataError(
+            f"The column of limits {values.name!r} must hold numbers, missing where there is no "
+            f"limit, but it holds values such as {example!r}. Convert it first."
+        ) from error

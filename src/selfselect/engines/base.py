@@ -57,6 +57,9 @@ class Engine(Protocol):
     def sample(self, n_rows: int, rng: Generator) -> Self:
         """Return an engine over `n_rows` rows spread evenly at random over all rows."""
 
+    def recorded(self) -> Self:
+        """Return an engine over the rows whose outcome was recorded."""
+
     def single_threaded(self) -> Self:
         """Return an engine over the same rows for callers that run several fits at once."""
 

@@ -88,6 +88,14 @@ class Memory:
         which = rng.integers(edges[:-1], edges[1:])
         return replace(self, batch=self.batch.take(which))
 
+    def recorded(self) -> Memory:
+        outcome = self.rows.outcome
+        assert outcome is not None
+        lacking = np.isnan(outcome)
+        if not lacking.any():
+            return self
+        return replace(self, batch=self.batch.take(np.flatnonzero(~lacking)))
+
     def reweighted(self, factor: Array) -> Memory:
         return replace(self, batch=replace(self.batch, rows=self.batch.rows.reweighted(factor)))
 

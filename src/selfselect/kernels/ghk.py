@@ -34,6 +34,9 @@ Keys = NDArray[np.uint64]
 STEP_A, STEP_R = 1e-4, 1e-5
 """Steps of the central differences: their error is the square, their noise 1e-16 over them."""
 
+SINGULAR = 1e-12
+"""Smallest eigenvalue from which a matrix of correlations has a root that rounding leaves alone."""
+
 
 def ghk_atoms(
     a: Array,
@@ -83,39 +86,43 @@ def _evaluate(
     matrix = np.eye(k)
     for (j, m), value in zip(pairs, correlations, strict=True):
         matrix[j, m] = matrix[m, j] = value
-    points = _points(k - 1, draws)
     loglik, gradient = np.full(n_atoms, -np.inf), np.zeros((n_atoms, k + len(pairs)))
-    for j in range(k):
-        atoms = np.flatnonzero(seen == j)
-        if not len(atoms):
-            continue
-        others = np.array([m for m in range(k) if m != j])
-        given = matrix[others, j]
-        try:
-            root: Array = np.linalg.cholesky(
-                matrix[np.ix_(others, others)] - np.outer(given, given)
-            )
-        except np.linalg.LinAlgError:
-            continue
+    if not np.linalg.eigvalsh(matrix)[0] > SINGULAR:
+        return loglik, gradient
+    # Of those with nothing known of them every value will do: they need no simulation.
+    bounded = side != 0
+    bounded[np.arange(n_atoms), seen] = False
+    pattern = seen * 2**k + bounded @ 2 ** np.arange(k)
+    for one in np.unique(pattern).tolist():
+        atoms = np.flatnonzero(pattern == one)
+        j, others = one >> k, np.flatnonzero([one >> m & 1 for m in range(k)])
         own = a[atoms, j]
-        limit = a[np.ix_(atoms, others)] - np.outer(own, given)
-        logp = np.empty(len(atoms))
-        along_t = np.empty((len(atoms), k - 1))
-        along_root = np.empty((len(atoms), k - 1, k - 1))
-        _simulate(
-            limit, np.ascontiguousarray(side[np.ix_(atoms, others)]), root, points, keys[atoms],
-            logp, along_t, along_root,
-        )  # fmt: skip
-        loglik[atoms] = logp - 0.5 * own * own - HALF_LOG_TWO_PI
+        loglik[atoms] = -0.5 * own * own - HALF_LOG_TWO_PI
         part = np.zeros((len(atoms), k + len(pairs)))
-        part[:, others] = along_t
-        part[:, j] = -own - along_t @ given
-        for place, pair in enumerate(pairs):
-            change = _root_change(root, given, others.tolist(), j, pair)
-            part[:, k + place] = np.einsum("nij,ij->n", along_root, change)
-            if j in pair:
-                other = int(np.flatnonzero(others == (pair[0] if pair[1] == j else pair[1]))[0])
-                part[:, k + place] -= own * along_t[:, other]
+        part[:, j] = -own
+        if len(others):
+            given = matrix[others, j]
+            left: Array = matrix[np.ix_(others, others)] - np.outer(given, given)
+            root = np.asarray(np.linalg.cholesky(left), dtype=np.float64)
+            logp = np.empty(len(atoms))
+            along_t = np.empty((len(atoms), len(others)))
+            along_root = np.empty((len(atoms), len(others), len(others)))
+            _simulate(
+                a[np.ix_(atoms, others)] - np.outer(own, given),
+                np.ascontiguousarray(side[np.ix_(atoms, others)]),
+                root, _points(len(others), draws), keys[atoms], logp, along_t, along_root,
+            )  # fmt: skip
+            loglik[atoms] += logp
+            part[:, others] = along_t
+            part[:, j] -= along_t @ given
+            for place, pair in enumerate(pairs):
+                if not set(pair) <= {j, *others.tolist()}:
+                    continue
+                change = _root_change(root, given, others.tolist(), j, pair)
+                part[:, k + place] = np.einsum("nij,ij->n", along_root, change)
+                if j in pair:
+                    other = others.tolist().index(pair[0] if pair[1] == j else pair[1])
+                    part[:, k + place] -= own * along_t[:, other]
         gradient[atoms] = part
     return loglik, gradient
 
@@ -341,9 +348,6 @@ def _simulate(limit, side, root, points, keys, logp, along_t, along_root):  # ty
                 u = 2.0 * u if u < 0.5 else 2.0 - 2.0 * u
                 u = min(max(u, 1e-13), 1.0 - 1e-13)
                 s = side[i, m]
-                if s == 0:
-                    eps[m], ratio[m], pass_on[m] = _quantile(u), 0.0, 0.0
-                    continue
                 log_cdf, lam, _ = mills(s * t)
                 logw += log_cdf
                 chance = u * math.exp(log_cdf)

@@ -10,9 +10,13 @@ from selfselect.noises.correlated import Correlated
 from selfselect.noises.independent import Independent
 from selfselect.noises.shared_shock import SharedShock
 
-__all__ = ["Correlated", "Independent", "Noise", "SharedShock", "as_noise"]
+__all__ = ["NAMED", "Correlated", "Independent", "Noise", "SharedShock", "as_noise"]
 
-NAMED = {"independent": Independent, "correlated": Correlated, "shared shock": SharedShock}
+NAMED: dict[str, Any] = {
+    "independent": Independent,
+    "correlated": Correlated,
+    "shared shock": SharedShock,
+}
 
 
 def as_noise(noise: Any) -> Noise:

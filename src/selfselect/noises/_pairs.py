@@ -12,9 +12,12 @@ from numpy.typing import NDArray
 from selfselect.errors import OptionError
 from selfselect.rules.base import Label
 
-__all__ = ["as_matrix", "fixed_pairs", "refuse_indefinite"]
+__all__ = ["as_matrix", "completed", "fixed_pairs"]
 
 Array = NDArray[np.float64]
+
+POSITIVE, PROJECTIONS = 0.01, 500
+"""Smallest eigenvalue that a completed matrix should have, and steps to get there."""
 
 
 def fixed_pairs(given: Any, alternatives: Sequence[Label]) -> dict[tuple[int, int], float]:
@@ -66,11 +69,26 @@ def as_matrix(values: Sequence[float] | Array, k: int) -> Array:
     return matrix
 
 
-def refuse_indefinite(matrix: Array) -> None:
-    """Refuse correlations that no distribution has."""
+def completed(fixed: Mapping[tuple[int, int], float], k: int) -> Array:
+    """Return a positive definite matrix that holds the fixed correlations, the others near zero.
+
+    Where zeros will not do, it is sought by projecting in turn onto the matrices that are positive
+    definite and onto those that hold the fixed values.
+    """
+    pairs = list(combinations(range(k), 2))
+    matrix = as_matrix([fixed.get(pair, 0.0) for pair in pairs], k)
+    for _ in range(PROJECTIONS):
+        values, vectors = np.linalg.eigh(matrix)
+        if values[0] > POSITIVE:
+            return matrix
+        if len(fixed) == len(pairs):
+            break
+        nearest = (vectors * np.maximum(values, 2.0 * POSITIVE)) @ vectors.T
+        matrix = as_matrix([fixed.get(pair, float(nearest[pair])) for pair in pairs], k)
     smallest = float(np.linalg.eigvalsh(matrix)[0])
     if not smallest > 0:
         raise OptionError(
             "The given correlations are those of no distribution: their matrix is not positive "
             f"definite (smallest eigenvalue {smallest:.3g}). Move them towards zero."
         )
+    return matrix

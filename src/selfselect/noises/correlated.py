@@ -12,7 +12,7 @@ from numpy.random import Generator
 from numpy.typing import NDArray
 
 from selfselect.errors import OptionError
-from selfselect.noises._pairs import as_matrix, fixed_pairs, refuse_indefinite
+from selfselect.noises._pairs import as_matrix, completed, fixed_pairs
 from selfselect.noises.base import COMMON, Extra
 from selfselect.noises.independent import Independent
 from selfselect.rules.base import Label
@@ -54,19 +54,21 @@ class Correlated:
     def __post_init__(self) -> None:
         Independent(self.scale)
         given = self.correlation
+        numbers = given.values() if isinstance(given, Mapping) else np.ravel(given).tolist()
         if isinstance(given, str):
-            if given not in ("each", "common"):
-                raise OptionError(
-                    f"There is no correlation {given!r}. Use 'each' (one unknown per pair), "
-                    "'common' (one unknown for all pairs), a number between -1 and 1, or a "
-                    "mapping or matrix that fixes some."
-                )
+            known = given in ("each", "common")
         else:
-            values = given.values() if isinstance(given, Mapping) else np.ravel(given)
-            off_diagonal = [v for v in values if not (np.ndim(given) == 2 and v == 1.0)]
-            for value in off_diagonal:
-                if not (np.isnan(value) or -1 < value < 1):
-                    raise OptionError(f"A correlation lies between -1 and 1, not at {value!r}.")
+            known = all(isinstance(value, int | float | np.number) for value in numbers)
+        if not known:
+            raise OptionError(
+                f"There is no correlation {given!r}. Use 'each' (one unknown per pair), "
+                "'common' (one unknown for all pairs), a number between -1 and 1, or a "
+                "mapping or matrix that fixes some."
+            )
+        for value in () if isinstance(given, str) else numbers:
+            on_diagonal = np.ndim(given) == 2 and value == 1.0
+            if not (on_diagonal or np.isnan(value) or -1 < value < 1):
+                raise OptionError(f"A correlation lies between -1 and 1, not at {value!r}.")
         if not (isinstance(self.draws, int | np.integer) and self.draws >= 16):
             raise OptionError(f"draws={self.draws!r} is too few. Use at least 16.")
 
@@ -89,9 +91,7 @@ class Correlated:
     def extras(self, alternatives: Sequence[Label]) -> tuple[Extra, ...]:
         k = len(alternatives)
         fixed = fixed_pairs(self.correlation, alternatives)
-        if fixed:
-            trial = [fixed.get(pair, 0.0) for pair in combinations(range(k), 2)]
-            refuse_indefinite(as_matrix(trial, k))
+        begin = completed(fixed, k)
         made = []
         for place, pair in enumerate(combinations(range(k), 2)):
             label = f"{alternatives[pair[0]]} & {alternatives[pair[1]]}"
@@ -101,7 +101,7 @@ class Correlated:
             made.append(
                 Extra(
                     (label, CORRELATION),
-                    start=0.0,
+                    start=float(begin[pair]),
                     fixed=fixed.get(pair),
                     tied_to=0 if common and place else None,
                 )

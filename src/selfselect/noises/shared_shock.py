@@ -57,14 +57,19 @@ class SharedShock:
     def __post_init__(self) -> None:
         Independent(self.scale)
         given = self.loading
-        if isinstance(given, str) and given not in ("each", "common"):
+        numbers = list(given.values()) if isinstance(given, Mapping) else [given]
+        if isinstance(given, str):
+            known = given in ("each", "common")
+        else:
+            known = given is None or all(isinstance(v, int | float | np.number) for v in numbers)
+        if not known:
             raise OptionError(
                 f"There is no loading {given!r}. Use 'each' (one unknown per alternative), "
-                "'common' (one unknown for all), a number, or numbers by alternative."
+                "'common' (one unknown for all), a number, or numbers by alternative, as in "
+                "{'fishing': 0.5}."
             )
-        numbers = given.values() if isinstance(given, Mapping) else [given]
         for value in numbers:
-            if not (value is None or isinstance(value, str)) and not np.isfinite(value):
+            if not (value is None or isinstance(value, str) or np.isfinite(value)):
                 raise OptionError(f"A loading must be a finite number, not {value!r}.")
         if not (isinstance(self.nodes, int | np.integer) and self.nodes >= 3):
             raise OptionError(f"nodes={self.nodes!r} is too few. Use at least 3.")

@@ -41,6 +41,9 @@ MOST_NODES = 600
 PANEL = 1.5
 """Width of a Gauss-Legendre panel between limits, in the same unit."""
 
+FAR = 3.0
+"""Standard deviations beyond which limits leave a tail only, which fades from the limit on."""
+
 NODES, WEIGHTS = np.polynomial.legendre.leggauss(10)
 
 
@@ -161,10 +164,15 @@ def _integrated(
     open_ended = np.isneginf(low) & np.isposinf(high)
     parts = []
     for j in range(mean.shape[1]):
-        for is_open in (True, False):
-            mine = np.flatnonzero(candidates[:, j] & (open_ended == is_open))
+        out = np.maximum(low - mean[:, j], mean[:, j] - high) / float(spread[j])
+        far = ~open_ended & (out > FAR)
+        for of_kind, make in (
+            (open_ended, _trapezoids),
+            (~open_ended & ~far, _panels),
+            (far, _tails),
+        ):
+            mine = np.flatnonzero(candidates[:, j] & of_kind)
             if len(mine):
-                make = _trapezoids if is_open else _panels
                 outcome, log_weight = make(
                     mean[mine, j], float(spread[j]), narrowest, low[mine], high[mine]
                 )
@@ -200,20 +208,35 @@ def _panels(
     mean: Array, spread: float, narrowest: float, low: Array, high: Array
 ) -> tuple[Array, Array]:
     """Return Gauss-Legendre points between limits, as far as there is any density."""
-    # Beyond a limit far out in a tail the density fades over spread^2 / distance.
-    beyond = np.maximum(low - mean, 0.0) / spread
-    above = np.maximum(mean - high, 0.0) / spread
-    top = mean + spread * np.hypot(REACH, beyond)
-    bottom = mean - spread * np.hypot(REACH, above)
-    start, end = np.maximum(low, bottom), np.minimum(high, top)
-    widest = float((end - start).max())
-    n_panels = int(np.clip(np.ceil(widest / (PANEL * narrowest)), 1, MOST_NODES // len(NODES)))
+    start = np.maximum(low, mean - REACH * spread)
+    width = np.minimum(high, mean + REACH * spread) - start
+    share, weight = _shares(int(np.ceil(float(width.max()) / (PANEL * narrowest))))
+    with np.errstate(divide="ignore"):
+        return start[:, None] + width[:, None] * share, np.log(width[:, None] * weight)
+
+
+def _tails(
+    mean: Array, spread: float, narrowest: float, low: Array, high: Array
+) -> tuple[Array, Array]:
+    """Return points dense at the nearer limit: the density fades over spread^2 / distance."""
+    upper = low > mean
+    limit = np.where(upper, low, high)
+    distance = np.abs(limit - mean)
+    width = np.hypot(REACH * spread, distance) - distance
+    width = np.minimum(width, high - low)
+    panels = int(np.ceil(2.0 * float(width.max()) / (PANEL * narrowest)))
+    share, weight = _shares(max(panels, 4))
+    away = width[:, None] * share**2
+    outcome = limit[:, None] + np.where(upper, 1.0, -1.0)[:, None] * away
+    return outcome, np.log(width[:, None] * weight * 2.0 * share)
+
+
+def _shares(n_panels: int) -> tuple[Array, Array]:
+    """Return Gauss-Legendre points and weights of panels that share the interval [0, 1]."""
+    n_panels = int(np.clip(n_panels, 1, MOST_NODES // len(NODES)))
     edges = np.linspace(0.0, 1.0, n_panels + 1)
     share = (edges[:-1, None] + (0.5 / n_panels) * (1.0 + NODES)).ravel()
-    weight = np.tile(0.5 * WEIGHTS / n_panels, n_panels)
-    width = (end - start)[:, None]
-    with np.errstate(divide="ignore"):
-        return start[:, None] + width * share, np.log(width * weight)
+    return share, np.tile(0.5 * WEIGHTS / n_panels, n_panels)
 
 
 def _joined(

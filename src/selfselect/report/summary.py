@@ -102,7 +102,7 @@ def _facts(fit: FitResult) -> tuple[tuple[str, str], ...]:
     formulas = dict.fromkeys(facts.formulas)
     entries = [("Formula", "; ".join(formulas))] if len(formulas) == 1 else []
     entries += [
-        ("Rule", fit.problem.rule.name),
+        ("Rule", fit.problem.rule.name + _net_of_costs(fit)),
         ("Noise", fit.problem.noise.name),
         ("Solver", f"{fit.solution.solver.split('(')[0]}: {fit.status}"),
         ("Rows", str(facts.n_rows)),
@@ -116,6 +116,12 @@ def _facts(fit: FitResult) -> tuple[tuple[str, str], ...]:
         kind = f"{facts.weights_kind}, " if facts.weights_kind else ""
         entries.append(("Weights", f"{facts.weights} ({kind}sum {facts.weight_total:g})"))
     return tuple(entries)
+
+
+def _net_of_costs(fit: FitResult) -> str:
+    """Say of which alternatives costs are estimated, where there are such."""
+    labels = [str(cost.alternative) for cost in fit.problem.equations.costs]
+    return f", net of estimated costs of {_listed(labels)}" if labels else ""
 
 
 def _blocks(fit: FitResult, level: float) -> tuple[Block, ...]:

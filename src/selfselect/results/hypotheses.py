@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from selfselect.data.tables import nearest
 from selfselect.errors import OptionError
 from selfselect.inference.statistics import TestResult, chi_square_test, impossible_test
+from selfselect.noises import Correlated
 
 if TYPE_CHECKING:
     from selfselect.results.fit_result import FitResult
@@ -198,7 +199,7 @@ def _not_comparable(small: FitResult, large: FitResult) -> str | None:
         return "the fits have different rules, so neither nests the other"
     if not _terms_nested(small, large):
         return "the terms of the smaller model are not all in the larger one"
-    if not _scales_nested(small, large):
+    if not (_scales_nested(small, large) and _noise_nested(small, large)):
         return "the noise of the smaller model is not a special case of that of the larger one"
     if large.llf < small.llf - 1e-6:
         return "the larger model fits worse, so it does not nest the smaller one"
@@ -213,15 +214,36 @@ def _sample(fit: FitResult) -> tuple[Any, ...]:
         facts.counts,
         facts.weight_total,
         facts.outcome_range,
+        facts.n_silent,
     )
 
 
 def _terms_nested(small: FitResult, large: FitResult) -> bool:
-    bigger = {equation.alternative: equation for equation in large.problem.equations.each}
+    narrow, wide = small.problem.equations, large.problem.equations
     return all(
-        equation.alternative in bigger
-        and set(equation.terms) <= set(bigger[equation.alternative].terms)
-        for equation in small.problem.equations.each
+        set(equation.terms)
+        <= {term for one in theirs if one.alternative == equation.alternative for term in one.terms}
+        for ours, theirs in ((narrow.each, wide.each), (narrow.costs, wide.costs))
+        for equation in ours
+    )
+
+
+def _noise_nested(small: FitResult, large: FitResult) -> bool:
+    """Say whether the noise of the larger model can be that of the smaller one."""
+    labels = large.problem.equations.alternatives
+    narrow = small.problem.noise.extras(small.problem.equations.alternatives)
+    wide = large.problem.noise.extras(labels)
+    if not narrow:
+        # Independent noise is any other without correlations.
+        return all(extra.fixed in (None, 0.0) for extra in wide)
+    if type(small.problem.noise) is not type(large.problem.noise):
+        free = not large.problem.layout.common and large.problem.layout.scales is None
+        own = all(extra.fixed is None and extra.tied_to is None for extra in wide)
+        return isinstance(large.problem.noise, Correlated) and free and own
+    return all(
+        theirs.fixed in (None, ours.fixed)
+        and (theirs.tied_to is None or ours.tied_to is not None or ours.fixed == narrow[0].fixed)
+        for ours, theirs in zip(narrow, wide, strict=True)
     )
 
 

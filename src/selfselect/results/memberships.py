@@ -26,10 +26,10 @@ Array = NDArray[np.float64]
 def responsibilities(fit: FitResult, data: Any) -> pd.DataFrame:
     """Return the probability (n, k) that each alternative was the one seen."""
     problem = fit.problem
-    if problem.index == "known":
+    if problem.index == "known" and not (fit.facts.n_undecided and data is None):
         raise OptionError(
-            "In this fit it was recorded who was seen, so there is nothing to infer. For chances "
-            "before anything is seen use predict(kind='chance')."
+            "In this fit it was recorded who was seen, so there is nothing to infer but in its own "
+            "rows that lack it. For chances before anything is seen use predict(kind='chance')."
         )
     natural = problem.layout.natural(fit.solution.free)
     columns = pd.Index(problem.equations.alternatives, name="alternative")

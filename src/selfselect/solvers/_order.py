@@ -1,7 +1,8 @@
 """The order of alternatives that have no names: by their mean outcome, largest first.
 
-Alternatives that are not open to the same rows, or whose known scales differ, are not alike:
-only among those that are does an order have to be agreed on.
+Alternatives that are not open to the same rows, may not have been seen in the same rows, or differ
+in what is known of their noise are not alike: only among those that are does an order have to be
+agreed on.
 """
 
 from __future__ import annotations
@@ -68,11 +69,16 @@ def match_alternatives(problem: Problem, engine: Engine, free: Array, to: Array)
 def _alike(problem: Problem, engine: Engine) -> list[Indices]:
     """Group the alternatives that nothing but their order tells apart."""
     scales, available = problem.layout.scales, engine.rows.known.available
-    groups: dict[tuple[float, bytes], list[int]] = {}
+    possible = engine.rows.possible
+    extras = problem.noise.extras(problem.equations.alternatives)
+    named_by_noise = len({extra.fixed for extra in extras}) > 1
+    groups: dict[tuple[float, bytes, bytes, int], list[int]] = {}
     for j in range(len(problem.layout.sizes)):
         key = (
             0.0 if scales is None else float(scales[j]),
             b"" if available is None else available[:, j].tobytes(),
+            b"" if possible is None else possible[:, j].tobytes(),
+            j if named_by_noise else 0,
         )
         groups.setdefault(key, []).append(j)
     return [np.array(group, dtype=np.intp) for group in groups.values()]

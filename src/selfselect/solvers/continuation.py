@@ -166,6 +166,9 @@ class Continuation:
         """Return natural parameters of the same equations under independent noise, no costs."""
         simple = independent_companion(problem)
         if problem.index == "unknown":
+            # Rows without an outcome say too little to begin with.
+            simple = replace(simple, partial=part.rows.possible is not None)
+            part = part.recorded()
             solution = MaximumLikelihood().solve(simple, part, rng=rng, progress=progress)
             return simple.layout.natural(solution.free)
         grams = gram_matrices(simple, part)

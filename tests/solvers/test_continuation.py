@@ -1,0 +1,175 @@
+"""Fits whose likelihood joins the alternatives: special cases, boundaries, seeds, resolution."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pandas as pd
+import pytest
+
+import selfselect as ss
+from selfselect.errors import ConvergenceWarning, UnsupportedError
+from selfselect.noises import Correlated, Independent, SharedShock
+
+SAME = 1e-6
+"""Both fits end within 1e-6 standard errors of the optimum; log-likelihoods agree far better."""
+
+
+@pytest.fixture(scope="module")
+def correlated():
+    """Return a sample of two alternatives whose noises have correlation 0.5."""
+    return sample(Correlated(correlation=0.5), n_rows=800)
+
+
+def sample(noise, n_rows, seed=1, **options):
+    rng = np.random.default_rng([seed, 5])
+    table = pd.DataFrame(rng.standard_normal((n_rows, 3)), columns=["x1", "x2", "x3"])
+    coefficients = {
+        "a": {"Intercept": 0.3, "x1": 1.5, "x2": -0.4},
+        "b": {"Intercept": 0.5, "x1": -1.0, "x3": 0.6},
+    }
+    return ss.simulate(coefficients, table, noise=noise, seed=seed, **options)
+
+
+def fit(made, noise=None, *, index="known", **options):
+    chosen = {"chosen": "chosen"} if index == "known" else {}
+    data = made.data if index == "known" else made.data.drop(columns="chosen")
+    return ss.fit(made.formula, data, noise=noise, **chosen, **options)
+
+
+@pytest.mark.parametrize("index", ["known", "unknown"])
+@pytest.mark.parametrize("noise", [Correlated("common", 0.0), SharedShock("common", 1e-7)])
+def test_without_correlation_the_fit_is_the_independent_one(correlated, noise, index):
+    plain = fit(correlated, Independent("common"), index=index)
+    joined = fit(correlated, noise, index=index)
+    assert joined.converged and joined.llf == pytest.approx(plain.llf, rel=1e-10)
+    np.testing.assert_allclose(joined.params, plain.params, atol=SAME)
+    np.testing.assert_allclose(joined.bse, plain.bse, rtol=1e-5)
+
+
+@pytest.mark.parametrize("index", ["known", "unknown"])
+def test_one_loading_and_one_scale_are_a_correlation_in_other_words(correlated, index):
+    pair = fit(correlated, Correlated("common"), index=index)
+    shock = fit(correlated, SharedShock("common"), index=index)
+    assert shock.llf == pytest.approx(pair.llf, abs=1e-6)
+    own, loading = (shock.params["(common)", term] for term in ("scale", "loading"))
+    assert pair.params["a & b", "correlation"] == pytest.approx(
+        loading**2 / (own**2 + loading**2), abs=1e-5
+    )
+    assert pair.params["(common)", "scale"] == pytest.approx(np.hypot(own, loading), abs=1e-5)
+
+
+def test_a_fixed_correlation_is_a_point_of_the_profile(correlated):
+    free = fit(correlated, Correlated())
+    at = free.params["a & b", "correlation"]
+    fixed = fit(correlated, Correlated(correlation=float(at)))
+    assert fixed.llf == pytest.approx(free.llf, abs=1e-8)
+    assert ("a & b", "correlation") not in fixed.params.index
+    elsewhere = fit(correlated, Correlated(correlation=float(at) - 0.2))
+    assert elsewhere.llf < free.llf - 0.1
+    assert free.lr_test(fit(correlated)).p_value < 0.01
+
+
+def test_the_same_seed_gives_the_same_answer(correlated):
+    one, other = (fit(correlated, Correlated(), index="unknown", seed=3) for _ in range(2))
+    pd.testing.assert_series_equal(one.params, other.params)
+    assert one.llf == other.llf
+
+
+@pytest.mark.parametrize("sign", [1.0, -1.0])
+def test_a_correlation_at_its_limit_is_a_boundary_and_no_estimate(sign):
+    """Noise of one mirrors the other's up to a hundredth: the data ask for a limit."""
+    made = sample(Correlated(correlation=sign * 0.9999), n_rows=400)
+    with pytest.warns(ConvergenceWarning, match=r"At the boundary: the correlation of 'a' and 'b'"):
+        result = fit(made, Correlated())
+    assert not result.converged
+    assert "no standard error belongs to it" in result.status
+    assert "NOT CONVERGED" in str(result.summary())
+
+
+def test_a_vanishing_own_part_is_a_boundary():
+    made = sample(SharedShock(0.004, 1.0), n_rows=300)
+    with pytest.warns(ConvergenceWarning, match="At the boundary"):
+        result = fit(made, SharedShock())
+    assert not result.converged
+
+
+THREE = {
+    "a": {"Intercept": 0.3, "x1": 1.0},
+    "b": {"Intercept": 0.5, "x2": 1.0},
+    "c": {"Intercept": 0.2, "x1": -1.0, "x2": -0.5},
+}
+
+
+@pytest.fixture(scope="module")
+def three():
+    """Return a sample of three alternatives that load alike on a shared shock."""
+    rng = np.random.default_rng(9)
+    table = pd.DataFrame(rng.standard_normal((1_500, 2)), columns=["x1", "x2"])
+    return ss.simulate(THREE, table, noise=SharedShock(loading=0.8), seed=2)
+
+
+def test_some_correlations_may_be_fixed_and_others_estimated(three):
+    three = replace(three, data=three.data.head(300))
+    matrix = np.array([[1.0, 0.4, np.nan], [0.4, 1.0, 0.4], [np.nan, 0.4, 1.0]])
+    by_matrix = fit(three, Correlated(correlation=matrix, draws=32),
+                    solver=ss.solvers.Continuation(steady=None))  # fmt: skip
+    by_pair = fit(three, Correlated(correlation={("b", "a"): 0.4, ("b", "c"): 0.4}, draws=32),
+                  solver=ss.solvers.Continuation(steady=None))  # fmt: skip
+    names = [label for label in by_matrix.params.index if label[1] == "correlation"]
+    assert names == [("a & c", "correlation")]
+    pd.testing.assert_series_equal(by_matrix.params, by_pair.params)
+
+
+def test_some_loadings_may_be_fixed_and_others_estimated(three):
+    result = fit(three, SharedShock(loading={"a": 0.8}))
+    names = [label[0] for label in result.params.index if label[1] == "loading"]
+    assert names == ["b", "c"] and result.converged
+    off = (result.params - three.params[result.params.index]) / result.bse
+    assert off.abs().max() < 4
+
+
+def test_points_are_doubled_until_the_estimates_stay(three):
+    coarse = fit(
+        three, SharedShock(loading="common", nodes=3), solver=ss.solvers.Continuation(steady=None)
+    )
+    refined = fit(three, SharedShock(loading="common", nodes=3))
+    exact = fit(
+        three, SharedShock(loading="common", nodes=61), solver=ss.solvers.Continuation(steady=None)
+    )
+    assert coarse.solution.points is None and refined.solution.points > 3
+    assert "nodes estimates moved by at most" in refined.status
+    gap = [np.abs((one.params - exact.params) / exact.bse).max() for one in (coarse, refined)]
+    assert gap[1] < 0.02 < gap[0]
+
+
+def test_a_shared_shock_needs_no_sign_of_its_own(three):
+    result = fit(three, SharedShock())
+    loadings = result.params.xs("loading", level=1)
+    assert loadings[loadings.abs().idxmax()] > 0
+
+
+def test_other_solvers_are_refused_for_joined_likelihoods_and_this_one_for_others(correlated):
+    with pytest.raises(UnsupportedError, match="Newton is not for likelihoods that join"):
+        fit(correlated, Correlated(), solver=ss.solvers.Newton())
+    with pytest.raises(UnsupportedError, match="Continuation is for likelihoods that join"):
+        fit(correlated, solver=ss.solvers.Continuation())
+
+
+def test_robust_errors_come_close_to_the_observed_ones(correlated):
+    ratio = (
+        fit(correlated, Correlated(), covariance="robust").bse / fit(correlated, Correlated()).bse
+    )
+    assert ratio.min() > 0.8 and ratio.max() < 1.25
+
+
+def test_what_is_known_of_the_correlation_is_tested(correlated):
+    result = fit(correlated, Correlated())
+    test = result.independence_test()
+    z = result.params["a & b", "correlation"] / result.bse["a & b", "correlation"]
+    assert test.statistic == pytest.approx(z**2, rel=1e-6)
+    assert "all correlations are fixed" in str(
+        fit(correlated, Correlated(correlation=0.3)).independence_test()
+    )
+    assert "lr_test" in str(fit(correlated, SharedShock()).independence_test())

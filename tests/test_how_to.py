@@ -1,0 +1,24 @@
+"""The examples of the how-to page that come with their data run, and show what they promise."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from typing import Any
+
+PAGE = (Path(__file__).parents[1] / "docs" / "how-to.md").read_text(encoding="utf-8")
+WITH_DATA = PAGE[PAGE.index("## Noise that is not independent") :]
+
+
+def test_the_examples_run_one_after_the_other() -> None:
+    blocks = re.findall(r"```python\n(.*?)```", WITH_DATA, flags=re.DOTALL)
+    assert len(blocks) == 5
+    here: dict[str, Any] = {}
+    for block in blocks:
+        exec(compile(block, "how-to.md", "exec"), here)
+    names = ("independent", "correlated", "known", "estimated", "home", "top_coded", "partly")
+    assert all(here[name].converged for name in names)
+    assert here["independent"].independence_test().rejects()
+    assert here["correlated"].lr_test(here["independent"]).p_value < 1e-3
+    cost, error = (here["estimated"].params, here["estimated"].bse)
+    assert abs(cost["farm", "cost: fare"] - 0.5) < 4 * error["farm", "cost: fare"]
