@@ -38,6 +38,13 @@ from selfselect.data.costs import check_costs, parse_cost, split_costs
 from selfselect.data.equations import INTERCEPT, Equations
 from selfselect.data.formulas import Coder, ParsedFormula, parse_formula
 from selfselect.data.missing import drop_incomplete, drop_unrecorded
+from selfselect.data.restrictions import (
+    check_symmetric,
+    offset_columns,
+    offset_side,
+    read_offsets,
+    share,
+)
 from selfselect.data.rows import Rows
 from selfselect.data.tables import to_frame
 from selfselect.data.unrecorded import Unrecorded
@@ -45,7 +52,17 @@ from selfselect.errors import DataError, FormulaError, OptionError
 from selfselect.rules._labels import by_alternative
 from selfselect.rules.base import Label
 
-__all__ = ["DataFacts", "Design", "build_design", "design_from_arrays"]
+__all__ = [
+    "DataFacts",
+    "Design",
+    "build_design",
+    "check_and_describe",
+    "check_word",
+    "clusters_of",
+    "design_from_arrays",
+    "intercept_first",
+    "parse",
+]
 
 Array = NDArray[np.float64]
 Indices = NDArray[np.intp]
@@ -68,6 +85,8 @@ class DataFacts:
     outcome_range : smallest and largest outcome.
     n_silent : rows used for what their choice says, without an outcome.
     n_undecided : rows in which it was not recorded who was seen, where it was in others.
+    case : name of the column of cases, of which long data has several rows each; None elsewhere.
+    n_long_rows : rows of the long data that were used.
     """
 
     formulas: tuple[str, ...]
@@ -82,6 +101,8 @@ class DataFacts:
     outcome_range: tuple[float, float]
     n_silent: int = 0
     n_undecided: int = 0
+    case: str | None = None
+    n_long_rows: int = 0
 
 
 @dataclass(frozen=True, eq=False)
@@ -123,7 +144,7 @@ class Design:
     @property
     def n_coefficients(self) -> int:
         """Coefficients of all equations; where nobody was recorded it takes more rows than that."""
-        return sum(len(equation.terms) for equation in self.equations.each)
+        return sum(self.equations.own_terms) + len(self.equations.shared)
 
 
 def build_design(
@@ -135,6 +156,8 @@ def build_design(
     available: Mapping[Any, str] | None = None,
     possible: Mapping[Any, str] | None = None,
     cost: Mapping[Any, Any] | None = None,
+    shared: Any = None,
+    offset: Any = None,
     weights: str | Sequence[float] | None = None,
     cluster: str | Sequence[Any] | None = None,
     missing: str = "drop",
@@ -142,18 +165,23 @@ def build_design(
     outcome_between: Any = None,
 ) -> Design:
     """Code a table by formula. Arguments are those of `selfselect.fit`."""
-    _check_word("missing", missing, ("drop", "raise"))
-    _check_word("missing_outcome", missing_outcome, ("raise", "drop", "silent"))
+    check_word("missing", missing, ("drop", "raise"))
+    check_word("missing_outcome", missing_outcome, ("raise", "drop", "silent"))
     cost, estimated = split_costs(cost)
     check_known(cost, available)
     unrecorded = Unrecorded.read(missing_outcome, outcome_between, possible)
-    parsed = _parse(formula)
+    parsed = parse(formula)
     first = next(iter(parsed.values())) if isinstance(parsed, dict) else parsed
     each = list(parsed.values()) if isinstance(parsed, dict) else [parsed]
 
     of_costs = {label: parse_cost(text, first.outcome) for label, text in estimated.items()}
     term_columns = tuple(
-        dict.fromkeys(name for one in (*each, *of_costs.values()) for name in one.term_columns)
+        dict.fromkeys(
+            (
+                *(name for one in (*each, *of_costs.values()) for name in one.term_columns),
+                *offset_columns(offset),
+            )
+        )
     )
     columns = (*first.outcome_columns, *term_columns, *(() if chosen is None else (chosen,)))
     columns += tuple(name for name in (weights, cluster) if isinstance(name, str))
@@ -180,23 +208,37 @@ def build_design(
         labels, codes, formulas = recorded_alternatives(frame[chosen], chosen, parsed)
     known = KnownColumns.resolve(cost, available, labels)
     of_costs = by_alternative(of_costs, labels, what="cost")
+    offsets = read_offsets(offset, labels)
+    for name in offset_columns(offset):
+        check_numbers(frame[name], f"The offset column {name!r}")
     sides = dict.fromkeys(one.terms for one in (*each, *of_costs.values()))
+    sides |= dict.fromkeys(map(offset_side, offset_columns(offset)))
     learnt = [Coder.learn(side, frame) for side in sides]
     coders = tuple(coder for coder, _ in learnt)
     position = {side: i for i, side in enumerate(sides)}
     coder_of = tuple(position[one.terms] for one in formulas)
     equations = Equations.build(
-        first.outcome, [_intercept_first(coders[i].names) for i in coder_of], labels
+        first.outcome, [intercept_first(coders[i].names) for i in coder_of], labels
     )
+    if offsets:
+        equations = equations.with_offsets(
+            {
+                label: coders[position[offset_side(name)]].names[0]
+                for label, name in offsets.items()
+            }
+        )
     if chosen is None:
         check_distinct(equations, named=isinstance(parsed, dict))
     if of_costs:
         terms = {
-            label: _intercept_first(coders[position[one.terms]].names)
+            label: intercept_first(coders[position[one.terms]].names)
             for label, one in of_costs.items()
         }
         check_costs(terms, labels)
         equations = equations.with_costs(terms)
+    equations = share(equations, shared)
+    if chosen is None and not isinstance(parsed, dict):
+        check_symmetric(equations)
     outcome_coder, outcome = OutcomeCoder.learn(first.outcome, first.outcome_columns, frame)
     coding = FormulaCoding(equations, coders, coder_of, known, term_columns, outcome_coder)
     rows = Rows(
@@ -206,12 +248,12 @@ def build_design(
         weights=None
         if weights_column is None
         else check_numbers(frame[weights_column], f"The column of weights {weights_column!r}"),
-        clusters=None if cluster_column is None else _clusters(frame[cluster_column]),
+        clusters=None if cluster_column is None else clusters_of(frame[cluster_column]),
         known=known.read(frame),
         between=unrecorded.limits(frame, outcome),
         possible=unrecorded.candidates(frame, codes, labels),
     )
-    facts = _check_and_describe(
+    facts = check_and_describe(
         coding,
         rows,
         formulas=tuple(one.text for one in formulas),
@@ -273,7 +315,7 @@ def design_from_arrays(
         known=known.repeat(len(covariates)),
     )
     formula = f"{outcome_name} ~ {' + '.join(names)}{'' if fit_intercept else ' - 1'}"
-    facts = _check_and_describe(
+    facts = check_and_describe(
         coding,
         rows,
         formulas=(formula,) * len(alternatives),
@@ -286,7 +328,7 @@ def design_from_arrays(
     return Design(coding, rows, facts, pd.RangeIndex(len(rows)))
 
 
-def _check_and_describe(
+def check_and_describe(
     coding: Coding,
     rows: Rows,
     *,
@@ -296,6 +338,8 @@ def _check_and_describe(
     cluster: str | None,
     n_dropped: int,
     n_without_outcome: int,
+    case: str | None = None,
+    n_long_rows: int = 0,
 ) -> DataFacts:
     equations = coding.equations
     assert rows.outcome is not None
@@ -317,6 +361,9 @@ def _check_and_describe(
     counts: tuple[int, ...] = ()
     if rows.chosen is not None:
         sizes = [len(equation.terms) + 1 for equation in equations.each]
+        if equations.restricted:
+            # With nothing of its own, an alternative that is never seen is known by the others.
+            sizes = [own + 1 if own else 0 for own in equations.own_terms]
         counts_here = rows.chosen >= 0
         if rows.weights is not None:
             counts_here &= rows.weights > 0
@@ -338,17 +385,19 @@ def _check_and_describe(
         outcome_range=(float(recorded.min()), float(recorded.max())),
         n_silent=len(rows) - len(recorded),
         n_undecided=0 if rows.chosen is None else int((rows.chosen < 0).sum()),
+        case=case,
+        n_long_rows=n_long_rows,
     )
 
 
-def _check_word(option: str, value: Any, words: tuple[str, ...]) -> None:
+def check_word(option: str, value: Any, words: tuple[str, ...]) -> None:
     if value not in words:
         raise OptionError(
             f"{option}={value!r} is not possible. Use {' or '.join(map(repr, words))}."
         )
 
 
-def _parse(formula: str | Mapping[Any, str]) -> ParsedFormula | dict[Any, ParsedFormula]:
+def parse(formula: str | Mapping[Any, str]) -> ParsedFormula | dict[Any, ParsedFormula]:
     if not isinstance(formula, Mapping):
         return parse_formula(formula)
     if len(formula) < 2:
@@ -384,12 +433,12 @@ def _with_column(frame: pd.DataFrame, given: Any, default: str) -> tuple[pd.Data
     return frame.assign(**{name: np.asarray(given)}), name
 
 
-def _intercept_first(names: Sequence[str]) -> list[str]:
+def intercept_first(names: Sequence[str]) -> list[str]:
     rest = [name for name in names if name != INTERCEPT]
     return ([INTERCEPT] if INTERCEPT in names else []) + rest
 
 
-def _clusters(values: pd.Series[Any]) -> Indices:
+def clusters_of(values: pd.Series[Any]) -> Indices:
     codes, _ = pd.factorize(values)
     if (codes < 0).any():
         raise DataError(

@@ -122,7 +122,7 @@ def check_counts(
 ) -> None:
     """Refuse alternatives seen never, or less often than they have parameters."""
     for count, size, label in zip(counts, sizes, alternatives, strict=True):
-        if count == 0:
+        if count == 0 and size > 0:
             raise DataError(
                 f"The alternative {label!r} is never seen in {chosen!r}, so nothing can be learnt "
                 "about it. Leave it out of the model."

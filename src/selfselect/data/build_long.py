@@ -1,0 +1,248 @@
+"""The first stage of a fit of long data: one row per case and alternative."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from selfselect.data.alternatives import check_distinct, recorded_alternatives
+from selfselect.data.build import (
+    Design,
+    check_and_describe,
+    check_word,
+    clusters_of,
+    intercept_first,
+    parse,
+)
+from selfselect.data.checks import (
+    check_enough_rows,
+    check_numbers,
+    check_text_columns,
+    first_rows,
+)
+from selfselect.data.coding import KnownColumns, OutcomeCoder, check_known
+from selfselect.data.costs import split_costs
+from selfselect.data.formulas import Coder
+from selfselect.data.long import (
+    LongCoding,
+    Spots,
+    case_values,
+    long_equations,
+    varies_within,
+)
+from selfselect.data.missing import drop_unrecorded
+from selfselect.data.restrictions import offset_columns, offset_side, read_offsets, share
+from selfselect.data.rows import Rows
+from selfselect.data.tables import to_frame
+from selfselect.data.unrecorded import Unrecorded
+from selfselect.errors import DataError, MissingRowsWarning, OptionError
+
+__all__ = ["build_long_design"]
+
+
+def build_long_design(
+    formula: str | Mapping[Any, str],
+    data: Any,
+    *,
+    case: str,
+    alternatives: Any,
+    chosen: str | None,
+    available: Any = None,
+    possible: Any = None,
+    cost: Mapping[Any, Any] | None = None,
+    shared: Any = None,
+    offset: Any = None,
+    weights: Any = None,
+    cluster: Any = None,
+    missing: str = "drop",
+    missing_outcome: str = "raise",
+    outcome_between: Any = None,
+) -> Design:
+    """Code a long table by formula. Arguments are those of `selfselect.fit`."""
+    check_word("missing", missing, ("drop", "raise"))
+    check_word("missing_outcome", missing_outcome, ("raise", "drop", "silent"))
+    _refuse(alternatives, available, possible, cost, weights, cluster)
+    check_known(cost, None)
+    unrecorded = Unrecorded.read(missing_outcome, outcome_between, None)
+    parsed = parse(formula)
+    each = list(parsed.values()) if isinstance(parsed, dict) else [parsed]
+    first = each[0]
+    of_offsets = offset_columns(offset)
+    term_columns = tuple(
+        dict.fromkeys((*(name for one in each for name in one.term_columns), *of_offsets))
+    )
+    columns = (case, alternatives, *first.outcome_columns, *term_columns, *unrecorded.columns)
+    columns += tuple(name for name in (chosen, weights, cluster) if name is not None)
+    columns += tuple(entry for entry in (cost or {}).values() if isinstance(entry, str))
+    frame = to_frame(data, columns)
+    if len(frame) == 0:
+        raise DataError("The table has no rows.")
+    check_text_columns(frame, term_columns)
+
+    labels, codes, formulas = recorded_alternatives(frame[alternatives], alternatives, parsed)
+    spots = Spots.find(frame, case, alternatives, codes, labels)
+    n_long, n_cases = len(frame), len(spots.cases)
+    lacking = frame[list(term_columns)].isna()
+    complete = ~spots.any_of(lacking.any(axis=1).to_numpy())
+    if not complete.all():
+        _say_incomplete(lacking, complete, missing)
+    seen_row, own = _one_row_per_case(frame, spots, chosen, first.outcome_columns)
+    own = own[complete]
+    own, n_without = drop_unrecorded(
+        own, first.outcome_columns, chosen, missing_outcome, first.outcome, unrecorded
+    )
+    if len(own) == 0:
+        raise DataError("No case is complete: every one lacks a covariate or its outcome.")
+    kept = spots.cases.isin(own.index)
+    frame, codes, seen_row = frame[kept[spots.case_of]], codes[kept[spots.case_of]], seen_row[kept]
+    spots = Spots.find(frame, case, alternatives, codes, labels)
+
+    offsets = read_offsets(offset, labels)
+    for name in of_offsets:
+        check_numbers(frame[name], f"The offset column {name!r}")
+    sides = dict.fromkeys([*(one.terms for one in each), *map(offset_side, of_offsets)])
+    learnt = [Coder.learn(side, frame) for side in sides]
+    coders, matrices = tuple(one for one, _ in learnt), [matrix for _, matrix in learnt]
+    position = {side: i for i, side in enumerate(sides)}
+    coder_of = tuple(position[one.terms] for one in formulas)
+    by_offset = {label: position[offset_side(name)] for label, name in offsets.items()}
+    equations, sources = long_equations(
+        first.outcome,
+        labels,
+        [intercept_first(coders[i].names) for i in coder_of],
+        coder_of,
+        {label: (coders[i].names[0], i) for label, i in by_offset.items()},
+        _by_case(coders, matrices, spots, coder_of, [by_offset.get(label) for label in labels]),
+    )
+    if chosen is None and spots.present.all():
+        check_distinct(equations, named=True)
+    known = KnownColumns.resolve(cost, None, labels)
+    outcome_coder, outcome = OutcomeCoder.learn(first.outcome, first.outcome_columns, own)
+    coding = LongCoding(
+        share(equations, shared), coders, coder_of, known, term_columns, outcome_coder,
+        case, alternatives, sources,
+    )  # fmt: skip
+    per_case = case_values(frame, [n for n in (weights, cluster) if n is not None], spots)
+    rows = Rows(
+        coding.covariates(matrices, spots),
+        outcome=outcome,
+        chosen=None if chosen is None else seen_row,
+        weights=None
+        if weights is None
+        else check_numbers(per_case[weights], f"The column of weights {weights!r}"),
+        clusters=None if cluster is None else clusters_of(per_case[cluster]),
+        known=coding.known_of(frame, spots),
+        between=unrecorded.limits(own, outcome),
+    )
+    facts = check_and_describe(
+        coding,
+        rows,
+        formulas=tuple(one.text for one in formulas),
+        chosen=chosen,
+        weights=weights,
+        cluster=cluster,
+        n_dropped=n_cases - int(complete.sum()),
+        n_without_outcome=n_without,
+        case=case,
+        n_long_rows=n_long if n_cases == len(rows) else len(frame),
+    )
+    design = Design(coding, rows, facts, spots.cases)
+    if chosen is None:
+        check_enough_rows(design.n_counted, design.n_coefficients, equations.n_alternatives)
+    return design
+
+
+def _refuse(
+    alternatives: Any, available: Any, possible: Any, cost: Any, weights: Any, cluster: Any
+) -> None:
+    if not isinstance(alternatives, str):
+        raise OptionError(
+            "Long data (case='...') needs the column that says whose row it is: give "
+            f"alternatives='column', not {alternatives!r}."
+        )
+    if available is not None or possible is not None:
+        raise OptionError(
+            "In long data an alternative is available to a case if the case has a row for it: "
+            "leave `available` and `possible` out, and the rows of those that are not."
+        )
+    if split_costs(cost)[1]:
+        raise OptionError(
+            "Costs cannot be estimated from long data in this version. Give one row per case, "
+            "with a column per alternative."
+        )
+    for name, given in (("weights", weights), ("cluster", cluster)):
+        if given is not None and not isinstance(given, str):
+            raise OptionError(f"In long data `{name}` must be the name of a column.")
+
+
+def _say_incomplete(lacking: pd.DataFrame, complete: Any, missing: str) -> None:
+    per_column = ", ".join(f"{name}: {n}" for name, n in lacking.sum().items() if n)
+    sentence = (
+        f"{(~complete).sum()} of {len(complete)} cases have a row with a missing covariate "
+        f"({per_column})"
+    )
+    if missing == "raise":
+        raise DataError(f"{sentence}. Fill them in, or allow leaving them out with missing='drop'.")
+    warnings.warn(
+        f"{sentence} and were left out whole: without that row an alternative would look as if it "
+        "had not been open.",
+        MissingRowsWarning,
+        stacklevel=4,
+    )
+
+
+def _one_row_per_case(
+    frame: pd.DataFrame, spots: Spots, chosen: str | None, outcome: tuple[str, ...]
+) -> tuple[Any, pd.DataFrame]:
+    """Return who was seen in each case (n,), and a frame of one row per case with its outcome."""
+    if chosen is None:
+        own = frame.iloc[spots.first].set_axis(spots.cases)
+        return np.zeros(len(own), dtype=np.intp), own.assign(**case_values(frame, outcome, spots))
+    values = frame[chosen]
+    try:
+        marks = check_numbers(values, f"The column {chosen!r}")
+    except DataError as error:
+        raise DataError(
+            f"In long data chosen={chosen!r} must be true (1) in the row of the alternative that "
+            f"was seen and false (0) in the other rows of the case. {error}"
+        ) from error
+    odd = (marks != 0) & (marks != 1)
+    if odd.any():
+        raise DataError(
+            f"In long data chosen={chosen!r} must be true (1) in the row of the alternative that "
+            f"was seen and false (0) in the other rows of the case, but {marks[odd][0]:g} is in "
+            f"{first_rows(odd, frame.index)}."
+        )
+    times = np.bincount(spots.case_of, weights=marks, minlength=len(spots.cases))
+    for wrong, what in ((times == 0, "no row"), (times > 1, "several rows")):
+        if wrong.any():
+            raise DataError(
+                f"{wrong.sum()} cases have {what} marked in {chosen!r} (first "
+                f"{spots.cases[wrong][0]!r}). Mark the one row of each case whose outcome was seen."
+            )
+    seen = np.nan_to_num(spots.spread(marks)).argmax(axis=1)
+    at = spots.row[np.arange(len(seen)), seen]
+    return seen, frame.iloc[at].set_axis(spots.cases)
+
+
+def _by_case(
+    coders: tuple[Coder, ...],
+    matrices: list[Any],
+    spots: Spots,
+    coder_of: tuple[int, ...],
+    offset_of: list[int | None],
+) -> dict[tuple[int, str], bool]:
+    """Say of each coder's columns whether they do not vary within cases, among those who use it."""
+    found = {}
+    for i, coder in enumerate(coders):
+        users = [
+            j for j in range(len(coder_of)) if coder_of[j] == i or offset_of[j] == i
+        ]
+        for place, name in enumerate(coder.names):
+            values = spots.spread(matrices[i][:, place])[:, users]
+            found[i, name] = not varies_within(values).any()
+    return found
