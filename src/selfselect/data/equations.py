@@ -159,13 +159,32 @@ class Equations:
         """Whether every equation has a constant."""
         return all(equation.has_intercept for equation in self.each)
 
-    def exclusions(self) -> dict[Label, tuple[str, ...]]:
-        """Return, per alternative, the covariates other equations use and it does not."""
+    def specific_terms(self) -> tuple[str, ...]:
+        """Return the terms that several equations have, each with a covariate of its own."""
+        columns: dict[str, list[int]] = {}
+        for equation in self.each:
+            for term, column in zip(equation.terms, equation.columns, strict=True):
+                columns.setdefault(term, []).append(column)
+        return tuple(
+            term for term, at in columns.items() if len(at) > 1 and len(set(at)) == len(at)
+        )
+
+    def exclusions(self, besides: Sequence[str] = ()) -> dict[Label, tuple[str, ...]]:
+        """Return, per alternative, the covariates other equations use and it does not.
+
+        Those that belong to the terms `besides` are left out.
+        """
+        left_out = {
+            column
+            for equation in self.each
+            for term, column in zip(equation.terms, equation.columns, strict=True)
+            if term in besides
+        }
         return {
             equation.alternative: tuple(
                 name
                 for column, name in enumerate(self.covariates, start=1)
-                if column not in equation.columns
+                if column not in equation.columns and column not in left_out
             )
             for equation in self.each
         }

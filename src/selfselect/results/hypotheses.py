@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
+from itertools import combinations
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -193,6 +194,8 @@ def _not_comparable(small: FitResult, large: FitResult) -> str | None:
         return "the fits have different rules, so neither nests the other"
     if not _terms_nested(small, large):
         return "the terms of the smaller model are not all in the larger one"
+    if not _ties_nested(small, large):
+        return "the larger model shares coefficients, or has offsets, that the smaller one has not"
     if not _scales_nested(small, large):
         return "the noise of the smaller model is not a special case of that of the larger one"
     if large.llf < small.llf - 1e-6:
@@ -218,6 +221,26 @@ def _terms_nested(small: FitResult, large: FitResult) -> bool:
         and set(equation.terms) <= set(bigger[equation.alternative].terms)
         for equation in small.problem.equations.each
     )
+
+
+def _ties_nested(small: FitResult, large: FitResult) -> bool:
+    """What the larger model ties must be tied in the smaller one too; offsets must be the same."""
+    tied, wanted = _tied_pairs(small), _tied_pairs(large)
+    return wanted <= tied and _offsets(small) == _offsets(large)
+
+
+def _tied_pairs(fit: FitResult) -> set[frozenset[tuple[Any, str]]]:
+    each = fit.problem.equations.each
+    return {
+        frozenset((each[j].alternative, each[j].terms[place]) for j, place in pair)
+        for shared in fit.problem.equations.shared
+        for pair in combinations(shared.members, 2)
+    }
+
+
+def _offsets(fit: FitResult) -> dict[Any, str]:
+    each = fit.problem.equations.each
+    return {one.alternative: one.terms[-1] for one in each if one.has_offset}
 
 
 def _scales_nested(small: FitResult, large: FitResult) -> bool:

@@ -56,7 +56,11 @@ def _values(fit: FitResult, rows: Rows, kind: str) -> tuple[Array, pd.Index[Any]
     labels = fit.problem.equations.alternatives
     names = pd.Index(labels, name="alternative")
     if kind == "latent":
-        return latent_means(fit.problem, fit.values, rows), names
+        means = latent_means(fit.problem, fit.values, rows)
+        if fit.facts.case is not None and rows.known.available is not None:
+            # A case without a row for an alternative does not say what its covariates are.
+            means[~rows.known.available] = np.nan
+        return means, names
     expected = row_expectations(fit.problem, fit.values, rows)
     if kind == "chance":
         return expected.chance, names
