@@ -222,10 +222,7 @@ def build_design(
     )
     if offsets:
         equations = equations.with_offsets(
-            {
-                label: coders[position[offset_side(name)]].names[0]
-                for label, name in offsets.items()
-            }
+            {label: coders[position[offset_side(name)]].names[0] for label, name in offsets.items()}
         )
     if chosen is None:
         check_distinct(equations, named=isinstance(parsed, dict))
@@ -341,6 +338,7 @@ def check_and_describe(
     case: str | None = None,
     n_long_rows: int = 0,
 ) -> DataFacts:
+    """Check coded rows, and say what a reader of the results should know of them."""
     equations = coding.equations
     assert rows.outcome is not None
     recorded = rows.outcome[~np.isnan(rows.outcome)]
@@ -391,6 +389,7 @@ def check_and_describe(
 
 
 def check_word(option: str, value: Any, words: tuple[str, ...]) -> None:
+    """Refuse a value of an option that is not among its words."""
     if value not in words:
         raise OptionError(
             f"{option}={value!r} is not possible. Use {' or '.join(map(repr, words))}."
@@ -398,6 +397,7 @@ def check_word(option: str, value: Any, words: tuple[str, ...]) -> None:
 
 
 def parse(formula: str | Mapping[Any, str]) -> ParsedFormula | dict[Any, ParsedFormula]:
+    """Parse a formula, or one per alternative."""
     if not isinstance(formula, Mapping):
         return parse_formula(formula)
     if len(formula) < 2:
@@ -434,11 +434,13 @@ def _with_column(frame: pd.DataFrame, given: Any, default: str) -> tuple[pd.Data
 
 
 def intercept_first(names: Sequence[str]) -> list[str]:
+    """Put the intercept before all other terms."""
     rest = [name for name in names if name != INTERCEPT]
     return ([INTERCEPT] if INTERCEPT in names else []) + rest
 
 
 def clusters_of(values: pd.Series[Any]) -> Indices:
+    """Return the number of the cluster of each row."""
     codes, _ = pd.factorize(values)
     if (codes < 0).any():
         raise DataError(

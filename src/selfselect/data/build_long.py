@@ -32,6 +32,7 @@ from selfselect.data.long import (
     Spots,
     case_values,
     long_equations,
+    named,
     varies_within,
 )
 from selfselect.data.missing import drop_unrecorded
@@ -222,7 +223,8 @@ def _one_row_per_case(
         if wrong.any():
             raise DataError(
                 f"{wrong.sum()} cases have {what} marked in {chosen!r} (first "
-                f"{spots.cases[wrong][0]!r}). Mark the one row of each case whose outcome was seen."
+                f"{named(spots.cases[wrong][0])}). Mark the one row of each case whose outcome "
+                "was seen."
             )
     seen = np.nan_to_num(spots.spread(marks)).argmax(axis=1)
     at = spots.row[np.arange(len(seen)), seen]
@@ -239,9 +241,7 @@ def _by_case(
     """Say of each coder's columns whether they do not vary within cases, among those who use it."""
     found = {}
     for i, coder in enumerate(coders):
-        users = [
-            j for j in range(len(coder_of)) if coder_of[j] == i or offset_of[j] == i
-        ]
+        users = [j for j in range(len(coder_of)) if coder_of[j] == i or offset_of[j] == i]
         for place, name in enumerate(coder.names):
             values = spots.spread(matrices[i][:, place])[:, users]
             found[i, name] = not varies_within(values).any()

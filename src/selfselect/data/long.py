@@ -19,7 +19,15 @@ from selfselect.data.tables import to_frame
 from selfselect.errors import DataError
 from selfselect.rules.base import Label, RowData
 
-__all__ = ["LongCoding", "Source", "Spots", "long_equations"]
+__all__ = [
+    "LongCoding",
+    "Source",
+    "Spots",
+    "case_values",
+    "long_equations",
+    "named",
+    "varies_within",
+]
 
 Array = NDArray[np.float64]
 Indices = NDArray[np.intp]
@@ -67,8 +75,8 @@ class Spots:
             at = int(np.flatnonzero(again)[0])
             raise DataError(
                 f"{again.sum()} rows repeat a case and alternative of another row, first "
-                f"{labels[codes[at]]!r} in the case {cases[case_of[at]]!r}. Long data has one row "
-                "per case and alternative: leave one out, or correct the labels."
+                f"{labels[codes[at]]!r} in the case {named(cases[case_of[at]])}. Long data has "
+                "one row per case and alternative: leave one out, or correct the labels."
             )
         return cls(pd.Index(cases, name=case), row, case_of.astype(np.intp))
 
@@ -140,8 +148,8 @@ def long_equations(
         if label in offsets:
             name, place = offsets[label]
             columns.append(column(place, name, j))
-            names = [*names, f"offset({name})"]
-        each.append(Equation(label, tuple(names), tuple(columns), label in offsets))
+        offset = [f"offset({offsets[label][0]})"] if label in offsets else []
+        each.append(Equation(label, (*names, *offset), tuple(columns), bool(offset)))
     equations = Equations(outcome, tuple(found), tuple(each))
     return equations, tuple(source for _, source in found.values())
 
@@ -190,7 +198,7 @@ class LongCoding:
             where = varies_within(values)
             raise DataError(
                 f"The term {name!r} did not vary within the cases of the fit, but does in "
-                f"{where.sum()} of these (first {spots.cases[where][0]!r})."
+                f"{where.sum()} of these (first {named(spots.cases[where][0])})."
             )
         found = np.isfinite(values)
         first = np.take_along_axis(values, found.argmax(1)[:, None], axis=1)[:, 0]
@@ -266,11 +274,16 @@ def case_values(frame: pd.DataFrame, columns: Sequence[str], spots: Spots) -> pd
         if differ.any():
             raise DataError(
                 f"The column {name!r} has several values in {differ.sum()} cases (first "
-                f"{spots.cases[differ][0]!r}). It belongs to the case as a whole: give the same "
-                "value in all rows of a case, or leave all but one empty."
+                f"{named(spots.cases[differ][0])}). It belongs to the case as a whole: give "
+                "the same value in all rows of a case, or leave all but one empty."
             )
         made[name] = by_case.first().to_numpy()
     return pd.DataFrame(made, index=spots.cases)
+
+
+def named(case: Any) -> str:
+    """Write the label of a case in a sentence."""
+    return repr(case.item() if isinstance(case, np.generic) else case)
 
 
 def _mean(values: Array) -> float:

@@ -55,9 +55,7 @@ def _requests(equations: Equations, shared: Any) -> list[tuple[str, Any]]:
         return [(str(name), wanted) for name, wanted in shared.items()]
     if isinstance(shared, str) and shared == ALL:
         terms = dict.fromkeys(term for one in equations.each for term in one.estimated)
-        often = [
-            term for term in terms if sum(term in one.estimated for one in equations.each) > 1
-        ]
+        often = [term for term in terms if sum(term in one.estimated for one in equations.each) > 1]
         if not often:
             raise OptionError(
                 "shared='all' finds no term that two alternatives have. Where their columns have "
@@ -93,7 +91,8 @@ def _matches(equations: Equations, name: str, wanted: Any) -> list[tuple[str, di
         like = _terms_like(terms, own_name)
         if not like:
             raise OptionError(
-                f"The equation of {label!r} has no term {own_name!r} to share.{nearest(own_name, terms)}"
+                f"The equation of {label!r} has no term {own_name!r} to share."
+                f"{nearest(own_name, terms)}"
             )
         for term in like:
             # The codes of a category are shared one by one: region[T.north] with its like.

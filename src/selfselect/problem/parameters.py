@@ -269,7 +269,9 @@ class Layout:
         """For each alternative where its coefficients stand among the reported; -1 for offsets."""
         count, places = 0, []
         own_scale = self.scales is None and not self.common
-        shared = {member: i for i, one in enumerate(self.equations.shared) for member in one.members}
+        shared = {
+            member: i for i, one in enumerate(self.equations.shared) for member in one.members
+        }
         for j, equation in enumerate(self.equations.each):
             place = np.full(len(equation.terms), -1, dtype=np.intp)
             for at in range(len(equation.estimated)):

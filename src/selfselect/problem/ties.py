@@ -85,7 +85,10 @@ class Ties:
             labels.append(
                 (equation.alternative, equation.terms[place])
                 if group is None
-                else (shared_label(equations, equations.shared[group]), equations.shared[group].term)
+                else (
+                    shared_label(equations, equations.shared[group]),
+                    equations.shared[group].term,
+                )
             )
         matrix = np.zeros((len(columns), len(labels)))
         estimated = moved >= 0
@@ -170,7 +173,7 @@ def shared_label(equations: Equations, shared: SharedTerm) -> Label:
 def _level_constants(
     rows: list[int], matrix: Array, constant: Array, alternative: Indices, lean: Array
 ) -> None:
-    """Make shared intercepts, in `rows`, equal in the user's units, where covariates are not centred.
+    """Make shared intercepts, those in `rows`, equal in the user's units.
 
     Centring moves each internal constant by what the slopes of its alternative make of the shift
     of their covariates. The moved constant is the mean one of those who share it.

@@ -120,9 +120,7 @@ def _share(label: object, count: float, total: float, n_parameters: int) -> Find
 
 def _restricted(ties: Ties, sums: Parts) -> list[Finding]:
     """Look at the covariates of all equations at once, as they share coefficients."""
-    padded = [
-        [np.pad(gram, (0, 1)) for gram in sums[at::3]] for at in (1, 2)
-    ]
+    padded = [[np.pad(gram, (0, 1)) for gram in sums[at::3]] for at in (1, 2)]
     everywhere, where_seen = (ties.gather_grams(grams)[0] for grams in padded)
     terms = tuple(f"{alternative}:{term}" for alternative, term in ties.labels)
     return [
@@ -135,9 +133,7 @@ def _scaled(gram: Array, scale: Array) -> Array:
     return gram * np.outer(scale, scale)
 
 
-def _overlap(
-    label: str, terms: tuple[str, ...], everywhere: Array, where_seen: Array
-) -> Finding:
+def _overlap(label: str, terms: tuple[str, ...], everywhere: Array, where_seen: Array) -> Finding:
     """Compare the covariates' variation among rows where the alternative was seen with all."""
     scale = 1.0 / np.sqrt(np.maximum(np.diag(everywhere), 1e-300))
     root = np.linalg.cholesky(_scaled(everywhere, scale) + 1e-13 * np.eye(len(scale)))
@@ -194,6 +190,12 @@ def _certainty(problem: Problem, engine: Engine, natural: Array) -> Finding:
     )
     if certain.mean() > guess + 0.1 * (1.0 - guess):
         return Finding("fine", sentence)
+    if not any(problem.equations.own_terms):
+        return Finding(
+            "weak",
+            f"{sentence} The alternatives share all their coefficients: nothing tells them apart "
+            "but covariates of their own, if they have any.",
+        )
     return Finding("weak", f"{sentence} The alternatives are hardly distinct.")
 
 

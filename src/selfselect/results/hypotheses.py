@@ -195,7 +195,9 @@ def _not_comparable(small: FitResult, large: FitResult) -> str | None:
     if not _terms_nested(small, large):
         return "the terms of the smaller model are not all in the larger one"
     if not _ties_nested(small, large):
-        return "the larger model shares coefficients, or has offsets, that the smaller one has not"
+        return "the larger model shares coefficients that the smaller one does not"
+    if not _offsets_nested(small, large):
+        return "the fits have different offsets, so neither nests the other"
     if not _scales_nested(small, large):
         return "the noise of the smaller model is not a special case of that of the larger one"
     if large.llf < small.llf - 1e-6:
@@ -218,15 +220,15 @@ def _terms_nested(small: FitResult, large: FitResult) -> bool:
     bigger = {equation.alternative: equation for equation in large.problem.equations.each}
     return all(
         equation.alternative in bigger
-        and set(equation.terms) <= set(bigger[equation.alternative].terms)
+        and set(equation.estimated) <= set(bigger[equation.alternative].estimated)
         for equation in small.problem.equations.each
     )
 
 
 def _ties_nested(small: FitResult, large: FitResult) -> bool:
-    """What the larger model ties must be tied in the smaller one too; offsets must be the same."""
-    tied, wanted = _tied_pairs(small), _tied_pairs(large)
-    return wanted <= tied and _offsets(small) == _offsets(large)
+    """Say whether all that the larger model ties is tied, or left out, in the smaller one."""
+    kept = {(e.alternative, term) for e in small.problem.equations.each for term in e.terms}
+    return {pair for pair in _tied_pairs(large) if pair & kept} <= _tied_pairs(small)
 
 
 def _tied_pairs(fit: FitResult) -> set[frozenset[tuple[Any, str]]]:
@@ -238,9 +240,22 @@ def _tied_pairs(fit: FitResult) -> set[frozenset[tuple[Any, str]]]:
     }
 
 
+def _offsets_nested(small: FitResult, large: FitResult) -> bool:
+    """Say whether offsets are the same, or coefficients that the larger model estimates."""
+    fixed, wanted = _offsets(small), _offsets(large)
+    estimated = {e.alternative: e.estimated for e in large.problem.equations.each}
+    return wanted.items() <= fixed.items() and all(
+        label in wanted or name in estimated[label] for label, name in fixed.items()
+    )
+
+
 def _offsets(fit: FitResult) -> dict[Any, str]:
-    each = fit.problem.equations.each
-    return {one.alternative: one.terms[-1] for one in each if one.has_offset}
+    equations = fit.problem.equations
+    return {
+        one.alternative: equations.covariates[one.columns[-1] - 1]
+        for one in equations.each
+        if one.has_offset
+    }
 
 
 def _scales_nested(small: FitResult, large: FitResult) -> bool:

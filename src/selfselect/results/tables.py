@@ -155,10 +155,10 @@ def comparison_table(fit: FitResult) -> pd.DataFrame:
     estimate, errors = [], []
     for label in naive.index:
         alternative, term = label
-        label = label_of.get(label, label)
-        if label in corrected.index:
-            estimate.append(float(corrected["estimate"][label]))
-            errors.append(float(corrected["std_error"][label]))
+        found = label_of.get(label, label)
+        if found in corrected.index:
+            estimate.append(float(corrected["estimate"][found]))
+            errors.append(float(corrected["std_error"][found]))
         else:
             common = (COMMON, SCALE)
             estimate.append(float(scales[alternative]))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from functools import partial
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -87,7 +88,8 @@ def least_squares_start(problem: Problem, grams: list[Array]) -> Array:
 def _pooled_least_squares(ties: Ties, grams: list[Array]) -> list[Array]:
     """Return each alternative's coefficients by least squares that heeds what is shared."""
     total, towards = ties.gather_grams(grams)
-    every = ties.coefficients(np.linalg.lstsq(total, towards, rcond=1e-10)[0])
+    u: Any = np.linalg.lstsq(total, towards, rcond=1e-10)[0]
+    every = ties.coefficients(u)
     return [every[ties.alternative == j] for j in range(len(grams))]
 
 
