@@ -10,23 +10,19 @@ import numpy as np
 import pandas as pd
 
 from selfselect.data.alternatives import check_distinct, recorded_alternatives
-from selfselect.data.build import (
-    Design,
-    check_and_describe,
-    check_word,
-    clusters_of,
-    intercept_first,
-    parse,
-)
 from selfselect.data.checks import (
     check_enough_rows,
     check_numbers,
     check_text_columns,
+    check_word,
+    clusters_of,
     first_rows,
 )
 from selfselect.data.coding import KnownColumns, OutcomeCoder, check_known
 from selfselect.data.costs import split_costs
-from selfselect.data.formulas import Coder
+from selfselect.data.design import Design, check_and_describe
+from selfselect.data.equations import intercept_first
+from selfselect.data.formulas import Coder, parse_formulas
 from selfselect.data.long import (
     LongCoding,
     Spots,
@@ -69,7 +65,7 @@ def build_long_design(
     _refuse(alternatives, available, possible, cost, weights, cluster)
     check_known(cost, None)
     unrecorded = Unrecorded.read(missing_outcome, outcome_between, None)
-    parsed = parse(formula)
+    parsed = parse_formulas(formula)
     each = list(parsed.values()) if isinstance(parsed, dict) else [parsed]
     first = each[0]
     of_offsets = offset_columns(offset)

@@ -9,7 +9,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from selfselect.errors import DataError
+from selfselect.errors import DataError, OptionError
 
 __all__ = [
     "check_availability",
@@ -21,6 +21,8 @@ __all__ = [
     "check_outcome",
     "check_text_columns",
     "check_weights",
+    "check_word",
+    "clusters_of",
     "first_rows",
 ]
 
@@ -173,3 +175,22 @@ def check_text_columns(frame: pd.DataFrame, columns: Sequence[str]) -> None:
                 f"{len(levels)} values look like numbers. Convert it to numbers first (in pandas: "
                 "pd.to_numeric), or mark it as a category if it is one."
             )
+
+
+def check_word(option: str, value: Any, words: tuple[str, ...]) -> None:
+    """Refuse a value of an option that is not among its words."""
+    if value not in words:
+        raise OptionError(
+            f"{option}={value!r} is not possible. Use {' or '.join(map(repr, words))}."
+        )
+
+
+def clusters_of(values: pd.Series[Any]) -> Indices:
+    """Return the number of the cluster of each row."""
+    codes, _ = pd.factorize(values)
+    if (codes < 0).any():
+        raise DataError(
+            f"The cluster column {values.name!r} has {(codes < 0).sum()} missing values "
+            f"({first_rows(codes < 0, values.index)}). Every row needs a cluster."
+        )
+    return codes.astype(np.intp)

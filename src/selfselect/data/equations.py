@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from selfselect.errors import DataError
 from selfselect.rules.base import Label
 
-__all__ = ["INTERCEPT", "SCALE", "Equation", "Equations", "SharedTerm"]
+__all__ = ["INTERCEPT", "SCALE", "Equation", "Equations", "SharedTerm", "intercept_first"]
 
 INTERCEPT = "Intercept"
 SCALE = "scale"
@@ -188,3 +188,9 @@ class Equations:
             )
             for equation in self.each
         }
+
+
+def intercept_first(names: Sequence[str]) -> list[str]:
+    """Put the intercept before all other terms."""
+    rest = [name for name in names if name != INTERCEPT]
+    return ([INTERCEPT] if INTERCEPT in names else []) + rest
