@@ -1,7 +1,7 @@
 """Coverage and tests under restrictions: python experiments/coverage_restrictions.py [--help].
 
 Draws samples in which the restrictions hold, fits each with and without them, and counts how often
-95% intervals hold the truth and how often 5% tests reject the restrictions. Writes a Markdown table.
+95% intervals hold the truth and how often 5% tests reject them. Writes a Markdown table.
 """
 
 from __future__ import annotations
@@ -104,7 +104,7 @@ DESIGNS: dict[str, Callable[[int, int], Drawn]] = {
 
 
 def replicate(task: tuple[str, int, int]) -> tuple[Any, bool] | None:
-    """Draw one sample and fit it: which intervals hold the truth, and is the restriction rejected."""
+    """Draw and fit a sample: which intervals hold the truth, is the restriction rejected."""
     import selfselect as ss
 
     name, n_rows, seed = task

@@ -153,6 +153,35 @@ def test_offsets_and_costs_are_read_from_each_alternatives_own_row(tenders: pd.D
     assert one.llf == pytest.approx(other.llf, rel=1e-9)
 
 
+def test_costs_are_estimated_from_each_alternatives_own_rows(tenders: pd.DataFrame) -> None:
+    firms = sorted(tenders["firm"].unique())
+    one = fit(tenders, shared=["distance"], cost={"Birch": "~ backlog"})
+    backlog = tenders.pivot(index="tender", columns="firm", values="backlog").fillna(0.0)
+    other = ss.fit(
+        {firm: f"bid ~ size + distance_{firm}" for firm in firms},
+        wide_of(tenders).join(backlog.add_prefix("backlog_")), chosen="firm", rule="min",
+        available={firm: f"open_{firm}" for firm in firms}, cost={"Birch": "~ backlog_Birch"},
+        shared={"distance": {firm: f"distance_{firm}" for firm in firms}},
+    )  # fmt: skip
+    assert one.llf == pytest.approx(other.llf, rel=1e-8)
+    assert ("Birch", "cost: backlog") in one.params
+
+
+def test_formulas_of_their_own_take_each_alternatives_own_values(tenders: pd.DataFrame) -> None:
+    firms = sorted(tenders["firm"].unique())
+    more = {firm: " + backlog" if firm == "Birch" else "" for firm in firms}
+    one = fit(tenders, {firm: f"bid ~ size + distance{more[firm]}" for firm in firms})
+    assert "distance[Birch]" in one.problem.equations.covariates
+    backlog = tenders.pivot(index="tender", columns="firm", values="backlog").fillna(0.0)
+    more["Birch"] = " + backlog_Birch"
+    other = ss.fit(
+        {firm: f"bid ~ size + distance_{firm}{more[firm]}" for firm in firms},
+        wide_of(tenders).join(backlog.add_prefix("backlog_")), chosen="firm", rule="min",
+        available={firm: f"open_{firm}" for firm in firms},
+    )  # fmt: skip
+    assert one.llf == pytest.approx(other.llf, rel=1e-9)
+
+
 def test_weights_and_clusters_belong_to_cases(tenders: pd.DataFrame) -> None:
     data = tenders.assign(weight=1.0 + tenders["tender"] % 2, town=tenders["tender"] // 10)
     result = fit(data, shared="all", weights="weight", cluster="town")
@@ -231,8 +260,6 @@ def test_options_that_do_not_go_with_long_data_are_refused(tenders: pd.DataFrame
         fit(tenders, alternatives=None)
     with pytest.raises(OptionError, match="available to a case if the case has a row"):
         fit(tenders, available={"Alder": "won"})
-    with pytest.raises(OptionError, match="Costs cannot be estimated from long data"):
-        fit(tenders, rule="min", cost={"Alder": "~ distance"})
     with pytest.raises(OptionError, match="`weights` must be the name of a column"):
         fit(tenders, weights=np.ones(len(tenders)))
     with pytest.raises(OptionError, match="give case='column' too"):

@@ -19,7 +19,7 @@ from selfselect.data.checks import (
     first_rows,
 )
 from selfselect.data.coding import KnownColumns, OutcomeCoder, check_known
-from selfselect.data.costs import split_costs
+from selfselect.data.costs import check_costs, parse_cost, split_costs
 from selfselect.data.design import Design, check_and_describe
 from selfselect.data.equations import intercept_first
 from selfselect.data.formulas import Coder, parse_formulas
@@ -27,9 +27,9 @@ from selfselect.data.long import (
     LongCoding,
     Spots,
     case_values,
+    find_case_columns,
     long_equations,
     named,
-    varies_within,
 )
 from selfselect.data.missing import drop_unrecorded
 from selfselect.data.restrictions import offset_columns, offset_side, read_offsets, share
@@ -37,6 +37,7 @@ from selfselect.data.rows import Rows
 from selfselect.data.tables import to_frame
 from selfselect.data.unrecorded import Unrecorded
 from selfselect.errors import DataError, MissingRowsWarning, OptionError
+from selfselect.rules._labels import by_alternative
 
 __all__ = ["build_long_design"]
 
@@ -62,15 +63,22 @@ def build_long_design(
     """Code a long table by formula. Arguments are those of `selfselect.fit`."""
     check_word("missing", missing, ("drop", "raise"))
     check_word("missing_outcome", missing_outcome, ("raise", "drop", "silent"))
-    _refuse(alternatives, available, possible, cost, weights, cluster)
+    _refuse(alternatives, available, possible, weights, cluster)
+    cost, estimated = split_costs(cost)
     check_known(cost, None)
     unrecorded = Unrecorded.read(missing_outcome, outcome_between, None)
     parsed = parse_formulas(formula)
     each = list(parsed.values()) if isinstance(parsed, dict) else [parsed]
     first = each[0]
+    of_costs = {label: parse_cost(text, first.outcome) for label, text in estimated.items()}
     of_offsets = offset_columns(offset)
     term_columns = tuple(
-        dict.fromkeys((*(name for one in each for name in one.term_columns), *of_offsets))
+        dict.fromkeys(
+            (
+                *(name for one in (*each, *of_costs.values()) for name in one.term_columns),
+                *of_offsets,
+            )
+        )
     )
     columns = (case, alternatives, *first.outcome_columns, *term_columns, *unrecorded.columns)
     columns += tuple(name for name in (chosen, weights, cluster) if name is not None)
@@ -101,19 +109,30 @@ def build_long_design(
     offsets = read_offsets(offset, labels)
     for name in of_offsets:
         check_numbers(frame[name], f"The offset column {name!r}")
-    sides = dict.fromkeys([*(one.terms for one in each), *map(offset_side, of_offsets)])
+    of_costs = by_alternative(of_costs, labels, what="cost")
+    sides = dict.fromkeys(
+        [*(one.terms for one in (*each, *of_costs.values())), *map(offset_side, of_offsets)]
+    )
     learnt = [Coder.learn(side, frame) for side in sides]
     coders, matrices = tuple(one for one, _ in learnt), [matrix for _, matrix in learnt]
     position = {side: i for i, side in enumerate(sides)}
     coder_of = tuple(position[one.terms] for one in formulas)
     by_offset = {label: position[offset_side(name)] for label, name in offsets.items()}
+    by_cost = {label: position[one.terms] for label, one in of_costs.items()}
+    cost_terms = {label: intercept_first(coders[i].names) for label, i in by_cost.items()}
+    check_costs(cost_terms, labels)
+    uses = [
+        [coder, *(by[label] for by in (by_offset, by_cost) if label in by)]
+        for label, coder in zip(labels, coder_of, strict=True)
+    ]
     equations, sources = long_equations(
         first.outcome,
         labels,
         [intercept_first(coders[i].names) for i in coder_of],
         coder_of,
         {label: (coders[i].names[0], i) for label, i in by_offset.items()},
-        _by_case(coders, matrices, spots, coder_of, [by_offset.get(label) for label in labels]),
+        {label: (cost_terms[label], i) for label, i in by_cost.items()},
+        find_case_columns(coders, matrices, spots, uses),
     )
     if chosen is None and spots.present.all():
         check_distinct(equations, named=True)
@@ -153,9 +172,7 @@ def build_long_design(
     return design
 
 
-def _refuse(
-    alternatives: Any, available: Any, possible: Any, cost: Any, weights: Any, cluster: Any
-) -> None:
+def _refuse(alternatives: Any, available: Any, possible: Any, weights: Any, cluster: Any) -> None:
     if not isinstance(alternatives, str):
         raise OptionError(
             "Long data (case='...') needs the column that says whose row it is: give "
@@ -165,11 +182,6 @@ def _refuse(
         raise OptionError(
             "In long data an alternative is available to a case if the case has a row for it: "
             "leave `available` and `possible` out, and the rows of those that are not."
-        )
-    if split_costs(cost)[1]:
-        raise OptionError(
-            "Costs cannot be estimated from long data in this version. Give one row per case, "
-            "with a column per alternative."
         )
     for name, given in (("weights", weights), ("cluster", cluster)):
         if given is not None and not isinstance(given, str):
@@ -225,20 +237,3 @@ def _one_row_per_case(
     seen = np.nan_to_num(spots.spread(marks)).argmax(axis=1)
     at = spots.row[np.arange(len(seen)), seen]
     return seen, frame.iloc[at].set_axis(spots.cases)
-
-
-def _by_case(
-    coders: tuple[Coder, ...],
-    matrices: list[Any],
-    spots: Spots,
-    coder_of: tuple[int, ...],
-    offset_of: list[int | None],
-) -> dict[tuple[int, str], bool]:
-    """Say of each coder's columns whether they do not vary within cases, among those who use it."""
-    found = {}
-    for i, coder in enumerate(coders):
-        users = [j for j in range(len(coder_of)) if coder_of[j] == i or offset_of[j] == i]
-        for place, name in enumerate(coder.names):
-            values = spots.spread(matrices[i][:, place])[:, users]
-            found[i, name] = not varies_within(values).any()
-    return found

@@ -24,9 +24,9 @@ __all__ = [
     "Source",
     "Spots",
     "case_values",
+    "find_case_columns",
     "long_equations",
     "named",
-    "varies_within",
 ]
 
 Array = NDArray[np.float64]
@@ -122,7 +122,8 @@ def long_equations(
     terms: Sequence[Sequence[str]],
     coder_of: Sequence[int],
     offsets: dict[Label, tuple[str, int]],
-    by_case: dict[tuple[int, str], bool],
+    costs: dict[Label, tuple[Sequence[str], int]],
+    by_case: dict[str, bool],
 ) -> tuple[Equations, tuple[Source, ...]]:
     """Lay out equations whose terms keep their names and have a covariate per alternative.
 
@@ -133,12 +134,13 @@ def long_equations(
     terms : of each, the intercept first where there is one.
     coder_of : which coder made them.
     offsets : by alternative, name and coder of its offset.
-    by_case : whether a coder's column does not vary within cases: all then share one covariate.
+    costs : by alternative, terms and coder of its estimated cost.
+    by_case : by name, whether a column does not vary within cases: one covariate then does for all.
     """
     found: dict[str, tuple[int, Source]] = {}
 
     def column(coder: int, name: str, j: int) -> int:
-        own = None if by_case[coder, name] else j
+        own = None if by_case[name] else j
         full = name if own is None else f"{name}[{labels[j]}]"
         return found.setdefault(full, (len(found) + 1, Source(coder, name, own)))[0]
 
@@ -150,7 +152,18 @@ def long_equations(
             columns.append(column(place, name, j))
         offset = [f"offset({offsets[label][0]})"] if label in offsets else []
         each.append(Equation(label, (*names, *offset), tuple(columns), bool(offset)))
-    equations = Equations(outcome, tuple(found), tuple(each))
+    of_costs = tuple(
+        Equation(
+            label,
+            tuple(names),
+            tuple(
+                0 if name == INTERCEPT else column(coder, name, list(labels).index(label))
+                for name in names
+            ),
+        )
+        for label, (names, coder) in costs.items()
+    )
+    equations = Equations(outcome, tuple(found), tuple(each), of_costs)
     return equations, tuple(source for _, source in found.values())
 
 
@@ -183,14 +196,20 @@ class LongCoding:
             position = self.coders[source.coder].names.index(source.name)
             values = spots.spread(matrices[source.coder][:, position])
             if source.alternative is None:
-                users = [j for j, one in enumerate(self.equations.each)
-                         if place + 1 in one.columns]  # fmt: skip
-                covariates[:, place] = self._constant(values[:, users], source.name, spots)
+                covariates[:, place] = self._constant(
+                    values[:, self._users(place + 1)], source.name, spots
+                )
             else:
                 own = values[:, source.alternative]
                 # Who is not open to a case says nothing there: any number will do.
                 covariates[:, place] = np.where(np.isnan(own), _mean(own), own)
         return covariates
+
+    def _users(self, column: int) -> list[int]:
+        """Return the alternatives whose equation or cost has a column."""
+        each = (*self.equations.each, *self.equations.costs)
+        labels = {one.alternative for one in each if column in one.columns}
+        return [j for j, label in enumerate(self.equations.alternatives) if label in labels]
 
     def _constant(self, values: Array, name: str, spots: Spots) -> Array:
         """Return what does not vary within cases (n,); nobody's users' rows take the mean."""
@@ -255,6 +274,22 @@ class LongCoding:
         if not with_known:
             known = RowData(None, known.available)
         return CodedRows(Rows(covariates, outcome=outcome, known=known), spots.cases, complete)
+
+
+def find_case_columns(
+    coders: Sequence[Coder], matrices: Sequence[Array], spots: Spots, uses: Sequence[Sequence[int]]
+) -> dict[str, bool]:
+    """Say of each coded column whether it does not vary within cases.
+
+    `uses` says which coders each alternative uses; what others have in their rows does not count.
+    """
+    found: dict[str, bool] = {}
+    for coder, matrix in zip(coders, matrices, strict=True):
+        for place, name in enumerate(coder.names):
+            users = [j for j, used in enumerate(uses) if any(name in coders[i].names for i in used)]
+            values = spots.spread(matrix[:, place])[:, users]
+            found.setdefault(name, len(users) > 1 and not varies_within(values).any())
+    return found
 
 
 def varies_within(values: Array) -> Mask:
