@@ -258,6 +258,10 @@ def test_repeated_and_unlabelled_rows_are_named(tenders: pd.DataFrame) -> None:
 def test_options_that_do_not_go_with_long_data_are_refused(tenders: pd.DataFrame) -> None:
     with pytest.raises(OptionError, match="give alternatives='column', not None"):
         fit(tenders, alternatives=None)
+    with pytest.raises(OptionError, match="`case` must be the name of a column, not 3"):
+        fit(tenders, case=3)
+    with pytest.raises(DataError, match="Only one alternative is in 'firm'"):
+        fit(tenders[tenders["firm"] == "Alder"].assign(won=True, bid=1.0), shared="all")
     with pytest.raises(OptionError, match="available to a case if the case has a row"):
         fit(tenders, available={"Alder": "won"})
     with pytest.raises(OptionError, match="`weights` must be the name of a column"):

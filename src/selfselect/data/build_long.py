@@ -63,7 +63,7 @@ def build_long_design(
     """Code a long table by formula. Arguments are those of `selfselect.fit`."""
     check_word("missing", missing, ("drop", "raise"))
     check_word("missing_outcome", missing_outcome, ("raise", "drop", "silent"))
-    _refuse(alternatives, available, possible, weights, cluster)
+    _refuse(case, alternatives, available, possible, weights, cluster)
     cost, estimated = split_costs(cost)
     check_known(cost, None)
     unrecorded = Unrecorded.read(missing_outcome, outcome_between, None)
@@ -106,6 +106,11 @@ def build_long_design(
     frame, codes, seen_row = frame[kept[spots.case_of]], codes[kept[spots.case_of]], seen_row[kept]
     spots = Spots.find(frame, case, alternatives, codes, labels)
 
+    if len(labels) < 2:
+        raise DataError(
+            f"Only one alternative is in {alternatives!r} ({labels[0]!r}): then nothing was "
+            "selected and least squares is right. Give rows of at least two."
+        )
     offsets = read_offsets(offset, labels)
     for name in of_offsets:
         check_numbers(frame[name], f"The offset column {name!r}")
@@ -172,7 +177,11 @@ def build_long_design(
     return design
 
 
-def _refuse(alternatives: Any, available: Any, possible: Any, weights: Any, cluster: Any) -> None:
+def _refuse(
+    case: Any, alternatives: Any, available: Any, possible: Any, weights: Any, cluster: Any
+) -> None:
+    if not isinstance(case, str):
+        raise OptionError(f"`case` must be the name of a column, not {case!r}.")
     if not isinstance(alternatives, str):
         raise OptionError(
             "Long data (case='...') needs the column that says whose row it is: give "
