@@ -22,14 +22,20 @@ LOST = 1e-6
 
 
 def undetermined(
-    problem: Problem, engine: Engine, free: Array, information: Array, *, lost: float = LOST
+    problem: Problem,
+    engine: Engine,
+    information: Array,
+    *,
+    lost: float = LOST,
+    free: Array | None = None,
 ) -> str | None:
     """Return a sentence that names parameters without information, or None where there are none.
 
     A covariate that is nonzero only in rows where the alternative was not seen has no finite
     estimate: the likelihood rises forever along it while its information fades. Compared is the
     information with that of complete data, in which every alternative is seen in every row:
-    below the share `lost` of it, nothing was learnt.
+    below the share `lost` of it, nothing was learnt. Where coefficients are shared, the free
+    parameters say how much each of those who share them counts.
     """
     per_row = information / engine.n_rows
     if not np.isfinite(per_row).all():
@@ -40,7 +46,9 @@ def undetermined(
     # A fit from a given start has not been checked, such as one of a bootstrap sample.
     refuse_collinear(problem, grams)
     if layout.ties is not None:
-        slopes = layout.ties.slopes(layout.natural(free)[layout.inverse_scale_positions])
+        slopes = layout.ties.matrix
+        if free is not None:
+            slopes = layout.ties.slopes(layout.natural(free)[layout.inverse_scale_positions])
         complete = np.zeros((layout.ties.n_moved,) * 2)
         for j, gram in enumerate(grams):
             own = slopes[layout.ties.alternative == j]

@@ -251,7 +251,7 @@ def _solution(
     lost = None
     if positive:
         least = LEAST_ROWS / engine.n_rows
-        lost = undetermined(problem, engine, ordered.free, ordered.information, lost=least)
+        lost = undetermined(problem, engine, ordered.information, lost=least, free=ordered.free)
         status = status if lost is None else f"{lost} {status}"
     return Solution(
         free=ordered.free,

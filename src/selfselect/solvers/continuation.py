@@ -170,7 +170,7 @@ class Continuation:
         settled: str | None,
     ) -> Solution:
         boundary = find_boundary(problem, best.free)
-        lost = None if boundary else undetermined(problem, engine, best.free, best.information)
+        lost = None if boundary else undetermined(problem, engine, best.information, free=best.free)
         status = boundary or lost or best.status + (f" {settled}" if settled else "")
         return Solution(
             free=best.free,

@@ -78,7 +78,7 @@ class Newton:
         ascent = climb(
             problem, engine, start, max_steps=self.max_steps, tol=self.tol, progress=progress
         )
-        lost = undetermined(problem, engine, ascent.free, ascent.information)
+        lost = undetermined(problem, engine, ascent.information, free=ascent.free)
         status = ascent.status if lost is None else lost
         return Solution(
             free=ascent.free,
