@@ -117,33 +117,34 @@ def _meat(
     clusters: NDArray[np.intp] | None,
     cluster_name: str | None,
 ) -> tuple[Array, str]:
+    natural = problem.layout.natural(free)
     if clusters is None:
         n_rows = engine.n_rows
-        meat = engine.sum(partial(_outer_products, problem, free))
+        meat = engine.sum(partial(_outer_products, problem, natural))
         return meat * n_rows / (n_rows - 1), "robust (sandwich)"
     n_clusters = int(clusters.max()) + 1
     if n_clusters < 2:
         raise OptionError("There is only one cluster, so nothing can be said of its spread.")
-    totals = engine.sum(partial(_cluster_totals, problem, free, n_clusters))
+    totals = engine.sum(partial(_cluster_totals, problem, natural, n_clusters))
     meat = totals.T @ totals * n_clusters / (n_clusters - 1)
     return meat, f"clustered by {cluster_name} ({n_clusters} clusters)"
 
 
-def _free_scores(problem: Problem, free: Array, batch: Batch) -> Array:
+def _free_scores(problem: Problem, natural: Array, batch: Batch) -> Array:
     """Return each row's weighted score in the free parameters, shape (n, n_free)."""
-    scores = np.column_stack(score_blocks(problem, problem.layout.natural(free), batch))
+    scores = np.column_stack(score_blocks(problem, natural, batch))
     if batch.rows.weights is not None:
         scores *= batch.rows.weights[:, None]
-    return problem.layout.pull_back_vector(scores, free)
+    return problem.layout.pull_back_vector(scores, problem.layout.gather(natural))
 
 
-def _outer_products(problem: Problem, free: Array, batch: Batch) -> Array:
-    scores = _free_scores(problem, free, batch)
+def _outer_products(problem: Problem, natural: Array, batch: Batch) -> Array:
+    scores = _free_scores(problem, natural, batch)
     return scores.T @ scores
 
 
-def _cluster_totals(problem: Problem, free: Array, n_clusters: int, batch: Batch) -> Array:
+def _cluster_totals(problem: Problem, natural: Array, n_clusters: int, batch: Batch) -> Array:
     assert batch.rows.clusters is not None
     totals = np.zeros((n_clusters, problem.layout.n_free))
-    np.add.at(totals, batch.rows.clusters, _free_scores(problem, free, batch))
+    np.add.at(totals, batch.rows.clusters, _free_scores(problem, natural, batch))
     return totals
