@@ -87,6 +87,12 @@ def choose_alternatives(
     >>> ss.choose_alternatives("outcome ~ x1 + x2", sample.data, [1, 2, 3]).recommended
     2
     """
+    for name in ("shared", "offset", "case"):
+        if options.get(name) is not None:
+            raise OptionError(
+                f"Numbers of alternatives cannot be compared with `{name}` in this version: it "
+                "compares with a single least-squares fit. Leave it out, or compare fits by bic."
+            )
     tried = sorted(set(numbers))
     if not tried or not all(isinstance(k, Integral) and k >= 1 for k in tried):
         raise OptionError(f"Give whole numbers of alternatives from 1 on, not {tried}.")

@@ -5,11 +5,13 @@ from __future__ import annotations
 import warnings
 from collections.abc import Mapping
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 import numpy as np
 
 from selfselect.data.build import Design, build_design
+from selfselect.data.build_long import build_long_design
 from selfselect.data.costs import split_costs
 from selfselect.engines.memory import Memory
 from selfselect.errors import ConvergenceWarning, OptionError
@@ -38,6 +40,9 @@ def fit(
     available: Mapping[Any, str] | None = None,
     possible: Mapping[Any, str] | None = None,
     cost: Mapping[Any, Any] | None = None,
+    case: str | None = None,
+    shared: Any = None,
+    offset: Any = None,
     rule: Any = "max",
     noise: Any = None,
     solver: Any = None,
@@ -66,13 +71,22 @@ def fit(
         dict of formulas, else sorted by label.
     alternatives : how many alternatives there are, where nobody recorded which one was seen
         (leave `chosen` out). They are numbered by their mean outcome, the largest first. A dict
-        of formulas without `chosen` names them.
+        of formulas without `chosen` names them. In long data: the column that names them.
     available : ``{alternative: column}`` of true or false; alternatives left out are always
         available.
     possible : ``{alternative: column}`` of true or false: who may have been the one seen, for
         rows in which `chosen` is missing; alternatives left out may always have been.
     cost : ``{alternative: cost}``: an alternative is chosen if its outcome less its cost is best.
         A number or a column is a known cost, ``"~ tuition"`` one that is estimated.
+    case : for long data, one row per case and alternative: the column that says which rows belong
+        together. `alternatives` is then the column that says whose row it is, and `chosen` one of
+        true or false. Covariates may differ between the rows of a case; an alternative without a
+        row is not available to the case.
+    shared : coefficients that alternatives have in common: ``["distance"]``, ``"all"`` (with
+        `noise` None the scale too), ``{"distance": ["a", "b"]}`` for some alternatives, or
+        ``{"distance": {"a": "distance_a", "b": "distance_b"}}``.
+    offset : a column that is added to the mean of every outcome, with no coefficient; or
+        ``{alternative: column}``.
     rule : ``"max"``, ``"min"``, or an object of `selfselect.rules`.
     noise : an object of `selfselect.noises`; None for `noises.Independent()`, with one scale per
         alternative where it is known who was seen, and a common one where it is not.
@@ -113,10 +127,11 @@ def fit(
     True
     """
     call = write_call(fit, locals())
-    _refuse_what_is_not_possible(chosen, alternatives, engine)
+    _refuse_what_is_not_possible(chosen, alternatives, case, engine)
     rule = as_rule(rule)
     cost = _one_cost(cost, getattr(rule, "cost", None))
-    design = build_design(
+    build = build_design if case is None else partial(build_long_design, case=case)
+    design = build(
         formula,
         data,
         chosen=chosen,
@@ -124,6 +139,8 @@ def fit(
         available=available,
         possible=possible,
         cost=cost,
+        shared=shared,
+        offset=offset,
         weights=weights,
         weights_kind=weights_kind,
         cluster=cluster,
@@ -131,6 +148,8 @@ def fit(
         missing_outcome=missing_outcome,
         outcome_between=outcome_between,
     )
+    if noise is None and isinstance(shared, str):
+        noise = Independent(scale="common")
     known, _ = split_costs(cost)
     if known is not None and hasattr(rule, "cost"):
         rule = replace(rule, cost=known)
@@ -214,9 +233,14 @@ def _one_cost(cost: Any, of_rule: Any) -> Any:
     return of_rule if cost is None else cost
 
 
-def _refuse_what_is_not_possible(chosen: Any, alternatives: Any, engine: Any) -> None:
+def _refuse_what_is_not_possible(chosen: Any, alternatives: Any, case: Any, engine: Any) -> None:
     """Refuse arguments that contradict each other, or have a meaning but no code yet."""
-    if chosen is not None and alternatives is not None:
+    if case is None and isinstance(alternatives, str):
+        raise OptionError(
+            f"alternatives={alternatives!r} names a column, which is for long data (one row per "
+            "case and alternative): give case='column' too. Else give how many there are."
+        )
+    if case is None and chosen is not None and alternatives is not None:
         raise OptionError(
             f"Both chosen={chosen!r} and alternatives={alternatives!r} are given. Give `chosen` "
             "where it was recorded who was seen, `alternatives` where it was not."

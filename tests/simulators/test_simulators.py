@@ -52,7 +52,7 @@ def test_the_truth_is_labelled_like_a_fit() -> None:
 def test_seeds_are_kept_and_differ() -> None:
     for make in (
         ss.simulators.village, ss.simulators.gaussian, ss.simulators.market,
-        ss.simulators.auction, _hostile,
+        ss.simulators.auction, ss.simulators.tender, _hostile,
     ):  # fmt: skip
         pd.testing.assert_frame_equal(make(100, seed=1).data, make(100, seed=1).data)
         assert not make(100, seed=1).data.equals(make(100, seed=2).data)

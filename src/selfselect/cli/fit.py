@@ -20,6 +20,8 @@ Examples:
       --cost college="~ tuition" --missing-outcome silent
   selfselect fit market.csv --rule min --equation demand="q ~ rate + stock" \\
       --equation supply="q ~ rate + deposits" --report market.html
+  selfselect fit auctions.csv "bid ~ distance" --case auction --alternatives bidder \\
+      --chosen won --shared all
 
 \b
 Exit codes: 0 the fit converged, 2 bad input, 3 the fit did not converge.
@@ -31,8 +33,9 @@ Exit codes: 0 the fit converged, 2 bad input, 3 the fit did not converge.
 @click.argument("formula", required=False)
 @click.option("--chosen", metavar="COLUMN", help="Column that says which alternative was seen.")
 @click.option(
-    "--alternatives", type=int, metavar="K",
-    help="How many alternatives there are, where no column says which was seen.",
+    "--alternatives", metavar="K|COLUMN",
+    help="How many alternatives there are, where no column says which was seen; with --case, the "
+    "column that names them.",
 )  # fmt: skip
 @click.option(
     "--equation", "equations", multiple=True, metavar="ALTERNATIVE=FORMULA",
@@ -58,6 +61,20 @@ Exit codes: 0 the fit converged, 2 bad input, 3 the fit did not converge.
 @click.option(
     "--noise", type=click.Choice(["independent", "correlated", "shared-shock"]),
     default="independent", show_default=True, help="How noise hangs together across alternatives.",
+)  # fmt: skip
+@click.option(
+    "--case", metavar="COLUMN",
+    help="Long data, one row per case and alternative: column of the cases. --alternatives is then "
+    "the column of the alternatives, --chosen one of 0 or 1.",
+)  # fmt: skip
+@click.option(
+    "--shared", multiple=True, metavar="TERM[=ALTERNATIVE[:NAME],...]",
+    help="Coefficient that all alternatives (or those listed) share; 'all' for every one. "
+    "Repeatable.",
+)  # fmt: skip
+@click.option(
+    "--offset", "offsets", multiple=True, metavar="[ALTERNATIVE=]COLUMN",
+    help="Column added to the mean with no coefficient; repeat by alternative.",
 )  # fmt: skip
 @click.option(
     "--scale",
@@ -110,13 +127,16 @@ def command(
     data: str,
     formula: str | None,
     chosen: str | None,
-    alternatives: int | None,
+    alternatives: str | None,
     equations: Sequence[str],
     rule: str,
     costs: Sequence[str],
     available: Sequence[str],
     possible: Sequence[str],
     noise: str,
+    case: str | None,
+    shared: Sequence[str],
+    offsets: Sequence[str],
     scale: str | None,
     weights: str | None,
     weights_kind: str | None,
@@ -152,10 +172,13 @@ def command(
         formula or pairs_of(equations, "--equation"),
         read_table(data),
         chosen=chosen,
-        alternatives=alternatives,
+        alternatives=_whole(alternatives) if case is None else alternatives,
         available=pairs_of(available, "--available") or None,
         possible=pairs_of(possible, "--possible") or None,
         cost=cost or None,
+        case=case,
+        shared=_shared(shared),
+        offset=_offset(offsets),
         rule=rule,
         noise=_noise(noise, scale),
         weights=weights,
@@ -200,6 +223,40 @@ def _noise(name: str, scale: str | None) -> Any:
         return None
     make = NAMED[name.replace("-", " ")]
     return make() if scale is None else make(scale=_number(scale))
+
+
+def _shared(entries: Sequence[str]) -> Any:
+    """Read ``all``, ``distance``, ``distance=a,b`` and ``distance=a:distance_a,b:distance_b``."""
+    if not entries:
+        return None
+    if list(entries) == ["all"]:
+        return "all"
+    shared: dict[str, Any] = {}
+    for entry in entries:
+        term, mark, listed = entry.partition("=")
+        members = [one.partition(":") for one in listed.split(",")]
+        if mark and not all(label for label, _, _ in members):
+            raise click.UsageError(f"--shared takes TERM=ALTERNATIVE,..., not {entry!r}.")
+        shared[term] = {label: name or term for label, _, name in members} if mark else "all"
+    return shared
+
+
+def _offset(entries: Sequence[str]) -> Any:
+    """Read one column for all alternatives, or one by alternative."""
+    if len(entries) == 1 and "=" not in entries[0]:
+        return entries[0]
+    return pairs_of(entries, "--offset") or None
+
+
+def _whole(text: str | None) -> int | None:
+    if text is None:
+        return None
+    if not text.isdecimal():
+        raise click.UsageError(
+            f"Invalid value for '--alternatives': {text!r} is not a valid integer. A column that "
+            "names alternatives is for long data, with --case."
+        )
+    return int(text)
 
 
 def _number(text: str) -> float | str:

@@ -8,7 +8,10 @@ __all__ = ["command"]
 
 
 @click.command("simulate")
-@click.argument("name", type=click.Choice(["village", "gaussian", "market", "auction", "hostile"]))
+@click.argument(
+    "name",
+    type=click.Choice(["village", "gaussian", "market", "auction", "tender", "hostile"]),
+)
 @click.option("--rows", default=2_000, show_default=True, type=click.IntRange(min=2))
 @click.option("--seed", default=0, show_default=True)
 @click.option(

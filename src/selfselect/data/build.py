@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -16,33 +15,36 @@ from selfselect.data.alternatives import (
     unnamed_alternatives,
 )
 from selfselect.data.checks import (
-    check_chosen_available,
-    check_counts,
-    check_covariates,
     check_enough_rows,
     check_numbers,
-    check_outcome,
     check_text_columns,
-    check_weights,
+    check_word,
 )
 from selfselect.data.clusters import cluster_codes, cluster_columns
 from selfselect.data.coding import (
     ArrayCoding,
-    Coding,
     FormulaCoding,
     KnownColumns,
     OutcomeCoder,
     check_known,
 )
 from selfselect.data.costs import check_costs, parse_cost, split_costs
-from selfselect.data.equations import INTERCEPT, Equations
-from selfselect.data.formulas import Coder, ParsedFormula, parse_formula
+from selfselect.data.design import DataFacts, Design, check_and_describe
+from selfselect.data.equations import INTERCEPT, Equations, intercept_first
+from selfselect.data.formulas import Coder, parse_formulas
 from selfselect.data.missing import drop_incomplete, drop_unrecorded
+from selfselect.data.restrictions import (
+    check_symmetric,
+    offset_columns,
+    offset_side,
+    read_offsets,
+    share,
+)
 from selfselect.data.rows import Rows
 from selfselect.data.tables import to_frame
 from selfselect.data.unrecorded import Unrecorded
 from selfselect.data.weights import check_weights_kind, scale_weights
-from selfselect.errors import DataError, FormulaError, OptionError
+from selfselect.errors import DataError, OptionError
 from selfselect.rules._labels import by_alternative
 from selfselect.rules.base import Label
 
@@ -60,97 +62,6 @@ Array = NDArray[np.float64]
 Indices = NDArray[np.intp]
 
 
-@dataclass(frozen=True)
-class DataFacts:
-    """What a reader of the results should know of the data.
-
-    Attributes
-    ----------
-    formulas : the formulas as given, one per alternative.
-    chosen : name of the column that says who was seen; None where nobody recorded it.
-    weights, cluster : names of those columns, None where there are none.
-    n_rows : rows used.
-    n_dropped : rows left out for a missing covariate.
-    n_without_outcome : rows left out, at the user's wish, for a missing outcome.
-    counts : rows in which each alternative was seen; empty where nobody recorded it.
-    weight_total : sum of the weights; the number of rows where there are none.
-    outcome_range : smallest and largest outcome.
-    n_silent : rows used for what their choice says, without an outcome.
-    n_undecided : rows in which it was not recorded who was seen, where it was in others.
-    weights_kind : frequency or probability; None where it was not said.
-    n_zero_weight : rows used whose weight is zero.
-    """
-
-    formulas: tuple[str, ...]
-    chosen: str | None
-    weights: str | None
-    cluster: str | None
-    n_rows: int
-    n_dropped: int
-    n_without_outcome: int
-    counts: tuple[int, ...]
-    weight_total: float
-    outcome_range: tuple[float, float]
-    n_silent: int = 0
-    n_undecided: int = 0
-    weights_kind: str | None = None
-    n_zero_weight: int = 0
-
-    @property
-    def n_observations(self) -> int:
-        """Rows that count: all, those of positive weight, or those that rows stand for."""
-        if self.weights_kind == "frequency":
-            return round(self.weight_total)
-        return self.n_rows - self.n_zero_weight
-
-
-@dataclass(frozen=True, eq=False)
-class Design:
-    """A table made ready: how it was coded, the coded rows, what to tell of them, their labels.
-
-    `table` holds the columns of the right sides, of costs and availability as they were given.
-    """
-
-    coding: Coding
-    rows: Rows
-    facts: DataFacts
-    labels: pd.Index[Any]
-    table: pd.DataFrame | None = None
-
-    @property
-    def equations(self) -> Equations:
-        """Names and positions of all terms."""
-        return self.coding.equations
-
-    @property
-    def index(self) -> Literal["known", "unknown"]:
-        """Whether it is known who was seen."""
-        return "unknown" if self.rows.chosen is None else "known"
-
-    @property
-    def partial(self) -> bool:
-        """Whether some rows lack their outcome, or who was seen in them is known in part."""
-        narrowed = self.index == "unknown" and self.rows.possible is not None
-        return self.facts.n_silent > 0 or self.facts.n_undecided > 0 or narrowed
-
-    @property
-    def exchangeable(self) -> bool:
-        """Whether alternatives have no names, so that any order of them is the same model."""
-        same = len({equation.columns for equation in self.equations.each}) == 1
-        return self.index == "unknown" and same
-
-    @property
-    def n_counted(self) -> int:
-        """Rows that count: those of positive weight."""
-        weights = self.rows.weights
-        return len(self.rows) if weights is None else int((weights > 0).sum())
-
-    @property
-    def n_coefficients(self) -> int:
-        """Coefficients of all equations; where nobody was recorded it takes more rows than that."""
-        return sum(len(equation.terms) for equation in self.equations.each)
-
-
 def build_design(
     formula: str | Mapping[Any, str],
     data: Any,
@@ -160,6 +71,8 @@ def build_design(
     available: Mapping[Any, str] | None = None,
     possible: Mapping[Any, str] | None = None,
     cost: Mapping[Any, Any] | None = None,
+    shared: Any = None,
+    offset: Any = None,
     weights: str | Sequence[float] | None = None,
     weights_kind: str | None = None,
     cluster: str | Sequence[Any] | None = None,
@@ -180,7 +93,12 @@ def build_design(
 
     of_costs = {label: parse_cost(text, first.outcome) for label, text in estimated.items()}
     term_columns = tuple(
-        dict.fromkeys(name for one in (*each, *of_costs.values()) for name in one.term_columns)
+        dict.fromkeys(
+            (
+                *(name for one in (*each, *of_costs.values()) for name in one.term_columns),
+                *offset_columns(offset),
+            )
+        )
     )
     columns = (*first.outcome_columns, *term_columns, *(() if chosen is None else (chosen,)))
     ways = cluster_columns(cluster, data)
@@ -210,23 +128,34 @@ def build_design(
         labels, codes, formulas = recorded_alternatives(frame[chosen], chosen, parsed)
     known = KnownColumns.resolve(cost, available, labels)
     of_costs = by_alternative(of_costs, labels, what="cost")
+    offsets = read_offsets(offset, labels)
+    for name in offset_columns(offset):
+        check_numbers(frame[name], f"The offset column {name!r}")
     sides = dict.fromkeys(one.terms for one in (*each, *of_costs.values()))
+    sides |= dict.fromkeys(map(offset_side, offset_columns(offset)))
     learnt = [Coder.learn(side, frame) for side in sides]
     coders = tuple(coder for coder, _ in learnt)
     position = {side: i for i, side in enumerate(sides)}
     coder_of = tuple(position[one.terms] for one in formulas)
     equations = Equations.build(
-        first.outcome, [_intercept_first(coders[i].names) for i in coder_of], labels
+        first.outcome, [intercept_first(coders[i].names) for i in coder_of], labels
     )
+    if offsets:
+        equations = equations.with_offsets(
+            {label: coders[position[offset_side(name)]].names[0] for label, name in offsets.items()}
+        )
     if chosen is None:
         check_distinct(equations, named=isinstance(parsed, dict))
     if of_costs:
         terms = {
-            label: _intercept_first(coders[position[one.terms]].names)
+            label: intercept_first(coders[position[one.terms]].names)
             for label, one in of_costs.items()
         }
         check_costs(terms, labels)
         equations = equations.with_costs(terms)
+    equations = share(equations, shared)
+    if chosen is None and not isinstance(parsed, dict):
+        check_symmetric(equations)
     outcome_coder, outcome = OutcomeCoder.learn(first.outcome, first.outcome_columns, frame)
     coding = FormulaCoding(equations, coders, coder_of, known, term_columns, outcome_coder)
     known_rows = known.read(frame)
@@ -245,7 +174,7 @@ def build_design(
         between=unrecorded.limits(frame, outcome),
         possible=unrecorded.candidates(frame, codes, labels, known_rows.available),
     )
-    facts = _check_and_describe(
+    facts = check_and_describe(
         coding,
         rows,
         formulas=tuple(one.text for one in formulas),
@@ -312,7 +241,7 @@ def design_from_arrays(
         known=known.repeat(len(covariates)),
     )
     formula = f"{outcome_name} ~ {' + '.join(names)}{'' if fit_intercept else ' - 1'}"
-    facts = _check_and_describe(
+    facts = check_and_describe(
         coding,
         rows,
         formulas=(formula,) * len(alternatives),
@@ -324,94 +253,6 @@ def design_from_arrays(
         weights_kind=weights_kind,
     )
     return Design(coding, rows, facts, pd.RangeIndex(len(rows)))
-
-
-def _check_and_describe(
-    coding: Coding,
-    rows: Rows,
-    *,
-    formulas: tuple[str, ...],
-    chosen: str | None,
-    weights: str | None,
-    cluster: str | None,
-    n_dropped: int,
-    n_without_outcome: int,
-    weights_kind: str | None,
-) -> DataFacts:
-    equations = coding.equations
-    assert rows.outcome is not None
-    recorded = rows.outcome[~np.isnan(rows.outcome)]
-    if not len(recorded):
-        raise DataError(
-            f"No row has an outcome {equations.outcome!r}, so nothing says in which units the "
-            "alternatives differ. Give rows with outcomes."
-        )
-    check_outcome(recorded, equations.outcome)
-    check_covariates(rows.covariates, equations.covariates)
-    if rows.weights is not None:
-        check_weights(rows.weights, weights or "weights", weights_kind)
-    if equations.n_alternatives < 2:
-        raise DataError(
-            f"Only one alternative is seen in {chosen!r} ({equations.alternatives[0]!r}): then "
-            "nothing was selected and least squares is right. Give rows of at least two."
-        )
-    counts: tuple[int, ...] = ()
-    if rows.chosen is not None:
-        sizes = [len(equation.terms) + 1 for equation in equations.each]
-        counts_here = rows.chosen >= 0
-        if rows.weights is not None:
-            counts_here &= rows.weights > 0
-        counted = rows.chosen[counts_here]
-        counts = tuple(np.bincount(counted, minlength=equations.n_alternatives).tolist())
-        check_counts(counts, sizes, equations.alternatives, str(chosen))
-        if rows.known.available is not None:
-            check_chosen_available(rows.chosen, rows.known.available, equations.alternatives)
-        if weights_kind == "frequency" and rows.weights is not None:
-            repeated = np.bincount(rows.chosen, rows.weights, equations.n_alternatives)
-            counts = tuple(repeated.astype(int).tolist())
-    return DataFacts(
-        formulas=formulas,
-        chosen=chosen,
-        weights=weights,
-        cluster=cluster,
-        n_rows=len(rows),
-        n_dropped=n_dropped,
-        n_without_outcome=n_without_outcome,
-        counts=counts,
-        weight_total=float(len(rows) if rows.weights is None else rows.weights.sum()),
-        outcome_range=(float(recorded.min()), float(recorded.max())),
-        n_silent=len(rows) - len(recorded),
-        n_undecided=0 if rows.chosen is None else int((rows.chosen < 0).sum()),
-        weights_kind=weights_kind,
-        n_zero_weight=0 if rows.weights is None else int((rows.weights == 0).sum()),
-    )
-
-
-def check_word(option: str, value: Any, words: tuple[str, ...]) -> None:
-    """Refuse a value that is not one of the words an option knows."""
-    if value not in words:
-        raise OptionError(
-            f"{option}={value!r} is not possible. Use {' or '.join(map(repr, words))}."
-        )
-
-
-def parse_formulas(formula: str | Mapping[Any, str]) -> ParsedFormula | dict[Any, ParsedFormula]:
-    """Parse one formula for all alternatives, or one for each."""
-    if not isinstance(formula, Mapping):
-        return parse_formula(formula)
-    if len(formula) < 2:
-        raise FormulaError(
-            "A dict of formulas needs at least two alternatives; "
-            f"{len(formula)} given. With one alternative nothing is selected."
-        )
-    parsed = {label: parse_formula(text) for label, text in formula.items()}
-    outcomes = {one.outcome for one in parsed.values()}
-    if len(outcomes) > 1:
-        raise FormulaError(
-            f"The formulas have different outcomes ({', '.join(sorted(outcomes))}). There is one "
-            "recorded outcome: give the same left side for every alternative."
-        )
-    return parsed
 
 
 def with_column(frame: pd.DataFrame, given: Any, default: str) -> tuple[pd.DataFrame, str | None]:
@@ -430,8 +271,3 @@ def with_column(frame: pd.DataFrame, given: Any, default: str) -> tuple[pd.DataF
     while name in frame:
         name += "_"
     return frame.assign(**{name: np.asarray(given)}), name
-
-
-def _intercept_first(names: Sequence[str]) -> list[str]:
-    rest = [name for name in names if name != INTERCEPT]
-    return ([INTERCEPT] if INTERCEPT in names else []) + rest

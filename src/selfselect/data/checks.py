@@ -9,7 +9,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from selfselect.errors import DataError
+from selfselect.errors import DataError, OptionError
 
 __all__ = [
     "check_availability",
@@ -21,6 +21,7 @@ __all__ = [
     "check_outcome",
     "check_text_columns",
     "check_weights",
+    "check_word",
     "first_rows",
 ]
 
@@ -129,7 +130,7 @@ def check_counts(
 ) -> None:
     """Refuse alternatives seen never, or less often than they have parameters."""
     for count, size, label in zip(counts, sizes, alternatives, strict=True):
-        if count == 0:
+        if count == 0 and size > 0:
             raise DataError(
                 f"The alternative {label!r} is never seen in {chosen!r}, so nothing can be learnt "
                 "about it. Leave it out of the model."
@@ -181,3 +182,11 @@ def check_text_columns(frame: pd.DataFrame, columns: Sequence[str]) -> None:
                 f"{len(levels)} values look like numbers. Convert it to numbers first (in pandas: "
                 "pd.to_numeric), or mark it as a category if it is one."
             )
+
+
+def check_word(option: str, value: Any, words: tuple[str, ...]) -> None:
+    """Refuse a value of an option that is not among its words."""
+    if value not in words:
+        raise OptionError(
+            f"{option}={value!r} is not possible. Use {' or '.join(map(repr, words))}."
+        )

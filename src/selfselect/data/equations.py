@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from selfselect.errors import DataError
 from selfselect.rules.base import Label
 
-__all__ = ["INTERCEPT", "SCALE", "Equation", "Equations"]
+__all__ = ["INTERCEPT", "SCALE", "Equation", "Equations", "SharedTerm", "intercept_first"]
 
 INTERCEPT = "Intercept"
 SCALE = "scale"
@@ -24,16 +24,37 @@ class Equation:
     alternative : its label.
     terms : names of its coefficients, the intercept first where there is one.
     columns : where they stand in the virtual matrix [1 | covariates]: 0 is the constant.
+    has_offset : whether the last term is an offset: its coefficient is one and not estimated.
     """
 
     alternative: Label
     terms: tuple[str, ...]
     columns: tuple[int, ...]
+    has_offset: bool = False
 
     @property
     def has_intercept(self) -> bool:
         """Whether the equation has a constant."""
         return 0 in self.columns
+
+    @property
+    def estimated(self) -> tuple[str, ...]:
+        """The terms whose coefficients are estimated: all but the offset."""
+        return self.terms[:-1] if self.has_offset else self.terms
+
+
+@dataclass(frozen=True)
+class SharedTerm:
+    """A coefficient that several alternatives share.
+
+    Attributes
+    ----------
+    term : its name in tables.
+    members : (position of the alternative, place among its terms) of each that shares it.
+    """
+
+    term: str
+    members: tuple[tuple[int, int], ...]
 
 
 @dataclass(frozen=True)
@@ -46,12 +67,14 @@ class Equations:
     covariates : names of all covariates of any equation, without the intercept.
     each : the equations, in the order of the alternatives.
     costs : of alternatives whose cost is estimated, what it depends on.
+    shared : coefficients that several equations have in common.
     """
 
     outcome: str
     covariates: tuple[str, ...]
     each: tuple[Equation, ...]
     costs: tuple[Equation, ...] = ()
+    shared: tuple[SharedTerm, ...] = ()
 
     @classmethod
     def build(
@@ -90,7 +113,23 @@ class Equations:
             Equation(label, tuple(names), tuple(place[name] for name in names))
             for label, names in terms.items()
         )
-        return Equations(self.outcome, tuple(covariates), self.each, costs)
+        return replace(self, covariates=tuple(covariates), costs=costs)
+
+    def with_offsets(self, offsets: Mapping[Label, str]) -> Equations:
+        """Add offsets: by alternative, the covariate that is added to its mean as it is."""
+        covariates = tuple(dict.fromkeys((*self.covariates, *offsets.values())))
+        each = tuple(
+            equation
+            if equation.alternative not in offsets
+            else Equation(
+                equation.alternative,
+                (*equation.terms, f"offset({offsets[equation.alternative]})"),
+                (*equation.columns, covariates.index(offsets[equation.alternative]) + 1),
+                has_offset=True,
+            )
+            for equation in self.each
+        )
+        return replace(self, covariates=covariates, each=each)
 
     @property
     def alternatives(self) -> tuple[Label, ...]:
@@ -103,15 +142,55 @@ class Equations:
         return len(self.each)
 
     @property
+    def restricted(self) -> bool:
+        """Whether coefficients are shared, or fixed as those of offsets are."""
+        return bool(self.shared) or any(equation.has_offset for equation in self.each)
+
+    @property
+    def own_terms(self) -> tuple[int, ...]:
+        """How many coefficients each alternative has that no other one shares."""
+        shared = [j for one in self.shared for j, _ in one.members]
+        return tuple(
+            len(equation.estimated) - shared.count(j) for j, equation in enumerate(self.each)
+        )
+
+    @property
     def all_have_intercepts(self) -> bool:
         """Whether every equation has a constant."""
         return all(equation.has_intercept for equation in self.each)
 
-    def exclusions(self) -> dict[Label, tuple[str, ...]]:
-        """Return, per alternative, the covariates other equations use and it does not."""
+    def specific_terms(self) -> tuple[str, ...]:
+        """Return the terms that several equations have, each with a covariate of its own."""
+        columns: dict[str, list[int]] = {}
+        for equation in self.each:
+            for term, column in zip(equation.terms, equation.columns, strict=True):
+                columns.setdefault(term, []).append(column)
+        return tuple(
+            term for term, at in columns.items() if len(at) > 1 and len(set(at)) == len(at)
+        )
+
+    def exclusions(self, besides: Sequence[str] = ()) -> dict[Label, tuple[str, ...]]:
+        """Return, per alternative, the covariates other equations use and it does not.
+
+        Those that belong to the terms `besides` are left out.
+        """
+        left_out = {
+            column
+            for equation in self.each
+            for term, column in zip(equation.terms, equation.columns, strict=True)
+            if term in besides
+        }
         return {
             equation.alternative: tuple(
-                name for name in self.covariates if name not in equation.terms
+                name
+                for column, name in enumerate(self.covariates, start=1)
+                if column not in equation.columns and column not in left_out
             )
             for equation in self.each
         }
+
+
+def intercept_first(names: Sequence[str]) -> list[str]:
+    """Put the intercept before all other terms."""
+    rest = [name for name in names if name != INTERCEPT]
+    return ([INTERCEPT] if INTERCEPT in names else []) + rest

@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import re
 import warnings
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -20,7 +21,7 @@ from numpy.typing import NDArray
 from selfselect.data.equations import INTERCEPT
 from selfselect.errors import DataError, FormulaError
 
-__all__ = ["Coder", "ParsedFormula", "parse_formula"]
+__all__ = ["Coder", "ParsedFormula", "parse_formula", "parse_formulas"]
 
 Array = NDArray[np.float64]
 
@@ -91,6 +92,25 @@ def parse_formula(text: Any) -> ParsedFormula:
             "unless they end in '- 1'. Rename the column."
         )
     return ParsedFormula(text, left, right, tuple(sorted(recorded)), tuple(sorted(needed)))
+
+
+def parse_formulas(formula: str | Mapping[Any, str]) -> ParsedFormula | dict[Any, ParsedFormula]:
+    """Parse a formula, or one per alternative."""
+    if not isinstance(formula, Mapping):
+        return parse_formula(formula)
+    if len(formula) < 2:
+        raise FormulaError(
+            "A dict of formulas needs at least two alternatives; "
+            f"{len(formula)} given. With one alternative nothing is selected."
+        )
+    parsed = {label: parse_formula(text) for label, text in formula.items()}
+    outcomes = {one.outcome for one in parsed.values()}
+    if len(outcomes) > 1:
+        raise FormulaError(
+            f"The formulas have different outcomes ({', '.join(sorted(outcomes))}). There is one "
+            "recorded outcome: give the same left side for every alternative."
+        )
+    return parsed
 
 
 def _parse_side(side: str, text: str) -> SimpleFormula:

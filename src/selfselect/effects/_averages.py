@@ -205,7 +205,7 @@ def _scores(problem: Problem, natural: Array, batch: Batch) -> Array:
     scores = np.column_stack(score_blocks(problem, natural, batch))
     if batch.rows.weights is not None:
         scores *= batch.rows.weights[:, None]
-    return problem.layout.pull_back_vector(scores)
+    return problem.layout.pull_back_vector(scores, problem.layout.gather(natural))
 
 
 def _cluster_sums(values: Array, clusters: NDArray[np.intp]) -> Array:

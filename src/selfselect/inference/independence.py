@@ -71,14 +71,15 @@ def independence_test(
         # The derivative of a mixture of products has no short form; under the null the outer
         # product of products and scores has the same mean.
         slope, mean = slope[:n_pairs, n_pairs:], slope[n_pairs:, n_pairs:]
-        information = layout.pull_back_matrix(mean)
+        information = layout.pull_back_matrix(mean, free)
     try:
         explained = np.asarray(
-            np.linalg.solve(information, layout.pull_back_vector(slope).T).T, dtype=np.float64
+            np.linalg.solve(information, layout.pull_back_vector(slope, free).T).T,
+            dtype=np.float64,
         )
         # u = [1, -A] (products, scores), with the scores pulled back to the free parameters.
         keep = np.eye(n_pairs, outer.shape[0])
-        keep[:, n_pairs:] = -layout.spread_columns(explained)
+        keep[:, n_pairs:] = -layout.spread_columns(explained, free)
         variance = keep @ outer @ keep.T
         statistic = float(score @ np.linalg.solve(variance, score))
         np.linalg.cholesky(variance)
@@ -102,7 +103,8 @@ def _joint_test(problem: Problem, engine: Engine, free: Array, information: Arra
     rows = engine.collect(partial(_products_and_scores, problem, problem.layout.natural(free)))
     k = problem.equations.n_alternatives
     n_pairs = k * (k - 1) // 2
-    products, scores = rows[:, :n_pairs], problem.layout.pull_back_vector(rows[:, n_pairs:-1])
+    products = rows[:, :n_pairs]
+    scores = problem.layout.pull_back_vector(rows[:, n_pairs:-1], free)
     weights = rows[:, -1]
     weighted = scores * weights[:, None]
     try:

@@ -27,7 +27,7 @@ def free_scores(problem: Problem, natural: Array, batch: Batch) -> Array:
     scores = np.column_stack(score_blocks(problem, natural, batch))
     if batch.rows.weights is not None:
         scores *= batch.rows.weights[:, None]
-    return problem.layout.pull_back_vector(scores)
+    return problem.layout.pull_back_vector(scores, problem.layout.gather(natural))
 
 
 def row_meat(problem: Problem, engine: Engine, natural: Array, *, repeated: bool) -> Array:

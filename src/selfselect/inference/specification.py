@@ -258,7 +258,9 @@ def _sums_of_moments(problem: Problem, natural: Array, batch: Batch) -> Parts:
 def _products(problem: Problem, natural: Array, batch: Batch) -> Array:
     """Return products of moments and scores."""
     # Scores of parameters that are fixed or shared are pulled back to the free ones.
-    scores = problem.layout.pull_back_vector(np.column_stack(score_blocks(problem, natural, batch)))
+    scores = problem.layout.pull_back_vector(
+        np.column_stack(score_blocks(problem, natural, batch)), problem.layout.gather(natural)
+    )
     moments = noise_moments(problem, natural, batch)
     joined = np.column_stack([*(moments[subject] for subject in SUBJECTS), scores])
     assert batch.rows.weights is not None

@@ -3,7 +3,8 @@ r"""Parameters: the free vector a solver moves, the natural ones kernels use, th
 * *natural*: for each alternative :math:`(g_j, h_j)`, stacked, in internal units. The
   log-likelihood of the known index is concave in them.
   Behind them stand the *extras*: what the noise has beside scales, and costs that are estimated.
-* *free*: the natural ones that are not fixed, each shared one once.
+* *free*: the natural ones that are not fixed, each shared one once (see `Ties` for coefficients
+  that alternatives share, and for offsets).
 * *reported*: coefficients :math:`w_j = g_j/h_j` and scales :math:`\sigma_j = 1/h_j`, in the
   user's units, with labels.
 """
@@ -12,13 +13,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import cached_property
 
 import numpy as np
 from numpy.typing import NDArray
 
 from selfselect.data.equations import Equations
 from selfselect.noises.base import COMMON, Extra, Noise
+from selfselect.problem.placement import Placement
+from selfselect.problem.ties import shared_label
 from selfselect.problem.units import Units
 from selfselect.rules.base import Label
 
@@ -47,23 +49,8 @@ class Reported:
 
 
 @dataclass(frozen=True, eq=False)
-class Layout:
-    """Where every parameter stands.
-
-    Attributes
-    ----------
-    equations : names and positions of the terms.
-    units : internal units.
-    scales : (k,) fixed scales in the user's units, or None where they are estimated.
-    common : whether one estimated scale belongs to all alternatives.
-    extras : parameters beside coefficients and scales: first the noise's, then the costs'.
-    """
-
-    equations: Equations
-    units: Units
-    scales: Array | None
-    common: bool
-    extras: tuple[Extra, ...] = ()
+class Layout(Placement):
+    """How the natural, the free and the reported parameters hang together."""
 
     @classmethod
     def build(cls, equations: Equations, noise: Noise, units: Units) -> Layout:
@@ -78,84 +65,19 @@ class Layout:
         common = fixed is None and isinstance(noise.scale, str) and noise.scale == "common"
         return cls(equations, units, fixed, common, extras + costs)
 
-    @cached_property
-    def sizes(self) -> tuple[int, ...]:
-        """Number of coefficients of each alternative."""
-        return tuple(len(equation.columns) for equation in self.equations.each)
-
-    @cached_property
-    def starts(self) -> Indices:
-        """Where each alternative's natural parameters begin, and where the extras do."""
-        return np.concatenate([[0], np.cumsum(np.array(self.sizes) + 1)])
-
-    @cached_property
-    def inverse_scale_positions(self) -> Indices:
-        """Where each alternative's h stands among the natural parameters."""
-        return self.starts[1:] - 1
-
-    @cached_property
-    def n_natural(self) -> int:
-        """How many natural parameters there are."""
-        return int(self.starts[-1]) + len(self.extras)
-
-    @cached_property
-    def position(self) -> Indices:
-        """For each natural parameter its place among the free ones, or -1 where it is fixed."""
-        total = int(self.starts[-1])
-        position = np.arange(total)
-        at_h = self.inverse_scale_positions
-        if self.scales is not None or self.common:
-            is_h = np.zeros(total, dtype=bool)
-            is_h[at_h] = True
-            position = np.cumsum(~is_h) - 1
-            position[at_h] = position[~is_h].max() + 1 if self.common else -1
-        count = int(position.max()) + 1
-        of_extras: list[int] = []
-        for extra in self.extras:
-            if extra.fixed is not None:
-                of_extras.append(-1)
-            elif extra.tied_to is not None:
-                of_extras.append(of_extras[extra.tied_to])
-            else:
-                of_extras.append(count)
-                count += 1
-        return np.append(position, np.array(of_extras, dtype=np.intp))
-
-    @cached_property
-    def extra_units(self) -> Array:
-        """What one internal unit of each extra is in the user's units."""
-        return np.array(
-            [
-                (self.units.outcome_unit if extra.in_outcome_units else 1.0)
-                / (1.0 if extra.column is None else float(self.units.unit[extra.column]))
-                for extra in self.extras
-            ]
-        )
-
-    @cached_property
-    def extra_starts(self) -> Array:
-        """Where searches begin with the extras, in internal units; fixed ones at their value."""
-        return np.array(
-            [
-                extra.start if extra.fixed is None else extra.fixed / unit
-                for extra, unit in zip(self.extras, self.extra_units, strict=True)
-            ]
-        )
-
-    @cached_property
-    def n_free(self) -> int:
-        """How many parameters are estimated."""
-        return int(self.position.max()) + 1
-
     def natural(self, free: Array) -> Array:
         """Spread free parameters over the natural ones."""
         position = self.position
-        natural = np.where(position >= 0, free[position], 0.0)
+        natural = np.where(position >= 0, np.append(free, 0.0)[position], 0.0)
         if self.scales is not None:
             natural[self.inverse_scale_positions] = self.units.outcome_unit / self.scales
         if self.extras:
             fixed = position[self.starts[-1] :] < 0
             natural[self.starts[-1] :][fixed] = self.extra_starts[fixed]
+        if self.ties is not None:
+            h = natural[self.inverse_scale_positions]
+            u = free[: self.ties.n_moved] / self.ties.factors(h)
+            natural[self.at_g] = self.ties.coefficients(u) * h[self.ties.alternative]
         return natural
 
     def gather(self, natural: Array) -> Array:
@@ -163,11 +85,41 @@ class Layout:
         position = self.position
         kept = position >= 0
         total = np.bincount(position[kept], weights=natural[kept], minlength=self.n_free)
-        return total / np.bincount(position[kept], minlength=self.n_free)
+        free = total / np.bincount(position[kept], minlength=self.n_free)
+        if self.ties is not None:
+            h = natural[self.inverse_scale_positions]
+            u = self.ties.nearest(natural[self.at_g] / h[self.ties.alternative])
+            kept_h = self.natural(free)[self.inverse_scale_positions]
+            free[: self.ties.n_moved] = u * self.ties.factors(kept_h)
+        return free
 
-    def pull_back_vector(self, vector: Array) -> Array:
-        """Sum derivatives in natural parameters (..., n_natural) into free ones (..., n_free)."""
+    def _jacobian(self, free: Array | None) -> Array:
+        """Return the derivatives (n_natural, n_free) of natural parameters where there are ties."""
+        assert self.ties is not None
+        if free is None:
+            if self.curved:
+                raise ValueError("The derivatives depend on the free parameters: give them.")
+            free = np.ones(self.n_free)
+        position, n_moved = self.position, self.ties.n_moved
+        jacobian = np.zeros((len(position), self.n_free))
+        estimated = np.flatnonzero(position >= 0)
+        jacobian[estimated, position[estimated]] = 1.0
+        h = self.natural(free)[self.inverse_scale_positions]
+        jacobian[self.at_g, :] = 0.0
+        jacobian[self.at_g, :n_moved] = self.ties.slopes(h)
+        if self.scales is None:
+            along_h = self.ties.slopes_in_scales(free[:n_moved], len(h))
+            jacobian[self.at_g, n_moved : n_moved + along_h.shape[1]] = along_h
+        return jacobian
+
+    def pull_back_vector(self, vector: Array, free: Array | None = None) -> Array:
+        """Sum derivatives in natural parameters (..., n_natural) into free ones (..., n_free).
+
+        `free` says where, which matters only where the layout is `curved`.
+        """
         position = self.position
+        if self.ties is not None:
+            return np.asarray(vector @ self._jacobian(free))
         if self.n_free == len(position):
             return vector
         pulled = np.zeros((*vector.shape[:-1], self.n_free))
@@ -175,68 +127,91 @@ class Layout:
         np.add.at(np.moveaxis(pulled, -1, 0), position[kept], np.moveaxis(vector, -1, 0)[kept])
         return pulled
 
-    def spread_columns(self, matrix: Array) -> Array:
+    def spread_columns(self, matrix: Array, free: Array | None = None) -> Array:
         """Repeat columns (..., n_free) for the natural parameters they stand for; 0 if fixed."""
+        if self.ties is not None:
+            return np.asarray(matrix @ self._jacobian(free).T)
         return np.where(self.position >= 0, matrix[..., self.position], 0.0)
 
-    def pull_back_matrix(self, matrix: Array) -> Array:
-        """Sum second derivatives in natural parameters into free ones."""
-        return self.pull_back_vector(self.pull_back_vector(matrix).T).T
+    def pull_back_matrix(self, matrix: Array, free: Array | None = None) -> Array:
+        """Sum a matrix of products of derivatives in natural parameters into free ones."""
+        return self.pull_back_vector(self.pull_back_vector(matrix, free).T, free).T
+
+    def pull_back_hessian(self, hessian: Array, score: Array, free: Array) -> Array:
+        """Sum second derivatives in natural parameters into free ones.
+
+        Where the layout is `curved`, the score (n_natural,) adds what it gains from the bending.
+        """
+        pulled = self.pull_back_matrix(hessian, free)
+        if self.curved:
+            assert self.ties is not None
+            n_moved, k = self.ties.n_moved, len(self.sizes)
+            bend = self.ties.bend(score[self.at_g], k)
+            pulled[n_moved : n_moved + k, :n_moved] += bend
+            pulled[:n_moved, n_moved : n_moved + k] += bend.T
+        return pulled
 
     def report(self, free: Array) -> Reported:
         """Express free parameters as coefficients and scales with labels and derivatives."""
         natural = self.natural(free)
-        total = len(natural)
-        units, unit = self.units, self.units.outcome_unit
-        labels: list[tuple[Label, str]] = []
-        values: list[float] = []
-        rows: list[Array] = []
+        unit = self.units.outcome_unit
+        n_scales = len(set(self.reported_scales.tolist()))
+        size = self.n_reported_coefficients + n_scales
+        labels: list[tuple[Label, str]] = [("", "")] * size
+        values, rows = np.empty(size), np.zeros((size, len(natural)))
+        groups = {member: one for one in self.equations.shared for member in one.members}
         for j, equation in enumerate(self.equations.each):
-            start, at_h = int(self.starts[j]), int(self.inverse_scale_positions[j])
-            h = natural[at_h]
-            for place, column in enumerate(equation.columns):
-                slope = np.zeros(total)
-                factor = unit / (units.unit[column] * h)
-                slope[start + place] = factor
-                value = factor * natural[start + place]
-                slope[at_h] = -value / h
-                if column == 0:
-                    value += units.outcome_shift
-                    for other, shifted in enumerate(equation.columns):
-                        if shifted != 0:
-                            part = -unit * units.shift[shifted] / (units.unit[shifted] * h)
-                            slope[start + other] = part
-                            value += part * natural[start + other]
-                    slope[at_h] = -(value - units.outcome_shift) / h
-                labels.append((equation.alternative, equation.terms[place]))
-                values.append(value)
-                rows.append(slope)
-            if self.scales is None and (not self.common or j == len(self.sizes) - 1):
-                slope = np.zeros(total)
-                slope[at_h] = -unit / h**2
-                labels.append((COMMON if self.common else equation.alternative, SCALE))
-                values.append(unit / h)
-                rows.append(slope)
-        for place, (extra, unit) in enumerate(zip(self.extras, self.extra_units, strict=True)):
-            if extra.fixed is None and extra.tied_to is None:
-                slope = np.zeros(total)
-                slope[self.starts[-1] + place] = unit
-                labels.append(extra.label)
-                values.append(unit * natural[self.starts[-1] + place])
-                rows.append(slope)
-        return Reported(tuple(labels), np.array(values), self.pull_back_vector(np.array(rows)))
+            for at, place in enumerate(self.reported_places[j]):
+                if place < 0:
+                    continue
+                values[place], rows[place] = self._coefficient(natural, j, at)
+                labels[place] = (equation.alternative, equation.terms[at])
+                if (j, at) in groups:
+                    shared = groups[j, at]
+                    labels[place] = (shared_label(self.equations, shared), shared.term)
+        for j, place in enumerate(self.reported_scales):
+            at_h = int(self.inverse_scale_positions[j])
+            values[place] = unit / natural[at_h]
+            rows[place] = 0.0
+            rows[place, at_h] = -unit / natural[at_h] ** 2
+            labels[place] = (COMMON if self.common else self.equations.alternatives[j], SCALE)
+        own = [
+            (i, extra)
+            for i, extra in enumerate(self.extras)
+            if extra.fixed is None and extra.tied_to is None
+        ]
+        for i, extra in own:
+            slope = np.zeros(len(natural))
+            slope[self.starts[-1] + i] = self.extra_units[i]
+            labels.append(extra.label)
+            values = np.append(values, self.extra_units[i] * natural[self.starts[-1] + i])
+            rows = np.vstack([rows, slope])
+        return Reported(tuple(labels), values, self.pull_back_vector(rows, free))
+
+    def _coefficient(self, natural: Array, j: int, place: int) -> tuple[float, Array]:
+        """Return a coefficient in the user's units, and its derivatives in natural parameters."""
+        units, unit = self.units, self.units.outcome_unit
+        equation = self.equations.each[j]
+        start, at_h = int(self.starts[j]), int(self.inverse_scale_positions[j])
+        h, column = natural[at_h], equation.columns[place]
+        slope = np.zeros(len(natural))
+        slope[start + place] = unit / (units.unit[column] * h)
+        if column == 0:
+            for other, shifted in enumerate(equation.columns):
+                if shifted != 0:
+                    slope[start + other] = -unit * units.shift[shifted] / (units.unit[shifted] * h)
+        value = float(slope @ natural)
+        slope[at_h] = -value / h
+        return value + (units.outcome_shift if column == 0 else 0.0), slope
 
     def read(self, reported: Array) -> Array:
         """Return the free parameters whose report is `reported`: the inverse of `report`."""
         natural = np.empty(self.n_natural)
         natural[self.starts[-1] :] = self.extras_of(reported) / self.extra_units
         units, unit = self.units, self.units.outcome_unit
-        scales = self.scales_of(reported)
-        place = 0
+        scales, each = self.scales_of(reported), self.coefficients_of(reported)
         for j, equation in enumerate(self.equations.each):
-            start = int(self.starts[j])
-            coefficients = reported[place : place + len(equation.columns)]
-            place += len(equation.columns) + (self.scales is None and not self.common)
+            start, coefficients = int(self.starts[j]), each[j]
             h = unit / scales[j]
             columns = np.array(equation.columns, dtype=int)
             g = coefficients * units.unit[columns] * h / unit
@@ -247,41 +222,6 @@ class Layout:
             natural[start : start + len(columns)] = g
             natural[start + len(columns)] = h
         return self.gather(natural)
-
-    def scales_of(self, reported: Array) -> Array:
-        """Return the scale (k,) of every alternative, estimated or fixed."""
-        if self.scales is not None:
-            return self.scales.copy()
-        n_alternatives = len(self.sizes)
-        if self.common:
-            return np.full(n_alternatives, reported[sum(self.sizes)])
-        return reported[self.inverse_scale_positions]
-
-    def extras_of(self, reported: Array) -> Array:
-        """Return the extras, estimated or fixed, in the user's units."""
-        values: list[float] = []
-        place = sum(self.sizes)
-        if self.scales is None:
-            place += 1 if self.common else len(self.sizes)
-        for extra in self.extras:
-            if extra.fixed is not None:
-                values.append(extra.fixed)
-            elif extra.tied_to is not None:
-                values.append(values[extra.tied_to])
-            else:
-                values.append(float(reported[place]))
-                place += 1
-        return np.array(values)
-
-    def coefficients_of(self, reported: Array) -> tuple[Array, ...]:
-        """Return the coefficients of every alternative."""
-        own_scale = self.scales is None and not self.common
-        split: list[Array] = []
-        place = 0
-        for size in self.sizes:
-            split.append(reported[place : place + size])
-            place += size + own_scale
-        return tuple(split)
 
 
 def flat_names(labels: Sequence[tuple[Label, str]]) -> list[str]:

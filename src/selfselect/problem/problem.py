@@ -10,7 +10,7 @@ import numpy as np
 
 from selfselect.data.equations import Equations
 from selfselect.data.rows import Rows
-from selfselect.errors import UnsupportedError
+from selfselect.errors import OptionError, UnsupportedError
 from selfselect.noises import Correlated, Independent, Noise, SharedShock
 from selfselect.problem.observation import (
     Observation,
@@ -70,6 +70,11 @@ class Problem:
         self.noise.extras(self.equations.alternatives)
         if self.equations.costs:
             _ = self.cost_sign
+        if self.layout.n_free == 0:
+            raise OptionError(
+                "The restrictions leave nothing free: every coefficient is an offset's and the "
+                "scales are known. Give at least one term, or let the scales be estimated."
+            )
 
     @cached_property
     def rank(self) -> int | None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -62,9 +62,10 @@ def compare_page(fit: FitResult) -> Page:
 
 def _alternative_title(fit: FitResult, j: int) -> str:
     label = fit.problem.equations.alternatives[j]
+    rows = "rows" if fit.facts.case is None else "cases"
     if fit.problem.index == "known":
-        return f"{label} (seen in {fit.facts.counts[j]} rows)"
-    return f"{label} (expected share of rows {100 * fit.shares.iloc[j]:.1f}%)"
+        return f"{label} (seen in {fit.facts.counts[j]} {rows})"
+    return f"{label} (expected share of {rows} {100 * fit.shares.iloc[j]:.1f}%)"
 
 
 def _notices(fit: FitResult) -> tuple[str, ...]:
@@ -105,13 +106,20 @@ def _facts(fit: FitResult) -> tuple[tuple[str, str], ...]:
         ("Rule", fit.problem.rule.name + _net_of_costs(fit)),
         ("Noise", fit.problem.noise.name),
         ("Solver", f"{fit.solution.solver.split('(')[0]}: {fit.status}"),
-        ("Rows", str(facts.n_rows)),
+        ("Rows", str(facts.n_rows))
+        if facts.case is None
+        else ("Cases", f"{facts.n_rows} ({facts.n_long_rows} rows)"),
         ("Log-likelihood", f"{fit.llf:.4f}"),
         ("Parameters", str(fit.n_parameters)),
         ("AIC", f"{fit.aic:.3f}"),
         ("Std errors", fit.covariance.description),
         ("BIC", f"{fit.bic:.3f}"),
     ]
+    if fit.problem.equations.shared:
+        entries.append(("Shared", _listed([one.term for one in fit.problem.equations.shared])))
+        if facts.counts:
+            seen = zip(fit.problem.equations.alternatives, facts.counts, strict=True)
+            entries.append(("Seen", ", ".join(f"{label} {count}" for label, count in seen)))
     if facts.weights:
         kind = f"{facts.weights_kind}, " if facts.weights_kind else ""
         entries.append(("Weights", f"{facts.weights} ({kind}sum {facts.weight_total:g})"))
@@ -135,7 +143,9 @@ def _blocks(fit: FitResult, level: float) -> tuple[Block, ...]:
         if len(set(fit.facts.formulas)) > 1:
             title += f": {fit.facts.formulas[j]}"
         own = table[[one == label for one in table["alternative"]]]
-        rows = coefficient_rows(own.itertuples(index=False))
+        if not len(own):
+            continue  # All it has is shared: the last block says it.
+        rows = _in_order(fit, j, coefficient_rows(own.itertuples(index=False)))
         fixed = fit.problem.layout.scales
         if fixed is not None:
             rows = (*rows, (SCALE, format_number(float(fixed[j])), "(fixed)", "", "", "", ""))
@@ -147,6 +157,20 @@ def _blocks(fit: FitResult, level: float) -> tuple[Block, ...]:
         title = "across alternatives" if named.any() else "all alternatives"
         blocks.append(Block(title, header, coefficient_rows(across.itertuples(index=False))))
     return tuple(blocks)
+
+
+def _in_order(fit: FitResult, j: int, own: tuple[tuple[str, ...], ...]) -> tuple[Any, ...]:
+    """Add to an alternative's own rows what it shares, and its offset, in the equation's order."""
+    if not fit.problem.equations.restricted:
+        return own
+    equation = fit.problem.equations.each[j]
+    values = fit.problem.layout.coefficients_of(fit.values)[j]
+    left = {row[0]: row for row in own}
+    rows = []
+    for term, value in zip(equation.terms, values, strict=True):
+        why = "(shared)" if term in equation.estimated else "(offset)"
+        rows.append(left.pop(term, (term, format_number(float(value)), why, "", "", "", "")))
+    return (*rows, *left.values())
 
 
 def coefficient_rows(entries: object) -> tuple[tuple[str, ...], ...]:
@@ -215,14 +239,21 @@ def _notes(fit: FitResult) -> tuple[str, ...]:
 
 
 def _identification(fit: FitResult) -> str:
+    own, specific = fit.problem.equations.specific_terms(), []
+    if own:
+        specific = [f"{_listed(own)} of each alternative from all others"]
     excluded = {
-        label: names for label, names in fit.problem.equations.exclusions().items() if names
+        label: names
+        for label, names in fit.problem.equations.exclusions(besides=own).items()
+        if names
     }
-    if not excluded:
+    if not excluded and not specific:
         return "Identified by functional form: no covariate is excluded from any equation."
     return (
         "Excluded covariates: "
-        + "; ".join(f"{label} without {_listed(names)}" for label, names in excluded.items())
+        + "; ".join(
+            [*specific, *(f"{label} without {_listed(names)}" for label, names in excluded.items())]
+        )
         + "."
     )
 

@@ -13,8 +13,9 @@ from numpy.typing import NDArray
 
 from selfselect.data.build import DataFacts
 from selfselect.data.coding import ArrayCoding, FormulaCoding, KnownColumns, OutcomeCoder
-from selfselect.data.equations import Equation, Equations
+from selfselect.data.equations import Equation, Equations, SharedTerm
 from selfselect.data.formulas import Coder, parse_formula
+from selfselect.data.long import LongCoding, Source
 from selfselect.errors import ArchiveError, SelfSelectError
 from selfselect.inference.covariance import Covariance
 from selfselect.inference.statistics import TestResult
@@ -182,9 +183,13 @@ def _listed(value: Any) -> Any:
 
 def _coding_content(fit: FitResult) -> dict[str, Any]:
     coding = fit.coding
-    if isinstance(coding, FormulaCoding):
-        return {
-            "kind": "formula",
+    if isinstance(coding, FormulaCoding | LongCoding):
+        long = {}
+        if isinstance(coding, LongCoding):
+            sources = [[one.coder, one.name, one.alternative] for one in coding.sources]
+            long = {"case": coding.case, "alternative": coding.alternative, "sources": sources}
+        return long | {
+            "kind": "long" if long else "formula",
             "coders": [_coder_content(coder) for coder in coding.coders],
             "coder_of": list(coding.coder_of),
             "outcome": None
@@ -276,12 +281,21 @@ def _rebuild(content: dict[str, Any]) -> FitResult:
         content["equations"]["outcome"],
         tuple(content["equations"]["covariates"]),
         tuple(
-            Equation(one["alternative"], tuple(one["terms"]), tuple(one["columns"]))
+            Equation(
+                one["alternative"],
+                tuple(one["terms"]),
+                tuple(one["columns"]),
+                bool(one.get("has_offset", False)),
+            )
             for one in content["equations"]["each"]
         ),
         tuple(
             Equation(one["alternative"], tuple(one["terms"]), tuple(one["columns"]))
             for one in content["equations"].get("costs", ())
+        ),
+        tuple(
+            SharedTerm(one["term"], tuple((int(j), int(place)) for j, place in one["members"]))
+            for one in content["equations"].get("shared", ())
         ),
     )
     known = KnownColumns(tuple(content["known"]["costs"]), tuple(content["known"]["available"]))
@@ -372,7 +386,7 @@ def _coding(content: dict[str, Any], equations: Equations, known: KnownColumns) 
     )
     coder_of = tuple(content["coder_of"])
     for equation, place in zip(equations.each, coder_of, strict=True):
-        if set(coders[place].names) != set(equation.terms):
+        if set(coders[place].names) != set(equation.estimated):
             raise ArchiveError(
                 f"The saved fit is damaged: the equation of {equation.alternative!r} has other "
                 "terms than its formula."
@@ -384,7 +398,14 @@ def _coding(content: dict[str, Any], equations: Equations, known: KnownColumns) 
         # Only the state is taken from the file; the expression is the one that was just parsed.
         coder = Coder.restore(f"{outcome.outcome} - 1", tuple(left["names"]), left["state"])
     outcome_coder = OutcomeCoder(outcome.outcome, outcome.outcome_columns, coder)
-    return FormulaCoding(equations, coders, coder_of, known, tuple(sorted(columns)), outcome_coder)
+    needed = tuple(sorted(columns))
+    if content["kind"] == "long":
+        sources = tuple(Source(*one) for one in content["sources"])
+        return LongCoding(
+            equations, coders, coder_of, known, needed, outcome_coder,
+            content["case"], content["alternative"], sources,
+        )  # fmt: skip
+    return FormulaCoding(equations, coders, coder_of, known, needed, outcome_coder)
 
 
 def _rule(content: dict[str, Any]) -> Any:

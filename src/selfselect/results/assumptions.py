@@ -97,5 +97,5 @@ def _standardised_slopes(fit: FitResult) -> np.ndarray[tuple[int, int], np.dtype
     for j, (equation, own) in enumerate(zip(equations.each, coefficients, strict=True)):
         for term, column, value in zip(equation.terms, equation.columns, own, strict=True):
             if term != INTERCEPT:
-                slopes[j, column - 1] = value * units.unit[column] / scales[j]
+                slopes[j, column - 1] += value * units.unit[column] / scales[j]
     return slopes

@@ -21,6 +21,7 @@ from selfselect.problem.evaluation import (
     joint_rows,
 )
 from selfselect.problem.problem import Problem
+from selfselect.problem.ties import Ties
 
 __all__ = ["Diagnosis", "Finding", "diagnose"]
 
@@ -69,9 +70,13 @@ def diagnose(problem: Problem, engine: Engine, free: Array, information: Array) 
     for j, equation in enumerate(problem.equations.each):
         everywhere, where_seen, count = sums[1 + 3 * j : 4 + 3 * j]
         label = equation.alternative
-        findings.append(_share(label, count, total, len(equation.columns) + 1))
-        findings.append(_overlap(label, equation.terms, everywhere, where_seen))
-        findings.append(_collinearity(label, equation.terms, everywhere))
+        n_parameters = problem.equations.own_terms[j] + 1
+        findings.append(_share(label, count, total, n_parameters))
+        if problem.layout.ties is None:
+            findings.append(_overlap(repr(label), equation.terms, everywhere, where_seen))
+            findings.append(_collinearity(repr(label), equation.terms, everywhere))
+    if problem.layout.ties is not None and problem.layout.ties.n_moved:
+        findings += _restricted(problem.layout.ties, sums)
     if np.isfinite(information).all():
         findings.append(_information(information))
     if problem.index == "unknown":
@@ -113,13 +118,22 @@ def _share(label: object, count: float, total: float, n_parameters: int) -> Find
     return Finding("weak" if weak else "fine", sentence)
 
 
+def _restricted(ties: Ties, sums: Parts) -> list[Finding]:
+    """Look at the covariates of all equations at once, as they share coefficients."""
+    padded = [[np.pad(gram, (0, 1)) for gram in sums[at::3]] for at in (1, 2)]
+    everywhere, where_seen = (ties.gather_grams(grams)[0] for grams in padded)
+    terms = tuple(f"{alternative}:{term}" for alternative, term in ties.labels)
+    return [
+        _overlap("the alternative concerned", terms, everywhere, where_seen),
+        _collinearity("all equations", terms, everywhere),
+    ]
+
+
 def _scaled(gram: Array, scale: Array) -> Array:
     return gram * np.outer(scale, scale)
 
 
-def _overlap(
-    label: object, terms: tuple[str, ...], everywhere: Array, where_seen: Array
-) -> Finding:
+def _overlap(label: str, terms: tuple[str, ...], everywhere: Array, where_seen: Array) -> Finding:
     """Compare the covariates' variation among rows where the alternative was seen with all."""
     scale = 1.0 / np.sqrt(np.maximum(np.diag(everywhere), 1e-300))
     root = np.linalg.cholesky(_scaled(everywhere, scale) + 1e-13 * np.eye(len(scale)))
@@ -128,7 +142,7 @@ def _overlap(
     weakest = max(float(share[0]), 0.0)
     sentence = (
         f"In its weakest direction, {100 * weakest:.2g}% of the covariates' variation lies where "
-        f"{label!r} was seen."
+        f"{label} was seen."
     )
     if weakest >= THIN:
         return Finding("fine", sentence)
@@ -140,11 +154,11 @@ def _overlap(
     return Finding("weak", sentence)
 
 
-def _collinearity(label: object, terms: tuple[str, ...], gram: Array) -> Finding:
+def _collinearity(label: str, terms: tuple[str, ...], gram: Array) -> Finding:
     scale = 1.0 / np.sqrt(np.maximum(np.diag(gram), 1e-300))
     values, vectors = np.linalg.eigh(_scaled(gram, scale))
     condition = float(values[-1] / max(values[0], 1e-300))
-    sentence = f"The covariates of {label!r} have condition number {np.sqrt(condition):.3g}."
+    sentence = f"The covariates of {label} have condition number {np.sqrt(condition):.3g}."
     if condition < ILL_CONDITIONED:
         return Finding("fine", sentence)
     loading = np.abs(vectors[:, 0])
@@ -176,6 +190,12 @@ def _certainty(problem: Problem, engine: Engine, natural: Array) -> Finding:
     )
     if certain.mean() > guess + 0.1 * (1.0 - guess):
         return Finding("fine", sentence)
+    if not any(problem.equations.own_terms):
+        return Finding(
+            "weak",
+            f"{sentence} The alternatives share all their coefficients: nothing tells them apart "
+            "but covariates of their own, if they have any.",
+        )
     return Finding("weak", f"{sentence} The alternatives are hardly distinct.")
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
+from itertools import combinations
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -199,6 +200,10 @@ def _not_comparable(small: FitResult, large: FitResult) -> str | None:
         return "the fits have different rules, so neither nests the other"
     if not _terms_nested(small, large):
         return "the terms of the smaller model are not all in the larger one"
+    if not _ties_nested(small, large):
+        return "the larger model shares coefficients that the smaller one does not"
+    if not _offsets_nested(small, large):
+        return "the fits have different offsets, so neither nests the other"
     if not (_scales_nested(small, large) and _noise_nested(small, large)):
         return "the noise of the smaller model is not a special case of that of the larger one"
     if large.llf < small.llf - 1e-6:
@@ -221,8 +226,13 @@ def _sample(fit: FitResult) -> tuple[Any, ...]:
 def _terms_nested(small: FitResult, large: FitResult) -> bool:
     narrow, wide = small.problem.equations, large.problem.equations
     return all(
-        set(equation.terms)
-        <= {term for one in theirs if one.alternative == equation.alternative for term in one.terms}
+        set(equation.estimated)
+        <= {
+            term
+            for one in theirs
+            if one.alternative == equation.alternative
+            for term in one.estimated
+        }
         for ours, theirs in ((narrow.each, wide.each), (narrow.costs, wide.costs))
         for equation in ours
     )
@@ -245,6 +255,39 @@ def _noise_nested(small: FitResult, large: FitResult) -> bool:
         and (theirs.tied_to is None or ours.tied_to is not None or ours.fixed == narrow[0].fixed)
         for ours, theirs in zip(narrow, wide, strict=True)
     )
+
+
+def _ties_nested(small: FitResult, large: FitResult) -> bool:
+    """Say whether all that the larger model ties is tied, or left out, in the smaller one."""
+    kept = {(e.alternative, term) for e in small.problem.equations.each for term in e.terms}
+    return {pair for pair in _tied_pairs(large) if pair & kept} <= _tied_pairs(small)
+
+
+def _tied_pairs(fit: FitResult) -> set[frozenset[tuple[Any, str]]]:
+    each = fit.problem.equations.each
+    return {
+        frozenset((each[j].alternative, each[j].terms[place]) for j, place in pair)
+        for shared in fit.problem.equations.shared
+        for pair in combinations(shared.members, 2)
+    }
+
+
+def _offsets_nested(small: FitResult, large: FitResult) -> bool:
+    """Say whether offsets are the same, or coefficients that the larger model estimates."""
+    fixed, wanted = _offsets(small), _offsets(large)
+    estimated = {e.alternative: e.estimated for e in large.problem.equations.each}
+    return wanted.items() <= fixed.items() and all(
+        label in wanted or name in estimated[label] for label, name in fixed.items()
+    )
+
+
+def _offsets(fit: FitResult) -> dict[Any, str]:
+    equations = fit.problem.equations
+    return {
+        one.alternative: equations.covariates[one.columns[-1] - 1]
+        for one in equations.each
+        if one.has_offset
+    }
 
 
 def _scales_nested(small: FitResult, large: FitResult) -> bool:

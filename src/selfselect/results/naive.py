@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 from selfselect.engines.base import Engine, Parts
 from selfselect.problem.evaluation import Batch
 from selfselect.problem.problem import Problem
+from selfselect.problem.ties import Ties
 
 __all__ = ["Naive", "fit_naive"]
 
@@ -26,7 +27,8 @@ class Naive:
 
     Attributes
     ----------
-    coefficients, std_errors : per alternative, in the order of its terms.
+    coefficients, std_errors : per alternative, in the order of its estimated terms; those that
+        alternatives share are fitted to the rows of all who do.
     scales : (k,) residual standard deviations, with the degrees-of-freedom correction.
     """
 
@@ -38,6 +40,8 @@ class Naive:
 def fit_naive(problem: Problem, engine: Engine) -> Naive:
     """Fit every alternative by least squares on its own rows, in one pass."""
     sums = engine.sum(partial(_grams, problem))
+    if problem.layout.ties is not None:
+        return _fit_restricted(problem, problem.layout.ties, _pairs(sums))
     units = problem.units
     coefficients, std_errors, scales = [], [], []
     for equation, (gram, count) in zip(problem.equations.each, _pairs(sums), strict=True):
@@ -58,6 +62,37 @@ def fit_naive(problem: Problem, engine: Engine) -> Naive:
         std_errors.append(np.sqrt(np.diag(carry @ inverse @ carry.T) * variance))
         scales.append(np.sqrt(variance) * units.outcome_unit)
     return Naive(tuple(coefficients), tuple(std_errors), np.array(scales))
+
+
+def _fit_restricted(problem: Problem, ties: Ties, sums: list[tuple[Array, float]]) -> Naive:
+    """Fit all alternatives at once, each by its own rows, with the coefficients they share."""
+    units, equations = problem.units, problem.equations
+    total, towards = ties.gather_grams([gram for gram, _ in sums])
+    inverse = np.linalg.pinv(total, rcond=1e-12, hermitian=True)
+    every = ties.coefficients(inverse @ towards)
+    n_parameters = np.array(equations.own_terms) + len(equations.shared) / len(sums)
+    variances = np.full(len(sums), np.nan)
+    spread = np.zeros_like(total)
+    for j, (gram, count) in enumerate(sums):
+        if count == 0:
+            continue
+        own = ties.alternative == j
+        residual = np.append(-every[own], 1.0)
+        variances[j] = max(residual @ gram @ residual, 0.0) / max(count - n_parameters[j], 1.0)
+        matrix = ties.matrix[own]
+        spread += variances[j] * matrix.T @ gram[:-1, :-1] @ matrix
+    covariance = inverse @ spread @ inverse
+    coefficients, std_errors = [], []
+    for j, equation in enumerate(equations.each):
+        own = ties.alternative == j
+        carry = _to_user_units(units.unit, units.shift, equation.columns) * units.outcome_unit
+        shift = np.array([units.outcome_shift if c == 0 else 0.0 for c in equation.columns])
+        along = carry @ ties.matrix[own]
+        kept = slice(len(equation.estimated))
+        coefficients.append((carry @ every[own] + shift)[kept])
+        std_errors.append(np.sqrt(np.diag(along @ covariance @ along.T))[kept])
+    scales = np.sqrt(variances) * units.outcome_unit
+    return Naive(tuple(coefficients), tuple(std_errors), scales)
 
 
 def _grams(problem: Problem, batch: Batch) -> Parts:

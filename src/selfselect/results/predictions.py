@@ -70,6 +70,9 @@ def _values(
     means = latent_means(fit.problem, fit.values, rows)
     scales = fit.problem.layout.scales_of(fit.values)
     if kind == "latent":
+        if fit.facts.case is not None and rows.known.available is not None:
+            # A case without a row for an alternative does not say what its covariates are.
+            means[~rows.known.available] = np.nan
         return means if logarithm is None else latent_levels(logarithm, means, scales), names
     if logarithm is None:
         expected = row_expectations(fit.problem, fit.values, rows)

@@ -132,7 +132,7 @@ def naive_table(fit: FitResult) -> pd.DataFrame:
     estimate: list[float] = []
     errors: list[float] = []
     for j, equation in enumerate(fit.problem.equations.each):
-        labels += [(equation.alternative, term) for term in (*equation.terms, SCALE)]
+        labels += [(equation.alternative, term) for term in (*equation.estimated, SCALE)]
         estimate += [*naive.coefficients[j], naive.scales[j]]
         errors += [*naive.std_errors[j], float("nan")]
     return pd.DataFrame({"estimate": estimate, "std_error": errors}, index=labels_index(labels))
@@ -144,12 +144,21 @@ def comparison_table(fit: FitResult) -> pd.DataFrame:
     corrected = coefficient_table(fit.reported, fit.covariance.matrix, 0.95)
     corrected.index = labels_index(fit.reported.labels)
     scales = dict(zip(fit.problem.equations.alternatives, fit.scales.to_numpy(), strict=True))
+    # A shared coefficient stands in the table of parameters once, and here with each who has it.
+    label_of = {
+        (equation.alternative, term): fit.reported.labels[place]
+        for equation, places in zip(
+            fit.problem.equations.each, fit.problem.layout.reported_places, strict=True
+        )
+        for term, place in zip(equation.estimated, places, strict=False)
+    }
     estimate, errors = [], []
     for label in naive.index:
         alternative, term = label
-        if label in corrected.index:
-            estimate.append(float(corrected["estimate"][label]))
-            errors.append(float(corrected["std_error"][label]))
+        found = label_of.get(label, label)
+        if found in corrected.index:
+            estimate.append(float(corrected["estimate"][found]))
+            errors.append(float(corrected["std_error"][found]))
         else:
             common = (COMMON, SCALE)
             estimate.append(float(scales[alternative]))

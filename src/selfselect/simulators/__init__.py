@@ -5,6 +5,7 @@ from selfselect.simulators.gaussian import gaussian
 from selfselect.simulators.hostile import hostile
 from selfselect.simulators.market import market
 from selfselect.simulators.sample import Sample, simulate
+from selfselect.simulators.tender import tender
 from selfselect.simulators.village import village
 
-__all__ = ["Sample", "auction", "gaussian", "hostile", "market", "simulate", "village"]
+__all__ = ["Sample", "auction", "gaussian", "hostile", "market", "simulate", "tender", "village"]

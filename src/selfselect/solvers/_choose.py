@@ -27,6 +27,11 @@ def choose_solver(problem: Problem, given: Any) -> tuple[Solver, str]:
         return MaximumLikelihood(), (
             f"{why}, so the likelihood has several optima and is searched from several starts"
         )
+    if given is None and problem.layout.curved:
+        return Newton(), (
+            "coefficients are shared and scales are not: the likelihood is exact, but concave for "
+            "given scales only, so Newton starts from two places"
+        )
     if given is None:
         return Newton(), (
             f"{type(problem.rule).__name__} has box-shaped explaining sets and the noise is "

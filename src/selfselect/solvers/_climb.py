@@ -164,7 +164,7 @@ def approach(
     def visit(free: Array) -> Point:
         task = partial(evaluate, problem, problem.layout.natural(free), curvature="none")
         evaluation: Any = engine.sum(task)
-        score = problem.layout.pull_back_vector(evaluation.score)
+        score = problem.layout.pull_back_vector(evaluation.score, free)
         return _point(engine, free, evaluation.loglik, information, score)
 
     weight = total_weight(engine)
@@ -204,8 +204,8 @@ def _visit(problem: Problem, engine: Engine, free: Array, curvature: Curvature) 
     layout = problem.layout
     task = partial(evaluate, problem, layout.natural(free), curvature=curvature)
     evaluation: Any = engine.sum(task)
-    score = layout.pull_back_vector(evaluation.score)
-    information = -layout.pull_back_matrix(evaluation.hessian)
+    score = layout.pull_back_vector(evaluation.score, free)
+    information = -layout.pull_back_hessian(evaluation.hessian, evaluation.score, free)
     return _point(engine, free, evaluation.loglik, information, score)
 
 
@@ -232,7 +232,7 @@ def score_at(problem: Problem, engine: Engine, free: Array) -> Array:
     """Return the score at free parameters."""
     task = partial(evaluate, problem, problem.layout.natural(free), curvature="none")
     evaluation: Any = engine.sum(task)
-    return problem.layout.pull_back_vector(evaluation.score)
+    return problem.layout.pull_back_vector(evaluation.score, free)
 
 
 def solve_spd(matrix: Array, vector: Array) -> Array:

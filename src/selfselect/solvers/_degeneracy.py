@@ -56,7 +56,7 @@ def find_degeneracy(space: SearchSpace, engine: Engine, coordinates: Array) -> D
     scales = 1.0 / natural[layout.inverse_scale_positions]
     for j, equation in enumerate(problem.equations.each):
         floored = space.free_scales > 1 and scales[j] <= AT_FLOOR * space.floor
-        empty = expected[j] < ROWS_PER_PARAMETER * (layout.sizes[j] + 1)
+        empty = expected[j] < ROWS_PER_PARAMETER * (problem.equations.own_terms[j] + 1)
         if floored or empty:
             row = int(np.argmax(engine.collect(partial(_pull, problem, natural, j))))
             what = "its scale fell to the floor" if floored else "hardly any row is its own"

@@ -7,6 +7,7 @@ from numpy.typing import NDArray
 
 from selfselect.engines.base import Engine
 from selfselect.problem.problem import Problem
+from selfselect.rules.base import Label
 from selfselect.solvers._start import gram_matrices, refuse_collinear
 
 __all__ = ["undetermined"]
@@ -21,14 +22,20 @@ LOST = 1e-6
 
 
 def undetermined(
-    problem: Problem, engine: Engine, information: Array, *, lost: float = LOST
+    problem: Problem,
+    engine: Engine,
+    information: Array,
+    *,
+    lost: float = LOST,
+    free: Array | None = None,
 ) -> str | None:
     """Return a sentence that names parameters without information, or None where there are none.
 
     A covariate that is nonzero only in rows where the alternative was not seen has no finite
     estimate: the likelihood rises forever along it while its information fades. Compared is the
     information with that of complete data, in which every alternative is seen in every row:
-    below the share `lost` of it, nothing was learnt.
+    below the share `lost` of it, nothing was learnt. Where coefficients are shared, the free
+    parameters say how much each of those who share them counts.
     """
     per_row = information / engine.n_rows
     if not np.isfinite(per_row).all():
@@ -38,22 +45,45 @@ def undetermined(
     layout, grams = problem.layout, gram_matrices(problem, engine)
     # A fit from a given start has not been checked, such as one of a bootstrap sample.
     refuse_collinear(problem, grams)
+    if layout.ties is not None:
+        slopes = layout.ties.matrix
+        if free is not None:
+            slopes = layout.ties.slopes(layout.natural(free)[layout.inverse_scale_positions])
+        complete = np.zeros((layout.ties.n_moved,) * 2)
+        for j, gram in enumerate(grams):
+            own = slopes[layout.ties.alternative == j]
+            complete += own.T @ gram[:-1, :-1] @ own
+        place = _lost_direction(information[: len(complete), : len(complete)], complete, lost)
+        if place is None:
+            return None
+        alternative, term = layout.ties.labels[place]
+        return _no_finite_estimate(term, alternative)
     for j, gram in enumerate(grams):
         own = layout.position[layout.starts[j] : layout.inverse_scale_positions[j]]
-        complete = gram[:-1, :-1]
-        scale = 1.0 / np.sqrt(np.diag(complete))
-        root = np.linalg.cholesky(complete * np.outer(scale, scale))
-        held = information[np.ix_(own, own)] * np.outer(scale, scale)
-        half = np.linalg.solve(root, held)
-        share, direction = np.linalg.eigh(np.linalg.solve(root, half.T))
-        if share[0] < lost:
-            weights = np.abs(np.linalg.solve(root.T, direction[:, 0]))
-            terms = problem.equations.each[j].terms
-            name = terms[int(weights.argmax())]
-            return (
-                f"No finite estimate: the information matrix is singular along {name!r} of "
-                f"{problem.equations.each[j].alternative!r}. The likelihood rises forever that "
-                "way, for example because the alternative is never seen where the covariate "
-                "differs. Leave the term out, or merge the category with another."
-            )
+        place = _lost_direction(information[np.ix_(own, own)], gram[:-1, :-1], lost)
+        if place is not None:
+            equation = problem.equations.each[j]
+            return _no_finite_estimate(equation.terms[place], equation.alternative)
     return None
+
+
+def _lost_direction(information: Array, complete: Array, lost: float) -> int | None:
+    """Return the parameter along which next to nothing of the complete information was held."""
+    if not len(complete):
+        return None
+    scale = 1.0 / np.sqrt(np.diag(complete))
+    root = np.linalg.cholesky(complete * np.outer(scale, scale))
+    half = np.linalg.solve(root, information * np.outer(scale, scale))
+    share, direction = np.linalg.eigh(np.linalg.solve(root, half.T))
+    if share[0] >= lost:
+        return None
+    return int(np.abs(np.linalg.solve(root.T, direction[:, 0])).argmax())
+
+
+def _no_finite_estimate(term: str, alternative: Label) -> str:
+    return (
+        f"No finite estimate: the information matrix is singular along {term!r} of "
+        f"{alternative!r}. The likelihood rises forever that way, for example because the "
+        "alternative is never seen where the covariate differs. Leave the term out, or merge the "
+        "category with another."
+    )

@@ -65,6 +65,10 @@ class MomentMethod(ABC):
             raise UnsupportedError(
                 f"{name} needs the same covariates in every equation. Use MaximumLikelihood()."
             )
+        if equations.restricted:
+            raise UnsupportedError(
+                f"{name} knows no shared coefficients and no offsets. Use MaximumLikelihood()."
+            )
         if any(equation.has_intercept for equation in equations.each):
             raise UnsupportedError(
                 f"{name} needs equations without an intercept: its moments are those of centred "

@@ -24,8 +24,8 @@ from selfselect.solvers._order import order_alternatives
 from selfselect.solvers._relocation import relocate
 from selfselect.solvers._search import Place, SearchSpace
 from selfselect.solvers._start import (
+    any_deficient,
     gram_matrices,
-    is_deficient,
     refuse_collinear,
     total_weight,
 )
@@ -124,7 +124,7 @@ class MultiStart(ABC):
 
     def _space(self, problem: Problem, engine: Engine, part: Engine) -> SearchSpace:
         grams, weight = gram_matrices(problem, part), total_weight(part)
-        if any(map(is_deficient, grams)):
+        if any_deficient(problem, grams):
             share = weight / total_weight(engine)
             grams = [share * gram for gram in gram_matrices(problem, engine)]
             refuse_collinear(problem, grams)
@@ -303,7 +303,7 @@ def _solution(
     lost = None
     if positive:
         least = LEAST_ROWS / engine.n_rows
-        lost = undetermined(problem, engine, ordered.information, lost=least)
+        lost = undetermined(problem, engine, ordered.information, lost=least, free=ordered.free)
         status = status if lost is None else f"{lost} {status}"
     return Solution(
         free=ordered.free,

@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 from selfselect.engines.base import Engine
 from selfselect.problem.evaluation import evaluate
 from selfselect.problem.problem import Problem
+from selfselect.problem.ties import Ties
 from selfselect.solvers._lbfgs import minimise
 
 __all__ = ["Place", "SearchSpace"]
@@ -46,8 +47,9 @@ class SearchSpace:
     Attributes
     ----------
     problem : the model.
-    roots : per alternative the lower Cholesky root of X'X/n, in internal units.
-    naive : per alternative the least-squares coefficients in search coordinates.
+    roots : per alternative the lower Cholesky root of X'X/n, in internal units; one root for all
+        where they share coefficients.
+    naive : the least-squares coefficients in search coordinates, likewise.
     spread : residual standard deviation of least squares, in internal units.
     floor : smallest scale that is allowed, in internal units.
     weight : total weight of the rows it is made from.
@@ -72,6 +74,8 @@ class SearchSpace:
         roots: list[Array] = []
         naive: list[Array] = []
         spreads: list[float] = []
+        if problem.layout.ties is not None:
+            return cls._build_tied(problem, problem.layout.ties, grams, weight, floor)
         for gram in grams:
             root: Any = np.linalg.cholesky(gram[:-1, :-1] / weight)
             coordinates: Any = np.linalg.solve(root, gram[:-1, -1] / weight)
@@ -80,6 +84,20 @@ class SearchSpace:
             spreads.append(gram[-1, -1] / weight - coordinates @ coordinates)
         spread = float(np.sqrt(max(min(spreads), 1e-12)))
         return cls(problem, tuple(roots), tuple(naive), spread, floor * spread, weight)
+
+    @classmethod
+    def _build_tied(
+        cls, problem: Problem, ties: Ties, grams: list[Array], weight: float, floor: float
+    ) -> SearchSpace:
+        """Make coordinates of the coefficients that are moved, whitened together."""
+        total, towards = ties.gather_grams(grams)
+        root: Any = np.linalg.cholesky(total / weight)
+        naive: Any = np.linalg.solve(root, towards / weight)
+        v = ties.coefficients(np.linalg.solve(root.T, naive))
+        residuals = [np.append(-v[ties.alternative == j], 1.0) for j in range(len(grams))]
+        left = [float(r @ gram @ r) / weight for r, gram in zip(residuals, grams, strict=True)]
+        spread = float(np.sqrt(max(min(left), 1e-12)))
+        return cls(problem, (root,), (naive,), spread, floor * spread, weight)
 
     @cached_property
     def free_scales(self) -> int:
@@ -92,7 +110,7 @@ class SearchSpace:
     @cached_property
     def n_coefficients(self) -> int:
         """How many of the coordinates are coefficients; they come first."""
-        return sum(self.problem.layout.sizes)
+        return sum(len(root) for root in self.roots)
 
     @cached_property
     def exchangeable(self) -> bool:
@@ -125,10 +143,8 @@ class SearchSpace:
         layout = self.problem.layout
         h = self._inverse_scales(coordinates, scale)
         natural = np.empty(int(layout.starts[-1]))
-        for j, (inverse, w) in enumerate(
-            zip(self._inverse_roots, self._split(coordinates), strict=True)
-        ):
-            natural[layout.starts[j] : layout.inverse_scale_positions[j]] = h[j] * (inverse.T @ w)
+        for j, v in enumerate(self._coefficients(coordinates)):
+            natural[layout.starts[j] : layout.inverse_scale_positions[j]] = h[j] * v
             natural[layout.inverse_scale_positions[j]] = h[j]
         return natural
 
@@ -141,16 +157,33 @@ class SearchSpace:
         layout = self.problem.layout
         natural = layout.natural(free)
         h = natural[layout.inverse_scale_positions]
-        coefficients = [
-            root.T @ natural[layout.starts[j] : layout.inverse_scale_positions[j]] / h[j]
-            for j, root in enumerate(self.roots)
+        each = [
+            natural[layout.starts[j] : layout.inverse_scale_positions[j]] / h[j]
+            for j in range(len(h))
         ]
+        if layout.ties is not None:
+            each = [layout.ties.nearest(np.concatenate(each))]
+        coefficients = [root.T @ one for root, one in zip(self.roots, each, strict=True)]
         scales = np.log(h[: self.free_scales])
         return np.concatenate([*coefficients, scales])
 
-    def _split(self, coordinates: Array) -> list[Array]:
-        return np.split(
-            coordinates[: self.n_coefficients], np.cumsum(self.problem.layout.sizes)[:-1]
+    def _coefficients(self, coordinates: Array) -> list[Array]:
+        """Return the coefficients of every alternative, in internal units."""
+        ends = np.cumsum([len(root) for root in self.roots])[:-1]
+        parts = np.split(coordinates[: self.n_coefficients], ends)
+        each = [inverse.T @ w for inverse, w in zip(self._inverse_roots, parts, strict=True)]
+        ties = self.problem.layout.ties
+        if ties is None:
+            return each
+        return np.split(ties.coefficients(each[0]), np.cumsum(self.problem.layout.sizes)[:-1])
+
+    def _along_coordinates(self, slopes: list[Array]) -> Array:
+        """Turn derivatives in the coefficients of every alternative into those in coordinates."""
+        ties = self.problem.layout.ties
+        if ties is not None:
+            slopes = [ties.matrix.T @ np.concatenate(slopes)]
+        return np.concatenate(
+            [inverse @ one for inverse, one in zip(self._inverse_roots, slopes, strict=True)]
         )
 
     def _inverse_scales(self, coordinates: Array, scale: float | None) -> Array:
@@ -172,17 +205,17 @@ class SearchSpace:
         task = partial(evaluate, self.problem, natural, curvature="none")
         evaluation: Any = engine.sum(task)
         gradient = np.zeros_like(coordinates)
-        place = 0
-        for j, inverse in enumerate(self._inverse_roots):
+        slopes = []
+        for j in range(len(layout.sizes)):
             own = slice(layout.starts[j], layout.inverse_scale_positions[j])
             h = natural[own.stop]
             along_g = evaluation.score[own]
-            gradient[place : place + len(inverse)] = h * (inverse @ along_g)
-            place += len(inverse)
+            slopes.append(h * along_g)
             if scale is None and self.free_scales:
                 # g = h w moves with h as well.
                 slope = h * evaluation.score[own.stop] + natural[own] @ along_g
                 gradient[self.n_coefficients + (j if self.free_scales > 1 else 0)] += slope
+        gradient[: self.n_coefficients] = self._along_coordinates(slopes)
         return -evaluation.loglik / self.weight, -gradient / self.weight
 
     def climb(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from functools import partial
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -12,8 +13,10 @@ from selfselect.engines.base import Engine, Parts
 from selfselect.errors import DataError
 from selfselect.problem.evaluation import Batch
 from selfselect.problem.problem import Problem
+from selfselect.problem.ties import Ties
 
 __all__ = [
+    "any_deficient",
     "gram_matrices",
     "is_deficient",
     "least_squares_start",
@@ -62,11 +65,17 @@ def least_squares_start(problem: Problem, grams: list[Array]) -> Array:
     layout = problem.layout
     natural = np.empty(layout.n_natural)
     natural[layout.starts[-1] :] = layout.extra_starts
+    pooled = None if layout.ties is None else _pooled_least_squares(layout.ties, grams)
     weight = max(gram[0, 0] for gram in grams) if problem.equations.all_have_intercepts else None
     for j, gram in enumerate(grams):
         size = layout.sizes[j]
-        coefficients = np.linalg.lstsq(gram[:size, :size], gram[:size, size], rcond=1e-10)[0]
-        left_over = gram[size, size] - coefficients @ gram[:size, size]
+        if pooled is None:
+            coefficients = np.linalg.lstsq(gram[:size, :size], gram[:size, size], rcond=1e-10)[0]
+            left_over = gram[size, size] - coefficients @ gram[:size, size]
+        else:
+            coefficients = pooled[j]
+            direction = np.append(-coefficients, 1.0)
+            left_over = direction @ gram @ direction
         spread = left_over / weight if weight else left_over / gram[size, size]
         h = 1.0 / np.sqrt(max(float(spread), 1e-8))
         if layout.scales is not None:
@@ -74,6 +83,21 @@ def least_squares_start(problem: Problem, grams: list[Array]) -> Array:
         natural[layout.starts[j] : layout.inverse_scale_positions[j]] = coefficients * h
         natural[layout.inverse_scale_positions[j]] = h
     return layout.gather(natural)
+
+
+def _pooled_least_squares(ties: Ties, grams: list[Array]) -> list[Array]:
+    """Return each alternative's coefficients by least squares that heeds what is shared."""
+    total, towards = ties.gather_grams(grams)
+    u: Any = np.linalg.lstsq(total, towards, rcond=1e-10)[0]
+    every = ties.coefficients(u)
+    return [every[ties.alternative == j] for j in range(len(grams))]
+
+
+def any_deficient(problem: Problem, grams: list[Array]) -> bool:
+    """Say whether covariates of an equation, or of all that share coefficients, are dependent."""
+    if problem.layout.ties is None:
+        return any(map(is_deficient, grams))
+    return is_deficient(_with_outcome(problem.layout.ties.gather_grams(grams)[0]))
 
 
 def is_deficient(gram: Array) -> bool:
@@ -84,6 +108,24 @@ def is_deficient(gram: Array) -> bool:
 
 def refuse_collinear(problem: Problem, grams: list[Array]) -> None:
     """Raise an error that names the covariates that depend linearly on each other."""
+    ties = problem.layout.ties
+    if ties is not None:
+        total = ties.gather_grams(grams)[0]
+        if is_deficient(_with_outcome(total)):
+            scaled, length = _scaled(total)
+            direction = np.abs(np.linalg.eigh(scaled)[1][:, 0])
+            involved = (direction > 0.05 * direction.max()) | (length == 0)
+            names = [
+                f"{alternative}:{term}"
+                for (alternative, term), used in zip(ties.labels, involved, strict=True)
+                if used
+            ]
+            raise DataError(
+                f"The coefficients {', '.join(names)} cannot be told apart: as they are shared, "
+                "the covariates behind them are collinear or do not vary. Leave one of the terms "
+                "out, or share less."
+            )
+        return
     for equation, gram in zip(problem.equations.each, grams, strict=True):
         if not is_deficient(gram):
             continue
@@ -106,6 +148,11 @@ def refuse_collinear(problem: Problem, grams: list[Array]) -> None:
             "linear combination of the others, so their coefficients cannot be told apart. Leave "
             "one of them out."
         )
+
+
+def _with_outcome(gram: Array) -> Array:
+    """Append a row and column in place of the outcome's."""
+    return np.pad(gram, (0, 1))
 
 
 def _scaled(gram: Array) -> tuple[Array, Array]:

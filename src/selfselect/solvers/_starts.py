@@ -39,7 +39,7 @@ Start = Callable[[SearchSpace, Engine, Generator], Place]
 def _scattered(space: SearchSpace, rng: Generator, size: float) -> list[Array]:
     """Scatter all equations around least squares, centred so that their mean stays there."""
     moves = [rng.standard_normal(len(w)) / np.sqrt(len(w)) for w in space.naive]
-    if len({len(move) for move in moves}) == 1:
+    if len(moves) > 1 and len({len(move) for move in moves}) == 1:
         centre = np.mean(moves, axis=0)
         moves = [move - centre for move in moves]
     return [w + size * space.spread * move for w, move in zip(space.naive, moves, strict=True)]
@@ -188,9 +188,10 @@ def recipes_for(
     `all_open` says whether every alternative is available in every row.
     """
     same = len({equation.columns for equation in problem.equations.each}) == 1
+    same &= not problem.equations.restricted
     moments = same and problem.index == "unknown"
     cycle = [recipe for recipe in CYCLE if moments or not recipe.same_covariates]
-    if problem.index == "known":
+    if problem.index == "known" and not problem.equations.restricted:
         cycle = [Recipe("own rows", own_rows_start), *cycle]
     recipes = [cycle[i % len(cycle)] for i in range(n_starts)]
     constants = any(equation.has_intercept for equation in problem.equations.each)

@@ -10,7 +10,6 @@ import numpy as np
 from numpy.random import Generator
 from numpy.typing import NDArray
 
-from selfselect.data.equations import Equations
 from selfselect.engines.base import Engine
 from selfselect.errors import OptionError
 from selfselect.noises import Correlated, Independent, SharedShock
@@ -24,8 +23,8 @@ from selfselect.solvers._identification import undetermined
 from selfselect.solvers._order import order_alternatives
 from selfselect.solvers._resolution import refine, with_points
 from selfselect.solvers._start import (
+    any_deficient,
     gram_matrices,
-    is_deficient,
     least_squares_start,
     refuse_collinear,
 )
@@ -172,7 +171,7 @@ class Continuation:
             solution = MaximumLikelihood().solve(simple, part, rng=rng, progress=progress)
             return simple.layout.natural(solution.free)
         grams = gram_matrices(simple, part)
-        if any(map(is_deficient, grams)):
+        if any_deficient(simple, grams):
             grams = gram_matrices(simple, engine)
             refuse_collinear(simple, grams)
         free = least_squares_start(simple, grams)
@@ -189,7 +188,7 @@ class Continuation:
         settled: str | None,
     ) -> Solution:
         boundary = find_boundary(problem, best.free)
-        lost = None if boundary else undetermined(problem, engine, best.information)
+        lost = None if boundary else undetermined(problem, engine, best.information, free=best.free)
         status = boundary or lost or best.status + (f" {settled}" if settled else "")
         return Solution(
             free=best.free,
@@ -209,10 +208,9 @@ class Continuation:
 
 def independent_companion(problem: Problem) -> Problem:
     """Return the same problem with independent noise and without estimated costs."""
-    equations = problem.equations
     return replace(
         problem,
-        equations=Equations(equations.outcome, equations.covariates, equations.each),
+        equations=replace(problem.equations, costs=()),
         noise=Independent(problem.noise.scale),
     )
 

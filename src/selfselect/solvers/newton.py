@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import ClassVar
 
 import numpy as np
@@ -10,13 +10,14 @@ from numpy.random import Generator
 from numpy.typing import NDArray
 
 from selfselect.engines.base import Engine
+from selfselect.noises import Independent
 from selfselect.problem.problem import Problem
 from selfselect.rules.base import HasBounds
 from selfselect.solvers._climb import climb
 from selfselect.solvers._identification import undetermined
 from selfselect.solvers._start import (
+    any_deficient,
     gram_matrices,
-    is_deficient,
     least_squares_start,
     refuse_collinear,
 )
@@ -35,6 +36,10 @@ class Newton:
     :math:`(w_j/\sigma_j, 1/\sigma_j)` (Olsen 1978), so there is one optimum and Newton finds it
     from anywhere. On large data it starts from the optimum of a sample of rows, from where some
     three passes over all rows suffice.
+
+    Where alternatives share coefficients but have a scale each, the log-likelihood is concave for
+    given scales only. Newton then starts twice, from the optimum with one scale for all and from
+    the one with nothing shared, and goes on from the better place.
 
     Parameters
     ----------
@@ -76,7 +81,7 @@ class Newton:
         ascent = climb(
             problem, engine, start, max_steps=self.max_steps, tol=self.tol, progress=progress
         )
-        lost = undetermined(problem, engine, ascent.information)
+        lost = undetermined(problem, engine, ascent.information, free=ascent.free)
         status = ascent.status if lost is None else lost
         return Solution(
             free=ascent.free,
@@ -95,15 +100,38 @@ class Newton:
         """Climb on a sample where the data is large; else start from least squares."""
         part = engine.sample(self.sample, rng)
         grams = gram_matrices(problem, part)
-        if any(map(is_deficient, grams)):
+        if any_deficient(problem, grams):
             # Full rank on a sample proves full rank on all rows; only the reverse needs a look.
             grams = gram_matrices(problem, engine)
             refuse_collinear(problem, grams)
             return least_squares_start(problem, grams), ()
         start = least_squares_start(problem, grams)
+        if problem.layout.curved:
+            return self._curved_start(problem, part, grams), ()
         if engine.n_rows <= 2 * self.sample:
             return start, ()
         ascent = climb(problem, part, start, max_steps=self.max_steps, tol=1e-2, progress=False)
         if ascent.converged:
             return ascent.free, ascent.trace
         return start, ()
+
+    def _curved_start(self, problem: Problem, part: Engine, grams: list[Array]) -> Array:
+        """Return the better of two places: from one scale for all, from nothing shared."""
+        equations = problem.equations
+        simpler = [
+            replace(problem, noise=Independent("common")),
+            replace(problem, equations=replace(equations, shared=())),
+        ]
+        places = [least_squares_start(problem, grams)]
+        for simple in simpler:
+            if any_deficient(simple, grams):
+                continue
+            begun = least_squares_start(simple, grams)
+            found = climb(simple, part, begun, max_steps=self.max_steps, tol=1e-2, progress=False)
+            if found.converged:
+                places.append(problem.layout.gather(simple.layout.natural(found.free)))
+        ascents = [
+            climb(problem, part, place, max_steps=self.max_steps, tol=1e-2, progress=False)
+            for place in places[-len(simpler) :]
+        ]
+        return max(ascents, key=lambda one: one.loglik).free

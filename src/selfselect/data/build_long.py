@@ -1,0 +1,254 @@
+"""The first stage of a fit of long data: one row per case and alternative."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from selfselect.data.alternatives import check_distinct, recorded_alternatives
+from selfselect.data.checks import (
+    check_enough_rows,
+    check_numbers,
+    check_text_columns,
+    check_word,
+    first_rows,
+)
+from selfselect.data.clusters import cluster_codes
+from selfselect.data.coding import KnownColumns, OutcomeCoder, check_known
+from selfselect.data.costs import check_costs, parse_cost, split_costs
+from selfselect.data.design import Design, check_and_describe
+from selfselect.data.equations import intercept_first
+from selfselect.data.formulas import Coder, parse_formulas
+from selfselect.data.long import (
+    LongCoding,
+    Spots,
+    case_values,
+    find_case_columns,
+    long_equations,
+    named,
+)
+from selfselect.data.missing import drop_unrecorded
+from selfselect.data.restrictions import offset_columns, offset_side, read_offsets, share
+from selfselect.data.rows import Rows
+from selfselect.data.tables import to_frame
+from selfselect.data.unrecorded import Unrecorded
+from selfselect.data.weights import check_weights_kind, scale_weights
+from selfselect.errors import DataError, MissingRowsWarning, OptionError
+from selfselect.rules._labels import by_alternative
+
+__all__ = ["build_long_design"]
+
+
+def build_long_design(
+    formula: str | Mapping[Any, str],
+    data: Any,
+    *,
+    case: str,
+    alternatives: Any,
+    chosen: str | None,
+    available: Any = None,
+    possible: Any = None,
+    cost: Mapping[Any, Any] | None = None,
+    shared: Any = None,
+    offset: Any = None,
+    weights: Any = None,
+    weights_kind: str | None = None,
+    cluster: Any = None,
+    missing: str = "drop",
+    missing_outcome: str = "raise",
+    outcome_between: Any = None,
+) -> Design:
+    """Code a long table by formula. Arguments are those of `selfselect.fit`."""
+    check_word("missing", missing, ("drop", "raise"))
+    check_word("missing_outcome", missing_outcome, ("raise", "drop", "silent"))
+    check_weights_kind(weights_kind, weights)
+    _refuse(case, alternatives, available, possible, weights, cluster)
+    cost, estimated = split_costs(cost)
+    check_known(cost, None)
+    unrecorded = Unrecorded.read(missing_outcome, outcome_between, None)
+    parsed = parse_formulas(formula)
+    each = list(parsed.values()) if isinstance(parsed, dict) else [parsed]
+    first = each[0]
+    of_costs = {label: parse_cost(text, first.outcome) for label, text in estimated.items()}
+    of_offsets = offset_columns(offset)
+    term_columns = tuple(
+        dict.fromkeys(
+            (
+                *(name for one in (*each, *of_costs.values()) for name in one.term_columns),
+                *of_offsets,
+            )
+        )
+    )
+    columns = (case, alternatives, *first.outcome_columns, *term_columns, *unrecorded.columns)
+    columns += tuple(name for name in (chosen, weights, cluster) if name is not None)
+    columns += tuple(entry for entry in (cost or {}).values() if isinstance(entry, str))
+    frame = to_frame(data, columns)
+    if len(frame) == 0:
+        raise DataError("The table has no rows.")
+    check_text_columns(frame, term_columns)
+
+    labels, codes, formulas = recorded_alternatives(frame[alternatives], alternatives, parsed)
+    spots = Spots.find(frame, case, alternatives, codes, labels)
+    n_long, n_cases = len(frame), len(spots.cases)
+    lacking = frame[list(term_columns)].isna()
+    complete = ~spots.any_of(lacking.any(axis=1).to_numpy())
+    if not complete.all():
+        _say_incomplete(lacking, complete, missing)
+    seen_row, own = _one_row_per_case(frame, spots, chosen, first.outcome_columns)
+    own = own[complete]
+    own, n_without = drop_unrecorded(
+        own, first.outcome_columns, chosen, missing_outcome, first.outcome, unrecorded
+    )
+    if len(own) == 0:
+        raise DataError("No case is complete: every one lacks a covariate or its outcome.")
+    kept = spots.cases.isin(own.index)
+    frame, codes, seen_row = frame[kept[spots.case_of]], codes[kept[spots.case_of]], seen_row[kept]
+    spots = Spots.find(frame, case, alternatives, codes, labels)
+
+    if len(labels) < 2:
+        raise DataError(
+            f"Only one alternative is in {alternatives!r} ({labels[0]!r}): then nothing was "
+            "selected and least squares is right. Give rows of at least two."
+        )
+    offsets = read_offsets(offset, labels)
+    for name in of_offsets:
+        check_numbers(frame[name], f"The offset column {name!r}")
+    of_costs = by_alternative(of_costs, labels, what="cost")
+    sides = dict.fromkeys(
+        [*(one.terms for one in (*each, *of_costs.values())), *map(offset_side, of_offsets)]
+    )
+    learnt = [Coder.learn(side, frame) for side in sides]
+    coders, matrices = tuple(one for one, _ in learnt), [matrix for _, matrix in learnt]
+    position = {side: i for i, side in enumerate(sides)}
+    coder_of = tuple(position[one.terms] for one in formulas)
+    by_offset = {label: position[offset_side(name)] for label, name in offsets.items()}
+    by_cost = {label: position[one.terms] for label, one in of_costs.items()}
+    cost_terms = {label: intercept_first(coders[i].names) for label, i in by_cost.items()}
+    check_costs(cost_terms, labels)
+    uses = [
+        [coder, *(by[label] for by in (by_offset, by_cost) if label in by)]
+        for label, coder in zip(labels, coder_of, strict=True)
+    ]
+    equations, sources = long_equations(
+        first.outcome,
+        labels,
+        [intercept_first(coders[i].names) for i in coder_of],
+        coder_of,
+        {label: (coders[i].names[0], i) for label, i in by_offset.items()},
+        {label: (cost_terms[label], i) for label, i in by_cost.items()},
+        find_case_columns(coders, matrices, spots, uses),
+    )
+    if chosen is None and spots.present.all():
+        check_distinct(equations, named=True)
+    known = KnownColumns.resolve(cost, None, labels)
+    outcome_coder, outcome = OutcomeCoder.learn(first.outcome, first.outcome_columns, own)
+    coding = LongCoding(
+        share(equations, shared), coders, coder_of, known, term_columns, outcome_coder,
+        case, alternatives, sources,
+    )  # fmt: skip
+    per_case = case_values(frame, [n for n in (weights, cluster) if n is not None], spots)
+    rows = Rows(
+        coding.covariates(matrices, spots),
+        outcome=outcome,
+        chosen=None if chosen is None else seen_row,
+        weights=None
+        if weights is None
+        else scale_weights(
+            check_numbers(per_case[weights], f"The column of weights {weights!r}"), weights_kind
+        ),
+        clusters=None if cluster is None else cluster_codes(per_case, [cluster]),
+        known=coding.known_of(frame, spots),
+        between=unrecorded.limits(own, outcome),
+    )
+    facts = check_and_describe(
+        coding,
+        rows,
+        formulas=tuple(one.text for one in formulas),
+        chosen=chosen,
+        weights=weights,
+        cluster=cluster,
+        n_dropped=n_cases - int(complete.sum()),
+        n_without_outcome=n_without,
+        weights_kind=weights_kind,
+        case=case,
+        n_long_rows=n_long if n_cases == len(rows) else len(frame),
+    )
+    design = Design(coding, rows, facts, spots.cases)
+    if chosen is None:
+        check_enough_rows(design.n_counted, design.n_coefficients, equations.n_alternatives)
+    return design
+
+
+def _refuse(
+    case: Any, alternatives: Any, available: Any, possible: Any, weights: Any, cluster: Any
+) -> None:
+    if not isinstance(case, str):
+        raise OptionError(f"`case` must be the name of a column, not {case!r}.")
+    if not isinstance(alternatives, str):
+        raise OptionError(
+            "Long data (case='...') needs the column that says whose row it is: give "
+            f"alternatives='column', not {alternatives!r}."
+        )
+    if available is not None or possible is not None:
+        raise OptionError(
+            "In long data an alternative is available to a case if the case has a row for it: "
+            "leave `available` and `possible` out, and the rows of those that are not."
+        )
+    for name, given in (("weights", weights), ("cluster", cluster)):
+        if given is not None and not isinstance(given, str):
+            raise OptionError(f"In long data `{name}` must be the name of a column.")
+
+
+def _say_incomplete(lacking: pd.DataFrame, complete: Any, missing: str) -> None:
+    per_column = ", ".join(f"{name}: {n}" for name, n in lacking.sum().items() if n)
+    sentence = (
+        f"{(~complete).sum()} of {len(complete)} cases have a row with a missing covariate "
+        f"({per_column})"
+    )
+    if missing == "raise":
+        raise DataError(f"{sentence}. Fill them in, or allow leaving them out with missing='drop'.")
+    warnings.warn(
+        f"{sentence} and were left out whole: without that row an alternative would look as if it "
+        "had not been open.",
+        MissingRowsWarning,
+        stacklevel=4,
+    )
+
+
+def _one_row_per_case(
+    frame: pd.DataFrame, spots: Spots, chosen: str | None, outcome: tuple[str, ...]
+) -> tuple[Any, pd.DataFrame]:
+    """Return who was seen in each case (n,), and a frame of one row per case with its outcome."""
+    if chosen is None:
+        own = frame.iloc[spots.first].set_axis(spots.cases)
+        return np.zeros(len(own), dtype=np.intp), own.assign(**case_values(frame, outcome, spots))
+    values = frame[chosen]
+    try:
+        marks = check_numbers(values, f"The column {chosen!r}")
+    except DataError as error:
+        raise DataError(
+            f"In long data chosen={chosen!r} must be true (1) in the row of the alternative that "
+            f"was seen and false (0) in the other rows of the case. {error}"
+        ) from error
+    odd = (marks != 0) & (marks != 1)
+    if odd.any():
+        raise DataError(
+            f"In long data chosen={chosen!r} must be true (1) in the row of the alternative that "
+            f"was seen and false (0) in the other rows of the case, but {marks[odd][0]:g} is in "
+            f"{first_rows(odd, frame.index)}."
+        )
+    times = np.bincount(spots.case_of, weights=marks, minlength=len(spots.cases))
+    for wrong, what in ((times == 0, "no row"), (times > 1, "several rows")):
+        if wrong.any():
+            raise DataError(
+                f"{wrong.sum()} cases have {what} marked in {chosen!r} (first "
+                f"{named(spots.cases[wrong][0])}). Mark the one row of each case whose outcome "
+                "was seen."
+            )
+    seen = np.nan_to_num(spots.spread(marks)).argmax(axis=1)
+    at = spots.row[np.arange(len(seen)), seen]
+    return seen, frame.iloc[at].set_axis(spots.cases)

@@ -1,0 +1,332 @@
+"""Long tables, one row per case and alternative: the rows of a case become one coded row."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+
+from selfselect.data.checks import check_numbers, first_rows
+from selfselect.data.coding import CodedRows, KnownColumns, OutcomeCoder
+from selfselect.data.equations import INTERCEPT, Equation, Equations
+from selfselect.data.formulas import Coder
+from selfselect.data.rows import Rows
+from selfselect.data.tables import to_frame
+from selfselect.errors import DataError
+from selfselect.rules.base import Label, RowData
+
+__all__ = [
+    "LongCoding",
+    "Source",
+    "Spots",
+    "case_values",
+    "find_case_columns",
+    "long_equations",
+    "named",
+]
+
+Array = NDArray[np.float64]
+Indices = NDArray[np.intp]
+Mask = NDArray[np.bool_]
+
+
+@dataclass(frozen=True, eq=False)
+class Spots:
+    """Where each case's alternatives stand in a long table.
+
+    Attributes
+    ----------
+    cases : labels of the cases, in order of appearance.
+    row : (n, k) the row of each case and alternative; -1 where the case has none.
+    case_of : (m,) the case of each row.
+    """
+
+    cases: pd.Index[Any]
+    row: Indices
+    case_of: Indices
+
+    @classmethod
+    def find(
+        cls, frame: pd.DataFrame, case: str, alternative: str, codes: Indices, labels: Sequence[Any]
+    ) -> Spots:
+        """Place the rows, whose alternatives have the given codes."""
+        case_of, cases = pd.factorize(frame[case])
+        lost = case_of < 0
+        if lost.any():
+            raise DataError(
+                f"{lost.sum()} rows have no value in {case!r} ({first_rows(lost, frame.index)}): "
+                "it is not known to which case they belong. Fill it in or leave them out."
+            )
+        lost = codes < 0
+        if lost.any():
+            raise DataError(
+                f"{lost.sum()} rows have no value in {alternative!r} "
+                f"({first_rows(lost, frame.index)}): it is not known whose they are. Fill it in or "
+                "leave them out."
+            )
+        row = np.full((len(cases), len(labels)), -1, dtype=np.intp)
+        row[case_of, codes] = np.arange(len(frame))
+        again = row[case_of, codes] != np.arange(len(frame))
+        if again.any():
+            at = int(np.flatnonzero(again)[0])
+            raise DataError(
+                f"{again.sum()} rows repeat a case and alternative of another row, first "
+                f"{labels[codes[at]]!r} in the case {named(cases[case_of[at]])}. Long data has "
+                "one row per case and alternative: leave one out, or correct the labels."
+            )
+        return cls(pd.Index(cases, name=case), row, case_of.astype(np.intp))
+
+    @property
+    def present(self) -> Mask:
+        """Which alternatives each case has a row for (n, k)."""
+        return np.asarray(self.row >= 0)
+
+    @property
+    def first(self) -> Indices:
+        """The first row of each case (n,)."""
+        return np.asarray(np.take_along_axis(self.row, self.present.argmax(1)[:, None], 1)[:, 0])
+
+    def spread(self, values: Array) -> Array:
+        """Return a column of the long table as (n, k), nan where a case has no row."""
+        return np.where(self.present, values[self.row], np.nan)
+
+    def any_of(self, rows: Mask) -> Mask:
+        """Say of each case whether any of its rows is among `rows`."""
+        return np.bincount(self.case_of, weights=rows, minlength=len(self.cases)) > 0
+
+
+@dataclass(frozen=True)
+class Source:
+    """Where a covariate comes from: a column of a coder, of one alternative's rows or of any.
+
+    Attributes
+    ----------
+    coder : which coder.
+    name : the name of its column.
+    alternative : position of the alternative whose rows it is taken from; None where it does not
+        vary within cases.
+    """
+
+    coder: int
+    name: str
+    alternative: int | None
+
+
+def long_equations(
+    outcome: str,
+    labels: Sequence[Label],
+    terms: Sequence[Sequence[str]],
+    coder_of: Sequence[int],
+    offsets: dict[Label, tuple[str, int]],
+    costs: dict[Label, tuple[Sequence[str], int]],
+    by_case: dict[str, bool],
+) -> tuple[Equations, tuple[Source, ...]]:
+    """Lay out equations whose terms keep their names and have a covariate per alternative.
+
+    Parameters
+    ----------
+    outcome : its name.
+    labels : alternatives.
+    terms : of each, the intercept first where there is one.
+    coder_of : which coder made them.
+    offsets : by alternative, name and coder of its offset.
+    costs : by alternative, terms and coder of its estimated cost.
+    by_case : by name, whether a column does not vary within cases: one covariate then does for all.
+    """
+    found: dict[str, tuple[int, Source]] = {}
+
+    def column(coder: int, name: str, j: int) -> int:
+        own = None if by_case[name] else j
+        full = name if own is None else f"{name}[{labels[j]}]"
+        return found.setdefault(full, (len(found) + 1, Source(coder, name, own)))[0]
+
+    each = []
+    for j, (label, names, coder) in enumerate(zip(labels, terms, coder_of, strict=True)):
+        columns = [0 if name == INTERCEPT else column(coder, name, j) for name in names]
+        if label in offsets:
+            name, place = offsets[label]
+            columns.append(column(place, name, j))
+        offset = [f"offset({offsets[label][0]})"] if label in offsets else []
+        each.append(Equation(label, (*names, *offset), tuple(columns), bool(offset)))
+    of_costs = tuple(
+        Equation(
+            label,
+            tuple(names),
+            tuple(
+                0 if name == INTERCEPT else column(coder, name, list(labels).index(label))
+                for name in names
+            ),
+        )
+        for label, (names, coder) in costs.items()
+    )
+    equations = Equations(outcome, tuple(found), tuple(each), of_costs)
+    return equations, tuple(source for _, source in found.values())
+
+
+@dataclass(frozen=True, eq=False)
+class LongCoding:
+    """A coding learnt from formulas and a long table.
+
+    Attributes
+    ----------
+    equations : names and positions of all terms.
+    coders, coder_of, known, columns, outcome : as of a `FormulaCoding`; learnt from long rows.
+    case, alternative : the columns that say to which case and alternative a row belongs.
+    sources : where each covariate comes from.
+    """
+
+    equations: Equations
+    coders: tuple[Coder, ...]
+    coder_of: tuple[int, ...]
+    known: KnownColumns
+    columns: tuple[str, ...]
+    outcome: OutcomeCoder
+    case: str
+    alternative: str
+    sources: tuple[Source, ...]
+
+    def covariates(self, matrices: Sequence[Array], spots: Spots) -> Array:
+        """Put the coded long rows of each case beside each other (n, D)."""
+        covariates = np.empty((len(spots.cases), len(self.sources)))
+        for place, source in enumerate(self.sources):
+            position = self.coders[source.coder].names.index(source.name)
+            values = spots.spread(matrices[source.coder][:, position])
+            if source.alternative is None:
+                covariates[:, place] = self._constant(
+                    values[:, self._users(place + 1)], source.name, spots
+                )
+            else:
+                own = values[:, source.alternative]
+                # Who is not open to a case says nothing there: any number will do.
+                covariates[:, place] = np.where(np.isnan(own), _mean(own), own)
+        return covariates
+
+    def _users(self, column: int) -> list[int]:
+        """Return the alternatives whose equation or cost has a column."""
+        each = (*self.equations.each, *self.equations.costs)
+        labels = {one.alternative for one in each if column in one.columns}
+        return [j for j, label in enumerate(self.equations.alternatives) if label in labels]
+
+    def _constant(self, values: Array, name: str, spots: Spots) -> Array:
+        """Return what does not vary within cases (n,); nobody's users' rows take the mean."""
+        if varies_within(values).any():
+            where = varies_within(values)
+            raise DataError(
+                f"The term {name!r} did not vary within the cases of the fit, but does in "
+                f"{where.sum()} of these (first {named(spots.cases[where][0])})."
+            )
+        found = np.isfinite(values)
+        first = np.take_along_axis(values, found.argmax(1)[:, None], axis=1)[:, 0]
+        return np.where(found.any(axis=1), first, _mean(first))
+
+    def known_of(self, frame: pd.DataFrame, spots: Spots) -> RowData:
+        """Read costs from each alternative's own rows, and who is open to a case."""
+        costs: Array | None = None
+        if any(entry is not None for entry in self.known.costs):
+            costs = np.zeros(spots.row.shape)
+            for j, entry in enumerate(self.known.costs):
+                if isinstance(entry, str):
+                    values = check_numbers(frame[entry], f"The cost column {entry!r}")
+                    costs[:, j] = np.nan_to_num(spots.spread(values)[:, j])
+                elif entry is not None:
+                    costs[:, j] = entry
+        return RowData(costs, None if spots.present.all() else spots.present)
+
+    def place(self, frame: pd.DataFrame) -> Spots:
+        """Find each case's rows in a long table with the alternatives of the fit."""
+        labels = self.equations.alternatives
+        by_text = {str(label): i for i, label in enumerate(labels)}
+        values = frame[self.alternative]
+        codes = np.array(
+            [-1 if pd.isna(value) else by_text.get(_text(value), -2) for value in values],
+            dtype=np.intp,
+        )
+        new = codes == -2
+        if new.any():
+            raise DataError(
+                f"The column {self.alternative!r} holds {values[new].iloc[0]!r}, which the fit did "
+                f"not have ({', '.join(map(str, labels))}). There is no equation for it: leave "
+                "those rows out."
+            )
+        return Spots.find(frame, self.case, self.alternative, codes, labels)
+
+    def code(self, data: Any, *, with_known: bool, with_outcome: bool = False) -> CodedRows:
+        wanted = (*self.columns, *(self.outcome.columns if with_outcome else ()))
+        costs = self.known.columns if with_known else ()
+        frame = to_frame(data, (self.case, self.alternative, *wanted, *costs))
+        spots = self.place(frame)
+        complete = ~spots.any_of(frame[list(self.columns)].isna().any(axis=1).to_numpy())
+        outcomes = None
+        if with_outcome:
+            outcomes = case_values(frame, self.outcome.columns, spots)
+            complete &= outcomes.notna().all(axis=1).to_numpy()
+        kept = frame[complete[spots.case_of]]
+        left = spots
+        if len(kept) < len(frame):
+            left = self.place(kept)
+        covariates = self.covariates([coder.code(kept) for coder in self.coders], left)
+        outcome = None if outcomes is None else self.outcome.code(outcomes[complete])
+        known = self.known_of(kept, left)
+        if not with_known:
+            known = RowData(None, known.available)
+        return CodedRows(Rows(covariates, outcome=outcome, known=known), spots.cases, complete)
+
+
+def find_case_columns(
+    coders: Sequence[Coder], matrices: Sequence[Array], spots: Spots, uses: Sequence[Sequence[int]]
+) -> dict[str, bool]:
+    """Say of each coded column whether it does not vary within cases.
+
+    `uses` says which coders each alternative uses; what others have in their rows does not count.
+    """
+    found: dict[str, bool] = {}
+    for coder, matrix in zip(coders, matrices, strict=True):
+        for place, name in enumerate(coder.names):
+            users = [j for j, used in enumerate(uses) if any(name in coders[i].names for i in used)]
+            values = spots.spread(matrix[:, place])[:, users]
+            found.setdefault(name, len(users) > 1 and not varies_within(values).any())
+    return found
+
+
+def varies_within(values: Array) -> Mask:
+    """Say of each case (n, k) whether what is there differs between alternatives."""
+    low = np.where(np.isnan(values), np.inf, values).min(axis=1)
+    high = np.where(np.isnan(values), -np.inf, values).max(axis=1)
+    return np.asarray(high > low)
+
+
+def case_values(frame: pd.DataFrame, columns: Sequence[str], spots: Spots) -> pd.DataFrame:
+    """Return columns with one value per case: what its rows agree on, missing where none has it."""
+    made: dict[str, Any] = {}
+    for name in columns:
+        values = frame[name].reset_index(drop=True)
+        by_case = values.groupby(spots.case_of)
+        differ = (by_case.nunique() > 1).to_numpy()
+        if differ.any():
+            raise DataError(
+                f"The column {name!r} has several values in {differ.sum()} cases (first "
+                f"{named(spots.cases[differ][0])}). It belongs to the case as a whole: give "
+                "the same value in all rows of a case, or leave all but one empty."
+            )
+        made[name] = by_case.first().to_numpy()
+    return pd.DataFrame(made, index=spots.cases)
+
+
+def named(case: Any) -> str:
+    """Write the label of a case in a sentence."""
+    return repr(case.item() if isinstance(case, np.generic) else case)
+
+
+def _mean(values: Array) -> float:
+    finite = values[np.isfinite(values)]
+    return float(finite.mean()) if len(finite) else 0.0
+
+
+def _text(value: Any) -> str:
+    """Write a label as text; whole numbers may have been read as floats."""
+    whole = isinstance(value, float) and value.is_integer()
+    return str(int(value)) if whole else str(value)

@@ -1,0 +1,194 @@
+"""Where every parameter stands: among the natural, the free and the reported ones."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+from numpy.typing import NDArray
+
+from selfselect.data.equations import Equations
+from selfselect.noises.base import Extra
+from selfselect.problem.ties import Ties
+from selfselect.problem.units import Units
+
+__all__ = ["Placement"]
+
+Array = NDArray[np.float64]
+Indices = NDArray[np.intp]
+
+
+@dataclass(frozen=True, eq=False)
+class Placement:
+    """Where every parameter stands.
+
+    Attributes
+    ----------
+    equations : names and positions of the terms.
+    units : internal units.
+    scales : (k,) fixed scales in the user's units, or None where they are estimated.
+    common : whether one estimated scale belongs to all alternatives.
+    extras : parameters beside coefficients and scales: first the noise's, then the costs'.
+    """
+
+    equations: Equations
+    units: Units
+    scales: Array | None
+    common: bool
+    extras: tuple[Extra, ...] = ()
+
+    @cached_property
+    def sizes(self) -> tuple[int, ...]:
+        """Number of coefficients of each alternative."""
+        return tuple(len(equation.columns) for equation in self.equations.each)
+
+    @cached_property
+    def starts(self) -> Indices:
+        """Where each alternative's natural parameters begin, and where the extras do."""
+        return np.concatenate([[0], np.cumsum(np.array(self.sizes) + 1)])
+
+    @cached_property
+    def inverse_scale_positions(self) -> Indices:
+        """Where each alternative's h stands among the natural parameters."""
+        return self.starts[1:] - 1
+
+    @cached_property
+    def n_natural(self) -> int:
+        """How many natural parameters there are."""
+        return int(self.starts[-1]) + len(self.extras)
+
+    @cached_property
+    def ties(self) -> Ties | None:
+        """How coefficients hang together where some are shared or fixed; None where none is."""
+        if not self.equations.restricted:
+            return None
+        return Ties.build(self.equations, self.units, common=self.common)
+
+    @property
+    def curved(self) -> bool:
+        """Whether natural parameters are not linear in the free ones.
+
+        So it is where alternatives share a coefficient but have a scale each.
+        """
+        return self.ties is not None and self.scales is None and self.ties.bends
+
+    @cached_property
+    def at_g(self) -> Indices:
+        """Where the coefficients of all alternatives stand among the natural parameters."""
+        return np.delete(np.arange(int(self.starts[-1])), self.inverse_scale_positions)
+
+    @cached_property
+    def position(self) -> Indices:
+        """For each natural parameter its place among the free ones, or -1 where it is fixed.
+
+        Where there are `ties`, that of a coefficient is the place of the one that stands for it.
+        """
+        total = int(self.starts[-1])
+        position = np.arange(total)
+        at_h = self.inverse_scale_positions
+        if self.ties is not None:
+            n_moved = self.ties.n_moved
+            position[self.at_g] = self.ties.moved
+            own = np.zeros(len(at_h)) if self.common else np.arange(len(at_h))
+            position[at_h] = -1 if self.scales is not None else n_moved + own
+        elif self.scales is not None or self.common:
+            is_h = np.zeros(total, dtype=bool)
+            is_h[at_h] = True
+            position = np.cumsum(~is_h) - 1
+            position[at_h] = position[~is_h].max() + 1 if self.common else -1
+        # Nothing but known scales and offsets leaves no position at all.
+        count = int(position.max(initial=-1)) + 1
+        of_extras: list[int] = []
+        for extra in self.extras:
+            if extra.fixed is not None:
+                of_extras.append(-1)
+            elif extra.tied_to is not None:
+                of_extras.append(of_extras[extra.tied_to])
+            else:
+                of_extras.append(count)
+                count += 1
+        return np.append(position, np.array(of_extras, dtype=np.intp))
+
+    @cached_property
+    def extra_units(self) -> Array:
+        """What one internal unit of each extra is in the user's units."""
+        return np.array(
+            [
+                (self.units.outcome_unit if extra.in_outcome_units else 1.0)
+                / (1.0 if extra.column is None else float(self.units.unit[extra.column]))
+                for extra in self.extras
+            ]
+        )
+
+    @cached_property
+    def extra_starts(self) -> Array:
+        """Where searches begin with the extras, in internal units; fixed ones at their value."""
+        return np.array(
+            [
+                extra.start if extra.fixed is None else extra.fixed / unit
+                for extra, unit in zip(self.extras, self.extra_units, strict=True)
+            ]
+        )
+
+    @cached_property
+    def n_free(self) -> int:
+        """How many parameters are estimated."""
+        return int(self.position.max(initial=-1)) + 1
+
+    @cached_property
+    def reported_places(self) -> tuple[Indices, ...]:
+        """For each alternative where its coefficients stand among the reported; -1 for offsets."""
+        count, places = 0, []
+        own_scale = self.scales is None and not self.common
+        shared = {
+            member: i for i, one in enumerate(self.equations.shared) for member in one.members
+        }
+        for j, equation in enumerate(self.equations.each):
+            place = np.full(len(equation.terms), -1, dtype=np.intp)
+            for at in range(len(equation.estimated)):
+                if (j, at) not in shared:
+                    place[at], count = count, count + 1
+            count += own_scale
+            places.append(place)
+        for (j, at), group in shared.items():
+            places[j][at] = count + group
+        return tuple(places)
+
+    @cached_property
+    def n_reported_coefficients(self) -> int:
+        return sum(self.equations.own_terms) + len(self.equations.shared)
+
+    @cached_property
+    def reported_scales(self) -> Indices:
+        """Where the scale of every alternative stands among the reported; none where fixed."""
+        if self.scales is not None:
+            return np.empty(0, dtype=np.intp)
+        if self.common:
+            return np.full(len(self.sizes), self.n_reported_coefficients)
+        return np.cumsum(np.array(self.equations.own_terms) + 1) - 1
+
+    def scales_of(self, reported: Array) -> Array:
+        """Return the scale (k,) of every alternative, estimated or fixed."""
+        if self.scales is not None:
+            return self.scales.copy()
+        return np.asarray(reported[self.reported_scales])
+
+    def extras_of(self, reported: Array) -> Array:
+        """Return the extras, estimated or fixed, in the user's units."""
+        values: list[float] = []
+        place = self.n_reported_coefficients + len(set(self.reported_scales.tolist()))
+        for extra in self.extras:
+            if extra.fixed is not None:
+                values.append(extra.fixed)
+            elif extra.tied_to is not None:
+                values.append(values[extra.tied_to])
+            else:
+                values.append(float(reported[place]))
+                place += 1
+        return np.array(values)
+
+    def coefficients_of(self, reported: Array) -> tuple[Array, ...]:
+        """Return the coefficients of every alternative, shared ones too; one for offsets."""
+        with_one = np.append(reported, 1.0)
+        return tuple(with_one[place] for place in self.reported_places)
