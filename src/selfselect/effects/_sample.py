@@ -85,6 +85,8 @@ def raw_table(fit: FitResult, data: Any) -> pd.DataFrame:
             MissingRowsWarning,
             stacklevel=5,
         )
+    if len(table) == 0:
+        raise DataError("The table has no rows, so there is nothing to average over.")
     if not complete.any():
         raise DataError("No row is complete, so there is nothing to average over.")
     return table[complete]
