@@ -72,7 +72,7 @@ def raw_table(fit: FitResult, data: Any) -> pd.DataFrame:
     names = raw_columns(fit)
     if data is None:
         if fit.table is not None:
-            return fit.table
+            return fit.table[list(names)]
         covariates = _rows_of(fit).covariates
         return pd.DataFrame(covariates, columns=list(fit.problem.equations.covariates))
     if isinstance(data, np.ndarray) and not isinstance(fit.coding, FormulaCoding):

@@ -75,7 +75,7 @@ class FitResult(MaketablesHooks):
     engine : the rows; None in a fit loaded from a file.
     kept : answers that need the rows, in a fit loaded from a file.
     row_labels : the caller's labels of the rows that were used.
-    table : the columns of covariates, costs and availability of those rows as they were given.
+    table : those rows as they were given, in the columns that were used.
     """
 
     coding: Coding
