@@ -185,8 +185,7 @@ def build_design(
         n_without_outcome=n_without,
         weights_kind=weights_kind,
     )
-    table = frame[list(dict.fromkeys((*term_columns, *known.columns)))]
-    design = Design(coding, rows, facts, frame.index, table)
+    design = Design(coding, rows, facts, frame.index, frame)
     if chosen is None:
         check_enough_rows(design.n_counted, design.n_coefficients, equations.n_alternatives)
     return design

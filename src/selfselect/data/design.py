@@ -75,7 +75,7 @@ class DataFacts:
 class Design:
     """A table made ready: how it was coded, the coded rows, what to tell of them, their labels.
 
-    `table` holds the columns of the right sides, of costs and availability as they were given.
+    `table` holds the columns that were used, as they were given.
     """
 
     coding: Coding

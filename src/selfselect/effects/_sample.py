@@ -23,7 +23,9 @@ from selfselect.errors import (
 if TYPE_CHECKING:
     from selfselect.results.fit_result import FitResult
 
-__all__ = ["Sample", "code_rows", "extrapolations", "raw_columns", "raw_table", "sample_of"]
+__all__ = [
+    "Sample", "code_rows", "extrapolations", "is_category", "raw_columns", "raw_table", "sample_of",
+]  # fmt: skip
 
 
 SLACK = 0.05
@@ -48,6 +50,16 @@ class Sample:
     warnings: tuple[str, ...] = ()
 
 
+def is_category(fit: FitResult, values: pd.Series[Any]) -> bool:
+    """Whether a column holds categories: by its type, or because the formula makes it one."""
+    coding = fit.coding
+    if isinstance(coding, FormulaCoding) and any(
+        values.name in coder.categorical for coder in coding.coders
+    ):
+        return True
+    return pd.api.types.is_bool_dtype(values) or not pd.api.types.is_numeric_dtype(values)
+
+
 def raw_columns(fit: FitResult) -> tuple[str, ...]:
     """Return the columns a table of new rows must have."""
     coding = fit.coding
@@ -60,7 +72,7 @@ def raw_table(fit: FitResult, data: Any) -> pd.DataFrame:
     names = raw_columns(fit)
     if data is None:
         if fit.table is not None:
-            return fit.table
+            return fit.table[list(names)]
         covariates = _rows_of(fit).covariates
         return pd.DataFrame(covariates, columns=list(fit.problem.equations.covariates))
     if isinstance(data, np.ndarray) and not isinstance(fit.coding, FormulaCoding):
@@ -73,6 +85,8 @@ def raw_table(fit: FitResult, data: Any) -> pd.DataFrame:
             MissingRowsWarning,
             stacklevel=5,
         )
+    if len(table) == 0:
+        raise DataError("The table has no rows, so there is nothing to average over.")
     if not complete.any():
         raise DataError("No row is complete, so there is nothing to average over.")
     return table[complete]
@@ -117,7 +131,7 @@ def extrapolations(
     seen = raw_table(fit, None)
     found = []
     for name in table.columns if names is None else names:
-        if name not in seen or not pd.api.types.is_numeric_dtype(seen[name]):
+        if name not in seen or is_category(fit, seen[name]):
             continue
         low, high = float(seen[name].min()), float(seen[name].max())
         values = table[name].to_numpy(dtype=float)
