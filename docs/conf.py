@@ -8,7 +8,7 @@ from typing import Any
 
 sys.path.insert(0, str(Path(__file__).parent))
 
-from _site import gallery, mathml, reference
+from _site import docstrings, gallery, mathml, reference
 
 import selfselect
 
@@ -39,10 +39,17 @@ html_theme_options: dict[str, Any] = {
     "navigation_with_keys": False,
 }
 html_math_renderer = "mathml"
+html_static_path = ["_site/static"]
+html_css_files = ["site.css"]
+alone = ("index", "tutorial", "how-to", "choose-a-solver", "when-a-fit-does-not-converge")
+html_sidebars: dict[str, list[str]] = {
+    name: [] for name in (*alone, "explanation", "paper-to-code", "report", "benchmarks")
+}
 
 
 def setup(app: Any) -> None:
     """Write the pages that are made, and show formulas without any script."""
     mathml.setup(app)
+    docstrings.setup(app)
     app.connect("builder-inited", gallery.build)
     app.connect("builder-inited", reference.build)

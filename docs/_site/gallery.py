@@ -57,10 +57,11 @@ def _page(example: Path, folder: Path) -> str:
     )  # fmt: skip
     if done.returncode:
         raise ExtensionError(f"The example {example.name} fails:\n{done.stderr}")
+    printed = done.stdout.strip("\n")
     picture = folder / f"{example.stem}.png"
     shown = f"![{title}]({picture.name})\n\n" if picture.exists() else ""
     return (
         f"# {title.rstrip('.')}\n\n{rest.strip()}\n\n{shown}"
-        f"## What it prints\n\n````text\n{done.stdout.strip()}\n````\n\n"
+        f"## What it prints\n\n````text\n{printed}\n````\n\n"
         f"## The script\n\n````python\n{source.strip()}\n````\n"
     )

@@ -88,6 +88,26 @@ def test_simulated_errors_follow_clusters_and_weights_too(make_world: Any) -> No
         assert gains["std_error"]["seen in a", "mean"] == pytest.approx(exact[1], rel=0.15)
 
 
+def test_what_the_model_leaves_of_the_gap_scatters_as_its_error_says(make_world: Any) -> None:
+    left = []
+    for seed in range(50):
+        world = make_world(200, labels="ab", seed=seed)
+        fit = ss.fit(world.formula, world.data, chosen="chosen")
+        table = fit.decompose("a", "b").table.set_index("part")
+        left.append(table.loc["not reproduced", ["estimate", "std_error"]].to_numpy(dtype=float))
+    estimates, errors = np.array(left).T
+    # A standard deviation over 50 samples is known to 10%.
+    assert estimates.std(ddof=1) == pytest.approx(errors.mean(), rel=0.3)
+    weighted = world.data.assign(w=2.0)
+    counted = ss.fit(world.formula, weighted, chosen="chosen", weights="w")
+    twice = ss.fit(world.formula, pd.concat([world.data] * 2), chosen="chosen")
+    np.testing.assert_allclose(
+        counted.decompose("a", "b").table["std_error"],
+        twice.decompose("a", "b").table["std_error"],
+        rtol=1e-5,
+    )
+
+
 def test_functions_of_averages_have_exact_derivatives() -> None:
     rng = np.random.default_rng(0)
     root = rng.normal(size=(3, 3))

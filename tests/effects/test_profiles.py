@@ -189,3 +189,28 @@ def test_arrays_have_effects_by_the_names_of_their_columns() -> None:
     assert set(table["variable"]) == {"x0", "x1"}
     same = door.result_.potential_outcomes(covariates).table
     pd.testing.assert_frame_equal(same, door.result_.potential_outcomes().table)
+
+
+def test_numbers_that_the_formula_makes_categories_change_by_level(world: Any) -> None:
+    data = world.data.assign(year=1970 + np.arange(len(world.data)) % 3)
+    fit = ss.fit("outcome ~ x + C(year)", data, chosen="chosen")
+    table = fit.marginal_effects("year").table
+    assert set(table["change"]) == {"1971 - 1970", "1972 - 1970"}
+    at_means = fit.choice_probabilities(at="means").table["estimate"]
+    means = {"x": data["x"].mean(), "year": 1970}
+    np.testing.assert_allclose(at_means, fit.choice_probabilities(at=means).table["estimate"])
+    with pytest.raises(DataError, match="1980"):
+        fit.choice_probabilities(at={"year": 1980})
+
+
+def test_covariates_may_have_the_names_of_our_columns(world: Any) -> None:
+    data = world.data.rename(columns={"x": "estimate", "d": "alternative"})
+    fit = ss.fit("outcome ~ estimate + alternative", data, chosen="chosen")
+    at = {"estimate": [0.0, 1.0], "alternative": 1}
+    plain = ss.fit("outcome ~ x + d", world.data, chosen="chosen")
+    expected = plain.choice_probabilities(at={"x": [0.0, 1.0], "d": 1}).table
+    found = fit.choice_probabilities(at=at).table
+    assert list(found.columns[:3]) == ["estimate_", "alternative_", "alternative"]
+    np.testing.assert_array_equal(found["estimate"], expected["estimate"])
+    slopes = fit.marginal_effects("estimate", at=at).table
+    assert slopes["variable"].tolist() == ["estimate"] * 6

@@ -229,6 +229,16 @@ class Coder:
         )
         return cls(text, names, spec)
 
+    @property
+    def categorical(self) -> frozenset[str]:
+        """The columns that are coded as categories, numbers among them: ``C(year)``."""
+        return frozenset(
+            column
+            for name, (_, learnt) in self.spec.encoder_state.items()
+            if "categories" in learnt
+            for column in _columns(Formula(f"{name} - 1"))
+        )
+
     def state(self) -> dict[str, Any]:
         """Return what was learnt as plain data: enough to code new rows in another process."""
         return {

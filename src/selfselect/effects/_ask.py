@@ -19,7 +19,7 @@ from selfselect.effects._averages import (
 from selfselect.effects._moments import Cells, Setting, cells
 from selfselect.effects._profiles import make_profiles
 from selfselect.effects._sample import code_rows, sample_of
-from selfselect.effects.base import doubts, how_averaged, only_estimation
+from selfselect.effects.base import NUMBERS, doubts, how_averaged, key_name, only_estimation
 
 if TYPE_CHECKING:
     from selfselect.results.fit_result import FitResult
@@ -46,7 +46,11 @@ class Answer:
     def keys(self, **own: Sequence[Any]) -> dict[str, list[Any]]:
         """Return the key columns: the profiles' values, then the effect's own for each."""
         size = len(next(iter(own.values())))
-        repeated = {str(name): list(np.repeat(self.points[name], size)) for name in self.points}
+        taken = {*own, *NUMBERS}
+        repeated = {
+            key_name(str(name), taken): list(np.repeat(self.points[name], size))
+            for name in self.points
+        }
         return repeated | {name: list(values) * len(self.points) for name, values in own.items()}
 
 

@@ -34,8 +34,8 @@ if TYPE_CHECKING:
     from selfselect.results.fit_result import FitResult
 
 __all__ = [
-    "Averages", "average", "average_of_fit", "check_covariates_word", "joined", "mean_cells",
-    "row_cells", "transform",
+    "Averages", "average", "average_of_fit", "check_covariates_word", "influence_of_rows", "joined",
+    "mean_cells", "row_cells", "transform", "variance_of_shares",
 ]  # fmt: skip
 
 Array = NDArray[np.float64]
@@ -183,7 +183,7 @@ def _by_units(fit: FitResult, direct: Array, jacobian: Array, *, crossed: bool) 
     clusters = engine.rows.clusters
     units = direct if clusters is None else _cluster_sums(direct, clusters)
     added = units.T @ units
-    if crossed:
+    if crossed and np.isfinite(fit.covariance.matrix).all():
         scores = engine.collect(partial(_scores, fit.problem, layout.natural(fit.solution.free)))
         scores = scores if clusters is None else _cluster_sums(scores, clusters)
         # A unit moves the free estimates by its score over the information.
@@ -237,12 +237,44 @@ def transform(averages: Averages, function: Callable[[Any], Any]) -> Averages:
     Derivatives are taken by complex steps, exact to rounding: `function` must take a complex
     vector (q,) and be made of sums, products and quotients.
     """
-    steps = np.eye(len(averages.mean)) * (1j * COMPLEX_STEP)
     # The mean over a group in which nobody is expected is not a number.
     with np.errstate(divide="ignore", invalid="ignore"):
         value = np.asarray(function(averages.mean), dtype=float)
-        slope = np.stack(
-            [np.imag(function(averages.mean + step)) / COMPLEX_STEP for step in steps], axis=-1
-        )
+        slope = _slope(function, averages.mean)
     covariance = slope @ averages.covariance @ slope.T
     return Averages(value, covariance, slope @ averages.jacobian)
+
+
+def _slope(function: Callable[[Any], Any], at: Array) -> Array:
+    """Return the derivatives (r, q) of a function by complex steps."""
+    steps = np.eye(len(at)) * (1j * COMPLEX_STEP)
+    return np.stack([np.imag(function(at + step)) / COMPLEX_STEP for step in steps], axis=-1)
+
+
+def influence_of_rows(fit: FitResult, function: Callable[[Any], Any]) -> Array:
+    """Return each row's share (n, r) in the error of a function of the averages of a fit.
+
+    It is made of the row's own cells and of its part in the estimates.
+    """
+    engine, layout, rows = fit.engine_of_rows(), fit.problem.layout, fit.rows
+    averages = average_of_fit(fit, covariates="sampled")
+    if not np.isfinite(fit.covariance.matrix).all():
+        return np.full((len(rows), len(function(averages.mean))), np.nan)
+    weights = np.ones(len(rows)) if rows.weights is None else rows.weights
+    setting = Setting(rows, fit.problem.ordered_rule)
+    direct = (row_cells(fit, setting) - averages.mean) * (weights / weights.sum())[:, None]
+    scores = engine.collect(partial(_scores, fit.problem, layout.natural(fit.solution.free)))
+    moved = np.linalg.solve(fit.solution.information, scores.T).T
+    by_estimates = moved @ (averages.jacobian @ fit.reported.jacobian).T
+    return (direct + by_estimates) @ _slope(function, averages.mean).T
+
+
+def variance_of_shares(fit: FitResult, shares: Array) -> float:
+    """Return the variance of an error of which each row (n,) has a share."""
+    rows = fit.rows
+    if rows.clusters is not None:
+        shares = np.bincount(rows.clusters, weights=shares)
+    elif fit.covariance.kind == "observed" and rows.weights is not None:
+        # A row that stands for w identical ones has w equal shares.
+        shares = shares / np.sqrt(np.where(rows.weights > 0, rows.weights, 1.0))
+    return float(shares @ shares)

@@ -11,13 +11,13 @@ import numpy as np
 import pandas as pd
 
 from selfselect.data.tables import nearest
-from selfselect.effects._sample import extrapolations, raw_table
+from selfselect.effects._sample import extrapolations, is_category, raw_table
 from selfselect.errors import DataError, OptionError
 
 if TYPE_CHECKING:
     from selfselect.results.fit_result import FitResult
 
-__all__ = ["Profiles", "is_category", "make_profiles"]
+__all__ = ["Profiles", "make_profiles"]
 
 MOST = 10_000
 """Profiles one question may ask for."""
@@ -39,11 +39,6 @@ class Profiles:
     points: pd.DataFrame
     sentence: str
     warnings: tuple[str, ...]
-
-
-def is_category(values: pd.Series[Any]) -> bool:
-    """Whether a column holds categories: text, booleans or a categorical type."""
-    return pd.api.types.is_bool_dtype(values) or not pd.api.types.is_numeric_dtype(values)
 
 
 def make_profiles(fit: FitResult, at: Any, data: Any) -> Profiles:
@@ -68,7 +63,7 @@ def make_profiles(fit: FitResult, at: Any, data: Any) -> Profiles:
             raise DataError(
                 f"There is no covariate {name!r} in this fit.{nearest(str(name), table.columns)}"
             )
-        given[name] = _values(name, values, table[name])
+        given[name] = _values(name, values, numbers=not is_category(fit, table[name]))
     n_profiles = int(np.prod([len(values) for values in given.values()]))
     if n_profiles > MOST:
         raise OptionError(f"at asks for {n_profiles} profiles; {MOST} are possible at once.")
@@ -76,7 +71,7 @@ def make_profiles(fit: FitResult, at: Any, data: Any) -> Profiles:
     if not given:
         points = pd.DataFrame(index=range(1))
     weights = fit.rows.weights if data is None else None
-    typical = {name: _typical(table[name], weights) for name in table}
+    typical = {name: _typical(fit, table[name], weights) for name in table}
     made = pd.DataFrame({name: [typical[name]] * len(points) for name in table})
     for name in given:
         made[name] = points[name].to_numpy()
@@ -87,11 +82,11 @@ def make_profiles(fit: FitResult, at: Any, data: Any) -> Profiles:
     return Profiles(made, points, sentence, extrapolations(fit, made, list(given)))
 
 
-def _values(name: str, values: Any, column: pd.Series[Any]) -> list[Any]:
+def _values(name: str, values: Any, *, numbers: bool) -> list[Any]:
     listed = [values] if isinstance(values, str) or np.ndim(values) == 0 else list(values)
     if not listed:
         raise OptionError(f"at[{name!r}] is empty. Give at least one value.")
-    if not is_category(column):
+    if numbers:
         for value in listed:
             number = isinstance(value, int | float | np.number)
             if not number or not np.isfinite(value):
@@ -99,7 +94,7 @@ def _values(name: str, values: Any, column: pd.Series[Any]) -> list[Any]:
     return listed
 
 
-def _typical(values: pd.Series[Any], weights: Any) -> Any:
-    if is_category(values):
+def _typical(fit: FitResult, values: pd.Series[Any], weights: Any) -> Any:
+    if is_category(fit, values):
         return values.mode().iloc[0]
     return float(np.average(values.to_numpy(dtype=float), weights=weights))

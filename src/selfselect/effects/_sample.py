@@ -23,7 +23,9 @@ from selfselect.errors import (
 if TYPE_CHECKING:
     from selfselect.results.fit_result import FitResult
 
-__all__ = ["Sample", "code_rows", "extrapolations", "raw_columns", "raw_table", "sample_of"]
+__all__ = [
+    "Sample", "code_rows", "extrapolations", "is_category", "raw_columns", "raw_table", "sample_of",
+]  # fmt: skip
 
 
 SLACK = 0.05
@@ -46,6 +48,16 @@ class Sample:
     own: bool
     index: pd.Index[Any]
     warnings: tuple[str, ...] = ()
+
+
+def is_category(fit: FitResult, values: pd.Series[Any]) -> bool:
+    """Whether a column holds categories: by its type, or because the formula makes it one."""
+    coding = fit.coding
+    if isinstance(coding, FormulaCoding) and any(
+        values.name in coder.categorical for coder in coding.coders
+    ):
+        return True
+    return pd.api.types.is_bool_dtype(values) or not pd.api.types.is_numeric_dtype(values)
 
 
 def raw_columns(fit: FitResult) -> tuple[str, ...]:
@@ -117,7 +129,7 @@ def extrapolations(
     seen = raw_table(fit, None)
     found = []
     for name in table.columns if names is None else names:
-        if name not in seen or not pd.api.types.is_numeric_dtype(seen[name]):
+        if name not in seen or is_category(fit, seen[name]):
             continue
         low, high = float(seen[name].min()), float(seen[name].max())
         values = table[name].to_numpy(dtype=float)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from difflib import get_close_matches
 from typing import TYPE_CHECKING, Any
@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "EffectTable", "alternative_index", "doubts", "effect_table", "how_averaged",
+    "key_name",
     "only_estimation",
 ]  # fmt: skip
 
@@ -206,6 +207,13 @@ def how_averaged(fit: FitResult, n_rows: int, covariates: str, *, own: bool) -> 
         "fixed": "errors account for estimation; the rows are taken as they are",
     }[covariates]
     return f"Averages over {which}; {errors} ({fit.covariance.description})."
+
+
+def key_name(name: str, taken: Collection[str]) -> str:
+    """Return the name of a covariate as a column of a table that has columns of its own."""
+    while name in taken:
+        name += "_"
+    return name
 
 
 def only_estimation(fit: FitResult) -> str:

@@ -5,11 +5,12 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from selfselect.data.rows import Rows
 from selfselect.effects._ask import ask
-from selfselect.effects._averages import Averages
-from selfselect.effects._moments import Cells
+from selfselect.effects._averages import Averages, influence_of_rows, variance_of_shares
+from selfselect.effects._moments import Cells, cells
 from selfselect.effects.base import EffectTable, alternative_index, effect_table
 from selfselect.effects.treatment_effects import two_alternatives
 from selfselect.errors import OptionError
@@ -18,6 +19,8 @@ if TYPE_CHECKING:
     from selfselect.results.fit_result import FitResult
 
 __all__ = ["BOTH", "decompose"]
+
+Array = NDArray[np.float64]
 
 BOTH = "both"
 """The reference that weighs both groups alike."""
@@ -82,12 +85,11 @@ def decompose(
     found, names = answer.found, ["covariates", "pay", "selection", "gap under the model"]
     notes = [*answer.notes, _explanation(to, versus, weight_a)]
     if fit.rows.chosen is not None:
-        gap, variance = _recorded_gap(fit.rows, a, b)
-        found = _with_recorded(found, gap, variance)
+        found = _beside_the_data(fit, found, a, b)
         names += ["gap in the data", "not reproduced"]
         notes.append(
-            "The model need not reproduce the gap in the data exactly; what it leaves is no part "
-            "of the decomposition and has no standard error here."
+            "The model need not reproduce the gap in the data; where what it leaves is more than "
+            "chance, it does not fit."
         )
     return effect_table(
         f"Gap in mean {fit.problem.equations.outcome} between those seen in {to} and in {versus}",
@@ -107,27 +109,40 @@ def _explanation(to: Any, versus: Any, weight_a: float) -> str:
     return f"Covariates are valued by the equation of {own}, and pay over those seen in {other}."
 
 
-def _recorded_gap(rows: Rows, a: int, b: int) -> tuple[float, float]:
-    """Return the difference of the groups' recorded means, and its variance."""
-    assert rows.chosen is not None and rows.outcome is not None
-    weights = np.ones(len(rows)) if rows.weights is None else rows.weights
-    gap, variance = 0.0, 0.0
-    for group, sign in ((a, 1.0), (b, -1.0)):
-        own = rows.chosen == group
-        outcome, weight = rows.outcome[own], weights[own]
-        mean = float(np.average(outcome, weights=weight))
-        gap += sign * mean
-        variance += float((weight**2 @ (outcome - mean) ** 2) / weight.sum() ** 2)
-    return gap, variance
+def _beside_the_data(fit: FitResult, found: Averages, a: int, b: int) -> Averages:
+    """Add the gap between recorded means, and how far the model's is from it.
 
+    Both are functions of the same rows, so the error of their difference is that of each row's
+    share in the one less its share in the other.
+    """
+    k = fit.problem.equations.n_alternatives
 
-def _with_recorded(found: Averages, gap: float, variance: float) -> Averages:
+    def model_gap(vector: Any) -> Any:
+        here = cells(vector, k)
+        return np.array([here.outcome_in(a)[a] - here.outcome_in(b)[b]])
+
+    gap, shares = _recorded_gap(fit.rows, a, b)
+    left = shares - influence_of_rows(fit, model_gap)[:, 0]
     size = len(found.mean)
     covariance = np.full((size + 2, size + 2), np.nan)
     covariance[:size, :size] = found.covariance
-    covariance[size, size] = variance
+    covariance[size, size] = variance_of_shares(fit, shares)
+    covariance[size + 1, size + 1] = variance_of_shares(fit, left)
     return Averages(
         np.concatenate([found.mean, [gap, gap - found.mean[-1]]]),
         covariance,
         np.vstack([found.jacobian, np.full((2, found.jacobian.shape[1]), np.nan)]),
     )
+
+
+def _recorded_gap(rows: Rows, a: int, b: int) -> tuple[float, Array]:
+    """Return the difference of the groups' recorded means, and each row's share in its error."""
+    assert rows.chosen is not None and rows.outcome is not None
+    weights = np.ones(len(rows)) if rows.weights is None else rows.weights
+    gap, shares = 0.0, np.zeros(len(rows))
+    for group, sign in ((a, 1.0), (b, -1.0)):
+        weight = weights * (rows.chosen == group)
+        mean = float(weight @ rows.outcome / weight.sum())
+        gap += sign * mean
+        shares += sign * weight * (rows.outcome - mean) / weight.sum()
+    return gap, shares

@@ -13,9 +13,16 @@ from selfselect.data.rows import Rows
 from selfselect.data.tables import nearest
 from selfselect.effects._averages import Averages, average, check_covariates_word, transform
 from selfselect.effects._moments import Setting, cells, n_cells
-from selfselect.effects._profiles import is_category, make_profiles
-from selfselect.effects._sample import code_rows, extrapolations, raw_table
-from selfselect.effects.base import EffectTable, doubts, effect_table, how_averaged
+from selfselect.effects._profiles import make_profiles
+from selfselect.effects._sample import code_rows, extrapolations, is_category, raw_table
+from selfselect.effects.base import (
+    NUMBERS,
+    EffectTable,
+    doubts,
+    effect_table,
+    how_averaged,
+    key_name,
+)
 from selfselect.errors import DataError, OptionError
 
 if TYPE_CHECKING:
@@ -84,10 +91,12 @@ def marginal_effects(
     each: list[Averages] = []
     for point, setting in zip(points.itertuples(index=False), settings, strict=True):
         for name in _chosen_columns(columns, fit, table):
-            for change, up, down, step in _changes(table[name], setting, name):
+            for change, up, down, step in _changes(fit, table[name], setting):
                 each.append(_difference(fit, up, down, step, of, own=own, covariates=covariates))
                 rows += [(*point, name, change, label) for label in alternatives]
-    keys = pd.DataFrame(rows, columns=[*points.columns, "variable", "change", "alternative"])
+    own_keys = ("variable", "change", "alternative")
+    given = [key_name(str(name), {*own_keys, *NUMBERS}) for name in points]
+    keys = pd.DataFrame(rows, columns=[*given, *own_keys])
     what = "the chance of each alternative" if of == "chance" else fit.problem.equations.outcome
     return effect_table(
         f"Marginal effects on {what}",
@@ -115,20 +124,21 @@ def _chosen_columns(
 
 
 def _changes(
-    seen: pd.Series[Any], table: pd.DataFrame, name: str
+    fit: FitResult, seen: pd.Series[Any], table: pd.DataFrame
 ) -> list[tuple[str, pd.DataFrame, pd.DataFrame, float]]:
     """Return each change of a column: its name, the rows after and before, and its size.
 
     `seen` is the column of all rows, which says what the column may hold; `table` the rows in
     which it is changed.
     """
+    name = str(seen.name)
 
     def with_value(value: Any) -> pd.DataFrame:
         # A column of one value keeps its type, on which the coding of categories depends.
         values = pd.Series([value] * len(table), index=table.index).astype(seen.dtype)
         return table.assign(**{name: values})
 
-    if is_category(seen):
+    if is_category(fit, seen):
         levels = list(
             seen.cat.categories if isinstance(seen.dtype, pd.CategoricalDtype) else np.unique(seen)
         )
