@@ -5,7 +5,7 @@
 PYTHON ?= python3
 BIN := .venv/bin
 
-.PHONY: demo test lint types bench study experiments clean
+.PHONY: demo test lint types bench study experiments docs screenshots clean
 
 .venv/ready: pyproject.toml
 	$(PYTHON) -m venv .venv
@@ -22,6 +22,10 @@ BIN := .venv/bin
 
 .venv/bench-ready: .venv/ready
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[bench]'
+	touch $@
+
+.venv/docs-ready: .venv/test-ready
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[docs]'
 	touch $@
 
 demo: .venv/ready            ## simulate the village, fit naive and corrected, print, save, draw
@@ -55,5 +59,13 @@ experiments: .venv/test-ready   ## studies of the unknown index, hours; tables g
 	$(BIN)/python experiments/ladder_unknown_index.py
 	$(BIN)/python experiments/recovery_unknown_index.py
 
+docs: .venv/docs-ready       ## the site, in docs/_build/html; fails on a broken link or example
+	MPLBACKEND=Agg $(BIN)/python -m pytest -q --doctest-glob='*.md' docs/tutorial.md
+	$(BIN)/python -m sphinx -W --keep-going -q -b html docs docs/_build/html
+	$(BIN)/python docs/_site/check_links.py docs/_build/html
+
+screenshots: .venv/test-ready   ## pictures of the report for the documentation; needs chromium
+	$(BIN)/python docs/screenshots.py
+
 clean:
-	rm -rf .venv demo dist build .pytest_cache .mypy_cache .ruff_cache
+	rm -rf .venv demo dist build docs/_build docs/gallery docs/reference .pytest_cache .mypy_cache .ruff_cache

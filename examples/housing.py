@@ -17,7 +17,7 @@ from matplotlib import pyplot
 
 import selfselect as ss
 
-ROOT = Path(__file__).parents[1]
+IMAGES = Path(__file__).parents[1] / "docs" / "images"
 DEMAND = "starts ~ trend + stock + rate_lag2"
 SUPPLY = "starts ~ trend + deposits + advances + rate_lag1"
 MODELS = {
@@ -50,7 +50,7 @@ def describe(name: str, result: ss.FitResult) -> None:
     print(f"expected share of months in which demand was short: {result.shares['demand']:.2f}")
 
 
-def draw(results: dict[str, ss.FitResult]) -> Path:
+def draw(results: dict[str, ss.FitResult], folder: Path) -> Path:
     dates = ss.datasets.housing().dropna()["date"].to_numpy()
     figure, axis = pyplot.subplots(figsize=(9, 3.8), layout="constrained")
     for (name, result), (line, colour) in zip(results.items(), STYLES, strict=True):
@@ -59,7 +59,7 @@ def draw(results: dict[str, ss.FitResult]) -> Path:
     axis.set(ylim=(0, 1.02), ylabel="chance that demand was short")
     axis.set_title("US housing starts: who was short depends on the model (6-month means)")
     axis.legend(loc="upper center", bbox_to_anchor=(0.5, -0.1), ncols=3, frameon=False)
-    target = ROOT / "docs" / "images" / "housing.png"
+    target = folder / "housing.png"
     figure.savefig(target, dpi=120)
     return target
 
@@ -81,12 +81,12 @@ def check_against_truth() -> None:
     print(effects.drop(columns=["statistic", "p_value"]).round(3).to_string(index=False))
 
 
-def main() -> None:
+def main(folder: Path = IMAGES) -> None:
     check_against_truth()
     results = {name: fit(*model) for name, model in MODELS.items()}
     for name, result in results.items():
         describe(name, result)
-    print(f"\nWritten: {draw(results).relative_to(ROOT)}")
+    print(f"\nWritten: {draw(results, folder).name}")
 
 
 if __name__ == "__main__":

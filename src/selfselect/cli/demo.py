@@ -38,7 +38,8 @@ def command(rows: int, seed: int, folder: str) -> int:
     click.echo(_truth(sample, result))
     write_table(sample.data, str(target / "villagers.csv"), index=False)
     result.save(target / "fit.json")
-    written = ["villagers.csv", "fit.json"]
+    result.report(target / "fit.html")
+    written = ["villagers.csv", "fit.json", "fit.html"]
     try:
         picture = ss.plots.selection_lines(result, "height", latent=sample.latent)
         picture.axes[0].figure.savefig(target / "lines.png", dpi=150)

@@ -38,7 +38,7 @@ def choice_probabilities(
     Parameters
     ----------
     fit : with its rows.
-    covariate : a column of the formulas, of numbers or of categories.
+    covariate : a column of the formulas, of numbers or of categories (the commonest twelve).
     level : of the bands.
     axes : matplotlib axes to draw on; made where None.
 
@@ -65,7 +65,14 @@ def choice_probabilities(
         for j, label in enumerate(labels)
     )
     if is_category(table[covariate]):
-        axis.set_xticks(range(len(grid)), [plain(value) for value in grid])
+        crowded = sum(len(str(value)) for value in grid) > 40
+        names = [plain(value) for value in grid]
+        axis.set_xticks(
+            range(len(grid)),
+            names,
+            rotation=30 if crowded else 0,
+            ha="right" if crowded else "center",
+        )
     axis.set_ylim(-0.02, 1.02)
     axis.set_xlabel(plain(covariate))
     axis.set_ylabel("chance of being seen")

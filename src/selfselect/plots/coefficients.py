@@ -59,7 +59,7 @@ def coefficients(
         raise OptionError(f"level={level!r} is not a confidence level. Use one between 0 and 1.")
     data = _intervals(fit, chosen, level)
     if axes is None:
-        axes = new_axes(len(chosen), width=3.6, height=0.9 + 0.55 * _n_alternatives(fit))
+        axes = new_axes(len(chosen), width=3.6, height=1.2 + 0.55 * _n_alternatives(fit))
     axes = given_axes(axes, len(chosen), "terms")
     labels = list(fit.problem.equations.alternatives)
     marks = []
@@ -74,7 +74,10 @@ def coefficients(
             for row in records(own)
         )
         marks.append(Marks(place, own["estimate"].to_numpy(), where.to_numpy(), said))
-    axes[0].legend(loc="best", fontsize="small", framealpha=0.9)
+    axes[0].legend(
+        loc="upper left", ncols=2, fontsize="small", frameon=False, borderpad=0.1,
+        handlelength=1.4, columnspacing=1.0,
+    )  # fmt: skip
     return Picture(axes, data.drop(columns="offset"), tuple(marks))
 
 
@@ -117,5 +120,6 @@ def _draw(axis: Any, own: pd.DataFrame, labels: list[Any]) -> None:
     if own["conf_low"].min() < 0 < own["conf_high"].max():
         axis.axvline(0.0, color=FAINT, lw=0.9, zorder=0)
     axis.set_yticks(range(len(labels)), [plain(label) for label in labels])
-    axis.set_ylim(len(labels) - 0.5, -0.5)
+    # The band above the first alternative is for the legend.
+    axis.set_ylim(len(labels) - 0.5, -1.1)
     axis.locator_params(axis="x", nbins=4)

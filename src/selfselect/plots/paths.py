@@ -22,6 +22,7 @@ __all__ = ["Path", "columns_of", "grid_of", "is_category", "walk_along"]
 Array = NDArray[np.float64]
 
 STEPS = 41
+MOST_CATEGORIES = 12
 
 
 @dataclass(frozen=True, eq=False)
@@ -53,12 +54,13 @@ def is_category(values: pd.Series[Any]) -> bool:
 
 
 def grid_of(values: pd.Series[Any]) -> NDArray[Any]:
-    """Return the values to walk through: all categories, or numbers met from end to end.
+    """Return the values to walk through: the commonest categories, or numbers from end to end.
 
     Only values that were met are taken, since a formula may know no others.
     """
     if is_category(values):
-        return np.array(sorted(values.drop_duplicates(), key=str), dtype=object)
+        commonest = values.value_counts().index[:MOST_CATEGORIES]
+        return np.array(sorted(commonest, key=str), dtype=object)
     met: Array = np.unique(values.to_numpy(dtype=float))
     low, high = np.quantile(values.to_numpy(dtype=float), [0.005, 0.995])
     place = np.searchsorted(met, np.linspace(low, high, STEPS))
@@ -71,7 +73,8 @@ def walk_along(fit: FitResult, covariate: str) -> Path:
     terms = fit.problem.equations.covariates
     if covariate in table and not is_category(table[covariate]):
         grid = grid_of(table[covariate])
-        made = pd.DataFrame({name: [_typical(table[name])] * len(grid) for name in table})
+        weights = fit.rows.weights
+        made = pd.DataFrame({name: [_typical(table[name], weights)] * len(grid) for name in table})
         made[covariate] = grid
         plain: Any = made if isinstance(fit.coding, FormulaCoding) else made.to_numpy(dtype=float)
         rows = fit.coding.code(plain, with_known=False).rows
@@ -80,7 +83,8 @@ def walk_along(fit: FitResult, covariate: str) -> Path:
         position = terms.index(covariate)
         values = fit.rows.covariates[:, position]
         grid = grid_of(pd.Series(values))
-        at = np.tile(fit.rows.covariates.mean(axis=0), (len(grid), 1))
+        means = np.average(fit.rows.covariates, axis=0, weights=fit.rows.weights)
+        at = np.tile(means, (len(grid), 1))
         at[:, position] = grid
         return Path(values, grid, Rows(at))
     numeric = [str(name) for name in table if not is_category(table[name])]
@@ -90,5 +94,7 @@ def walk_along(fit: FitResult, covariate: str) -> Path:
     raise OptionError(f"There is no covariate {covariate!r} in the fit.{hint}")
 
 
-def _typical(values: pd.Series[Any]) -> Any:
-    return values.mode().iloc[0] if is_category(values) else float(values.mean())
+def _typical(values: pd.Series[Any], weights: Array | None) -> Any:
+    if is_category(values):
+        return values.mode().iloc[0]
+    return float(np.average(values.to_numpy(dtype=float), weights=weights))

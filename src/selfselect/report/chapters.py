@@ -102,9 +102,8 @@ def _covariates(fit: FitResult) -> list[Part]:
         numbers = [x.mean(), x.std(), x.min(), x.max()]
         numbers += [x[chosen == j].mean() for j in range(len(labels))]
         lines.append((name, *(format_number(float(number)) for number in numbers)))
-    return [
-        Block("Covariates, as coded, and their means where each was seen", header, tuple(lines))
-    ]
+    title = "Covariates, as coded" + (", and their means where each was seen" if labels else "")
+    return [Block(title, header, tuple(lines))]
 
 
 def comparison_chapter(fit: FitResult, level: float) -> Section:
@@ -135,7 +134,7 @@ def comparison_chapter(fit: FitResult, level: float) -> Section:
             lambda axes: plots.coefficients(fit, terms[:shown], level=level, axes=axes),
             panels=shown,
             width=3.3,
-            height=1.0 + 0.5 * k,
+            height=1.3 + 0.5 * k,
         ),
         *page.blocks,
         *(Paragraph(note) for note in page.notes),

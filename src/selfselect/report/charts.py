@@ -7,7 +7,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from selfselect import plots
-from selfselect.errors import MissingDependencyError, UnsupportedError
+from selfselect.errors import SelfSelectError, UnsupportedError
 from selfselect.plots.paths import columns_of, is_category
 from selfselect.plots.svg import draw_svg, page_axes, page_style
 from selfselect.report.document import Choice, Paragraph, Pictures
@@ -43,7 +43,7 @@ def chart(
     try:
         with page_style():
             picture = draw(page_axes(panels, **size))
-    except (UnsupportedError, MissingDependencyError) as error:
+    except SelfSelectError as error:
         return Paragraph(f"No picture here. {error}")
     return Pictures(draw_svg(picture, name, caption), caption)
 
@@ -73,5 +73,5 @@ def along(
             return made
         options.append((column, made))
     if not options:
-        return Paragraph("There is no column of numbers to draw along.")
+        return Paragraph("There is no column to draw along.")
     return Choice("covariate", tuple(options))

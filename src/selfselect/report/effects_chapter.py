@@ -38,15 +38,16 @@ def effects_chapter(fit: FitResult, level: float) -> Section:
             ),
         )
     to, versus = _commonest(fit)
+    columns = [str(name) for name in columns_of(fit)][:MOST_COVARIATES]
     parts: list[Part] = [
         *_table(fit, "potential_outcomes", level=level),
         *_table(fit, "treatment_effects", to, versus, level=level),
         *_gains(fit, to, versus, level),
         *_table(fit, "decompose", to, versus, level=level),
         Heading("Who is seen where"),
-        _chances(fit, level),
+        _chances(fit, columns, level),
         *_table(fit, "choice_probabilities", level=level),
-        *_table(fit, "marginal_effects", data=_sample(fit), level=level),
+        *(_table(fit, "marginal_effects", data=_sample(fit), level=level) if columns else ()),
     ]
     if fit.problem.equations.n_alternatives > 2:
         words = f"Two alternatives are compared: {to} and {versus}, the two seen most often."
@@ -100,10 +101,10 @@ def _gains(fit: FitResult, to: Any, versus: Any, level: float) -> list[Part]:
     return [picture, *_shown(found.effect, folded=True)]
 
 
-def _chances(fit: FitResult, level: float) -> Part:
+def _chances(fit: FitResult, columns: list[str], level: float) -> Part:
     return along(
         "chances",
-        [str(name) for name in columns_of(fit)][:MOST_COVARIATES],
+        columns,
         lambda name: (
             f"The chance that each alternative is seen along {name}, the other columns at their "
             f"means, with {100 * level:g}% bands."

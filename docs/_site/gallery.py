@@ -1,0 +1,67 @@
+"""The gallery: every example is run, and what it prints and draws becomes a page.
+
+An example that fails, fails the build.
+"""
+
+from __future__ import annotations
+
+import ast
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+from sphinx.errors import ExtensionError
+
+__all__ = ["build"]
+
+ROOT = Path(__file__).parents[2]
+RUN = """
+import runpy, sys
+from pathlib import Path
+runpy.run_path(sys.argv[1])["main"](Path(sys.argv[2]))
+"""
+LONGEST = 600
+"""Seconds an example may take."""
+
+
+def build(app: Any) -> None:
+    """Run the examples and write their pages."""
+    folder = Path(app.srcdir) / "gallery"
+    folder.mkdir(exist_ok=True)
+    examples = sorted((ROOT / "examples").glob("*.py"))
+    for example in examples:
+        (folder / f"{example.stem}.md").write_text(_page(example, folder), encoding="utf-8")
+    names = "\n".join(example.stem for example in examples)
+    index = f"""# Gallery
+
+Applications of the model, each on data whose truth is known and, where there is any, on real data.
+Every page is made by running its script.
+
+```{{toctree}}
+:maxdepth: 1
+
+{names}
+```
+"""
+    (folder / "index.md").write_text(index, encoding="utf-8")
+
+
+def _page(example: Path, folder: Path) -> str:
+    source = example.read_text(encoding="utf-8")
+    story = ast.get_docstring(ast.parse(source)) or example.stem
+    title, _, rest = story.partition("\n")
+    done = subprocess.run(
+        [sys.executable, "-c", RUN, str(example), str(folder)],
+        capture_output=True, text=True, timeout=LONGEST, check=False,
+    )  # fmt: skip
+    if done.returncode:
+        raise ExtensionError(f"The example {example.name} fails:\n{done.stderr}")
+    printed = done.stdout.strip("\n")
+    picture = folder / f"{example.stem}.png"
+    shown = f"![{title}]({picture.name})\n\n" if picture.exists() else ""
+    return (
+        f"# {title.rstrip('.')}\n\n{rest.strip()}\n\n{shown}"
+        f"## What it prints\n\n````text\n{printed}\n````\n\n"
+        f"## The script\n\n````python\n{source.strip()}\n````\n"
+    )

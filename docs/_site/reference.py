@@ -1,0 +1,46 @@
+"""The reference: one page per room with its public names, from their docstrings."""
+
+from __future__ import annotations
+
+import inspect
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+import selfselect
+
+__all__ = ["build"]
+
+
+def build(app: Any) -> None:
+    """Write the pages of the reference."""
+    folder = Path(app.srcdir) / "reference"
+    folder.mkdir(exist_ok=True)
+    public = {name: getattr(selfselect, name) for name in selfselect.__all__}
+    rooms = sorted(name for name, value in public.items() if isinstance(value, ModuleType))
+    doors = sorted((name for name in public if name not in rooms), key=str.lower)
+    pages = {"selfselect": _page("selfselect", "Everything starts here.", public, doors)}
+    for room in rooms:
+        module = public[room]
+        first = (inspect.getdoc(module) or room).split("\n\n")[0].replace("\n", " ")
+        names = {name: getattr(module, name) for name in getattr(module, "__all__", ())}
+        pages[room] = _page(f"selfselect.{room}", first, names, sorted(names, key=str.lower))
+    for name, text in pages.items():
+        (folder / f"{name}.md").write_text(text, encoding="utf-8")
+    listed = "\n".join(pages)
+    index = f"# Reference\n\n```{{toctree}}\n:maxdepth: 1\n\n{listed}\n```\n"
+    (folder / "index.md").write_text(index, encoding="utf-8")
+
+
+def _page(module: str, sentence: str, members: dict[str, Any], names: list[str]) -> str:
+    parts = [f"# {module}", sentence]
+    for name in names:
+        member = members[name]
+        if inspect.isclass(member):
+            shown = f".. autoclass:: {module}.{name}\n   :members:"
+        elif callable(member):
+            shown = f".. autofunction:: {module}.{name}"
+        else:
+            shown = f".. autodata:: {module}.{name}\n   :no-value:"
+        parts.append(f"## {name}\n\n```{{eval-rst}}\n{shown}\n```")
+    return "\n\n".join(parts) + "\n"

@@ -1,0 +1,90 @@
+"""The documentation is true: what it names exists, and its site can be checked."""
+
+from __future__ import annotations
+
+import importlib
+import importlib.util
+import re
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+import pytest
+
+ROOT = Path(__file__).parents[1]
+DOCS = ROOT / "docs"
+MAP = (DOCS / "paper-to-code.md").read_text(encoding="utf-8")
+FUNCTIONS = sorted(set(re.findall(r"`(selfselect\.[\w.]+)`", MAP)))
+TESTS = sorted(set(re.findall(r"`(tests/[\w/]+\.py::\w+)`", MAP)))
+PAPER = [
+    *(f"Definition {n}" for n in range(1, 5)),
+    *(f"Assumption {n}" for n in range(1, 5)),
+    *(f"Theorem {n}" for n in range(1, 5)),
+    *(f"Lemma {n}" for n in range(1, 4)),
+    "Stein's identity",
+    "Lemma MinVariance",
+]
+
+
+def find(dotted: str) -> Any:
+    """Walk through a dotted name; a function comes before the module of its name."""
+    found: Any = importlib.import_module("selfselect")
+    for name in dotted.split(".")[1:]:
+        if not hasattr(found, name):
+            importlib.import_module(f"{found.__name__}.{name}")
+        found = getattr(found, name)
+    return found
+
+
+@pytest.mark.parametrize("name", FUNCTIONS)
+def test_every_function_that_the_map_names_exists(name: str) -> None:
+    assert callable(find(name))
+
+
+@pytest.mark.parametrize("test", TESTS)
+def test_every_test_that_the_map_names_exists(test: str) -> None:
+    path, _, name = test.partition("::")
+    assert re.search(rf"^def {name}\(", (ROOT / path).read_text(encoding="utf-8"), re.MULTILINE)
+
+
+@pytest.mark.parametrize("statement", PAPER)
+def test_every_statement_of_the_paper_has_a_row_with_a_function_and_a_test(statement: str) -> None:
+    (row,) = [line for line in MAP.splitlines() if re.match(rf"\| {statement}\b", line)]
+    _, _, code, tests, _ = row.split("|")
+    assert re.search(r"`selfselect\.", code)
+    assert re.search(r"`tests/", tests)
+
+
+def checker() -> ModuleType:
+    path = DOCS / "_site" / "check_links.py"
+    spec = importlib.util.spec_from_file_location("check_links", path)
+    assert spec is not None and spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+def test_the_checker_of_the_site_finds_what_is_broken(tmp_path: Path) -> None:
+    (tmp_path / "index.html").write_text(
+        '<h1 id="top">x</h1><a href="#top">ok</a><a href="other.html#there">ok</a>'
+        '<a href="https://example.org">ok</a><a href="gone.html">x</a><a href="#nowhere">x</a>'
+        '<script src="https://cdn.example.org/a.js"></script><img src="gone.png">'
+    )
+    (tmp_path / "other.html").write_text('<p id="there">x</p>')
+    assert checker().broken(tmp_path) == [
+        "index.html fetches https://cdn.example.org/a.js from the network",
+        "index.html lacks gone.png",
+        "index.html links to gone.html, which is not there",
+        "index.html links to #nowhere, where there is no such place",
+    ]
+
+
+def test_links_between_documents_lead_to_files() -> None:
+    made = ("gallery/", "reference/")
+    for path in sorted(DOCS.rglob("*.md")):
+        relative = path.relative_to(DOCS).as_posix()
+        if relative.startswith((*made, "_build")):
+            continue
+        for link in re.findall(r"\]\((?!http|#)([^)#]+)", path.read_text(encoding="utf-8")):
+            if not link.startswith(made):
+                assert (path.parent / link).exists(), f"{relative} links to {link}"
