@@ -24,6 +24,7 @@ if TYPE_CHECKING:
         noises,
         plots,
         rules,
+        samplers,
         simulators,
         solvers,
     )
@@ -43,6 +44,7 @@ _ROOMS = (
     "noises",
     "plots",
     "rules",
+    "samplers",
     "simulators",
     "solvers",
 )
@@ -70,6 +72,7 @@ __all__ = [
     "noises",
     "plots",
     "rules",
+    "samplers",
     "simulate",
     "simulators",
     "solvers",

@@ -13,6 +13,7 @@ from selfselect.engines.memory import Memory
 from selfselect.errors import ConvergenceWarning, OptionError
 from selfselect.inference.covariance import estimate_covariance
 from selfselect.noises import Independent, as_noise
+from selfselect.problem.probing import probe_rule
 from selfselect.problem.problem import Problem
 from selfselect.problem.units import measure_units
 from selfselect.results.fit_result import FitResult
@@ -61,7 +62,8 @@ def fit(
         of formulas without `chosen` names them.
     available : ``{alternative: column}`` of true or false; alternatives left out are always
         available.
-    rule : ``"max"``, ``"min"``, or an object of `selfselect.rules`.
+    rule : ``"max"``, ``"min"``, or an object of `selfselect.rules`; `rules.ConvexRule` makes one
+        of a function that says who is seen.
     noise : an object of `selfselect.noises`; None for `noises.Independent()`, with one scale per
         alternative where it is known who was seen, and a common one where it is not.
     solver : None to have one chosen, or an object of `selfselect.solvers`.
@@ -136,6 +138,7 @@ def fit_design(
         design.equations, as_rule(rule), as_noise(noise), units, design.index, design.exchangeable
     )
     problem.check(design.facts.outcome_range)
+    probe_rule(problem, design.rows, rng)
     with one_blas_thread():
         rows = Memory.load(problem, design.rows)
         solver, reason = choose_solver(problem, solver)

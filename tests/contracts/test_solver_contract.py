@@ -18,7 +18,10 @@ SOLVERS = [
     if dataclasses.is_dataclass(member := getattr(ss.solvers, name)) and hasattr(member, "solve")
 ]
 
-FAST = {"EM": {"starts": 2}, "MaximumLikelihood": {"starts": 2}}
+FAST = {
+    "EM": {"starts": 2},
+    "MaximumLikelihood": {"starts": 2},
+}
 """The contract does not ask for the best optimum, so two starts will do."""
 
 
@@ -60,7 +63,7 @@ def assert_solved(result, solver):
 def test_the_solvers_are_those_of_the_room():
     names = {solver.__name__ for solver in SOLVERS}
     moments = {"TwoModels", "MinVariance", "NetSearch"}
-    assert names == {"Newton", "EM", "MaximumLikelihood"} | moments
+    assert names == {"Newton", "MonteCarloNewton", "EM", "MaximumLikelihood"} | moments
 
 
 def test_a_solver_keeps_the_contract(solver):
@@ -121,8 +124,8 @@ def test_unknown_indices_are_solved_or_what_they_lack_is_said(
 def _missing(solver, noise, n_alternatives, intercept):
     """Say what a solver lacks for an unknown index, as its error does; None where nothing."""
     name = type(solver).__name__
-    if isinstance(solver, Newton):
-        return "Newton is for likelihoods with one optimum; this one has several optima"
+    if solver.concave:
+        return f"{name} is for likelihoods with one optimum; this one has several optima"
     if not isinstance(solver, ss.solvers.TwoModels | ss.solvers.NetSearch):
         return None
     if intercept:
@@ -134,9 +137,11 @@ def _missing(solver, noise, n_alternatives, intercept):
     return None
 
 
-def test_a_rule_without_bounds_is_refused_by_name(world):
-    with pytest.raises(UnsupportedError, match="OnlyChoose offers no `bounds`"):
-        ss.fit("outcome ~ x1", world("max", 200).data, chosen="chosen", rule=OnlyChoose())
+def test_a_rule_without_bounds_is_fitted_by_draws_and_the_reason_says_so(world):
+    made = world("max", 300)
+    result = made.fit(rule=OnlyChoose(), solver=None)
+    assert result.converged and "OnlyChoose has no bounds" in result.solver_reason
+    assert result.solution.solver.startswith("MonteCarloNewton")
 
 
 def test_a_rule_whose_unknown_index_has_no_likelihood_is_refused(world):

@@ -50,7 +50,8 @@ class Memory:
         """Observe all rows once and keep them."""
         size = len(rows) * problem.equations.n_alternatives
         enough = FUSE_FROM["concave" if problem.concave else "searched"]
-        backend: Backend = "fused" if size >= enough else "numpy"
+        fused = size >= enough and not problem.sampled
+        backend: Backend = "fused" if fused else "numpy"
         return cls(Batch(rows, problem.observe(rows), backend), n_cores())
 
     @property

@@ -90,8 +90,10 @@ def estimate_covariance(
     if kind == "observed":
         free, description = bread, "observed information"
     else:
-        meat, description = _meat(problem, engine, solution.free, clusters, cluster_name)
+        meat, description = _meat(problem, engine, solution, clusters, cluster_name)
         free = bread @ meat @ bread
+    if solution.noise is not None:
+        free, description = free + solution.noise, f"{description}, with Monte-Carlo error"
     return Covariance(kind, description, jacobian @ free @ jacobian.T)
 
 
@@ -113,20 +115,26 @@ def _inverse(information: Array) -> Array:
 def _meat(
     problem: Problem,
     engine: Engine,
-    free: Array,
+    solution: Solution,
     clusters: NDArray[np.intp] | None,
     cluster_name: str | None,
 ) -> tuple[Array, str]:
-    natural = problem.layout.natural(free)
+    natural = problem.layout.natural(solution.free)
+    nothing = np.full_like(solution.information, np.nan)
+    drawn = nothing if solution.outer is None else solution.outer
     if clusters is None:
         n_rows = engine.n_rows
-        meat = engine.sum(partial(_outer_products, problem, natural))
+        meat = drawn if problem.sampled else engine.sum(partial(_outer_products, problem, natural))
         return meat * n_rows / (n_rows - 1), "robust (sandwich)"
     n_clusters = int(clusters.max()) + 1
     if n_clusters < 2:
         raise OptionError("There is only one cluster, so nothing can be said of its spread.")
-    totals = engine.sum(partial(_cluster_totals, problem, natural, n_clusters))
-    meat = totals.T @ totals * n_clusters / (n_clusters - 1)
+    if problem.sampled:
+        meat = drawn
+    else:
+        totals = engine.sum(partial(_cluster_totals, problem, natural, n_clusters))
+        meat = totals.T @ totals
+    meat = meat * n_clusters / (n_clusters - 1)
     return meat, f"clustered by {cluster_name} ({n_clusters} clusters)"
 
 

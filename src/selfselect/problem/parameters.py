@@ -17,7 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from selfselect.data.equations import Equations
-from selfselect.noises.independent import Independent
+from selfselect.noises import Independent, KnownCovariance
 from selfselect.problem.units import Units
 from selfselect.rules.base import Label
 
@@ -65,8 +65,10 @@ class Layout:
     common: bool
 
     @classmethod
-    def build(cls, equations: Equations, noise: Independent, units: Units) -> Layout:
-        """Lay out the parameters of independent noise."""
+    def build(
+        cls, equations: Equations, noise: Independent | KnownCovariance, units: Units
+    ) -> Layout:
+        """Lay out the parameters of a noise."""
         fixed = noise.fixed_scales(equations.alternatives)
         return cls(equations, units, fixed, fixed is None and noise.scale == "common")
 

@@ -11,8 +11,14 @@ import numpy as np
 from selfselect.data.equations import Equations
 from selfselect.data.rows import Rows
 from selfselect.errors import UnsupportedError
-from selfselect.noises.independent import Independent
-from selfselect.problem.observation import Observation, observe, observe_ranked, observe_unknown
+from selfselect.noises import Independent, KnownCovariance
+from selfselect.problem.observation import (
+    Observation,
+    observe,
+    observe_inside,
+    observe_ranked,
+    observe_unknown,
+)
 from selfselect.problem.parameters import Layout
 from selfselect.problem.units import Units
 from selfselect.rules import Maximum, Minimum, Ranked
@@ -37,7 +43,7 @@ class Problem:
 
     equations: Equations
     rule: SelectionRule
-    noise: Independent
+    noise: Independent | KnownCovariance
     units: Units
     index: Literal["known", "unknown"] = "known"
     exchangeable: bool = False
@@ -59,6 +65,12 @@ class Problem:
         if check_range is not None:
             check_range(*outcome_range)
         self.noise.fixed_scales(self.equations.alternatives)
+        if self.correlation is not None and not self.concave:
+            raise UnsupportedError(
+                "Correlated noise of known covariance needs to know who was seen, and a rule with "
+                f"convex explaining sets; {self.rule.name}, {self.index} index. Use "
+                "noises.Independent()."
+            )
 
     @cached_property
     def rank(self) -> int | None:
@@ -66,6 +78,19 @@ class Problem:
         if isinstance(self.rule, Ranked):
             return self.rule.rank_among(self.equations.n_alternatives)
         return None
+
+    @cached_property
+    def correlation(self) -> Any:
+        """Known correlation (k, k) of the noise; None where it is independent."""
+        if isinstance(self.noise, KnownCovariance):
+            return self.noise.correlation(self.equations.alternatives)
+        return None
+
+    @cached_property
+    def sampled(self) -> bool:
+        """Whether explaining sets have no closed form, so that only sampling integrates them."""
+        boxes = isinstance(self.ordered_rule, HasBounds) and self.correlation is None
+        return self.concave and not boxes
 
     @property
     def concave(self) -> bool:
@@ -90,11 +115,8 @@ class Problem:
             return observe_unknown(rows, self.equations.n_alternatives)
         if self.rank is not None:
             return observe_ranked(rows, self.equations.n_alternatives)
-        if not isinstance(self.ordered_rule, HasBounds):
-            raise UnsupportedError(
-                f"{type(self.rule).__name__} offers no `bounds`, and every solver there is needs "
-                "box-shaped explaining sets. Give the rule a `bounds` method."
-            )
+        if self.sampled:
+            return observe_inside(rows, self.equations.n_alternatives)
         return observe(self.ordered_rule, rows, self.equations.alternatives)
 
     def unit_correction(self, rows: Rows) -> float:

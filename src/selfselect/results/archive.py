@@ -18,13 +18,13 @@ from selfselect.data.formulas import Coder, parse_formula
 from selfselect.errors import ArchiveError, SelfSelectError
 from selfselect.inference.covariance import Covariance
 from selfselect.inference.statistics import TestResult
-from selfselect.noises import Independent
+from selfselect.noises import Independent, KnownCovariance
 from selfselect.problem.problem import Problem
 from selfselect.problem.units import Units
 from selfselect.results.diagnosis import Diagnosis, Finding
 from selfselect.results.fit_result import FitResult, Kept
 from selfselect.results.naive import Naive
-from selfselect.rules import Maximum, Minimum, MonotoneArgmax, Ranked
+from selfselect.rules import LinearArgmax, Maximum, Minimum, MonotoneArgmax, Ranked
 from selfselect.rules._transforms import NAMED, as_transform
 from selfselect.solvers.base import Solution, StartRecord, TraceEntry
 
@@ -120,7 +120,7 @@ def _content(fit: FitResult) -> dict[str, Any]:
         "index": fit.problem.index,
         "exchangeable": fit.problem.exchangeable,
         "rule": _rule_content(fit.problem.rule),
-        "noise": {"scale": _scale_content(fit.problem.noise)},
+        "noise": _noise_content(fit.problem.noise),
         "units": {f.name: _listed(getattr(units, f.name)) for f in fields(units)},
         "solution": {
             "free": solution.free.tolist(),
@@ -132,6 +132,8 @@ def _content(fit: FitResult) -> dict[str, Any]:
             "n_passes": solution.n_passes,
             "solver": solution.solver,
             "starts": [asdict(record) for record in solution.starts],
+            "noise": None if solution.noise is None else solution.noise.tolist(),
+            "loglik_error": solution.loglik_error,
             "reason": fit.solver_reason,
         },
         "covariance": {
@@ -176,7 +178,8 @@ def _coder_content(coder: Coder) -> dict[str, Any]:
 def _rule_content(rule: Any) -> dict[str, Any]:
     if isinstance(rule, Ranked):
         return {"name": "Ranked", "rank": rule.rank}
-    cost = None if rule.cost is None else dict(_pairs_of(rule.cost))
+    given_cost = getattr(rule, "cost", None)
+    cost = None if given_cost is None else dict(_pairs_of(given_cost))
     if isinstance(rule, MonotoneArgmax):
         given = rule.transforms
         plain: Any
@@ -188,6 +191,13 @@ def _rule_content(rule: Any) -> dict[str, Any]:
             "name": "MonotoneArgmax",
             "by_label": isinstance(given, dict),
             "transforms": plain,
+            "cost": cost,
+        }
+    if isinstance(rule, LinearArgmax):
+        return {
+            "name": "LinearArgmax",
+            "matrix": _weights_content(rule.matrix),
+            "constant": _weights_content(rule.constant),
             "cost": cost,
         }
     if type(rule) in (Maximum, Minimum):
@@ -212,6 +222,25 @@ def _transform_content(value: Any) -> Any:
             "tidy().to_csv(...)."
         )
     return label
+
+
+def _weights_content(given: Any) -> Any:
+    """Write numbers that may be kept by label, one level or two deep."""
+    if isinstance(given, dict):
+        return {"by_label": [[key, _weights_content(value)] for key, value in given.items()]}
+    return given
+
+
+def _weights(content: Any) -> Any:
+    if isinstance(content, dict):
+        return {key: _weights(value) for key, value in content["by_label"]}
+    return content
+
+
+def _noise_content(noise: Independent | KnownCovariance) -> dict[str, Any]:
+    if isinstance(noise, KnownCovariance):
+        return {"covariance": _weights_content(noise.matrix)}
+    return {"scale": _scale_content(noise)}
 
 
 def _scale_content(noise: Independent) -> Any:
@@ -261,6 +290,8 @@ def _rebuild(content: dict[str, Any]) -> FitResult:
             n_passes=int(solution["n_passes"]),
             solver=str(solution["solver"]),
             starts=tuple(StartRecord(**record) for record in solution["starts"]),
+            noise=None if solution.get("noise") is None else np.array(solution["noise"]),
+            loglik_error=float(solution.get("loglik_error", 0.0)),
         ),
         covariance=Covariance(
             content["covariance"]["kind"],
@@ -330,11 +361,17 @@ def _rule(content: dict[str, Any]) -> Any:
         return MonotoneArgmax(transforms, cost=content["cost"])
     if content["name"] == "Ranked":
         return Ranked(content["rank"])
+    if content["name"] == "LinearArgmax":
+        return LinearArgmax(
+            _weights(content["matrix"]), _weights(content["constant"]), cost=content["cost"]
+        )
     rules = {"Maximum": Maximum, "Minimum": Minimum}
     return rules[content["name"]](cost=content["cost"])
 
 
-def _noise(content: dict[str, Any]) -> Independent:
+def _noise(content: dict[str, Any]) -> Independent | KnownCovariance:
+    if "covariance" in content:
+        return KnownCovariance(_weights(content["covariance"]))
     scale = content["scale"]
     if isinstance(scale, dict):
         return Independent(dict(scale["by_label"]))

@@ -13,6 +13,7 @@ from selfselect.data.rows import Rows
 from selfselect.errors import MissingRowsWarning, OptionError
 from selfselect.problem.expectations import Expectations, expectations
 from selfselect.problem.problem import Problem
+from selfselect.problem.simulated import simulated_expectations
 
 if TYPE_CHECKING:
     from selfselect.results.fit_result import FitResult
@@ -79,7 +80,11 @@ def latent_means(problem: Problem, reported: Array, rows: Rows) -> Array:
 
 
 def row_expectations(problem: Problem, reported: Array, rows: Rows) -> Expectations:
-    """Integrate over the latent outcomes of rows at given parameters."""
+    """Integrate over the latent outcomes of rows at given parameters, by simulation if need be."""
     means = latent_means(problem, reported, rows)
     scales = problem.layout.scales_of(reported)
+    if problem.sampled:
+        return simulated_expectations(
+            problem.ordered_rule, means, scales, problem.correlation, rows.known
+        )
     return expectations(problem.ordered_rule, means, scales, rows.known)

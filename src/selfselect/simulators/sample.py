@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from selfselect.data.tables import column_names, to_frame
 from selfselect.errors import OptionError
-from selfselect.noises import Independent, as_noise
+from selfselect.noises import Independent, KnownCovariance, as_noise
 from selfselect.rules import as_rule
 from selfselect.rules._labels import by_alternative
 from selfselect.rules.base import Label, RowData
@@ -117,7 +117,9 @@ def simulate(
     )
 
 
-def _scales(scales: Any, noise: Independent, labels: Sequence[Label]) -> list[float]:
+def _scales(
+    scales: Any, noise: Independent | KnownCovariance, labels: Sequence[Label]
+) -> list[float]:
     """Return the scale of every alternative, as given or as the noise fixes it."""
     fixed = noise.fixed_scales(labels)
     if scales is not None and fixed is not None:

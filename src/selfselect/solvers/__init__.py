@@ -5,6 +5,7 @@ from selfselect.solvers.base import Solution, Solver, StartRecord, TraceEntry
 from selfselect.solvers.em import EM
 from selfselect.solvers.maximum_likelihood import MaximumLikelihood
 from selfselect.solvers.min_variance import MinVariance
+from selfselect.solvers.monte_carlo_newton import MonteCarloNewton
 from selfselect.solvers.net_search import NetSearch
 from selfselect.solvers.newton import Newton
 from selfselect.solvers.peeling import Peeling, Population
@@ -14,6 +15,7 @@ __all__ = [
     "EM",
     "MaximumLikelihood",
     "MinVariance",
+    "MonteCarloNewton",
     "NetSearch",
     "Newton",
     "Peeling",

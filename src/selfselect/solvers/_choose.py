@@ -8,6 +8,7 @@ from selfselect.errors import OptionError, UnsupportedError
 from selfselect.problem.problem import Problem
 from selfselect.solvers.base import Solver
 from selfselect.solvers.maximum_likelihood import MaximumLikelihood
+from selfselect.solvers.monte_carlo_newton import MonteCarloNewton
 from selfselect.solvers.newton import Newton
 
 __all__ = ["choose_solver"]
@@ -23,6 +24,16 @@ def choose_solver(problem: Problem, given: Any) -> tuple[Solver, str]:
         )
         return MaximumLikelihood(), (
             f"{why}, so the likelihood has several optima and is searched from several starts"
+        )
+    if given is None and problem.sampled:
+        why = (
+            f"{type(problem.rule).__name__} has no bounds"
+            if problem.correlation is None
+            else "the noise is correlated across alternatives"
+        )
+        return MonteCarloNewton(), (
+            f"{why}, so the mass of explaining sets has no closed form; for convex sets the "
+            "likelihood is concave in the coefficients, and draws from them lead to its optimum"
         )
     if given is None:
         return Newton(), (

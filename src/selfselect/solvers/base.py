@@ -81,6 +81,9 @@ class Solution:
     n_passes : passes over all rows.
     solver : its name and options.
     starts : where each start of a search ended; empty where there was no search.
+    noise : Monte-Carlo covariance of `free`; None where nothing was drawn.
+    outer : sum of the rows' (or clusters') scores times themselves, where only draws know them.
+    loglik_error : Monte-Carlo standard error of `loglik`.
     """
 
     free: Array
@@ -92,6 +95,9 @@ class Solution:
     n_passes: int
     solver: str
     starts: tuple[StartRecord, ...] = ()
+    noise: Array | None = None
+    outer: Array | None = None
+    loglik_error: float = 0.0
 
 
 @runtime_checkable
