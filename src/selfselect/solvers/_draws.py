@@ -26,8 +26,8 @@ Array = NDArray[np.float64]
 SETTLING = 6
 """Slice steps that take the two chains of a row apart and away from where they were found."""
 
-LOGLIK_LOOKS = 4_000_000
-"""Calls of the rule that the log-likelihood may cost, all rows together."""
+LOGLIK_LOOKS = 2_000_000
+"""Calls of the rule that the log-likelihood may cost unless told, all rows together."""
 
 FEWEST_DRAWS = 64
 MOST_DRAWS = 16_384
@@ -96,12 +96,15 @@ class DrawnLoglik:
         )
 
 
-def drawn_loglik(problem: Problem, engine: Engine, free: Array, rng: Generator) -> DrawnLoglik:
+def drawn_loglik(
+    problem: Problem, engine: Engine, free: Array, rng: Generator, n_draws: int | None = None
+) -> DrawnLoglik:
     """Estimate the log-likelihood at free parameters; where it is exact, it has no error."""
     if not problem.sampled:
         exact: Any = engine.sum(partial(evaluate, problem, problem.layout.natural(free)))
         return DrawnLoglik(exact.loglik, 0.0, np.empty(0, dtype=np.intp))
-    n_draws = int(np.clip(LOGLIK_LOOKS // max(engine.n_rows, 1), FEWEST_DRAWS, MOST_DRAWS))
+    if n_draws is None:
+        n_draws = int(np.clip(LOGLIK_LOOKS // max(engine.n_rows, 1), FEWEST_DRAWS, MOST_DRAWS))
     natural = problem.layout.natural(free)
     task = partial(sampled_loglik, problem, natural, n_draws, new_seed(rng))
     rows = engine.collect(task)
