@@ -49,7 +49,7 @@ def sampled_loglik(
 
     Shape (n, 3). A mass that could not be measured counts as the smallest that could.
     """
-    rows = SampledRows(problem, natural, batch)
+    rows = SampledRows.of(problem, natural, batch)
     masses = sampled_masses(problem, natural, n_draws, seed, batch)
     lost = ~np.isfinite(masses[:, 0])
     masses[lost] = -np.log(2.0 * n_draws), 1.0
@@ -65,7 +65,7 @@ def sampled_loglik(
 
 
 def _masses(problem: Problem, natural: Array, n_draws: int, seed: int, batch: Batch) -> Array:
-    rows, rng = SampledRows(problem, natural, batch), batch_stream(seed, batch)
+    rows, rng = SampledRows.of(problem, natural, batch), batch_stream(seed, batch)
     target, sampler = replace(rows.target, squares=True), EllipticalSlice()
     latent = sampler.init(target, rng)
     first, square = np.zeros_like(latent), np.zeros_like(latent)

@@ -21,6 +21,7 @@ import numpy as np
 from numpy.random import SFC64, Generator, SeedSequence
 from numpy.typing import NDArray
 
+from selfselect.data.rows import Rows
 from selfselect.problem.batch import Batch
 from selfselect.problem.problem import Problem
 from selfselect.samplers._chains import Chains
@@ -45,7 +46,13 @@ class SampledRows:
 
     problem: Problem
     natural: Array
-    batch: Batch
+    rows: Rows
+    start: int = 0
+
+    @classmethod
+    def of(cls, problem: Problem, natural: Array, batch: Batch) -> SampledRows:
+        """Take the rows of a batch."""
+        return cls(problem, natural, batch.rows, batch.start)
 
     @cached_property
     def designs(self) -> list[Array]:
@@ -53,7 +60,7 @@ class SampledRows:
         made: dict[tuple[int, ...], Array] = {}
         for equation in self.problem.equations.each:
             if equation.columns not in made:
-                covariates = self.batch.rows.covariates
+                covariates = self.rows.covariates
                 made[equation.columns] = self.problem.units.design(covariates, equation.columns)
         return [made[equation.columns] for equation in self.problem.equations.each]
 
@@ -76,7 +83,7 @@ class SampledRows:
     @cached_property
     def target(self) -> Target:
         """The distribution to sample from, in the user's units, which are those of the rule."""
-        rows, units = self.batch.rows, self.problem.units
+        rows, units = self.rows, self.problem.units
         assert rows.chosen is not None and rows.outcome is not None
         scales = units.outcome_unit / self.inverse_scales
         return Target(
@@ -87,7 +94,7 @@ class SampledRows:
             scales,
             self.problem.correlation,
             rows.known,
-            self.batch.start,
+            self.start,
             squares=self.problem.layout.scales is None,
         )
 
@@ -100,13 +107,13 @@ class SampledRows:
     @cached_property
     def weights(self) -> Array:
         """Row weights, one where there are none."""
-        weights = self.batch.rows.weights
-        return np.ones(len(self.batch)) if weights is None else weights
+        weights = self.rows.weights
+        return np.ones(len(self.rows)) if weights is None else weights
 
     @cached_property
     def told(self) -> Array | None:
         """Whether (n, k) the row tells of the alternative; None where it does of all."""
-        available = self.batch.rows.known.available
+        available = self.rows.known.available
         if available is None or self.precision is not None:
             return None
         return available.astype(np.float64)
@@ -129,7 +136,7 @@ class SampledRows:
         pull = mean if self.precision is None else mean @ self.precision
         if self.told is not None:
             pull = pull * self.told
-        scores = np.zeros((len(self.batch), int(layout.starts[-1])))
+        scores = np.zeros((len(self.rows), int(layout.starts[-1])))
         for j, design in enumerate(self.designs):
             start, at_h = layout.starts[j], layout.inverse_scale_positions[j]
             np.multiply(design, pull[:, [j]], out=scores[:, start:at_h])
@@ -247,7 +254,7 @@ def sample_scores(
 def _sample_block(
     problem: Problem, natural: Array, chains: Chains, sweep: Sweep, batch: Batch
 ) -> SampledSums:
-    rows = SampledRows(problem, natural, batch)
+    rows = SampledRows.of(problem, natural, batch)
     rng = batch_stream(sweep.seed, batch)
     place = slice(batch.start, batch.start + len(batch))
     n, k = rows.location.shape

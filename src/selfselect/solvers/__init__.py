@@ -9,6 +9,7 @@ from selfselect.solvers.monte_carlo_newton import MonteCarloNewton
 from selfselect.solvers.net_search import NetSearch
 from selfselect.solvers.newton import Newton
 from selfselect.solvers.peeling import Peeling, Population
+from selfselect.solvers.projected_sgd import ProjectedSGD
 from selfselect.solvers.two_models import TwoModels
 
 __all__ = [
@@ -20,6 +21,7 @@ __all__ = [
     "Newton",
     "Peeling",
     "Population",
+    "ProjectedSGD",
     "Solution",
     "Solver",
     "StartRecord",

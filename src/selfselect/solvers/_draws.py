@@ -62,7 +62,7 @@ def _start(
 def _start_block(
     problem: Problem, natural: Array, seed: int, sampler: Sampler | None, batch: Batch
 ) -> Array:
-    target, rng = SampledRows(problem, natural, batch).target, batch_stream(seed, batch)
+    target, rng = SampledRows.of(problem, natural, batch).target, batch_stream(seed, batch)
     if sampler is not None:
         return np.concatenate([sampler.init(target, rng) for _ in range(2)], axis=1)
     settle = EllipticalSlice()
