@@ -26,6 +26,8 @@ Array = NDArray[np.float64]
 ROWS_AT_ONCE = 2_048
 SCOUTS = 12
 """Steps that find where a set is; the first quarter of them only leaves the start behind."""
+VANISHING = np.log(1e-20)
+"""Log mass below which a choice is next to impossible under the model."""
 AT_ONCE = 8
 """Draws of every row that are looked at in one call of the rule."""
 
@@ -45,12 +47,13 @@ def sampled_masses(
 def sampled_loglik(
     problem: Problem, natural: Array, n_draws: int, seed: int, batch: Batch
 ) -> Array:
-    """Return each row's weighted log-likelihood, its variance, and whether its mass is too small.
+    """Return each row's weighted log-likelihood, its variance, and whether its mass vanishes.
 
     Shape (n, 3). A mass that could not be measured counts as the smallest that could.
     """
     rows = SampledRows.of(problem, natural, batch)
     masses = sampled_masses(problem, natural, n_draws, seed, batch)
+    vanishing = ~(masses[:, 0] > VANISHING)
     lost = ~np.isfinite(masses[:, 0])
     masses[lost] = -np.log(2.0 * n_draws), 1.0
     j = rows.target.chosen
@@ -60,7 +63,7 @@ def sampled_loglik(
     # The logarithm of a mean is too small by half its relative variance.
     loglik = density + masses[:, 0] + np.where(lost, 0.0, 0.5 * masses[:, 1])
     return np.column_stack(
-        [rows.weights * loglik, rows.weights**2 * masses[:, 1], lost.astype(np.float64)]
+        [rows.weights * loglik, rows.weights**2 * masses[:, 1], vanishing.astype(np.float64)]
     )
 
 

@@ -182,6 +182,8 @@ class SampledSums:
     score : (p,) of the log-likelihood.
     complete : (p, p) information of complete data.
     missing : (p, p) information lost with what was not seen.
+    wobble : (p, p) half the difference of `missing` between even and odd draws: it has the size of
+        the Monte-Carlo error of `missing`.
     noise : (p, p) Monte-Carlo covariance of the score.
     outer : (p, p) sum of the rows' scores times themselves, for robust covariances.
     totals : (2, clusters, p) scores per chain and cluster; no clusters where there are none.
@@ -190,6 +192,7 @@ class SampledSums:
     score: Array
     complete: Array
     missing: Array
+    wobble: Array
     noise: Array
     outer: Array
     totals: Array
@@ -229,7 +232,8 @@ class Sweep:
     seed : of the pass.
     burn : steps whose draws are not used: the chains follow the parameters.
     steps : steps whose draws are used.
-    thin : steps from one draw that measures the missing information to the next.
+    thin : steps from one draw that measures the missing information to the next; there are at
+        least two such draws, of either parity.
     n_clusters : clusters of the rows; zero where there are none.
     """
 
@@ -263,7 +267,7 @@ def _sample_block(
     for _ in range(sweep.burn):
         walk.step(rng)
     first, square = np.zeros((2, n, k)), np.zeros((2, n, k))
-    missing, n_pairs = np.zeros((n_free, n_free)), 0
+    missing, n_pairs = np.zeros((2, n_free, n_free)), 0
     for number in range(sweep.steps):
         draw = walk.step(rng)
         first += draw.first.reshape(2, n, k)
@@ -272,7 +276,7 @@ def _sample_block(
             deviation = draw.latent.reshape(2, n, k) - rows.target.center
             one, other = (rows.scores(part, part * part) for part in deviation)
             gap = one - other
-            missing += gap.T @ (gap * (0.5 * rows.weights)[:, None])
+            missing[n_pairs % 2] += gap.T @ (gap * (0.5 * rows.weights)[:, None])
             n_pairs += 1
     walk.rest()
     first /= sweep.steps
@@ -289,7 +293,8 @@ def _sample_block(
     return SampledSums(
         score=0.5 * (scores[0] + scores[1]).sum(axis=0),
         complete=rows.complete_information(first.mean(axis=0), square.mean(axis=0)),
-        missing=missing / n_pairs,
+        missing=missing.sum(axis=0) / n_pairs,
+        wobble=0.5 * (missing[0] / (n_pairs - n_pairs // 2) - missing[1] / (n_pairs // 2)),
         noise=gap.T @ gap,
         outer=0.5 * (cross + cross.T),
         totals=totals,

@@ -44,6 +44,10 @@ BURN = 4
 FARTHEST = 0.5
 """Standard errors from the optimum within which one Newton step from draws is as good as many."""
 
+MANY_ROWS = 4_000
+"""Rows from which on a standard error is so small that the information hardly changes over it;
+with fewer, draws must be made closer to the optimum, as the square root of their number."""
+
 TRUST = 0.75
 """How far a step may move the means of the latent outcomes, in noise scales (root mean square)."""
 
@@ -69,6 +73,7 @@ class _Estimate:
     ratio : largest Monte-Carlo error, in standard errors.
     gap : largest distance of `free` from the place, in standard errors.
     clear_gap : the same, less twice its Monte-Carlo error.
+    doubt : relative Monte-Carlo error of the standard errors.
     sums, steps : averages of what was drawn, and in how many steps.
     """
 
@@ -78,6 +83,7 @@ class _Estimate:
     ratio: float
     gap: float
     clear_gap: float
+    doubt: float
     sums: SampledSums
     steps: int
 
@@ -89,8 +95,8 @@ class MonteCarloNewton:
     Two warm chains per row give the score (Fisher's identity), the observed information (Louis'
     identity) and the Monte-Carlo error of both. Newton steps, on a sample of rows first, lead
     close to the optimum; from there every pass is one more estimate of it, and all are averaged
-    until the Monte-Carlo error of every parameter is at most `mc_tol` of its standard error.
-    Standard errors include that error.
+    until the Monte-Carlo error of every parameter is at most `mc_tol` of its standard error, and
+    that of the standard errors half as much. Standard errors include the error of the estimates.
 
     The log-likelihood is concave in the coefficients for convex explaining sets, and together
     with one common scale, which only dilates them. With a scale per alternative it need not be;
@@ -174,7 +180,8 @@ class _Search:
         self.solver, self.problem, self.engine, self.rng = solver, problem, engine, rng
         self.progress, self.mc_tol = progress, mc_tol
         self.free = start.copy()
-        self.near = min(FARTHEST, 1.6 * float(np.sqrt(mc_tol)))
+        few = min(1.0, float(np.sqrt(engine.n_rows / MANY_ROWS)))
+        self.near = few * min(FARTHEST, 1.6 * float(np.sqrt(mc_tol)))
         self.trace: list[TraceEntry] = []
         self.estimate: _Estimate | None = None
         self.converged = self.interrupted = False
@@ -217,14 +224,15 @@ class _Search:
                 bar.set_postfix_str(f"Monte-Carlo error {100 * found.ratio:.1f}% of std errors")
                 if found.gap > self.near and found.ratio <= 0.5 * self.near:
                     place, drawn, burn = found.free, None, BURN
-                elif found.ratio <= self.mc_tol:
+                elif found.ratio <= self.mc_tol and found.doubt <= 0.5 * self.mc_tol:
                     self.converged, self.status = True, _success(self.n_passes, found)
                     return
                 else:
                     burn = 0
                 # From afar only as many draws as show where to go on from.
                 goal = self.mc_tol if found.gap <= self.near else 0.5 * self.near
-                wanted = found.steps * (SHARPER * (found.ratio / goal) ** 2 - (drawn is not None))
+                lack = max(found.ratio, 2.0 * found.doubt) / goal
+                wanted = found.steps * (SHARPER * lack**2 - (drawn is not None))
                 steps = int(np.clip(wanted, FIRST_STEPS, min(MOST_STEPS, 4 * found.steps)))
         self.status = f"Stopped after {self.n_passes} passes over the rows" + (
             "."
@@ -234,7 +242,7 @@ class _Search:
         )
 
     def _thin(self, steps: int) -> int:
-        return int(np.clip(steps * self.engine.n_rows // PAIRS, 1, 8))
+        return int(np.clip(steps * self.engine.n_rows // PAIRS, 1, min(8, steps // 2)))
 
     def _pass(self, chains: Chains, place: Array, sweep: Sweep) -> _Drawn:
         natural = self.problem.layout.natural(place)
@@ -258,6 +266,8 @@ class _Search:
         free = place + step
         jacobian = self.problem.layout.report(free).jacobian
         reported = [np.sqrt(np.diag(jacobian @ part @ jacobian.T)) for part in (noise, inverse)]
+        wobble = inverse @ sums.wobble @ inverse
+        reported.append(np.diag(jacobian @ wobble @ jacobian.T))
         return _Estimate(
             free,
             information,
@@ -265,6 +275,7 @@ class _Search:
             float(np.max(reported[0] / reported[1])),
             float(np.max(np.abs(step) / errors)),
             float(np.max((np.abs(step) - 2.0 * blur) / errors)),
+            float(np.sqrt(np.mean((0.5 * reported[2] / reported[1] ** 2) ** 2))),
             sums,
             drawn.steps,
         )
