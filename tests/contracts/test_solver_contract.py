@@ -55,7 +55,8 @@ def assert_solved(result, solver):
         assert len(solution.trace) >= 1
         assert (result.bse > 0).all()
     else:
-        assert isinstance(solver, ss.solvers.TwoModels | ss.solvers.NetSearch)
+        kinds = ss.solvers.TwoModels | ss.solvers.NetSearch | ss.solvers.ProjectedSGD
+        assert isinstance(solver, kinds)
         assert "not by maximum likelihood" in solution.status
         assert result.bse.isna().all()
 
@@ -63,7 +64,9 @@ def assert_solved(result, solver):
 def test_the_solvers_are_those_of_the_room():
     names = {solver.__name__ for solver in SOLVERS}
     moments = {"TwoModels", "MinVariance", "NetSearch"}
-    assert names == {"Newton", "MonteCarloNewton", "EM", "MaximumLikelihood"} | moments
+    assert (
+        names == {"Newton", "MonteCarloNewton", "ProjectedSGD", "EM", "MaximumLikelihood"} | moments
+    )
 
 
 def test_a_solver_keeps_the_contract(solver):
@@ -81,6 +84,10 @@ def test_known_boxes_are_solved_or_what_they_lack_is_said(
     if not solver.concave:
         words = r"is for likelihoods with several optima; this one has\s+one optimum"
         with pytest.raises(UnsupportedError, match=f"{type(solver).__name__} {words}"):
+            made.fit(solver=solver, noise=noise)
+        return
+    if isinstance(solver, ss.solvers.ProjectedSGD) and isinstance(noise.scale, str):
+        with pytest.raises(UnsupportedError, match="knows the noise scale"):
             made.fit(solver=solver, noise=noise)
         return
     assert_solved(made.fit(solver=solver, noise=noise), solver)

@@ -85,9 +85,7 @@ def test_exact_moments_of_boxes_give_the_exact_score(world):
     result = world("mixed", 200).fit(weights="w")
     natural = result.problem.layout.natural(result.solution.free * 1.1)
     score, _ = exact(result, natural)
-    drawn = draw(
-        result.problem, result.engine, result.solution.free, natural, BoxExact(), steps=2
-    )
+    drawn = draw(result.problem, result.engine, result.solution.free, natural, BoxExact(), steps=2)
     np.testing.assert_allclose(drawn.score, score, rtol=1e-9, atol=1e-9)
     np.testing.assert_allclose(drawn.noise, 0.0, atol=1e-18)
 

@@ -32,7 +32,7 @@ CASES = {
     "curved": (ss.simulators.curved_rule(), None),
     "correlated": (LinearArgmax(np.eye(4) + 0.4 * np.roll(np.eye(4), 1, axis=1)), CORRELATION),
 }
-N_ROWS, N_STEPS, BURN = 300, 120, 20
+N_ROWS, N_STEPS, BURN = 250, 80, 20
 
 DEVIATIONS = 4.5
 """Standard errors within which means over all rows must agree: 50 comparisons."""
@@ -67,7 +67,7 @@ def referee():
     made = {}
     for name, (rule, correlation) in CASES.items():
         target = make_target(rule, correlation)
-        made[name] = target, run(Rejection(), target, n_steps=300, burn=0, seed=2)
+        made[name] = target, run(Rejection(), target, n_steps=150, burn=0, seed=2)
     return made
 
 
@@ -159,9 +159,7 @@ def test_langevin_starts_at_the_projection_of_zero_within_its_ball():
     nothing = np.random.default_rng(0)
     start = ProjectedLangevin().init(target, nothing)
     zero = np.zeros_like(start)
-    np.testing.assert_allclose(
-        start, rule.project(zero, target.chosen, target.outcome), atol=1e-8
-    )
+    np.testing.assert_allclose(start, rule.project(zero, target.chosen, target.outcome), atol=1e-8)
     longest = np.linalg.norm(start - np.where(start == target.outcome[:, None], start, 0), axis=1)
     sampler = ProjectedLangevin(gamma=0.5, radius=float(longest.max()) + 0.3)
     others = np.arange(4) != target.chosen[:, None]
@@ -172,9 +170,7 @@ def test_langevin_starts_at_the_projection_of_zero_within_its_ball():
 
 
 def test_a_ball_that_misses_a_set_is_refused():
-    target = Target(
-        Minimum(), np.array([0]), np.array([3.0]), np.array([[3.0, 4.0]]), np.ones(2)
-    )
+    target = Target(Minimum(), np.array([0]), np.array([3.0]), np.array([[3.0, 4.0]]), np.ones(2))
     with pytest.raises(RuleError, match="does not meet the explaining sets"):
         ProjectedLangevin(radius=1.0).init(target, np.random.default_rng(0))
 
@@ -193,17 +189,13 @@ def test_steps_that_are_none_are_refused():
 
 
 def test_rejection_gives_up_on_sets_of_vanishing_mass():
-    target = Target(
-        Maximum(), np.array([0]), np.array([0.0]), np.array([[0.0, 30.0]]), np.ones(2)
-    )
+    target = Target(Maximum(), np.array([0]), np.array([0.0]), np.array([[0.0, 30.0]]), np.ones(2))
     with pytest.raises(RuleError, match="next to no mass. Use EllipticalSlice"):
         Rejection(most_tries=50).init(target, np.random.default_rng(0))
 
 
 def test_sets_far_from_the_mean_are_found_and_sampled():
-    target = Target(
-        Maximum(), np.array([0]), np.array([0.0]), np.array([[0.0, 12.0]]), np.ones(2)
-    )
+    target = Target(Maximum(), np.array([0]), np.array([0.0]), np.array([[0.0, 12.0]]), np.ones(2))
     first, *_ = run(EllipticalSlice(), target, n_steps=4_000, burn=400)
     exact = run(BoxExact(), target, n_steps=1, burn=0)[0]
     assert first[0, 1] == pytest.approx(exact[0, 1], abs=0.05)
@@ -211,9 +203,7 @@ def test_sets_far_from_the_mean_are_found_and_sampled():
 
 def test_rows_that_nothing_explains_are_counted_and_named():
     never = ConvexRule(lambda latent: np.zeros(len(latent), dtype=int))
-    target = Target(
-        never, np.array([0, 1, 1]), np.zeros(3), np.zeros((3, 2)), np.ones(2), start=10
-    )
+    target = Target(never, np.array([0, 1, 1]), np.zeros(3), np.zeros((3, 2)), np.ones(2), start=10)
     with pytest.raises(RuleError, match=r"In 2 of 3 rows \(rows 11, 12\) no latent outcomes"):
         EllipticalSlice().init(target, np.random.default_rng(0))
 
@@ -242,9 +232,7 @@ def test_a_projection_finds_sets_too_thin_to_be_hit():
 def test_what_is_not_available_stays_at_its_mean():
     known = RowData(available=np.array([[True, True, False]] * 50))
     means = np.zeros((50, 3))
-    target = Target(
-        Maximum(), np.zeros(50, int), np.full(50, -0.5), means, np.ones(3), known=known
-    )
+    target = Target(Maximum(), np.zeros(50, int), np.full(50, -0.5), means, np.ones(3), known=known)
     for sampler in (EllipticalSlice(), Icosahedral(), BoxExact(), Rejection()):
         latent = run(sampler, target, n_steps=3, burn=2)[3]
         assert (latent[:, 2] == 0).all() and (latent[:, 1] <= -0.5).all()

@@ -25,18 +25,47 @@ missed with probability e^-0.4 per reach, and then looked for among other rows' 
 NEIGHBOURS = 24
 """Rows with the same choice and the nearest outcomes, whose points are tried."""
 
+BISECTIONS = 10
+
 PROJECTIONS = 16
 """Projections whose average is tried: on the boundary each, but convexity puts it inside."""
 
 
 def find_inside(target: Target, rng: Generator) -> Array:
-    """Return latent outcomes (n, k) that explain their rows, or say which rows have none."""
+    """Return latent outcomes (n, k) that explain their rows, or say which rows have none.
+
+    Where the mean of the noise is outside of a set, the point is close to the boundary on its
+    side: there most of the mass is.
+    """
     latent = target.center.copy()
-    left = _try(target, latent, np.arange(len(target)), target.center)
+    outside = _try(target, latent, np.arange(len(target)), target.center)
+    _find(target, latent, outside, rng)
+    _approach(target, latent, outside)
+    return latent
+
+
+def _approach(target: Target, latent: Array, which: Indices) -> None:
+    """Move points towards the mean as far as their convex sets reach, by bisection."""
+    part, points = target.take(which), latent[which]
+    way = part.center - points
+    inner, outer = np.zeros(which.size), np.ones(which.size)
+    for _ in range(BISECTIONS if which.size else 0):
+        middle = 0.5 * (inner + outer)
+        inside = part.contains(points + middle[:, None] * way)
+        inner, outer = np.where(inside, middle, inner), np.where(inside, outer, middle)
+    # Rounding may put a point that was inside on the way back out.
+    moved = points + inner[:, None] * way
+    if which.size:
+        moved[np.arange(which.size), part.chosen] = part.outcome
+        latent[which] = np.where(part.contains(moved)[:, None], moved, points)
+
+
+def _find(target: Target, latent: Array, left: Indices, rng: Generator) -> None:
+    """Look for points ever farther out, then among projections, then among other rows' points."""
     for reach in REACHES:
         for _ in range(TRIES):
             if left.size == 0:
-                return latent
+                return
             part = target.take(left)
             points = part.center + reach * part.deviations(rng)
             left = _try(target, latent, left, points)
@@ -51,7 +80,6 @@ def find_inside(target: Target, rng: Generator) -> Array:
             "wrong rule), or the explaining sets are too thin to be hit by chance: then give the "
             "rule a `project`."
         )
-    return latent
 
 
 def _try(target: Target, latent: Array, left: Indices, points: Array) -> Indices:

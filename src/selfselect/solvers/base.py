@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from selfselect.engines.base import Engine
 from selfselect.errors import UnsupportedError
 from selfselect.problem.problem import Problem
+from selfselect.rules.base import HasBounds
 
 __all__ = ["Solution", "Solver", "StartRecord", "TraceEntry", "require", "same_optimum"]
 
@@ -121,6 +122,11 @@ class Solver(Protocol):
 
 def require(solver: Any, problem: Problem) -> None:
     """Raise one error that names what a problem lacks for a solver."""
+    if problem.correlation is not None and HasBounds in solver.requires:
+        raise UnsupportedError(
+            f"{type(solver).__name__} needs noise that is independent across alternatives: boxes "
+            "have no closed form under correlated noise. Use MonteCarloNewton."
+        )
     for capability in solver.requires:
         if not isinstance(problem.ordered_rule, capability):
             raise UnsupportedError(

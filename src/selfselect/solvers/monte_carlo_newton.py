@@ -19,7 +19,7 @@ from selfselect.samplers import BoxExact, Sampler
 from selfselect.samplers._chains import Chains
 from selfselect.solvers._climb import solve_spd
 from selfselect.solvers._draws import drawn_loglik, new_seed, start_chains
-from selfselect.solvers._identification import undetermined
+from selfselect.solvers._identification import never_seen, undetermined
 from selfselect.solvers._start import (
     gram_matrices,
     least_squares_start,
@@ -43,6 +43,10 @@ BURN = 4
 
 FARTHEST = 0.5
 """Standard errors from the optimum within which one Newton step from draws is as good as many."""
+
+WANDERING = 0.2
+"""Change of a mean, in noise scales per standard deviation of a covariate, that is followed however
+large its standard error: where the likelihood rises forever both grow together."""
 
 MANY_ROWS = 4_000
 """Rows from which on a standard error is so small that the information hardly changes over it;
@@ -73,6 +77,7 @@ class _Estimate:
     ratio : largest Monte-Carlo error, in standard errors.
     gap : largest distance of `free` from the place, in standard errors.
     clear_gap : the same, less twice its Monte-Carlo error.
+    clear_move : the largest change of a natural parameter, less twice its Monte-Carlo error.
     doubt : relative Monte-Carlo error of the standard errors.
     sums, steps : averages of what was drawn, and in how many steps.
     """
@@ -83,6 +88,7 @@ class _Estimate:
     ratio: float
     gap: float
     clear_gap: float
+    clear_move: float
     doubt: float
     sums: SampledSums
     steps: int
@@ -214,7 +220,7 @@ class _Search:
                     self.status = "Stopped: the score is not finite."
                     return
                 found = self._estimate(place, drawn)
-                if found is None or found.clear_gap > self.near:
+                if found is None or found.clear_gap > self.near or found.clear_move > WANDERING:
                     bar.set_postfix_str("approaching the optimum")
                     place = self.free = self._step(place, drawn.sums, found)
                     steps = min(2 * drawn.steps, 4 * FIRST_STEPS)
@@ -275,6 +281,7 @@ class _Search:
             float(np.max(reported[0] / reported[1])),
             float(np.max(np.abs(step) / errors)),
             float(np.max((np.abs(step) - 2.0 * blur) / errors)),
+            float(np.max(np.abs(step) - 2.0 * blur)),
             float(np.sqrt(np.mean((0.5 * reported[2] / reported[1] ** 2) ** 2))),
             sums,
             drawn.steps,
@@ -302,6 +309,7 @@ class _Search:
         if found is not None:
             information, noise, outer = found.information, found.noise, found.sums.squared_scores
             lost = undetermined(self.problem, self.engine, information, lost=LOST)
+            lost = lost or never_seen(self.problem, self.engine)
             if lost is not None:
                 status, converged = lost, False
         value, error = float("nan"), 0.0
