@@ -39,15 +39,18 @@ types: .venv/lint-ready      ## static types
 
 bench: .venv/bench-ready     ## table of cost ratios; R is used where Rscript is installed
 	$(BIN)/python -m benchmarks
+	$(BIN)/python -m benchmarks.convex_rules
 
 study: .venv/test-ready      ## Monte-Carlo studies, tens of minutes; tables go to docs/studies
 	$(BIN)/python -m pytest -q -m slow
 	$(BIN)/python experiments/coverage_known_index.py
 
-experiments: .venv/test-ready   ## studies of the unknown index, hours; tables go to docs/studies
+experiments: .venv/test-ready   ## studies of unknown index and convex rules, hours; tables in docs/studies
 	$(BIN)/python experiments/efficiency_unknown_index.py
 	$(BIN)/python experiments/ladder_unknown_index.py
 	$(BIN)/python experiments/recovery_unknown_index.py
+	$(BIN)/python experiments/theorem1.py
+	$(BIN)/python experiments/coverage_convex.py
 
 clean:
 	rm -rf .venv demo dist build .pytest_cache .mypy_cache .ruff_cache

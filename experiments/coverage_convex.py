@@ -110,7 +110,7 @@ two estimates in standard errors.
 
 Made by `python experiments/coverage_convex.py --replications {replications} --rows {n_rows}`.
 
-| rule | samples | failed | rarest share | average | lowest | highest | rmse | brute | rmse ratio | gap |
+| rule | samples | failed | rarest | average | lowest | highest | rmse | brute | rmse ratio | gap |
 |---|---|---|---|---|---|---|---|---|---|---|
 {rows}
 """

@@ -20,7 +20,7 @@ def largest(latent):
     return latent.argmax(axis=1)
 
 
-def below_the_outcome(chosen, outcome):
+def below_the_outcome(_, outcome):
     return np.full((len(outcome), 1), -np.inf), outcome[:, None]
 
 
@@ -71,9 +71,9 @@ def test_a_projection_of_wrong_shape_or_without_an_answer_is_refused():
 def test_bounds_that_are_no_pair_or_of_wrong_shape_are_refused():
     at = (np.zeros(2, dtype=int), np.zeros(2))
     with pytest.raises(RuleError, match="a pair of arrays"):
-        ConvexRule(largest, bounds=lambda chosen, outcome: outcome).bounds(*at)
+        ConvexRule(largest, bounds=lambda _, outcome: outcome).bounds(*at)
     with pytest.raises(RuleError, match=r"limits of shape \(n, k\)"):
-        ConvexRule(largest, bounds=lambda chosen, outcome: (outcome, outcome)).bounds(*at)
+        ConvexRule(largest, bounds=lambda _, outcome: (outcome, outcome)).bounds(*at)
 
 
 def test_what_is_no_function_or_takes_other_arguments_is_refused():

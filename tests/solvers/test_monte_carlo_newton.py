@@ -137,8 +137,8 @@ def test_correlated_noise_of_two_alternatives_meets_its_closed_form():
 
 def test_robust_and_clustered_errors_are_those_of_the_exact_fit(sample):
     data = sample.data.assign(group=np.arange(500) % 50)
-    for options in ({"covariance": "robust"}, {"cluster": "group"}):
-        options = {"noise": Independent(1.0), "chosen": "chosen", **options}
+    for kind in ({"covariance": "robust"}, {"cluster": "group"}):
+        options = {"noise": Independent(1.0), "chosen": "chosen", **kind}
         exact = ss.fit(sample.formula, data, **options)
         drawn = ss.fit(sample.formula, data, rule=HIDDEN, **options)
         np.testing.assert_allclose(drawn.bse, exact.bse, rtol=0.12)

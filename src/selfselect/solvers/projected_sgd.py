@@ -53,8 +53,8 @@ class ProjectedSGD:
     Parameters
     ----------
     strength : :math:`\lambda`, per row and in units of noise scales and of standard deviations of
-        covariates; None for the smallest share of rows in which an alternative was seen, which is
-        the theory's :math:`\alpha/k` as measured.
+        covariates; None for half the smallest share of rows in which an alternative was seen (the
+        share is the theory's :math:`\alpha/k` as measured; constants learn more slowly).
     bound : :math:`B` in the same units; None for ten times the least-squares coefficients.
     batch : rows per step.
     passes : over all rows.
@@ -247,7 +247,7 @@ class _Run:
         assert rows.chosen is not None
         counts = np.bincount(rows.chosen, minlength=len(layout.sizes))
         total = len(rows)
-        self.strength = solver.strength or float(counts.min()) / total
+        self.strength = solver.strength or 0.5 * float(counts.min()) / total
         # Steps longer than one over the largest curvature would only overshoot at first.
         steepest = max(float(np.linalg.eigvalsh(gram[:-1, :-1] / total)[-1]) for gram in grams)
         self.delay = 0.0 if solver.average == "all" else steepest / self.strength
