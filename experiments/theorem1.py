@@ -65,8 +65,8 @@ def page(sizes: list[int], table: dict[str, list[float]], n_samples: int) -> str
 Root mean square error of the coefficients over {n_samples} samples: three alternatives, four
 standard normal covariates, slopes of length one, no intercept, noise of known scale 1, the largest
 seen. Least squares uses the rows in which each alternative was seen. PSGD is one pass of
-`ProjectedSGD` in batches of 32, with 200 steps of projected Langevin of size 0.05 per draw, or with exact conditional
-means. The last column is the slope of log error on log n.
+`ProjectedSGD` in batches of 32, with 200 steps of projected Langevin of size 0.05 per draw, or with
+exact conditional means. The last column is the slope of log error on log n.
 
 | method | {heads} | slope |
 |---|{"---|" * len(sizes)}---|
@@ -79,8 +79,8 @@ log(n)/n, a slope of -1/2 up to the logarithm; its proof, which draws rows with 
 must not draw one twice, gives only log(n)/sqrt(n), a slope of -1/4. In one pass without
 replacement and with exact means the slope seen is {exact:+.2f}, that of the MLE
 {slopes["MLE"]:+.2f}. With Langevin draws of a fixed step size it is {langevin:+.2f}: the bias of
-the sampler does not shrink with n, so in the end the error levels off, and the theorem has to shrink
-the step with the accuracy wanted. Least squares does not converge
+the sampler does not shrink with n, so in the end the error levels off, and the theorem has to
+shrink the step with the accuracy wanted. Least squares does not converge
 ({slopes["least squares"]:+.2f}).
 
 Made by `python experiments/theorem1.py --samples {n_samples} --largest {sizes[-1]}`.

@@ -112,7 +112,7 @@ def test_the_linear_rule_sees_the_largest_combination_net_of_costs():
 
 
 def test_weights_by_label_are_put_in_order():
-    by_label = LinearArgmax({"b": {"b": 1.0}, "a": {"a": 1.0, "b": 0.5}}, {"b": 0.1})
+    by_label = LinearArgmax({"b": {"b": 1.0}, "a": {"b": 0.5}}, {"b": 0.1})
     ordered = by_label.for_alternatives(["a", "b"])
     assert ordered == LinearArgmax([[1.0, 0.5], [0.0, 1.0]], [0.0, 0.1])
     with pytest.raises(RuleError, match="does not know the alternatives' order yet"):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 import click
 
@@ -14,6 +15,7 @@ Examples:
   selfselect fit villagers.csv "income ~ height" --chosen job --covariance robust --format csv
   selfselect fit wages.parquet --chosen occupation \\
       --equation white="log_wage ~ schooling + age" --equation blue="log_wage ~ age"
+  selfselect fit couples.csv "income ~ age" --chosen worker --mix wife=husband:0.4
   selfselect fit prices.csv "price ~ size + age" --alternatives 3
   selfselect fit market.csv --rule min --equation demand="q ~ rate + stock" \\
       --equation supply="q ~ rate + deposits"
@@ -38,6 +40,10 @@ Exit codes: 0 the fit converged, 2 bad input, 3 the fit did not converge.
 @click.option(
     "--rule", type=click.Choice(["max", "min"]), default="max", show_default=True,
     help="Which outcome is seen.",
+)  # fmt: skip
+@click.option(
+    "--mix", "mixes", multiple=True, metavar="ALTERNATIVE=OTHER:WEIGHT",
+    help="Add a share of another's outcome before the largest is seen; repeatable.",
 )  # fmt: skip
 @click.option(
     "--cost", "costs", multiple=True, metavar="ALTERNATIVE=COLUMN|NUMBER",
@@ -83,6 +89,7 @@ def command(
     alternatives: int | None,
     equations: Sequence[str],
     rule: str,
+    mixes: Sequence[str],
     costs: Sequence[str],
     available: Sequence[str],
     scale: str | None,
@@ -118,7 +125,7 @@ def command(
         chosen=chosen,
         alternatives=alternatives,
         available=_pairs(available, "--available") or None,
-        rule=rules[rule](cost=cost or None),
+        rule=_mixed(mixes, rule, cost) if mixes else rules[rule](cost=cost or None),
         noise=None if scale is None else ss.noises.Independent(scale=_number(scale)),
         weights=weights,
         covariance=covariance,
@@ -145,6 +152,22 @@ def _pairs(entries: Sequence[str], option: str) -> dict[str, str]:
             raise click.UsageError(f"{option} names {label!r} twice.")
         pairs[label] = value
     return pairs
+
+
+def _mixed(mixes: Sequence[str], rule: str, cost: dict[str, float | str]) -> Any:
+    """Return the rule that adds shares of other outcomes to each alternative's own."""
+    import selfselect as ss
+
+    if rule != "max":
+        raise click.UsageError("--mix is for --rule max: the largest mixture is seen.")
+    shares: dict[str, dict[str, float]] = {}
+    for entry in mixes:
+        label, mark, rest = entry.partition("=")
+        other, colon, weight = rest.rpartition(":")
+        if not (mark and colon and label and other) or isinstance(_number(weight), str):
+            raise click.UsageError(f"--mix takes ALTERNATIVE=OTHER:WEIGHT, not {entry!r}.")
+        shares.setdefault(label, {})[other] = float(weight)
+    return ss.rules.LinearArgmax(shares, cost=cost or None)
 
 
 def _number(text: str) -> float | str:

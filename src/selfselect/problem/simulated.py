@@ -7,7 +7,6 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 from scipy.special import ndtri
-from scipy.stats import qmc
 
 from selfselect.problem.expectations import Expectations
 from selfselect.rules.base import RowData
@@ -39,6 +38,9 @@ def simulated_expectations(
     correlation : (k, k) of the noise, or None.
     known : costs and availability.
     """
+    # Imported here: scipy.stats takes half a second to load, which only such rules need.
+    from scipy.stats import qmc
+
     n_rows, k = means.shape
     uniform = qmc.Sobol(k, seed=np.random.default_rng(SEED)).random_base2(POINTS_LOG2)
     noise = ndtri(np.clip(uniform, 1e-12, 1.0 - 1e-12))

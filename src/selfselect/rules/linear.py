@@ -40,7 +40,7 @@ class LinearArgmax:
     ----------
     matrix : :math:`M`, one row per alternative in their order (that of the formulas, else
         sorted); or by label, ``{alternative: {alternative: weight}}``, where weights left out are
-        zero.
+        one for an alternative's own outcome and zero for others.
     constant : :math:`c`, a sequence in the same order or a mapping; None for zero.
     cost : known cost of alternatives, ``{alternative: number or column name}``.
 
@@ -105,7 +105,10 @@ class LinearArgmax:
                 by_alternative(given.get(label, {}), alternatives, what="weight")
                 for label in alternatives
             ]
-            matrix = [[float(row.get(label, 0.0)) for label in alternatives] for row in rows]
+            matrix = [
+                [float(row.get(label, label == own)) for label in alternatives]
+                for own, row in zip(alternatives, rows, strict=True)
+            ]
         elif len(matrix) != len(alternatives):
             raise RuleError(
                 f"The matrix of LinearArgmax has {len(matrix)} rows but there are "
