@@ -43,6 +43,7 @@ types: .venv/lint-ready      ## static types
 
 bench: .venv/bench-ready     ## table of cost ratios; R is used where Rscript is installed
 	$(BIN)/python -m benchmarks
+	$(BIN)/python -m benchmarks.convex_rules
 
 study: .venv/test-ready      ## Monte-Carlo studies, tens of minutes; tables go to docs/studies
 	$(BIN)/python -m pytest -q -m slow
@@ -54,10 +55,12 @@ study: .venv/test-ready      ## Monte-Carlo studies, tens of minutes; tables go 
 	$(BIN)/python experiments/roy_restriction_size.py
 	$(BIN)/python experiments/coverage_joint.py
 
-experiments: .venv/test-ready   ## studies of the unknown index, hours; tables go to docs/studies
+experiments: .venv/test-ready   ## studies of unknown index and convex rules, hours; tables in docs/studies
 	$(BIN)/python experiments/efficiency_unknown_index.py
 	$(BIN)/python experiments/ladder_unknown_index.py
 	$(BIN)/python experiments/recovery_unknown_index.py
+	$(BIN)/python experiments/theorem1.py
+	$(BIN)/python experiments/coverage_convex.py
 
 docs: .venv/docs-ready       ## the site, in docs/_build/html; fails on a broken link or example
 	MPLBACKEND=Agg $(BIN)/python -m pytest -q --doctest-glob='*.md' docs/tutorial.md

@@ -19,6 +19,7 @@ RANKS = [
     {"errors", "progress", "threads"},
     {"kernels"},
     {"rules"},
+    {"samplers"},
     {"noises"},
     {"data"},
     {"problem"},

@@ -26,6 +26,7 @@ if TYPE_CHECKING:
         noises,
         plots,
         rules,
+        samplers,
         simulators,
         solvers,
     )
@@ -49,6 +50,7 @@ _ROOMS = (
     "noises",
     "plots",
     "rules",
+    "samplers",
     "simulators",
     "solvers",
 )
@@ -81,6 +83,7 @@ __all__ = [
     "plots",
     "rules",
     "sample_selection",
+    "samplers",
     "simulate",
     "simulators",
     "solvers",

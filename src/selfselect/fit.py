@@ -17,6 +17,7 @@ from selfselect.engines.memory import Memory
 from selfselect.errors import ConvergenceWarning, OptionError
 from selfselect.inference.covariance import estimate_covariance
 from selfselect.noises import Independent, as_noise
+from selfselect.problem.probing import probe_rule
 from selfselect.problem.problem import Problem
 from selfselect.problem.silent import refuse_unidentified
 from selfselect.problem.units import measure_units
@@ -87,7 +88,8 @@ def fit(
         ``{"distance": {"a": "distance_a", "b": "distance_b"}}``.
     offset : a column that is added to the mean of every outcome, with no coefficient; or
         ``{alternative: column}``.
-    rule : ``"max"``, ``"min"``, or an object of `selfselect.rules`.
+    rule : ``"max"``, ``"min"``, or an object of `selfselect.rules`; `rules.ConvexRule` makes one
+        of a function that says who is seen.
     noise : an object of `selfselect.noises`; None for `noises.Independent()`, with one scale per
         alternative where it is known who was seen, and a common one where it is not.
     solver : None to have one chosen, or an object of `selfselect.solvers`.
@@ -193,6 +195,7 @@ def fit_design(
     )
     problem.check(design.facts.outcome_range)
     refuse_unidentified(problem, design.rows)
+    probe_rule(problem, design.rows, rng)
     with one_blas_thread():
         rows = Memory.load(problem, design.rows)
         solver, reason = choose_solver(problem, solver)

@@ -557,3 +557,17 @@ def test_joined_options_that_make_no_sense_are_one_line(
     said = shell("fit", table, FORMULA, "--chosen", "job", *options)
     assert (said.code, said.out) == (2, "")
     assert words in said.err and said.err.count("\n") == 1
+
+
+def test_outcomes_are_mixed_before_the_largest_is_seen(shell: Shell, tmp_path: Path) -> None:
+    rule = ss.rules.LinearArgmax({"b": {"a": 0.4}})
+    sample = ss.simulators.gaussian(200, 1, 2, rule=rule, seed=1)
+    sample.data.to_csv(tmp_path / "rows.csv", index=False)
+    asked = ["fit", tmp_path / "rows.csv", "outcome ~ x1", "--chosen", "chosen", "--scale", "1"]
+    said = shell(*map(str, asked), "--mix", "b=a:0.4", "--format", "json")
+    assert said.code == 0
+    options = {"chosen": "chosen", "rule": rule, "noise": ss.noises.Independent(1.0)}
+    expected = ss.fit("outcome ~ x1", sample.data, **options)
+    assert f"{expected.values[0]:.6f}"[:7] in said.out
+    assert shell(*map(str, asked), "--mix", "b=a").code == 2
+    assert shell(*map(str, asked), "--mix", "b=a:0.4", "--rule", "min").code == 2

@@ -18,7 +18,10 @@ SOLVERS = [
     if dataclasses.is_dataclass(member := getattr(ss.solvers, name)) and hasattr(member, "solve")
 ]
 
-FAST = {"EM": {"starts": 2}, "MaximumLikelihood": {"starts": 2}}
+FAST = {
+    "EM": {"starts": 2},
+    "MaximumLikelihood": {"starts": 2},
+}
 """The contract does not ask for the best optimum, so two starts will do."""
 
 
@@ -52,7 +55,8 @@ def assert_solved(result, solver):
         assert len(solution.trace) >= 1
         assert (result.bse > 0).all()
     else:
-        assert isinstance(solver, ss.solvers.TwoModels | ss.solvers.NetSearch)
+        kinds = ss.solvers.TwoModels | ss.solvers.NetSearch | ss.solvers.ProjectedSGD
+        assert isinstance(solver, kinds)
         assert "not by maximum likelihood" in solution.status
         assert result.bse.isna().all()
 
@@ -60,7 +64,11 @@ def assert_solved(result, solver):
 def test_the_solvers_are_those_of_the_room():
     names = {solver.__name__ for solver in SOLVERS}
     moments = {"TwoModels", "MinVariance", "NetSearch"}
-    assert names == {"Newton", "EM", "MaximumLikelihood", "Continuation"} | moments
+    assert (
+        names
+        == {"Newton", "MonteCarloNewton", "ProjectedSGD", "EM", "MaximumLikelihood", "Continuation"}
+        | moments
+    )
 
 
 def test_a_solver_keeps_the_contract(solver):
@@ -80,6 +88,10 @@ def test_known_boxes_are_solved_or_what_they_lack_is_said(
         if isinstance(solver, ss.solvers.Continuation):
             words = "is for likelihoods that join the alternatives"
         with pytest.raises(UnsupportedError, match=f"{type(solver).__name__} {words}"):
+            made.fit(solver=solver, noise=noise)
+        return
+    if isinstance(solver, ss.solvers.ProjectedSGD) and isinstance(noise.scale, str):
+        with pytest.raises(UnsupportedError, match="knows the noise scale"):
             made.fit(solver=solver, noise=noise)
         return
     assert_solved(made.fit(solver=solver, noise=noise), solver)
@@ -126,8 +138,8 @@ def test_unknown_indices_are_solved_or_what_they_lack_is_said(
 def _missing(solver, noise, n_alternatives, intercept):
     """Say what a solver lacks for an unknown index, as its error does; None where nothing."""
     name = type(solver).__name__
-    if isinstance(solver, Newton):
-        return "Newton is for likelihoods with one optimum; this one has several optima"
+    if solver.concave:
+        return f"{name} is for likelihoods with one optimum; this one has several optima"
     if isinstance(solver, ss.solvers.Continuation):
         return "Continuation is for likelihoods that join the alternatives"
     if not isinstance(solver, ss.solvers.TwoModels | ss.solvers.NetSearch):
@@ -141,9 +153,11 @@ def _missing(solver, noise, n_alternatives, intercept):
     return None
 
 
-def test_a_rule_without_bounds_is_refused_by_name(world):
-    with pytest.raises(UnsupportedError, match="OnlyChoose offers no `bounds`"):
-        ss.fit("outcome ~ x1", world("max", 200).data, chosen="chosen", rule=OnlyChoose())
+def test_a_rule_without_bounds_is_fitted_by_draws_and_the_reason_says_so(world):
+    made = world("max", 300)
+    result = made.fit(rule=OnlyChoose(), solver=None)
+    assert result.converged and "OnlyChoose has no bounds" in result.solver_reason
+    assert result.solution.solver.startswith("MonteCarloNewton")
 
 
 def test_a_rule_whose_unknown_index_has_no_likelihood_is_refused(world):

@@ -79,7 +79,7 @@ def test_two_sided_bounds_have_right_scores_on_both_backends(world):
     result = world("max", 150).fit(rule=Band(), weights="w")
     assert result.converged and (result.engine.batch.observation.status == BETWEEN).any()
     natural = result.problem.layout.natural(result.solution.free) * 1.1
-    rows, observation, _ = vars(result.engine.batch).values()
+    rows, observation, *_ = vars(result.engine.batch).values()
     plain, fused = (
         evaluate(result.problem, natural, Batch(rows, observation, backend))
         for backend in ("numpy", "fused")

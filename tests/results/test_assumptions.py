@@ -83,3 +83,46 @@ def test_a_recorded_index_has_them_too():
     fit = ss.fit(village.formula, village.data, chosen="job")
     found = ss.assumptions(fit)
     assert found["smallest share"] == fit.shares.min() == fit.counts.min() / 500
+
+
+def test_the_known_index_is_measured_by_its_own_assumptions():
+    sample = ss.simulators.gaussian(1_500, 2, 3, seed=1)
+    result = ss.fit(sample.formula, sample.data, chosen="chosen")
+    found = ss.assumptions(result)
+    assert found["alpha (share)"] == pytest.approx(3 * result.shares.min())
+    # By hand: chances times squares of the covariates, in standard deviations.
+    x = sample.data[["x1", "x2"]].to_numpy()
+    z = np.column_stack([np.ones(len(x)), (x - x.mean(axis=0)) / x.std(axis=0)])
+    chance = result.predict(kind="chance").to_numpy()
+    thickness = min(np.linalg.eigvalsh(z.T @ (z * chance[:, [j]]) / len(z))[0] for j in range(3))
+    assert found["thickness"] == pytest.approx(thickness, rel=1e-6)
+    assert found["C"] == pytest.approx(np.linalg.norm(z, axis=1).max(), rel=1e-6)
+    assert 0 < found["alpha (mass)"] < 1 and all(one.met for one in found.each)
+    assert "Delta" not in str(found) and "α =" in str(found)
+
+
+def test_a_dominated_alternative_is_called_thin():
+    truth = {"a": {"Intercept": 2.5, "x": 0.5}, "b": {"Intercept": 0.0, "x": 0.5}}
+    x = np.random.default_rng(0).standard_normal(3_000)
+    sample = ss.simulate(truth, {"x": x}, seed=1)
+    found = ss.assumptions(ss.fit(sample.formula, sample.data, chosen="chosen"))
+    by_name = {one.name: one for one in found.each}
+    assert found["alpha (share)"] < 0.15
+    assert by_name["thickness"].value < 0.1
+
+
+def test_rules_without_bounds_are_measured_too():
+    sample = ss.simulators.curved(600, seed=1)
+    solver = ss.solvers.MonteCarloNewton(mc_tol=0.5, loglik_draws=64)
+    result = ss.fit(
+        sample.formula, sample.data, chosen="chosen", rule=sample.rule, solver=solver,
+        noise=ss.noises.Independent(1.0),
+    )  # fmt: skip
+    found = ss.assumptions(result)
+    assert 0.05 < found["alpha (mass)"] < 0.5 and found["thickness"] > 0.01
+
+
+def test_a_problem_without_rows_is_refused():
+    with pytest.raises(ss.errors.OptionError, match="measured on a fit, not on Problem"):
+        ss.assumptions(ss.fit("y ~ x", {"y": [0.0, 1, 2, 3, 5, 4] * 5, "x": [1.0, 2, 4] * 10,
+                                        "j": [0, 1] * 15}, chosen="j").problem)  # fmt: skip

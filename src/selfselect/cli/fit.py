@@ -15,6 +15,7 @@ Examples:
   selfselect fit villagers.csv "income ~ height" --chosen job --covariance robust --format csv
   selfselect fit wages.parquet --chosen occupation \\
       --equation white="log_wage ~ schooling + age" --equation blue="log_wage ~ age"
+  selfselect fit couples.csv "income ~ age" --chosen worker --mix wife=husband:0.4
   selfselect fit prices.csv "price ~ size + age" --alternatives 3
   selfselect fit wages.csv "log_wage ~ schooling + age" --chosen sector --noise correlated \\
       --cost college="~ tuition" --missing-outcome silent
@@ -44,6 +45,10 @@ Exit codes: 0 the fit converged, 2 bad input, 3 the fit did not converge.
 @click.option(
     "--rule", type=click.Choice(["max", "min"]), default="max", show_default=True,
     help="Which outcome is seen.",
+)  # fmt: skip
+@click.option(
+    "--mix", "mixes", multiple=True, metavar="ALTERNATIVE=OTHER:WEIGHT",
+    help="Add a share of another's outcome before the largest is seen; repeatable.",
 )  # fmt: skip
 @click.option(
     "--cost", "costs", multiple=True, metavar="ALTERNATIVE=COLUMN|NUMBER|~FORMULA",
@@ -130,6 +135,7 @@ def command(
     alternatives: str | None,
     equations: Sequence[str],
     rule: str,
+    mixes: Sequence[str],
     costs: Sequence[str],
     available: Sequence[str],
     possible: Sequence[str],
@@ -175,11 +181,11 @@ def command(
         alternatives=_whole(alternatives) if case is None else alternatives,
         available=pairs_of(available, "--available") or None,
         possible=pairs_of(possible, "--possible") or None,
-        cost=cost or None,
+        cost=None if mixes else cost or None,
         case=case,
         shared=_shared(shared),
         offset=_offset(offsets),
-        rule=rule,
+        rule=_mixed(mixes, rule, cost) if mixes else rule,
         noise=_noise(noise, scale),
         weights=weights,
         weights_kind=weights_kind,
@@ -257,6 +263,22 @@ def _whole(text: str | None) -> int | None:
             "names alternatives is for long data, with --case."
         )
     return int(text)
+
+
+def _mixed(mixes: Sequence[str], rule: str, cost: dict[str, float | str]) -> Any:
+    """Return the rule that adds shares of other outcomes to each alternative's own."""
+    import selfselect as ss
+
+    if rule != "max":
+        raise click.UsageError("--mix is for --rule max: the largest mixture is seen.")
+    shares: dict[str, dict[str, float]] = {}
+    for entry in mixes:
+        label, mark, rest = entry.partition("=")
+        other, colon, weight = rest.rpartition(":")
+        if not (mark and colon and label and other) or isinstance(_number(weight), str):
+            raise click.UsageError(f"--mix takes ALTERNATIVE=OTHER:WEIGHT, not {entry!r}.")
+        shares.setdefault(label, {})[other] = float(weight)
+    return ss.rules.LinearArgmax(shares, cost=cost or None)
 
 
 def _number(text: str) -> float | str:

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from selfselect.data.rows import Rows
 from selfselect.effects._joined import joined_values
 from selfselect.errors import UnsupportedError
-from selfselect.noises.independent import Independent
+from selfselect.noises import Correlated, SharedShock
 from selfselect.problem.partial_moments import partial_moments, partial_values
 from selfselect.problem.problem import Problem
 from selfselect.results.predictions import latent_means
@@ -101,7 +101,7 @@ class RowMoments:
 
 def is_joined(problem: Problem) -> bool:
     """Say whether who is seen depends on more than independent noise and known costs."""
-    return bool(problem.equations.costs) or not isinstance(problem.noise, Independent)
+    return bool(problem.equations.costs) or isinstance(problem.noise, Correlated | SharedShock)
 
 
 def refuse_joined(problem: Problem) -> None:
@@ -116,6 +116,11 @@ def refuse_joined(problem: Problem) -> None:
 
 def refuse_unsupported(problem: Problem, rule: Any) -> None:
     """Raise where chances and means of outcomes cannot be computed."""
+    if problem.sampled:
+        raise UnsupportedError(
+            "Effects need a rule with bounds and noise other than KnownCovariance. Use predict(), "
+            "which simulates, or noises.Correlated with fixed scales and correlations."
+        )
     if is_joined(problem) and not isinstance(rule, HasBounds):
         raise UnsupportedError(
             f"{type(rule).__name__} offers no `bounds`, which effects need where noise is not "

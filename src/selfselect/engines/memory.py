@@ -50,8 +50,9 @@ class Memory:
         """Observe all rows once and keep them."""
         size = len(rows) * problem.equations.n_alternatives
         enough = FUSE_FROM["concave" if problem.concave else "searched"]
-        backend: Backend = "fused" if size >= enough else "numpy"
-        if problem.joint and not (backend == "fused" and problem.fusible):
+        fused = size >= enough and not problem.sampled
+        backend: Backend = "fused" if fused else "numpy"
+        if problem.joint and not (fused and problem.fusible):
             backend = "joint"
         return cls(Batch(rows, problem.observe(rows), backend), n_cores())
 

@@ -103,6 +103,8 @@ def estimate_covariance(
     else:
         meat, description = _meat(problem, engine, solution, clusters, cluster_name, weights_kind)
         free = bread @ meat @ bread
+    if solution.noise is not None:
+        free, description = free + solution.noise, f"{description}, with Monte-Carlo error"
     return Covariance(kind, description, jacobian @ free @ jacobian.T)
 
 
@@ -130,6 +132,8 @@ def _meat(
     weights_kind: str | None,
 ) -> tuple[Array, str]:
     natural = problem.layout.natural(solution.free)
+    if problem.sampled:
+        return _drawn_meat(problem, engine, solution, clusters, cluster_name)
     if clusters is None:
         meat = row_meat(problem, engine, natural, repeated=weights_kind == "frequency")
         return meat, "robust (sandwich)"
@@ -141,3 +145,27 @@ def _meat(
         if repaired:
             description += "; it was not positive, so negative eigenvalues were set to zero"
     return meat, description
+
+
+def _drawn_meat(
+    problem: Problem,
+    engine: Engine,
+    solution: Solution,
+    clusters: NDArray[np.intp] | None,
+    cluster_name: str | None,
+) -> tuple[Array, str]:
+    """Return the middle of the sandwich where only draws know the rows' scores."""
+    del problem
+    nothing = np.full_like(solution.information, np.nan)
+    drawn = nothing if solution.outer is None else solution.outer
+    if clusters is None:
+        return drawn * engine.n_rows / (engine.n_rows - 1), "robust (sandwich)"
+    if clusters.ndim > 1:
+        raise OptionError(
+            "Clustering in several ways needs a rule with bounds and independent noise."
+        )
+    n_clusters = int(clusters.max()) + 1
+    if n_clusters < 2:
+        raise OptionError("There is only one cluster, so nothing can be said of its spread.")
+    description = f"clustered by {cluster_name} ({n_clusters} clusters)"
+    return drawn * n_clusters / (n_clusters - 1), description

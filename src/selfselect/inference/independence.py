@@ -62,6 +62,10 @@ def independence_test(
         return _joint_test(problem, engine, free, information)
     if not np.isfinite(information).all():
         return impossible_test(NAME, "the estimate is not one of maximum likelihood")
+    if problem.correlation is not None:
+        return impossible_test(NAME, "the noise is correlated by assumption")
+    if problem.sampled:
+        return impossible_test(NAME, "explaining sets that are not boxes have no closed form")
     layout = problem.layout
     sums = _known_sums if problem.concave else _mixed_sums
     power = 2 if weights_kind == "probability" else 1

@@ -8,9 +8,18 @@ from selfselect.errors import OptionError
 from selfselect.noises.base import Noise
 from selfselect.noises.correlated import Correlated
 from selfselect.noises.independent import Independent
+from selfselect.noises.known_covariance import KnownCovariance
 from selfselect.noises.shared_shock import SharedShock
 
-__all__ = ["NAMED", "Correlated", "Independent", "Noise", "SharedShock", "as_noise"]
+__all__ = [
+    "NAMED",
+    "Correlated",
+    "Independent",
+    "KnownCovariance",
+    "Noise",
+    "SharedShock",
+    "as_noise",
+]
 
 NAMED: dict[str, Any] = {
     "independent": Independent,

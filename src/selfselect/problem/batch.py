@@ -19,18 +19,26 @@ Backend = Literal["numpy", "fused", "joint"]
 
 @dataclass(frozen=True, eq=False)
 class Batch:
-    """Some rows with what was observed in them: the unit an engine hands to a task."""
+    """Some rows with what was observed in them: the unit an engine hands to a task.
+
+    `start` is the position of the first row among those of the engine: what a task keeps from one
+    pass to the next, such as Markov chains, it keeps by row.
+    """
 
     rows: Rows
     observation: Observation
     backend: Backend = "numpy"
+    start: int = 0
 
     def __len__(self) -> int:
         return len(self.rows)
 
     def take(self, which: slice | NDArray[np.intp]) -> Batch:
         """Keep the rows `which`; a slice makes views, not copies."""
-        return Batch(self.rows.take(which), self.observation.take(which), self.backend)
+        first = which.start or 0 if isinstance(which, slice) else 0
+        return Batch(
+            self.rows.take(which), self.observation.take(which), self.backend, self.start + first
+        )
 
 
 @dataclass(frozen=True, eq=False)

@@ -11,10 +11,17 @@ from numpy.typing import NDArray
 from selfselect.data.checks import first_rows
 from selfselect.data.rows import Rows
 from selfselect.errors import RuleError
-from selfselect.kernels.status import ABOVE, BELOW, BETWEEN, EITHER, MAYBE, SEEN, UNKNOWN
+from selfselect.kernels.status import ABOVE, BELOW, BETWEEN, EITHER, INSIDE, MAYBE, SEEN, UNKNOWN
 from selfselect.rules.base import HasBounds, Label
 
-__all__ = ["Observation", "observe", "observe_partial", "observe_ranked", "observe_unknown"]
+__all__ = [
+    "Observation",
+    "observe",
+    "observe_inside",
+    "observe_partial",
+    "observe_ranked",
+    "observe_unknown",
+]
 
 Array = NDArray[np.float64]
 Codes = NDArray[np.int8]
@@ -112,6 +119,16 @@ def observe_ranked(rows: Rows, n_alternatives: int) -> Observation:
             "without `available`."
         )
     status = np.full((len(rows), n_alternatives), EITHER, dtype=np.int8)
+    status[np.arange(len(rows)), rows.chosen] = SEEN
+    return Observation(status, rows.outcome[:, None])
+
+
+def observe_inside(rows: Rows, n_alternatives: int) -> Observation:
+    """Turn choices by a general rule into an observation: the others explain it together."""
+    assert rows.outcome is not None and rows.chosen is not None
+    status = np.full((len(rows), n_alternatives), INSIDE, dtype=np.int8)
+    if rows.known.available is not None:
+        status[~rows.known.available] = UNKNOWN
     status[np.arange(len(rows)), rows.chosen] = SEEN
     return Observation(status, rows.outcome[:, None])
 

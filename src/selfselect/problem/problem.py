@@ -11,10 +11,11 @@ import numpy as np
 from selfselect.data.equations import Equations
 from selfselect.data.rows import Rows
 from selfselect.errors import OptionError, UnsupportedError
-from selfselect.noises import Correlated, Independent, Noise, SharedShock
+from selfselect.noises import Correlated, KnownCovariance, Noise, SharedShock
 from selfselect.problem.observation import (
     Observation,
     observe,
+    observe_inside,
     observe_partial,
     observe_ranked,
     observe_unknown,
@@ -75,6 +76,12 @@ class Problem:
                 "The restrictions leave nothing free: every coefficient is an offset's and the "
                 "scales are known. Give at least one term, or let the scales be estimated."
             )
+        if self.correlation is not None and not self.concave:
+            raise UnsupportedError(
+                "Correlated noise of known covariance needs to know who was seen, and a rule with "
+                f"convex explaining sets; {self.rule.name}, {self.index} index. Use "
+                "noises.Independent()."
+            )
 
     @cached_property
     def rank(self) -> int | None:
@@ -86,7 +93,8 @@ class Problem:
     @cached_property
     def joint(self) -> bool:
         """Whether the likelihood joins the alternatives, rather than being a product over them."""
-        return self.partial or bool(self.equations.costs) or type(self.noise) is not Independent
+        joining = isinstance(self.noise, Correlated | SharedShock)
+        return self.partial or bool(self.equations.costs) or joining
 
     @property
     def fusible(self) -> bool:
@@ -95,6 +103,19 @@ class Problem:
             return False
         pair = isinstance(self.noise, Correlated) and self.equations.n_alternatives == 2
         return pair or isinstance(self.noise, SharedShock)
+
+    @cached_property
+    def correlation(self) -> Any:
+        """Known correlation (k, k) of the noise; None where it is independent."""
+        if isinstance(self.noise, KnownCovariance):
+            return self.noise.correlation(self.equations.alternatives)
+        return None
+
+    @cached_property
+    def sampled(self) -> bool:
+        """Whether explaining sets have no closed form, so that only sampling integrates them."""
+        boxes = isinstance(self.ordered_rule, HasBounds) and self.correlation is None
+        return self.concave and not boxes
 
     @property
     def concave(self) -> bool:
@@ -135,10 +156,13 @@ class Problem:
             return observe_unknown(rows, self.equations.n_alternatives)
         if self.rank is not None:
             return observe_ranked(rows, self.equations.n_alternatives)
+        if self.sampled:
+            return observe_inside(rows, self.equations.n_alternatives)
         if not isinstance(self.ordered_rule, HasBounds):
             raise UnsupportedError(
-                f"{type(self.rule).__name__} offers no `bounds`, and every solver there is needs "
-                "box-shaped explaining sets. Give the rule a `bounds` method."
+                f"{type(self.rule).__name__} offers no `bounds`, which noise that joins the "
+                "alternatives, estimated costs and rows that lack something need. Give the rule a "
+                "`bounds` method; a noise of known covariance is noises.KnownCovariance."
             )
         if self.partial:
             return observe_partial(self.ordered_rule, rows, self.equations.alternatives)

@@ -98,6 +98,11 @@ def _notices(fit: FitResult) -> tuple[str, ...]:
     return tuple(notices)
 
 
+def _loglik(fit: FitResult) -> str:
+    error = fit.solution.loglik_error
+    return f"{fit.llf:.4f}" if error == 0 else f"{fit.llf:.2f} (Monte-Carlo error {error:.2g})"
+
+
 def _facts(fit: FitResult) -> tuple[tuple[str, str], ...]:
     facts = fit.facts
     formulas = dict.fromkeys(facts.formulas)
@@ -109,7 +114,7 @@ def _facts(fit: FitResult) -> tuple[tuple[str, str], ...]:
         ("Rows", str(facts.n_rows))
         if facts.case is None
         else ("Cases", f"{facts.n_rows} ({facts.n_long_rows} rows)"),
-        ("Log-likelihood", f"{fit.llf:.4f}"),
+        ("Log-likelihood", _loglik(fit)),
         ("Parameters", str(fit.n_parameters)),
         ("AIC", f"{fit.aic:.3f}"),
         ("Std errors", fit.covariance.description),

@@ -19,7 +19,7 @@ from selfselect.data.long import LongCoding, Source
 from selfselect.errors import ArchiveError, SelfSelectError
 from selfselect.inference.covariance import Covariance
 from selfselect.inference.statistics import TestResult
-from selfselect.noises import Correlated, Independent, Noise, SharedShock
+from selfselect.noises import Correlated, Independent, KnownCovariance, Noise, SharedShock
 from selfselect.problem.problem import Problem
 from selfselect.problem.units import Units
 from selfselect.results.diagnosis import Diagnosis, Finding
@@ -27,7 +27,7 @@ from selfselect.results.files import write_whole
 from selfselect.results.fit_result import FitResult, Kept
 from selfselect.results.naive import Naive
 from selfselect.results.specification import tests_of_noise
-from selfselect.rules import Maximum, Minimum, MonotoneArgmax, Ranked
+from selfselect.rules import LinearArgmax, Maximum, Minimum, MonotoneArgmax, Ranked
 from selfselect.rules._transforms import NAMED, as_transform
 from selfselect.solvers.base import Solution, StartRecord, TraceEntry
 
@@ -156,6 +156,8 @@ def _content(fit: FitResult) -> dict[str, Any]:
             "solver": solution.solver,
             "starts": [asdict(record) for record in solution.starts],
             "points": solution.points,
+            "noise": None if solution.noise is None else solution.noise.tolist(),
+            "loglik_error": solution.loglik_error,
             "reason": fit.solver_reason,
         },
         "covariance": {
@@ -206,7 +208,8 @@ def _coder_content(coder: Coder) -> dict[str, Any]:
 def _rule_content(rule: Any) -> dict[str, Any]:
     if isinstance(rule, Ranked):
         return {"name": "Ranked", "rank": rule.rank}
-    cost = None if rule.cost is None else dict(_pairs_of(rule.cost))
+    given_cost = getattr(rule, "cost", None)
+    cost = None if given_cost is None else dict(_pairs_of(given_cost))
     if isinstance(rule, MonotoneArgmax):
         given = rule.transforms
         plain: Any
@@ -218,6 +221,13 @@ def _rule_content(rule: Any) -> dict[str, Any]:
             "name": "MonotoneArgmax",
             "by_label": isinstance(given, dict),
             "transforms": plain,
+            "cost": cost,
+        }
+    if isinstance(rule, LinearArgmax):
+        return {
+            "name": "LinearArgmax",
+            "matrix": _weights_content(rule.matrix),
+            "constant": _weights_content(rule.constant),
             "cost": cost,
         }
     if type(rule) in (Maximum, Minimum):
@@ -244,7 +254,22 @@ def _transform_content(value: Any) -> Any:
     return label
 
 
+def _weights_content(given: Any) -> Any:
+    """Write numbers that may be kept by label, one level or two deep."""
+    if isinstance(given, dict):
+        return {"by_label": [[key, _weights_content(value)] for key, value in given.items()]}
+    return given
+
+
+def _weights(content: Any) -> Any:
+    if isinstance(content, dict):
+        return {key: _weights(value) for key, value in content["by_label"]}
+    return content
+
+
 def _noise_content(noise: Noise) -> dict[str, Any]:
+    if isinstance(noise, KnownCovariance):
+        return {"covariance": _weights_content(noise.matrix)}
     content = {"name": type(noise).__name__, "scale": _scale_content(noise)}
     if isinstance(noise, Correlated):
         given = noise.correlation
@@ -335,6 +360,8 @@ def _rebuild(content: dict[str, Any]) -> FitResult:
                 _entry(StartRecord, record, "loglik", "behind") for record in solution["starts"]
             ),
             points=solution.get("points"),
+            noise=None if solution.get("noise") is None else _array(solution["noise"]),
+            loglik_error=float(solution.get("loglik_error", 0.0)),
         ),
         covariance=Covariance(
             content["covariance"]["kind"],
@@ -415,11 +442,17 @@ def _rule(content: dict[str, Any]) -> Any:
         return MonotoneArgmax(transforms, cost=content["cost"])
     if content["name"] == "Ranked":
         return Ranked(content["rank"])
+    if content["name"] == "LinearArgmax":
+        return LinearArgmax(
+            _weights(content["matrix"]), _weights(content["constant"]), cost=content["cost"]
+        )
     rules = {"Maximum": Maximum, "Minimum": Minimum}
     return rules[content["name"]](cost=content["cost"])
 
 
 def _noise(content: dict[str, Any]) -> Noise:
+    if "covariance" in content:
+        return KnownCovariance(_weights(content["covariance"]))
     scale = content["scale"]
     if isinstance(scale, dict):
         scale = dict(scale["by_label"])

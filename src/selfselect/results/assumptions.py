@@ -6,13 +6,25 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
+from numpy.typing import NDArray
 
 from selfselect.data.equations import INTERCEPT
+from selfselect.errors import OptionError
+from selfselect.results.diagnosis import RARE_SHARE, THIN
+from selfselect.results.survival import measure_survival
 
 if TYPE_CHECKING:
     from selfselect.results.fit_result import FitResult
 
 __all__ = ["Assumption", "Assumptions", "assumptions"]
+
+Array = NDArray[np.float64]
+
+FAR = 10.0
+"""Times the typical length of a covariate vector beyond which a row is out on its own."""
+
+SMALL_MASS = 1e-6
+"""Mass of explaining sets at the 5% quantile below which the choices contradict the model."""
 
 
 @dataclass(frozen=True)
@@ -40,55 +52,112 @@ class Assumptions:
 
 
 def assumptions(fit: FitResult) -> Assumptions:
-    r"""Measure the assumptions of the theory on a fit.
+    r"""Measure the assumptions of the theory on a fit, each with a verdict.
 
-    B bounds the coefficients. Δ is the largest number for which the separability assumption (A)
-    of the unknown index holds, :math:`|w_i'w_j|/|w_j| + \Delta \le |w_j|` for all i and j. The
-    smallest share says how often the rarest alternative is seen. Slopes are taken in units of the
-    noise scale and of one standard deviation of their covariate, so that the numbers do not
-    depend on the user's units.
+    B bounds the coefficients. Slopes are taken in units of the noise scale and of one standard
+    deviation of their covariate, so that the numbers do not depend on the user's units.
+
+    With an unknown index, Δ is the largest number for which the separability assumption (A)
+    holds, :math:`|w_i'w_j|/|w_j| + \Delta \le |w_j|` for all i and j.
+
+    With a known index (Theorem 1): C bounds the covariates; every alternative is seen with
+    probability at least α/k; explaining sets have mass at least α. The smallest mass goes to zero
+    as rows become many, under any model, so quantiles are given. The thickness is the smallest
+    eigenvalue of the mean of :math:`P(j \text{ seen} \mid x)\,xx'`: what the proof needs of
+    shares and covariates together.
+
+    Parameters
+    ----------
+    fit : the result of a fit that has its rows.
 
     Examples
     --------
     >>> import selfselect as ss
-    >>> sample = ss.simulators.gaussian(2_000, 2, 2, norm=2.0, seed=1)
-    >>> result = ss.fit("outcome ~ x1 + x2", sample.data, alternatives=2)
-    >>> ss.assumptions(result)["B"] > 1
+    >>> villagers = ss.simulators.village(500, seed=1).data
+    >>> result = ss.fit("income ~ height + weight", villagers, chosen="job")
+    >>> 0 < ss.assumptions(result)["thickness"] < 1
     True
     """
+    if not hasattr(fit, "solution"):
+        raise OptionError(
+            f"The assumptions are measured on a fit, not on {type(fit).__name__}: coefficients and "
+            "rows are needed. Give the result of selfselect.fit."
+        )
     slopes = _standardised_slopes(fit)
-    lengths = np.linalg.norm(slopes, axis=1)
-    bound = float(lengths.max())
-    cosines = np.abs(slopes @ slopes.T) / np.maximum(lengths[None, :], np.finfo(float).tiny)
-    margins = lengths[None, :] - cosines
-    np.fill_diagonal(margins, np.inf)
-    separation = float(margins.min())
+    bound = float(np.linalg.norm(slopes, axis=1).max())
     smallest = float(fit.shares.min())
+    of_index = _unknown(slopes) if fit.problem.index == "unknown" else _known(fit, smallest)
     return Assumptions(
         (
             Assumption(
-                "B", bound, np.isfinite(bound),
+                "B", bound, bool(np.isfinite(bound)),
                 f"B = {bound:.3g}: the longest vector of slopes, in units of its noise scale.",
             ),
+            *of_index,
             Assumption(
-                "Delta", separation, separation > 0,
-                f"Δ = {separation:.3g}: "
-                + (
-                    "assumption (A) holds."
-                    if separation > 0
-                    else "assumption (A) fails, so Theorem 3 promises nothing for NetSearch; "
-                    "maximum likelihood does not need it."
-                ),
-            ),
-            Assumption(
-                "smallest share", smallest, smallest >= 0.02,
+                "smallest share", smallest, smallest >= RARE_SHARE,
                 f"The rarest alternative is seen in {100 * smallest:.2g}% of the rows.",
             ),
         )
     )  # fmt: skip
 
 
-def _standardised_slopes(fit: FitResult) -> np.ndarray[tuple[int, int], np.dtype[np.float64]]:
+def _unknown(slopes: Array) -> tuple[Assumption, ...]:
+    lengths = np.linalg.norm(slopes, axis=1)
+    cosines = np.abs(slopes @ slopes.T) / np.maximum(lengths[None, :], np.finfo(float).tiny)
+    margins = lengths[None, :] - cosines
+    np.fill_diagonal(margins, np.inf)
+    separation = float(margins.min())
+    verdict = (
+        "assumption (A) holds."
+        if separation > 0
+        else "assumption (A) fails, so Theorem 3 promises nothing for NetSearch; maximum "
+        "likelihood does not need it."
+    )
+    return (Assumption("Delta", separation, separation > 0, f"Δ = {separation:.3g}: {verdict}"),)
+
+
+def _known(fit: FitResult, smallest: float) -> tuple[Assumption, ...]:
+    found = measure_survival(fit)
+    k = fit.problem.equations.n_alternatives
+    lowest, low, low5, middle = found.masses
+    far = found.longest > FAR * found.typical
+    return (
+        Assumption(
+            "C", found.longest, not far,
+            f"C = {found.longest:.3g}: the longest vector of covariates, in standard deviations; "
+            f"{found.typical:.3g} is typical."
+            + (" One row has covariates far from all others: look at it." if far else ""),
+        ),
+        Assumption(
+            "conditioning", found.conditioning, found.conditioning > THIN,
+            f"The smallest eigenvalue of X'X/n is {found.conditioning:.3g}, in standard "
+            "deviations; the theory scales covariates so that it is one.",
+        ),
+        Assumption(
+            "alpha (share)", k * smallest, smallest >= RARE_SHARE,
+            f"α = {k * smallest:.3g} by shares: the rarest alternative is seen with probability "
+            "α/k.",
+        ),
+        Assumption(
+            "alpha (mass)", low5, low5 >= SMALL_MASS,
+            f"α = {low5:.2g} by the mass of explaining sets in all but 5% of the rows ({low:.2g} "
+            f"in all but 1%, {lowest:.2g} at least, {middle:.2g} in the median row).",
+        ),
+        Assumption(
+            "thickness", found.thickness, found.thickness >= THIN,
+            f"The thickness is {found.thickness:.2g}, of {found.thinnest!r}"
+            + (
+                "."
+                if found.thickness >= THIN
+                else ": it is hardly ever seen in some direction of its covariates, and weakly "
+                "determined there."
+            ),
+        ),
+    )  # fmt: skip
+
+
+def _standardised_slopes(fit: FitResult) -> Array:
     """Return the slopes (k, D) over all covariates, zero where an equation leaves one out."""
     equations, units = fit.problem.equations, fit.problem.units
     scales = fit.problem.layout.scales_of(fit.values)

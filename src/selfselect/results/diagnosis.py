@@ -20,10 +20,11 @@ from selfselect.problem.evaluation import (
     find_memberships,
     joint_rows,
 )
+from selfselect.problem.masses import sampled_masses
 from selfselect.problem.problem import Problem
 from selfselect.problem.ties import Ties
 
-__all__ = ["Diagnosis", "Finding", "diagnose"]
+__all__ = ["Diagnosis", "Finding", "diagnose", "log_masses"]
 
 Array = NDArray[np.float64]
 
@@ -35,6 +36,8 @@ was seen; below it the equation rests on the assumed shape of the noise."""
 ILL_CONDITIONED = 1e6
 LARGE_ERROR = 10.0
 SAMPLE = 20_000
+SAMPLE_DRAWN, DRAWS = 2_000, 256
+"""Rows, and draws of each, where the mass of explaining sets is sampled."""
 
 
 @dataclass(frozen=True)
@@ -206,8 +209,7 @@ def _largest_chance(problem: Problem, natural: Array, batch: Batch) -> Array:
 
 def _mass(problem: Problem, engine: Engine, natural: Array) -> Finding:
     """Report quantiles of the mass of the explaining sets (its minimum tends to zero anyway)."""
-    sample = engine.sample(SAMPLE, np.random.default_rng(0))
-    mass = sample.collect(partial(_log_mass, problem, natural))
+    mass = log_masses(problem, engine, natural)
     low, middle = np.exp(np.quantile(mass, [0.05, 0.5]))
     sentence = (
         f"The chance of the recorded choice given the recorded outcome is {middle:.2g} in the "
@@ -216,6 +218,19 @@ def _mass(problem: Problem, engine: Engine, natural: Array) -> Finding:
     if low >= 1e-6:
         return Finding("fine", sentence)
     return Finding("weak", f"{sentence} Many choices are next to impossible under the model.")
+
+
+def log_masses(problem: Problem, engine: Engine, natural: Array) -> Array:
+    """Return the log mass of the explaining sets of a sample of rows.
+
+    Where it has no closed form it is sampled; minus infinity is then too small to be measured.
+    """
+    if problem.sampled:
+        sample = engine.sample(SAMPLE_DRAWN, np.random.default_rng(0))
+        task = partial(sampled_masses, problem, natural, DRAWS, 0)
+        return np.asarray(sample.collect(task)[:, 0])
+    sample = engine.sample(SAMPLE, np.random.default_rng(0))
+    return sample.collect(partial(_log_mass, problem, natural))
 
 
 def _log_mass(problem: Problem, natural: Array, batch: Batch) -> Array:

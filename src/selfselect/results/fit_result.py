@@ -138,6 +138,16 @@ class FitResult(MaketablesHooks):
         values = self.tidy()[name].to_numpy()
         return labelled_series(values, self.reported.labels, name)
 
+    @property
+    def mc_error(self) -> pd.Series[float]:
+        """Monte-Carlo standard errors of the estimates: zero where nothing was drawn."""
+        noise = self.solution.noise
+        errors = np.zeros(len(self.values))
+        if noise is not None:
+            jacobian = self.reported.jacobian
+            errors = np.sqrt(np.diag(jacobian @ noise @ jacobian.T))
+        return labelled_series(errors, self.reported.labels, "mc_error")
+
     def conf_int(self, level: float = 0.95) -> pd.DataFrame:
         """Confidence intervals; those of scales are made on the log scale, so never negative."""
         return confidence_table(self.reported, self.covariance.matrix, level)

@@ -22,6 +22,10 @@ __all__ = ["linear_restrictions", "lr_test", "wald_test"]
 
 Array = NDArray[np.float64]
 
+MOST_LOGLIK_ERROR = 0.05
+"""Monte-Carlo error of a difference of log-likelihoods above which no ratio is read: chi-square
+statistics would be off by twice as much."""
+
 
 def wald_test(
     values: Array, covariance: Array, names: Sequence[str], hypothesis: Any
@@ -196,6 +200,12 @@ def _not_comparable(small: FitResult, large: FitResult) -> str | None:
         )
     if not all(np.isfinite(fit.solution.information).all() for fit in (small, large)):
         return "an estimate is not one of maximum likelihood"
+    error = float(np.hypot(small.solution.loglik_error, large.solution.loglik_error))
+    if not error <= MOST_LOGLIK_ERROR:
+        return (
+            f"the log-likelihoods are estimated by draws, their difference with a standard error "
+            f"of {error:.2g}; use wald_test"
+        )
     if small.problem.rule != large.problem.rule or small.coding.known != large.coding.known:
         return "the fits have different rules, so neither nests the other"
     if not _terms_nested(small, large):

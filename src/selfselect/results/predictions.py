@@ -11,10 +11,11 @@ from numpy.typing import NDArray
 
 from selfselect.data.rows import Rows
 from selfselect.errors import MissingRowsWarning, OptionError
-from selfselect.noises import Independent
+from selfselect.noises import Correlated, SharedShock
 from selfselect.problem.expectations import Expectations, expectations
 from selfselect.problem.joint import joint_expectations
 from selfselect.problem.problem import Problem
+from selfselect.problem.simulated import simulated_expectations
 from selfselect.results.levels import Logarithm, expected_levels, find_logarithm, latent_levels
 
 if TYPE_CHECKING:
@@ -101,10 +102,14 @@ def latent_means(problem: Problem, reported: Array, rows: Rows) -> Array:
 
 
 def row_expectations(problem: Problem, reported: Array, rows: Rows) -> Expectations:
-    """Integrate over the latent outcomes of rows at given parameters."""
-    if problem.equations.costs or not isinstance(problem.noise, Independent):
+    """Integrate over the latent outcomes of rows at given parameters, by simulation if need be."""
+    if problem.equations.costs or isinstance(problem.noise, Correlated | SharedShock):
         natural = problem.layout.natural(problem.layout.read(reported))
         return joint_expectations(problem, natural, rows)
     means = latent_means(problem, reported, rows)
     scales = problem.layout.scales_of(reported)
+    if problem.sampled:
+        return simulated_expectations(
+            problem.ordered_rule, means, scales, problem.correlation, rows.known
+        )
     return expectations(problem.ordered_rule, means, scales, rows.known)

@@ -8,6 +8,8 @@ from selfselect.errors import OptionError
 from selfselect.rules._transforms import Transform
 from selfselect.rules.base import BoxRule, HasBounds, HasProjection, RowData, SelectionRule
 from selfselect.rules.check import Counterexample, RuleCheck, check
+from selfselect.rules.convex import ConvexRule
+from selfselect.rules.linear import LinearArgmax
 from selfselect.rules.maximum import Maximum
 from selfselect.rules.minimum import Minimum
 from selfselect.rules.monotone import MonotoneArgmax
@@ -15,9 +17,11 @@ from selfselect.rules.ranked import Ranked
 
 __all__ = [
     "BoxRule",
+    "ConvexRule",
     "Counterexample",
     "HasBounds",
     "HasProjection",
+    "LinearArgmax",
     "Maximum",
     "Minimum",
     "MonotoneArgmax",

@@ -14,10 +14,11 @@ from selfselect.rules.base import (
     HasBounds,
     HasProjection,
     Indices,
+    RowData,
     SelectionRule,
 )
 
-__all__ = ["Counterexample", "RuleCheck", "check"]
+__all__ = ["Counterexample", "RuleCheck", "check", "check_rows"]
 
 INSIDE = 1e-7
 """Slack, relative to the size of the outcomes, within which a bound counts as met: bounds come
@@ -102,13 +103,49 @@ def check(
     return RuleCheck(n_probes, None)
 
 
+def check_rows(
+    rule: SelectionRule,
+    first: Array,
+    second: Array,
+    chosen: Indices,
+    outcome: Array,
+    rows: RowData,
+    rng: np.random.Generator,
+) -> RuleCheck:
+    """Probe a rule at latent outcomes that explain given rows.
+
+    Parameters
+    ----------
+    rule : the rule.
+    first, second : (n, k) two points of every row's explaining set.
+    chosen, outcome, rows : what was recorded.
+    rng : of the points between them.
+    """
+    probe = _Probe(rule, first, rows)
+    fault = probe.fault(
+        probe.chosen != chosen, first, "choose gives two answers for the same outcomes."
+    )
+    share = rng.random((len(first), 1))
+    between = first + share * (second - first)
+    between[np.arange(len(between)), chosen] = outcome
+    fault = fault or probe.fault(
+        ~probe.sees(between),
+        between,
+        "The explaining set is not convex: it holds two points, but not one between them.",
+    )
+    for find in (_bad_bounds, _bad_projection):
+        fault = fault or find(probe, first + 2.0 * (second - first))
+    return RuleCheck(len(first), fault)
+
+
 class _Probe:
     """A rule, random latent outcomes, and what is seen of them."""
 
-    def __init__(self, rule: Any, latent: Array) -> None:
+    def __init__(self, rule: Any, latent: Array, rows: RowData = NO_ROW_DATA) -> None:
         self.rule = rule
         self.latent = latent
-        self.chosen = np.asarray(rule.choose(latent, NO_ROW_DATA))
+        self.rows = rows
+        self.chosen = np.asarray(rule.choose(latent, rows))
 
     @property
     def outcome(self) -> Array:
@@ -116,7 +153,7 @@ class _Probe:
 
     def sees(self, latent: Array) -> NDArray[np.bool_]:
         """Say whether the recorded alternative is seen at other latent outcomes."""
-        return np.asarray(self.rule.choose(latent, NO_ROW_DATA) == self.chosen)
+        return np.asarray(self.rule.choose(latent, self.rows) == self.chosen)
 
     def fault(self, where: NDArray[np.bool_], latent: Array, promise: str) -> Counterexample | None:
         if not where.any():
@@ -167,7 +204,7 @@ def _bad_choice(probe: _Probe, other: Array) -> Counterexample | None:
 def _bad_bounds(probe: _Probe, other: Array) -> Counterexample | None:
     if not isinstance(probe.rule, HasBounds):
         return None
-    lower, upper = probe.rule.bounds(probe.chosen, probe.outcome, NO_ROW_DATA)
+    lower, upper = probe.rule.bounds(probe.chosen, probe.outcome, probe.rows)
     others = np.arange(probe.latent.shape[1])[None, :] != probe.chosen[:, None]
 
     def margin(latent: Array) -> Array:
@@ -203,7 +240,7 @@ def _bad_projection(probe: _Probe, other: Array) -> Counterexample | None:
     slack = INSIDE * (1.0 + np.abs(probe.latent).max())
 
     def project(latent: Array) -> Array:
-        return np.asarray(probe.rule.project(latent, probe.chosen, probe.outcome, NO_ROW_DATA))
+        return np.asarray(probe.rule.project(latent, probe.chosen, probe.outcome, probe.rows))
 
     still = project(probe.latent)
     fault = probe.fault(

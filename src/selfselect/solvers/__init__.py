@@ -7,9 +7,11 @@ from selfselect.solvers.continuation import Continuation
 from selfselect.solvers.em import EM
 from selfselect.solvers.maximum_likelihood import MaximumLikelihood
 from selfselect.solvers.min_variance import MinVariance
+from selfselect.solvers.monte_carlo_newton import MonteCarloNewton
 from selfselect.solvers.net_search import NetSearch
 from selfselect.solvers.newton import Newton
 from selfselect.solvers.peeling import Peeling, Population
+from selfselect.solvers.projected_sgd import ProjectedSGD
 from selfselect.solvers.two_models import TwoModels
 
 __all__ = [
@@ -17,10 +19,12 @@ __all__ = [
     "Continuation",
     "MaximumLikelihood",
     "MinVariance",
+    "MonteCarloNewton",
     "NetSearch",
     "Newton",
     "Peeling",
     "Population",
+    "ProjectedSGD",
     "Solution",
     "Solver",
     "StartRecord",

@@ -9,6 +9,7 @@ from selfselect.problem.problem import Problem
 from selfselect.solvers.base import Solver
 from selfselect.solvers.continuation import Continuation
 from selfselect.solvers.maximum_likelihood import MaximumLikelihood
+from selfselect.solvers.monte_carlo_newton import MonteCarloNewton
 from selfselect.solvers.newton import Newton
 
 __all__ = ["choose_solver"]
@@ -31,6 +32,16 @@ def choose_solver(problem: Problem, given: Any) -> tuple[Solver, str]:
         return Newton(), (
             "coefficients are shared and scales are not: the likelihood is exact, but concave for "
             "given scales only, so Newton starts from two places"
+        )
+    if given is None and problem.sampled:
+        why = (
+            f"{type(problem.rule).__name__} has no bounds"
+            if problem.correlation is None
+            else "the noise is correlated across alternatives"
+        )
+        return MonteCarloNewton(), (
+            f"{why}, so the mass of explaining sets has no closed form; for convex sets the "
+            "likelihood is concave in the coefficients, and draws from them lead to its optimum"
         )
     if given is None:
         return Newton(), (

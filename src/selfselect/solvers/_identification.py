@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 import numpy as np
 from numpy.typing import NDArray
 
-from selfselect.engines.base import Engine
+from selfselect.engines.base import Engine, Parts
+from selfselect.problem.batch import Batch
 from selfselect.problem.problem import Problem
 from selfselect.rules.base import Label
 from selfselect.solvers._start import gram_matrices, refuse_collinear
 
-__all__ = ["undetermined"]
+__all__ = ["never_seen", "undetermined"]
 
 Array = NDArray[np.float64]
 
@@ -65,6 +68,38 @@ def undetermined(
             equation = problem.equations.each[j]
             return _no_finite_estimate(equation.terms[place], equation.alternative)
     return None
+
+
+def never_seen(problem: Problem, engine: Engine) -> str | None:
+    """Return a sentence that names a term which does not vary where its alternative was seen.
+
+    Its coefficient then rests on choices alone. Mostly the likelihood rises forever along it, and
+    draws cannot tell a slope that fades from one that has ended.
+    """
+    seen = engine.sum(partial(_seen_grams, problem))
+    for equation, everywhere, own in zip(
+        problem.equations.each, gram_matrices(problem, engine), seen, strict=True
+    ):
+        scale = 1.0 / np.sqrt(np.maximum(np.diag(everywhere)[:-1], 1e-300))
+        values, vectors = np.linalg.eigh(own * np.outer(scale, scale))
+        if values[0] < LOST * values[-1]:
+            name = equation.terms[int(np.abs(vectors[:, 0]).argmax())]
+            return (
+                f"No estimate to rely on: {equation.alternative!r} was never seen where {name!r} "
+                "differs, so nothing but choices speaks of its coefficient, and it may have no "
+                "finite value. Leave the term out, or merge the category with another."
+            )
+    return None
+
+
+def _seen_grams(problem: Problem, batch: Batch) -> Parts:
+    rows = batch.rows
+    weights = np.ones(len(rows)) if rows.weights is None else rows.weights
+    parts = []
+    for j, equation in enumerate(problem.equations.each):
+        design = problem.units.design(rows.covariates, equation.columns)
+        parts.append(design.T @ (design * (weights * (rows.chosen == j))[:, None]))
+    return Parts(parts)
 
 
 def _lost_direction(information: Array, complete: Array, lost: float) -> int | None:

@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 from selfselect.engines.base import Engine
 from selfselect.errors import OptionError, UnsupportedError
 from selfselect.problem.problem import Problem
+from selfselect.rules.base import HasBounds
 
 __all__ = [
     "Solution",
@@ -91,6 +92,9 @@ class Solution:
     solver : its name and options.
     starts : where each start of a search ended; empty where there was no search.
     points : points of a simulated or integrated likelihood, where the solver chose them.
+    noise : Monte-Carlo covariance of `free`; None where nothing was drawn.
+    outer : sum of the rows' (or clusters') scores times themselves, where only draws know them.
+    loglik_error : Monte-Carlo standard error of `loglik`.
     """
 
     free: Array
@@ -103,6 +107,9 @@ class Solution:
     solver: str
     starts: tuple[StartRecord, ...] = ()
     points: int | None = None
+    noise: Array | None = None
+    outer: Array | None = None
+    loglik_error: float = 0.0
 
 
 @runtime_checkable
@@ -126,6 +133,11 @@ class Solver(Protocol):
 
 def require(solver: Any, problem: Problem) -> None:
     """Raise one error that names what a problem lacks for a solver."""
+    if problem.correlation is not None and HasBounds in solver.requires:
+        raise UnsupportedError(
+            f"{type(solver).__name__} needs noise that is independent across alternatives: boxes "
+            "have no closed form under correlated noise. Use MonteCarloNewton."
+        )
     for capability in solver.requires:
         if not isinstance(problem.ordered_rule, capability):
             raise UnsupportedError(

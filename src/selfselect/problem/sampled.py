@@ -1,0 +1,301 @@
+r"""Evaluating problems whose explaining sets can only be sampled: scores and information by draws.
+
+With latent outcomes :math:`z` that explain a row, :math:`a_j = h_j z_j - g_j'x` and the precision
+:math:`Q` of the standardised noise, complete data would have the score
+:math:`(Qa)_j x` in :math:`g_j` and :math:`1/h_j - a_j z_j` in :math:`h_j`. Fisher's identity: the
+score of what was seen is its mean over the explaining set. Louis' identity: the observed
+information is that of complete data less the variance of that score.
+
+Every row has two independent chains. Half the product of their difference with itself has the
+variance as its mean, however slowly the chains move; and the difference of the two chains' means
+measures the Monte-Carlo error of their average, autocorrelation included.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property, reduce
+from operator import add
+
+import numpy as np
+from numpy.random import SFC64, Generator, SeedSequence
+from numpy.typing import NDArray
+
+from selfselect.data.rows import Rows
+from selfselect.problem.batch import Batch
+from selfselect.problem.problem import Problem
+from selfselect.samplers._chains import Chains
+from selfselect.samplers.base import Target
+
+__all__ = ["SampledRows", "SampledSums", "Sweep", "batch_stream", "sample_scores"]
+
+Array = NDArray[np.float64]
+
+ROWS_AT_ONCE = 1_024
+"""Rows stepped at once: with both chains and all candidates of a step they stay in cache."""
+
+
+def batch_stream(seed: int, batch: Batch) -> Generator:
+    """Return the random stream of a batch: the same whoever works on it, and in what order."""
+    return Generator(SFC64(SeedSequence([seed, batch.start])))
+
+
+@dataclass(frozen=True, eq=False)
+class SampledRows:
+    """Some rows at given parameters, ready to be sampled and scored."""
+
+    problem: Problem
+    natural: Array
+    rows: Rows
+    start: int = 0
+
+    @classmethod
+    def of(cls, problem: Problem, natural: Array, batch: Batch) -> SampledRows:
+        """Take the rows of a batch."""
+        return cls(problem, natural, batch.rows, batch.start)
+
+    @cached_property
+    def designs(self) -> list[Array]:
+        """Every alternative's covariates in internal units."""
+        made: dict[tuple[int, ...], Array] = {}
+        for equation in self.problem.equations.each:
+            if equation.columns not in made:
+                covariates = self.rows.covariates
+                made[equation.columns] = self.problem.units.design(covariates, equation.columns)
+        return [made[equation.columns] for equation in self.problem.equations.each]
+
+    @cached_property
+    def location(self) -> Array:
+        """The means (n, k) in internal units, times h."""
+        layout = self.problem.layout
+        return np.column_stack(
+            [
+                design @ self.natural[layout.starts[j] : layout.inverse_scale_positions[j]]
+                for j, design in enumerate(self.designs)
+            ]
+        )
+
+    @cached_property
+    def inverse_scales(self) -> Array:
+        """The h (k,) of all alternatives."""
+        return self.natural[self.problem.layout.inverse_scale_positions]
+
+    @cached_property
+    def target(self) -> Target:
+        """The distribution to sample from, in the user's units, which are those of the rule."""
+        rows, units = self.rows, self.problem.units
+        assert rows.chosen is not None and rows.outcome is not None
+        scales = units.outcome_unit / self.inverse_scales
+        return Target(
+            self.problem.ordered_rule,
+            rows.chosen,
+            rows.outcome,
+            units.outcome_shift + scales * self.location,
+            scales,
+            self.problem.correlation,
+            rows.known,
+            self.start,
+            squares=self.problem.layout.scales is None,
+        )
+
+    @cached_property
+    def precision(self) -> Array | None:
+        """Q (k, k); None where noise is independent."""
+        correlation = self.problem.correlation
+        return None if correlation is None else np.asarray(np.linalg.inv(correlation))
+
+    @cached_property
+    def weights(self) -> Array:
+        """Row weights, one where there are none."""
+        weights = self.rows.weights
+        return np.ones(len(self.rows)) if weights is None else weights
+
+    @cached_property
+    def told(self) -> Array | None:
+        """Whether (n, k) the row tells of the alternative; None where it does of all."""
+        available = self.rows.known.available
+        if available is None or self.precision is not None:
+            return None
+        return available.astype(np.float64)
+
+    @cached_property
+    def _base(self) -> Array:
+        return (self.target.center - self.target.means) / self.target.scales
+
+    def moments(self, first: Array, square: Array) -> tuple[Array, Array]:
+        """Return E[a] and E[a²] from means of deviations from the center and of their squares."""
+        part = first / self.target.scales
+        mean = self._base + part
+        # For the seen alternative the deviation is zero and the base is all there is.
+        return mean, self._base * (self._base + 2.0 * part) + square / self.target.scales**2
+
+    def scores(self, first: Array, square: Array) -> Array:
+        """Return each row's score (n, n_free) for means of deviations and of their squares."""
+        layout = self.problem.layout
+        mean, spread = self.moments(first, square)
+        pull = mean if self.precision is None else mean @ self.precision
+        if self.told is not None:
+            pull = pull * self.told
+        scores = np.zeros((len(self.rows), int(layout.starts[-1])))
+        for j, design in enumerate(self.designs):
+            start, at_h = layout.starts[j], layout.inverse_scale_positions[j]
+            np.multiply(design, pull[:, [j]], out=scores[:, start:at_h])
+            if layout.scales is None:
+                along_h = 1.0 - spread[:, j] - mean[:, j] * self.location[:, j]
+                if self.told is not None:
+                    along_h *= self.told[:, j]
+                scores[:, at_h] = along_h / self.inverse_scales[j]
+        return layout.pull_back_vector(scores)
+
+    def complete_information(self, first: Array, square: Array) -> Array:
+        """Return the information (n_free, n_free) that complete data is expected to hold."""
+        layout = self.problem.layout
+        total = int(layout.starts[-1])
+        information = np.zeros((total, total))
+        mean, spread = self.moments(first, square)
+        for j, design in enumerate(self.designs):
+            weights = self.weights if self.told is None else self.weights * self.told[:, j]
+            own = slice(layout.starts[j], layout.inverse_scale_positions[j])
+            at_h = layout.inverse_scale_positions[j]
+            if self.precision is not None:
+                for m, other in enumerate(self.designs):
+                    theirs = slice(layout.starts[m], layout.inverse_scale_positions[m])
+                    weighted = design * (self.precision[j, m] * weights)[:, None]
+                    information[own, theirs] = weighted.T @ other
+                continue
+            information[own, own] = design.T @ (design * weights[:, None])
+            if layout.scales is None:
+                h, location = self.inverse_scales[j], self.location[:, j]
+                latent = (mean[:, j] + location) / h
+                squared = (spread[:, j] + location * (2.0 * mean[:, j] + location)) / h**2
+                information[own, at_h] = information[at_h, own] = -(design.T @ (weights * latent))
+                information[at_h, at_h] = weights @ (squared + 1.0 / h**2)
+        return layout.pull_back_matrix(information)
+
+
+@dataclass(frozen=True, eq=False)
+class SampledSums:
+    """What draws say of some rows, in the free parameters. Sums + sums = sums.
+
+    Attributes
+    ----------
+    score : (p,) of the log-likelihood.
+    complete : (p, p) information of complete data.
+    missing : (p, p) information lost with what was not seen.
+    wobble : (p, p) half the difference of `missing` between even and odd draws: it has the size of
+        the Monte-Carlo error of `missing`.
+    noise : (p, p) Monte-Carlo covariance of the score.
+    outer : (p, p) sum of the rows' scores times themselves, for robust covariances.
+    totals : (2, clusters, p) scores per chain and cluster; no clusters where there are none.
+    """
+
+    score: Array
+    complete: Array
+    missing: Array
+    wobble: Array
+    noise: Array
+    outer: Array
+    totals: Array
+
+    def __add__(self, other: SampledSums) -> SampledSums:
+        mine, theirs = vars(self), vars(other)
+        return SampledSums(**{name: mine[name] + theirs[name] for name in mine})
+
+    @property
+    def information(self) -> Array:
+        """Minus the Hessian of the log-likelihood."""
+        return self.complete - self.missing
+
+    @property
+    def squared_scores(self) -> Array:
+        """The scores of rows, or of clusters, times themselves, free of Monte-Carlo noise."""
+        if self.totals.shape[1] == 0:
+            return self.outer
+        cross = self.totals[0].T @ self.totals[1]
+        return np.asarray(0.5 * (cross + cross.T))
+
+    def averaged(self, other: SampledSums, share: float) -> SampledSums:
+        """Average with other draws of the same rows, which count for `share`."""
+        mine, theirs = vars(self), vars(other)
+        mixed = {name: (1.0 - share) * mine[name] + share * theirs[name] for name in mine}
+        # Errors of separate draws are independent, so their variances shrink with the squares.
+        mixed["noise"] = (1.0 - share) ** 2 * self.noise + share**2 * other.noise
+        return SampledSums(**mixed)
+
+
+@dataclass(frozen=True)
+class Sweep:
+    """How long a pass steps its chains.
+
+    Attributes
+    ----------
+    seed : of the pass.
+    burn : steps whose draws are not used: the chains follow the parameters.
+    steps : steps whose draws are used.
+    thin : steps from one draw that measures the missing information to the next; there are at
+        least two such draws, of either parity.
+    n_clusters : clusters of the rows; zero where there are none.
+    """
+
+    seed: int
+    burn: int
+    steps: int
+    thin: int
+    n_clusters: int = 0
+
+
+def sample_scores(
+    problem: Problem, natural: Array, chains: Chains, sweep: Sweep, batch: Batch
+) -> SampledSums:
+    """Step the chains of a batch and add up what its draws say."""
+    parts = [
+        _sample_block(problem, natural, chains, sweep, batch.take(slice(at, at + ROWS_AT_ONCE)))
+        for at in range(0, len(batch), ROWS_AT_ONCE)
+    ]
+    return reduce(add, parts)
+
+
+def _sample_block(
+    problem: Problem, natural: Array, chains: Chains, sweep: Sweep, batch: Batch
+) -> SampledSums:
+    rows = SampledRows.of(problem, natural, batch)
+    rng = batch_stream(sweep.seed, batch)
+    place = slice(batch.start, batch.start + len(batch))
+    n, k = rows.location.shape
+    n_free = problem.layout.n_free
+    walk = chains.walk(rows.target, place)
+    for _ in range(sweep.burn):
+        walk.step(rng)
+    first, square = np.zeros((2, n, k)), np.zeros((2, n, k))
+    missing, n_pairs = np.zeros((2, n_free, n_free)), 0
+    for number in range(sweep.steps):
+        draw = walk.step(rng)
+        first += draw.first.reshape(2, n, k)
+        square += draw.square.reshape(2, n, k)
+        if number % sweep.thin == 0:
+            deviation = draw.latent.reshape(2, n, k) - rows.target.center
+            one, other = (rows.scores(part, part * part) for part in deviation)
+            gap = one - other
+            missing[n_pairs % 2] += gap.T @ (gap * (0.5 * rows.weights)[:, None])
+            n_pairs += 1
+    walk.rest()
+    first /= sweep.steps
+    square /= sweep.steps
+    scores = [
+        rows.scores(*moments) * rows.weights[:, None] for moments in zip(first, square, strict=True)
+    ]
+    gap = 0.5 * (scores[0] - scores[1])
+    cross = scores[0].T @ scores[1]
+    totals = np.zeros((2, sweep.n_clusters, n_free))
+    if sweep.n_clusters and batch.rows.clusters is not None:
+        for chain, part in enumerate(scores):
+            np.add.at(totals[chain], batch.rows.clusters, part)
+    return SampledSums(
+        score=0.5 * (scores[0] + scores[1]).sum(axis=0),
+        complete=rows.complete_information(first.mean(axis=0), square.mean(axis=0)),
+        missing=missing.sum(axis=0) / n_pairs,
+        wobble=0.5 * (missing[0] / (n_pairs - n_pairs // 2) - missing[1] / (n_pairs // 2)),
+        noise=gap.T @ gap,
+        outer=0.5 * (cross + cross.T),
+        totals=totals,
+    )

@@ -1,0 +1,73 @@
+"""What the known-index theorem assumes, measured: survival, boundedness, thickness."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+from numpy.typing import NDArray
+
+from selfselect.results.diagnosis import log_masses
+from selfselect.results.predictions import row_expectations
+
+if TYPE_CHECKING:
+    from selfselect.results.fit_result import FitResult
+
+__all__ = ["Survival", "measure_survival"]
+
+Array = NDArray[np.float64]
+
+SAMPLE = 2_000
+"""Rows whose chances are integrated for the thickness."""
+
+
+@dataclass(frozen=True, eq=False)
+class Survival:
+    """The quantities of Assumptions 1 and 2 of the theory.
+
+    Attributes
+    ----------
+    longest, typical : length of the covariate vector, constant included: largest, and root mean
+        square, in standard deviations of the covariates.
+    conditioning : smallest eigenvalue of their mean square, over all equations.
+    masses : mass of the explaining sets at the 0, 1, 5 and 50% quantiles.
+    thickness, thinnest : smallest eigenvalue of the mean of P(seen | x) x x', and whose it is.
+    """
+
+    longest: float
+    typical: float
+    conditioning: float
+    masses: tuple[float, float, float, float]
+    thickness: float
+    thinnest: object
+
+
+def measure_survival(fit: FitResult) -> Survival:
+    """Measure what the theorem assumes on a sample of the rows, at the estimate."""
+    problem, engine = fit.problem, fit.engine_of_rows()
+    rows = engine.sample(SAMPLE, np.random.default_rng(0)).rows
+    chance = row_expectations(problem, fit.values, rows).chance
+    lengths, conditioning, thickness = [], [], []
+    for j, equation in enumerate(problem.equations.each):
+        design = problem.units.design(rows.covariates, equation.columns)
+        lengths.append(np.einsum("np,np->n", design, design))
+        conditioning.append(_smallest(design, np.ones(len(rows))))
+        thickness.append(_smallest(design, chance[:, j]))
+    squares = np.max(lengths, axis=0)
+    natural = problem.layout.natural(fit.solution.free)
+    quantiles = np.quantile(log_masses(problem, engine, natural), [0.0, 0.01, 0.05, 0.5])
+    thinnest = int(np.argmin(thickness))
+    return Survival(
+        longest=float(np.sqrt(squares.max())),
+        typical=float(np.sqrt(squares.mean())),
+        conditioning=min(conditioning),
+        masses=tuple(np.exp(quantiles).tolist()),
+        thickness=thickness[thinnest],
+        thinnest=problem.equations.alternatives[thinnest],
+    )
+
+
+def _smallest(design: Array, weight: Array) -> float:
+    gram = design.T @ (design * weight[:, None]) / len(design)
+    return float(max(np.linalg.eigvalsh(gram)[0], 0.0))

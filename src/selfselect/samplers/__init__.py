@@ -1,0 +1,22 @@
+"""Samplers: latent outcomes that explain what was seen."""
+
+from selfselect.samplers._diagnostics import effective_sample_size, split_r_hat
+from selfselect.samplers.base import Draw, Sampler, Target
+from selfselect.samplers.box_exact import BoxExact
+from selfselect.samplers.elliptical_slice import EllipticalSlice
+from selfselect.samplers.icosahedral import Icosahedral
+from selfselect.samplers.projected_langevin import ProjectedLangevin
+from selfselect.samplers.rejection import Rejection
+
+__all__ = [
+    "BoxExact",
+    "Draw",
+    "EllipticalSlice",
+    "Icosahedral",
+    "ProjectedLangevin",
+    "Rejection",
+    "Sampler",
+    "Target",
+    "effective_sample_size",
+    "split_r_hat",
+]

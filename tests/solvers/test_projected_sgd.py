@@ -1,0 +1,139 @@
+"""ProjectedSGD, the paper's method: close to the optimum where its gradients are exact."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import selfselect as ss
+from selfselect.errors import ConvergenceWarning, OptionError, UnsupportedError
+from selfselect.noises import Independent
+from selfselect.rules import ConvexRule, LinearArgmax
+from selfselect.samplers import BoxExact, ProjectedLangevin
+from selfselect.solvers import ProjectedSGD
+
+KNOWN = Independent(1.0)
+
+
+@pytest.fixture(scope="module")
+def sample():
+    return ss.simulators.gaussian(4_000, 2, 3, norm=0.8, seed=5)
+
+
+def fit(sample, solver, **options):
+    options = {"chosen": "chosen", "noise": KNOWN, "solver": solver} | options
+    return ss.fit(sample.formula, sample.data, **options)
+
+
+def gaps(result, exact):
+    return np.abs((result.params - exact.params) / exact.bse).to_numpy()
+
+
+def test_exact_means_lead_close_to_the_optimum_and_more_passes_closer(sample):
+    exact = fit(sample, None)
+    once, often = (fit(sample, ProjectedSGD(passes=passes)) for passes in (1, 6))
+    assert once.converged and "not by maximum likelihood" in once.status
+    assert gaps(once, exact).max() < 2.5
+    assert gaps(often, exact).mean() < min(0.25, gaps(once, exact).mean())
+    assert once.bse.isna().all() and "ProjectedSGD does not maximise" in str(once.summary())
+
+
+def test_one_draw_per_row_costs_precision(sample):
+    exact = fit(sample, None)
+    means = fit(sample, ProjectedSGD(passes=2))
+    draws = fit(sample, ProjectedSGD(passes=2, sampler=BoxExact(moments=False)))
+    assert gaps(draws, exact).mean() > gaps(means, exact).mean()
+
+
+def test_a_rule_without_bounds_is_ascended_by_slices(sample):
+    hidden = ConvexRule(lambda latent: latent.argmax(axis=1))
+    solver = ProjectedSGD(batch=64, passes=2)
+    assert gaps(fit(sample, solver, rule=hidden), fit(sample, None)).max() < 5.0
+
+
+def test_langevin_draws_are_offered_with_their_bias():
+    rule = LinearArgmax([[1.0, 0.3], [0.0, 1.0]])
+    sample = ss.simulators.gaussian(1_000, 1, 2, rule=rule, seed=1)
+    solver = ProjectedSGD(batch=100, passes=4, sampler=ProjectedLangevin(gamma=0.05, steps=60))
+    result = ss.fit(
+        sample.formula, sample.data, chosen="chosen", rule=rule, noise=KNOWN, solver=solver
+    )
+    truth = sample.params.reindex(result.params.index)
+    assert np.abs(result.params - truth).max() < 0.4
+
+
+def test_the_same_seed_gives_the_same_answer(sample):
+    one, again, other = (fit(sample, ProjectedSGD(), seed=seed) for seed in (3, 3, 4))
+    assert (one.params == again.params).all() and (one.params != other.params).any()
+
+
+def test_repeats_keep_the_run_that_others_agree_with(sample):
+    exact = fit(sample, None)
+    result = fit(sample, ProjectedSGD(repeats=5))
+    assert "the most agreed of 5 runs" in result.status
+    assert gaps(result, exact).max() < 8.0
+
+
+def test_coefficients_are_confined_and_it_is_said(sample):
+    with pytest.warns(ConvergenceWarning, match="Stopped at the bound 0.2"):
+        result = fit(sample, ProjectedSGD(bound=0.2))
+    layout = result.problem.layout
+    lengths = [
+        np.linalg.norm(result.solution.free[layout.position[start:stop]])
+        for start, stop in zip(layout.starts[:-1], layout.inverse_scale_positions, strict=True)
+    ]
+    assert max(lengths) <= 0.2 + 1e-12
+
+
+def test_the_average_of_all_iterates_remembers_the_first(sample):
+    exact = fit(sample, None)
+    tail, whole = (fit(sample, ProjectedSGD(average=word)) for word in ("tail", "all"))
+    assert gaps(whole, exact).mean() > gaps(tail, exact).mean()
+
+
+def test_an_interrupt_returns_the_best_so_far(sample):
+    left = [400]
+
+    def choose(latent):
+        left[0] -= 1
+        if left[0] == -300:
+            raise KeyboardInterrupt
+        return latent.argmax(axis=1)
+
+    with pytest.warns(ConvergenceWarning, match="Interrupted: the best so far is kept"):
+        result = fit(sample, ProjectedSGD(batch=64), rule=ConvexRule(choose))
+    assert not result.converged and np.isfinite(result.params).all()
+
+
+def test_an_unknown_scale_is_refused_and_says_what_estimates_it(sample):
+    with pytest.raises(UnsupportedError, match=r"knows the noise scale.*MonteCarloNewton"):
+        fit(sample, ProjectedSGD(), noise=None)
+
+
+def test_the_knobs_of_the_theorem_say_what_they_cost_and_are_refused(sample):
+    given = (0.3, 2.0, 3.0, 1.0, 0.5)
+    cost = ProjectedSGD.theory(*given, n_alternatives=3)
+    bound = 27 * 36 / (0.09 * 0.25) * (1 + np.log(cost.n_steps)) / cost.n_steps
+    assert bound == pytest.approx(1.0, abs=1e-3)
+    assert cost.gamma * cost.sampler_steps == pytest.approx((cost.radius / 1.0) ** 2, rel=1e-6)
+    assert "Constants that the theorem leaves open are set to one" in str(cost)
+    solver = ProjectedSGD.from_theory(*given, n_alternatives=3)
+    assert solver.strength == pytest.approx(0.1) and solver.bound == 2.0
+    with pytest.raises(UnsupportedError, match="but there are 4000 rows"):
+        fit(sample, solver)
+
+
+def test_a_run_that_would_take_years_is_refused(sample):
+    solver = ProjectedSGD(sampler=ProjectedLangevin(gamma=1e-9, steps=10**12))
+    with pytest.raises(UnsupportedError, match="would take years"):
+        fit(sample, solver)
+
+
+@pytest.mark.parametrize(
+    "options", [{"batch": 0}, {"bound": -1.0}, {"average": "some"}, {"repeats": 0}]
+)
+def test_options_that_are_none_are_refused(options):
+    with pytest.raises(OptionError):
+        ProjectedSGD(**options)
+    with pytest.raises(OptionError, match="alpha"):
+        ProjectedSGD.from_theory(1.5, 1.0, 1.0, 1.0, 0.1)
