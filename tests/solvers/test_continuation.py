@@ -173,3 +173,34 @@ def test_what_is_known_of_the_correlation_is_tested(correlated):
         fit(correlated, Correlated(correlation=0.3)).independence_test()
     )
     assert "lr_test" in str(fit(correlated, SharedShock()).independence_test())
+
+
+def max_affine_least_squares(x, y, start):
+    """Alternate between who is largest and least squares on those rows."""
+    joined = np.column_stack([np.ones(len(x)), x])
+    found = np.array(start, dtype=float)
+    for _ in range(100):
+        largest = (joined @ found.T).argmax(axis=1)
+        found = np.array(
+            [
+                np.linalg.lstsq(joined[largest == j], y[largest == j], rcond=None)[0]
+                for j in range(len(found))
+            ]
+        )
+    return found
+
+
+def test_without_own_noise_a_shared_shock_is_max_affine_regression():
+    rng = np.random.default_rng(0)
+    x = rng.standard_normal(400)
+    y = np.maximum(0.5 + 1.5 * x, 0.2 - x) + 0.5 * rng.standard_normal(400)
+    limit = max_affine_least_squares(x, y, [[0.5, 1.5], [0.2, -1.0]])
+    gaps = []
+    for scale in (0.3, 0.1, 0.02):
+        noise = ss.noises.SharedShock(scale=scale, loading="common")
+        result = ss.fit("y ~ x", pd.DataFrame({"x": x, "y": y}), alternatives=2, noise=noise)
+        assert result.converged
+        found = result.values[:4].reshape(2, 2)
+        gaps.append(np.abs(found - limit).max())
+    # The kink stays a little rounded at any scale above zero.
+    assert gaps[0] > 2.0 * gaps[2] and gaps[2] < 0.02

@@ -286,14 +286,15 @@ class Costs:
 
 
 def _costs(problem: Problem, natural: Array, batch: Batch) -> Costs | None:
-    equations, layout = problem.equations, problem.layout
+    equations = problem.equations
     if not equations.costs:
         return None
     k, rows = equations.n_alternatives, batch.rows
     design = [np.empty((len(batch), 0)) for _ in range(k)]
     places = [np.empty(0, dtype=np.intp) for _ in range(k)]
     value = np.zeros((len(batch), k))
-    place = int(layout.starts[-1]) + len(problem.noise.extras(equations.alternatives))
+    # Those of the costs are the last of the extras.
+    place = len(natural) - sum(len(cost.terms) for cost in equations.costs)
     for cost in equations.costs:
         j = equations.alternatives.index(cost.alternative)
         # Only scaled, not centred: a cost without a constant has none to take the shift up.

@@ -43,7 +43,12 @@ def find_boundary(problem: Problem, free: Array) -> str | None:
     place = 0
     for j in range(len(labels)):
         for m in range(j + 1, len(labels)):
-            free_here = isinstance(noise, SharedShock) or extras[place].fixed is None
+            # A shock beside known scales makes no correlation that the data could not refuse.
+            free_here = (
+                layout.scales is None
+                if isinstance(noise, SharedShock)
+                else extras[place].fixed is None
+            )
             place += 1
             if free_here and abs(correlation[j, m]) > NEARLY_ONE:
                 return (

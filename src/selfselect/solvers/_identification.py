@@ -13,7 +13,7 @@ from selfselect.problem.problem import Problem
 from selfselect.rules.base import Label
 from selfselect.solvers._start import gram_matrices, refuse_collinear
 
-__all__ = ["never_seen", "undetermined"]
+__all__ = ["never_seen", "ridge", "undetermined"]
 
 Array = NDArray[np.float64]
 
@@ -68,6 +68,34 @@ def undetermined(
             equation = problem.equations.each[j]
             return _no_finite_estimate(equation.terms[place], equation.alternative)
     return None
+
+
+RIDGE = 1e-9
+"""Smallest eigenvalue of the information, scaled to a unit diagonal, that is more than rounding."""
+
+
+def ridge(problem: Problem, free: Array, information: Array) -> str | None:
+    """Return a sentence that names parameters which only together are determined, or None.
+
+    Scales, correlations, loadings and costs may trade off against each other although each
+    equation by itself is well determined.
+    """
+    if not np.isfinite(information).all():
+        return "Stopped: the information matrix is not finite."
+    size = np.sqrt(np.maximum(np.diag(information), 1e-300))
+    values, vectors = np.linalg.eigh(information / np.outer(size, size))
+    if values[0] > RIDGE:
+        return None
+    reported = problem.layout.report(free)
+    moved = np.abs(reported.jacobian @ (vectors[:, 0] / size))
+    relative = moved / np.maximum(np.abs(reported.values), 1e-300)
+    most = np.argsort(-relative)[:3]
+    names = ", ".join(f"{label}: {term}" for label, term in (reported.labels[i] for i in most))
+    return (
+        "Not determined: along some direction the likelihood is flat, mainly in "
+        f"{names}. Only together do they fit the data. Fix one of them, or give an equation a "
+        "covariate that the others do not have."
+    )
 
 
 def never_seen(problem: Problem, engine: Engine) -> str | None:

@@ -19,7 +19,7 @@ from selfselect.progress import progress_bar
 from selfselect.rules.base import HasBounds
 from selfselect.solvers._boundary import find_boundary
 from selfselect.solvers._climb import Climb, approach, climb
-from selfselect.solvers._identification import undetermined
+from selfselect.solvers._identification import ridge, undetermined
 from selfselect.solvers._order import order_alternatives
 from selfselect.solvers._resolution import refine, with_points
 from selfselect.solvers._start import (
@@ -188,7 +188,10 @@ class Continuation:
         settled: str | None,
     ) -> Solution:
         boundary = find_boundary(problem, best.free)
-        lost = None if boundary else undetermined(problem, engine, best.information, free=best.free)
+        lost = None
+        if boundary is None:
+            lost = undetermined(problem, engine, best.information, free=best.free)
+            lost = lost or ridge(problem, best.free, best.information)
         status = boundary or lost or best.status + (f" {settled}" if settled else "")
         return Solution(
             free=best.free,
