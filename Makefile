@@ -43,6 +43,7 @@ bench: .venv/bench-ready     ## table of cost ratios; R is used where Rscript is
 study: .venv/test-ready      ## Monte-Carlo studies, tens of minutes; tables go to docs/studies
 	$(BIN)/python -m pytest -q -m slow
 	$(BIN)/python experiments/coverage_known_index.py
+	$(BIN)/python experiments/coverage_restrictions.py
 
 experiments: .venv/test-ready   ## studies of the unknown index, hours; tables go to docs/studies
 	$(BIN)/python experiments/efficiency_unknown_index.py
