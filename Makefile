@@ -54,6 +54,7 @@ study: .venv/test-ready      ## Monte-Carlo studies, tens of minutes; tables go 
 	$(BIN)/python experiments/coverage_clusters_weights.py
 	$(BIN)/python experiments/roy_restriction_size.py
 	$(BIN)/python experiments/coverage_joint.py
+	$(BIN)/python experiments/coverage_restrictions.py
 
 experiments: .venv/test-ready   ## studies of unknown index and convex rules, hours; tables in docs/studies
 	$(BIN)/python experiments/efficiency_unknown_index.py

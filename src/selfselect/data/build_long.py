@@ -177,7 +177,8 @@ def build_long_design(
         case=case,
         n_long_rows=n_long if n_cases == len(rows) else len(frame),
     )
-    design = Design(coding, rows, facts, spots.cases)
+    table = frame[list(dict.fromkeys((case, alternatives, *term_columns, *known.columns)))]
+    design = Design(coding, rows, facts, spots.cases, table)
     if chosen is None:
         check_enough_rows(design.n_counted, design.n_coefficients, equations.n_alternatives)
     return design

@@ -170,10 +170,12 @@ def _carry_back(problem: Problem, rows: Rows, found: Any, weights: Array) -> Arr
     slope = np.zeros((found.value.shape[1], n_reported))
     at_scale = layout.scales_of(place).astype(int) if layout.scales is None else None
     for j, (equation, where) in enumerate(
-        zip(problem.equations.each, layout.coefficients_of(place), strict=True)
+        zip(problem.equations.each, layout.reported_places, strict=True)
     ):
         weighted = found.by_mean[:, :, j] * weights[:, None]
-        for column, position in zip(equation.columns, where.astype(int), strict=True):
+        for column, position in zip(equation.columns, where, strict=True):
+            if position < 0:
+                continue  # An offset has no coefficient that could be off.
             values = np.ones(len(rows)) if column == 0 else rows.covariates[:, column - 1]
             slope[:, position] += values @ weighted
         if at_scale is not None:

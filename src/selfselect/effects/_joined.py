@@ -55,16 +55,17 @@ def joined_slope(problem: Problem, reported: Array, rows: Rows, rule: Any, weigh
     layout, k = problem.layout, problem.equations.n_alternatives
     scales = layout.scales_of(reported)
     slope = np.zeros((2 * k + 2 * k * k, len(reported)))
-    place = np.arange(len(reported), dtype=float)
     of_coefficients: set[int] = set()
     for j, (equation, where) in enumerate(
-        zip(problem.equations.each, layout.coefficients_of(place), strict=True)
+        zip(problem.equations.each, layout.reported_places, strict=True)
     ):
         shift = np.zeros(k)
         shift[j] = STEP * scales[j]
         ends = [joined_values(problem, reported, rows, rule, way * shift) for way in (1, -1)]
         by_mean = (ends[0] - ends[1]) / (2.0 * shift[j]) * weights[:, None]
-        for column, position in zip(equation.columns, where.astype(int), strict=True):
+        for column, position in zip(equation.columns, where, strict=True):
+            if position < 0:
+                continue  # An offset has no coefficient that could be off.
             values = np.ones(len(rows)) if column == 0 else rows.covariates[:, column - 1]
             slope[:, position] += values @ by_mean
             of_coefficients.add(int(position))

@@ -10,9 +10,10 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pandas as pd
 
+from selfselect.data.long import LongCoding
 from selfselect.data.tables import nearest
 from selfselect.effects._sample import extrapolations, is_category, raw_table
-from selfselect.errors import DataError, OptionError
+from selfselect.errors import DataError, OptionError, UnsupportedError
 
 if TYPE_CHECKING:
     from selfselect.results.fit_result import FitResult
@@ -50,6 +51,11 @@ def make_profiles(fit: FitResult, at: Any, data: Any) -> Profiles:
     at : ``"means"``, or ``{column: value or values}``.
     data : rows whose means are taken; None for those of the fit.
     """
+    if isinstance(fit.coding, LongCoding):
+        raise UnsupportedError(
+            "Profiles are rows made up of one value per column; a case of long data is several "
+            "rows. Give such cases as data=... instead of at=...."
+        )
     if (isinstance(at, str) and at != "means") or not isinstance(at, str | Mapping):
         raise OptionError(
             f"at={at!r} is not possible. Use 'means', or values by column such as "

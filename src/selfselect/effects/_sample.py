@@ -11,6 +11,7 @@ import numpy as np
 import pandas as pd
 
 from selfselect.data.coding import FormulaCoding
+from selfselect.data.long import LongCoding
 from selfselect.data.rows import Rows
 from selfselect.data.tables import to_frame
 from selfselect.errors import (
@@ -53,7 +54,7 @@ class Sample:
 def is_category(fit: FitResult, values: pd.Series[Any]) -> bool:
     """Whether a column holds categories: by its type, or because the formula makes it one."""
     coding = fit.coding
-    if isinstance(coding, FormulaCoding) and any(
+    if isinstance(coding, FormulaCoding | LongCoding) and any(
         values.name in coder.categorical for coder in coding.coders
     ):
         return True
@@ -64,6 +65,8 @@ def raw_columns(fit: FitResult) -> tuple[str, ...]:
     """Return the columns a table of new rows must have."""
     coding = fit.coding
     names = coding.columns if isinstance(coding, FormulaCoding) else coding.equations.covariates
+    if isinstance(coding, LongCoding):
+        names = (coding.case, coding.alternative, *coding.columns)
     return tuple(dict.fromkeys((*names, *coding.known.columns)))
 
 
@@ -75,7 +78,7 @@ def raw_table(fit: FitResult, data: Any) -> pd.DataFrame:
             return fit.table[list(names)]
         covariates = _rows_of(fit).covariates
         return pd.DataFrame(covariates, columns=list(fit.problem.equations.covariates))
-    if isinstance(data, np.ndarray) and not isinstance(fit.coding, FormulaCoding):
+    if isinstance(data, np.ndarray) and not isinstance(fit.coding, FormulaCoding | LongCoding):
         data = pd.DataFrame(data, columns=list(names))
     table = to_frame(data, names)
     complete = table.notna().all(axis=1)
@@ -94,7 +97,7 @@ def raw_table(fit: FitResult, data: Any) -> pd.DataFrame:
 
 def code_rows(fit: FitResult, table: pd.DataFrame) -> Rows:
     """Code complete rows as those of the fit were coded."""
-    if not isinstance(fit.coding, FormulaCoding):
+    if not isinstance(fit.coding, FormulaCoding | LongCoding):
         return fit.coding.code(table.to_numpy(dtype=float), with_known=True).rows
     return fit.coding.code(table, with_known=True).rows
 
@@ -106,7 +109,10 @@ def sample_of(fit: FitResult, data: Any) -> Sample:
         index = pd.RangeIndex(len(rows)) if fit.row_labels is None else fit.row_labels
         return Sample(rows, own=True, index=index)
     table = raw_table(fit, data)
-    return Sample(code_rows(fit, table), False, table.index, extrapolations(fit, table))
+    index = table.index
+    if isinstance(fit.coding, LongCoding):
+        index = fit.coding.place(table).cases
+    return Sample(code_rows(fit, table), False, index, extrapolations(fit, table))
 
 
 def _rows_of(fit: FitResult) -> Rows:

@@ -226,15 +226,16 @@ def _margin_errors(
 ) -> Array:
     """Return the standard error (n,) of the difference of two alternatives' means, row by row."""
     layout = fit.problem.layout
-    place = np.arange(len(fit.values), dtype=float)
     gradient = np.zeros((len(rows), len(fit.values)))
     for j, (equation, where) in enumerate(
-        zip(fit.problem.equations.each, layout.coefficients_of(place), strict=True)
+        zip(fit.problem.equations.each, layout.reported_places, strict=True)
     ):
         sign = (best == j).astype(float) - (second == j)
-        for column, position in zip(equation.columns, where.astype(int), strict=True):
+        for column, position in zip(equation.columns, where, strict=True):
+            if position < 0:
+                continue  # An offset has no coefficient that could be off.
             values = 1.0 if column == 0 else rows.covariates[:, column - 1]
-            gradient[:, position] = sign * values
+            gradient[:, position] += sign * values
     variance = np.einsum("nm,ml,nl->n", gradient, fit.covariance.matrix, gradient, optimize=True)
     return np.sqrt(np.maximum(variance, 0.0))
 

@@ -10,6 +10,7 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from selfselect.data.coding import FormulaCoding
+from selfselect.data.long import LongCoding
 from selfselect.data.rows import Rows
 from selfselect.data.tables import nearest
 from selfselect.errors import OptionError
@@ -71,7 +72,8 @@ def walk_along(fit: FitResult, covariate: str) -> Path:
     """Walk along a numeric column, or along one term where no column has that name."""
     table = columns_of(fit)
     terms = fit.problem.equations.covariates
-    if covariate in table and not is_category(table[covariate]):
+    long = isinstance(fit.coding, LongCoding)
+    if not long and covariate in table and not is_category(table[covariate]):
         grid = grid_of(table[covariate])
         weights = fit.rows.weights
         made = pd.DataFrame({name: [_typical(table[name], weights)] * len(grid) for name in table})

@@ -22,6 +22,7 @@ from numpy.random import SFC64, Generator, SeedSequence
 from numpy.typing import NDArray
 
 from selfselect.data.rows import Rows
+from selfselect.errors import UnsupportedError
 from selfselect.problem.batch import Batch
 from selfselect.problem.problem import Problem
 from selfselect.samplers._chains import Chains
@@ -52,6 +53,11 @@ class SampledRows:
     @classmethod
     def of(cls, problem: Problem, natural: Array, batch: Batch) -> SampledRows:
         """Take the rows of a batch."""
+        if problem.layout.curved:
+            raise UnsupportedError(
+                "Coefficients shared by alternatives with a scale each are not possible where the "
+                "likelihood is sampled. Use noise=Independent(scale='common') or known scales."
+            )
         return cls(problem, natural, batch.rows, batch.start)
 
     @cached_property
