@@ -11,6 +11,7 @@ import numpy as np
 
 import selfselect as ss
 from benchmarks import (
+    joined,
     least_squares,
     markets,
     mixtures,
@@ -207,6 +208,27 @@ def peers_of_the_unknown_index() -> None:
         line(f"   log-likelihood, ours less {peer}'s", mine.loglik - theirs.loglik, "")
 
 
+def joined_alternatives() -> None:
+    for k in (2, 3):
+        rows = joined.problem(1_000_000, 10, k)
+        tasks = {
+            "independent": lambda: joined.independent(rows),  # noqa: B023
+            "shared shock": lambda: joined.shared_shock(rows),  # noqa: B023
+        }
+        if k == 2:
+            tasks["correlated"] = lambda: joined.correlated(rows)  # noqa: B023
+        spent = take_turns(tasks, rounds=3)
+        size = f"n=1e6 d=10 k={k}"
+        if k == 2:
+            line(f"correlated / independent, {size}",
+                 spent["correlated"] / spent["independent"], "<= 3")  # fmt: skip
+        line(f"shared shock, 15 nodes / independent, {size}",
+             spent["shared shock"] / spent["independent"], "<= 20")  # fmt: skip
+    rows = joined.problem(20_000, 5, 4)
+    spent = take_turns({"ghk": lambda: joined.simulated(rows)}, rounds=1)
+    line("correlated by GHK with 256 points, n=2e4 d=5 k=4 (s)", spent["ghk"], "<= 60")
+
+
 def growth(largest: int) -> None:
     print("\ncost per row and alternative (ns), d=10: linear if flat")
     for n_rows in (10_000, 100_000, 1_000_000, 10_000_000):
@@ -233,6 +255,7 @@ def main() -> None:
     unknown()
     switching()
     peers_of_the_unknown_index()
+    joined_alternatives()
     growth(int(options.largest))
 
 
