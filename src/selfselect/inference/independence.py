@@ -34,7 +34,7 @@ from selfselect.problem.evaluation import (
 from selfselect.problem.problem import Problem
 from selfselect.problem.ranked import find_sides
 
-__all__ = ["independence_test"]
+__all__ = ["WALD", "independence_test", "wald_test_of_correlations"]
 
 Array = NDArray[np.float64]
 
@@ -95,7 +95,7 @@ def independence_test(
 def _joint_test(problem: Problem, engine: Engine, free: Array, information: Array) -> TestResult:
     """Test independence where alternatives are joined: by what was estimated, or by the score."""
     if isinstance(problem.noise, Correlated):
-        return _wald_test(problem, free, information)
+        return wald_test_of_correlations(problem, free, information)
     if isinstance(problem.noise, SharedShock):
         return impossible_test(
             NAME,
@@ -133,7 +133,7 @@ def _products_and_scores(problem: Problem, natural: Array, batch: Batch) -> Arra
     return np.column_stack([*chosen, rows.score, weights])
 
 
-def _wald_test(problem: Problem, free: Array, information: Array) -> TestResult:
+def wald_test_of_correlations(problem: Problem, free: Array, information: Array) -> TestResult:
     """Test that all estimated correlations are zero."""
     layout, k = problem.layout, problem.equations.n_alternatives
     place = int(layout.starts[-1])

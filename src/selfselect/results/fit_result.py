@@ -18,11 +18,13 @@ from selfselect.engines.base import Engine
 from selfselect.errors import UnsupportedError
 from selfselect.inference.covariance import Covariance
 from selfselect.inference.independence import independence_test
-from selfselect.inference.statistics import TestResult
+from selfselect.inference.statistics import TestResult, impossible_test
+from selfselect.noises import Correlated
 from selfselect.problem.parameters import Reported, flat_names
 from selfselect.problem.problem import Problem
 from selfselect.results.diagnosis import Diagnosis, diagnose
 from selfselect.results.hypotheses import lr_test, wald_test
+from selfselect.results.independence import compare_noises
 from selfselect.results.maketables import MaketablesHooks, hide_from_maketables
 from selfselect.results.memberships import expected_shares, responsibilities
 from selfselect.results.naive import Naive, fit_naive
@@ -292,8 +294,23 @@ class FitResult(MaketablesHooks):
             self.facts.weights_kind,
         )
 
-    def independence_test(self) -> TestResult:
-        """Test that noise is independent across alternatives, by the score at zero correlation."""
+    def independence_test(self, kind: str | None = None) -> TestResult:
+        """Test that noise is independent across alternatives.
+
+        Parameters
+        ----------
+        kind : ``"score"`` at zero correlation, one pass; ``"wald"`` and ``"lr"`` compare a fit with
+            correlated noise, which they make where this is not one. None takes the one that
+            costs nothing: the score, or Wald's where correlations were estimated.
+        """
+        natural = "wald" if isinstance(self.problem.noise, Correlated) else "score"
+        if kind is not None and kind != natural:
+            if kind == "score":
+                return impossible_test(
+                    "Score test of independence across alternatives",
+                    "it is made at zero correlation, from a fit with independent noise",
+                )
+            return compare_noises(self, kind)
         return self._independence
 
     @cached_property
