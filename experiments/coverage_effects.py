@@ -268,15 +268,22 @@ def main() -> None:
     for design in DESIGNS:
         lines, coverage = study(design, options.replications, options.rows)
         rows, every = rows + lines, every + coverage
-        print(f"{time.perf_counter() - started:6.0f} s", *lines, sep="\n", flush=True)
+        minutes = (time.perf_counter() - started) / 60
+        print(f"{minutes:6.1f} minutes", *lines, sep="\n", flush=True)
+        # Written after every design, so that a study stopped early leaves what it found.
+        text = page(rows, every, options.replications, options.rows, minutes)
+        options.output.write_text(text, encoding="utf-8")
+
+
+def page(
+    rows: list[str], every: list[float], replications: int, n_rows: int, minutes: float
+) -> str:
     head = HEAD.format(
-        n_rows=options.rows, truth=TRUTH_ROWS, subsidy=SUBSIDY, quota=QUOTA,
-        replications=options.replications,
-        error=100 * (LEVEL * (1 - LEVEL) / options.replications) ** 0.5,
-        minutes=(time.perf_counter() - started) / 60,
+        n_rows=n_rows, truth=TRUTH_ROWS, subsidy=SUBSIDY, quota=QUOTA, replications=replications,
+        error=100 * (LEVEL * (1 - LEVEL) / replications) ** 0.5, minutes=minutes,
         count=len(every), average=np.mean(every), lowest=min(every), highest=max(every),
     )  # fmt: skip
-    options.output.write_text(head + "\n".join(rows) + "\n", encoding="utf-8")
+    return head + "\n".join(rows) + "\n"
 
 
 if __name__ == "__main__":

@@ -171,6 +171,33 @@ def test_a_fit_without_standard_errors_says_so_and_still_estimates() -> None:
         assert effect.table["std_error"].isna().all() and effect.table["estimate"].notna().all()
 
 
+def test_a_fit_without_covariates_has_effects_but_none_that_move(world: Any) -> None:
+    fit = ss.fit("outcome ~ 1", world.data, chosen="chosen")
+    np.testing.assert_allclose(
+        fit.potential_outcomes(at="means").table["estimate"],
+        fit.potential_outcomes().table["estimate"],
+    )
+    with pytest.raises(DataError, match="no covariates"):
+        fit.marginal_effects()
+
+
+def test_no_rows_and_no_seed_are_refused(fit: ss.FitResult, world: Any) -> None:
+    with pytest.raises(DataError, match="has no rows"):
+        fit.potential_outcomes(world.data.head(0))
+    for seed in ("x", -1, None):
+        with pytest.raises(OptionError, match="is not a seed"):
+            fit.gains("a", "b", seed=seed)
+
+
+def test_hostile_labels_are_shown_as_text(world: Any) -> None:
+    label = "<script>alert(1)</script>"
+    data = world.data.replace({"chosen": {"a": label}})
+    fit = ss.fit(world.formula, data, chosen="chosen")
+    for shown in (fit.potential_outcomes(), fit.counterfactual(close=[label]), fit.policy()):
+        assert "<script>" not in shown._repr_html_()
+        assert "&lt;script&gt;" in shown._repr_html_()
+
+
 def test_labels_that_are_numbers_may_be_written_as_text() -> None:
     sample = ss.simulators.gaussian(600, 2, 2, norm=2.0, seed=1)
     fit = ss.fit("outcome ~ x1 + x2", sample.data, alternatives=2)

@@ -42,7 +42,7 @@ def test_its_value_is_the_mean_of_what_is_recommended(fit: ss.FitResult) -> None
 
 def test_the_error_of_a_margin_is_that_of_two_means(pair: ss.FitResult) -> None:
     row = pair.policy().rows.iloc[0]
-    height, weight = pair.table.iloc[0]
+    height, weight = pair.table[["height", "weight"]].iloc[0]
     gradient = pd.Series(0.0, index=pair.params.index)
     for term, value in (("Intercept", 1.0), ("height", height), ("weight", weight)):
         gradient[row["recommended"], term] = value

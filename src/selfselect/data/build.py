@@ -81,7 +81,7 @@ class DataFacts:
 class Design:
     """A table made ready: how it was coded, the coded rows, what to tell of them, their labels.
 
-    `table` holds the columns of the right sides, of costs and availability as they were given.
+    `table` holds the columns that were used, as they were given.
     """
 
     coding: Coding
@@ -196,8 +196,7 @@ def build_design(
         n_dropped=n_dropped,
         n_without_outcome=n_without,
     )
-    table = frame[list(dict.fromkeys((*term_columns, *known.columns)))]
-    design = Design(coding, rows, facts, frame.index, table)
+    design = Design(coding, rows, facts, frame.index, frame)
     if chosen is None:
         check_enough_rows(design.n_counted, design.n_coefficients, equations.n_alternatives)
     return design

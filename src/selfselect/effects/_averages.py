@@ -273,7 +273,7 @@ def variance_of_shares(fit: FitResult, shares: Array) -> float:
     """Return the variance of an error of which each row (n,) has a share."""
     rows = fit.rows
     if rows.clusters is not None:
-        shares = np.bincount(rows.clusters, weights=shares)
+        shares = np.asarray(np.bincount(rows.clusters, weights=shares), dtype=np.float64)
     elif fit.covariance.kind == "observed" and rows.weights is not None:
         # A row that stands for w identical ones has w equal shares.
         shares = shares / np.sqrt(np.where(rows.weights > 0, rows.weights, 1.0))

@@ -72,7 +72,8 @@ def make_profiles(fit: FitResult, at: Any, data: Any) -> Profiles:
         points = pd.DataFrame(index=range(1))
     weights = fit.rows.weights if data is None else None
     typical = {name: _typical(fit, table[name], weights) for name in table}
-    made = pd.DataFrame({name: [typical[name]] * len(points) for name in table})
+    columns = {name: [typical[name]] * len(points) for name in table}
+    made = pd.DataFrame(columns, index=range(len(points)))
     for name in given:
         made[name] = points[name].to_numpy()
     if not given or len(given) < table.shape[1]:

@@ -72,7 +72,7 @@ def raw_table(fit: FitResult, data: Any) -> pd.DataFrame:
     names = raw_columns(fit)
     if data is None:
         if fit.table is not None:
-            return fit.table
+            return fit.table[list(names)]
         covariates = _rows_of(fit).covariates
         return pd.DataFrame(covariates, columns=list(fit.problem.equations.covariates))
     if isinstance(data, np.ndarray) and not isinstance(fit.coding, FormulaCoding):
@@ -85,6 +85,8 @@ def raw_table(fit: FitResult, data: Any) -> pd.DataFrame:
             MissingRowsWarning,
             stacklevel=5,
         )
+    if len(table) == 0:
+        raise DataError("The table has no rows, so there is nothing to average over.")
     if not complete.any():
         raise DataError("No row is complete, so there is nothing to average over.")
     return table[complete]

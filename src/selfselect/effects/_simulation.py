@@ -96,6 +96,8 @@ def simulate(
     draws : how many in all; None for 200,000.
     seed : of the random numbers.
     """
+    if isinstance(seed, bool) or not isinstance(seed, int) or seed < 0:
+        raise OptionError(f"seed={seed!r} is not a seed. Use an integer from 0 on.")
     rows = settings[0].rows
     repeats = n_repeats(draws, len(rows))
     weights = np.ones(len(rows)) if rows.weights is None else rows.weights

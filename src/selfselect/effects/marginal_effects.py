@@ -114,6 +114,8 @@ def _chosen_columns(
 ) -> list[str]:
     known = set(fit.coding.known.available)
     possible = [str(name) for name in table if name not in known]
+    if not possible:
+        raise DataError("This fit has no covariates, so there is nothing whose change has effects.")
     if columns is None:
         return possible
     asked = [columns] if isinstance(columns, str) else list(columns)

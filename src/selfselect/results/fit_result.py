@@ -76,7 +76,7 @@ class FitResult(MaketablesHooks):
     kept : answers that need the rows, in a fit loaded from a file.
     row_labels : the caller's labels of the rows that were used.
     call : the call that made the fit, as code; None where it was not made by `selfselect.fit`.
-    table : the columns of covariates, costs and availability of those rows as they were given.
+    table : those rows as they were given, in the columns that were used.
     """
 
     coding: Coding
