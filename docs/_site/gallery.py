@@ -6,6 +6,7 @@ An example that fails, fails the build.
 from __future__ import annotations
 
 import ast
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -28,7 +29,9 @@ LONGEST = 600
 def build(app: Any) -> None:
     """Run the examples and write their pages."""
     folder = Path(app.srcdir) / "gallery"
-    folder.mkdir(exist_ok=True)
+    # Pages of what is gone must go too.
+    shutil.rmtree(folder, ignore_errors=True)
+    folder.mkdir()
     examples = sorted((ROOT / "examples").glob("*.py"))
     for example in examples:
         (folder / f"{example.stem}.md").write_text(_page(example, folder), encoding="utf-8")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+import shutil
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -15,7 +16,9 @@ __all__ = ["build"]
 def build(app: Any) -> None:
     """Write the pages of the reference."""
     folder = Path(app.srcdir) / "reference"
-    folder.mkdir(exist_ok=True)
+    # Pages of what is gone must go too.
+    shutil.rmtree(folder, ignore_errors=True)
+    folder.mkdir()
     public = {name: getattr(selfselect, name) for name in selfselect.__all__}
     rooms = sorted(name for name, value in public.items() if isinstance(value, ModuleType))
     doors = sorted((name for name in public if name not in rooms), key=str.lower)

@@ -223,7 +223,7 @@ def test_demo_tells_the_whole_story(shell: Shell, tmp_path: Path) -> None:
     said = shell("demo", "--rows", "500", "--folder", tmp_path / "story")
     assert said.code == 0
     assert {file.name for file in (tmp_path / "story").iterdir()} == {
-        "villagers.csv", "fit.json", "lines.png",
+        "villagers.csv", "fit.json", "fit.html", "lines.png",
     }  # fmt: skip
     assert "truth" in said.out
     assert "Naive least squares and corrected estimates" in said.out

@@ -116,5 +116,5 @@ def test_what_cannot_be_drawn_is_refused(loaded: ss.FitResult) -> None:
         ss.plots.qq(loaded)
     sample = ss.simulators.village(200, seed=1)
     fit = ss.fit(sample.formula, sample.data, chosen="job", rule=Band())
-    with pytest.raises(UnsupportedError, match="'fishing' are censored on both sides"):
+    with pytest.raises(UnsupportedError, match="'fishing' are not censored on one side"):
         ss.plots.qq(fit)

@@ -2,12 +2,25 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pandas as pd
 import pytest
 
 import selfselect as ss
+from selfselect.errors import UnsupportedError
 from selfselect.results.residuals import generalised_residuals
+
+STRANGE = np.full((600, 2), 7, dtype=np.int8)
+"""Codes that no box has."""
+
+
+class Other:
+    """Noise that is not independent."""
+
+    name = "of another kind"
+
 
 AT_THE_OPTIMUM = 1e-6
 """The score at a converged estimate, per row, in standard errors."""
@@ -68,3 +81,19 @@ def test_a_missing_square_shows() -> None:
 
     assert worst("outcome ~ x") > 6
     assert worst("outcome ~ x + square") < 4
+
+
+def test_what_has_no_residuals_is_refused(known: ss.FitResult) -> None:
+    batch = known.engine.batch
+    strange = replace(batch, observation=replace(batch.observation, status=STRANGE))
+    fit = replace(known, engine=replace(known.engine, batch=strange))
+    with pytest.raises(
+        UnsupportedError, match="each outcome that was not seen lies in an interval"
+    ):
+        ss.plots.residuals(fit)
+    problem = replace(known.problem, noise=Other())
+    object.__setattr__(problem, "layout", known.problem.layout)
+    with pytest.raises(UnsupportedError, match="not where it is of another kind"):
+        ss.plots.residuals(replace(known, problem=problem))
+    with pytest.raises(UnsupportedError, match="not where it is of another kind"):
+        ss.plots.qq(replace(known, problem=problem))

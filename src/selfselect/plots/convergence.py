@@ -59,6 +59,7 @@ def convergence(fit: FitResult, *, axes: Any = None) -> Picture:
                 ms=5, lw=1.6, label=f"{rows} rows",
             )  # fmt: skip
             marks.append(_marks(place, part, y, words))
+        axis.set_xlim(0.5, len(data) + 0.5)
         axis.set_xlabel("step")
         axis.set_ylabel(words)
         axis.locator_params(axis="x", integer=True, nbins=8)

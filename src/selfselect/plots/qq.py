@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from scipy.special import ndtr, ndtri
 
 from selfselect.errors import UnsupportedError
-from selfselect.kernels.status import ABOVE, BELOW, BETWEEN, SEEN
+from selfselect.kernels.status import ABOVE, BELOW, SEEN, UNKNOWN
 from selfselect.plots.base import (
     CORRECTED,
     INK,
@@ -31,6 +31,7 @@ from selfselect.plots.base import (
     short,
 )
 from selfselect.results.predictions import latent_means
+from selfselect.results.residuals import refuse_dependent_noise
 
 if TYPE_CHECKING:
     from selfselect.results.fit_result import FitResult
@@ -66,6 +67,7 @@ def qq(fit: FitResult, *, axes: Any = None) -> Picture:
             "Quantiles of censored noise need noise that is independent, known costs, and rows in "
             "which everything was recorded. Look at the generalised residuals instead."
         )
+    refuse_dependent_noise(fit.problem)
     panels = _censored(fit) if fit.problem.concave else {fit.problem.equations.outcome: _whole(fit)}
     if axes is None:
         axes = new_axes(len(panels), width=3.6, height=3.6)
@@ -95,10 +97,10 @@ def _censored(fit: FitResult) -> dict[Any, pd.DataFrame]:
     for j, label in enumerate(problem.equations.alternatives):
         status = observation.status[:, j]
         sides = [side for code, side in ((BELOW, -1.0), (ABOVE, 1.0)) if (status == code).any()]
-        if len(sides) > 1 or (status == BETWEEN).any():
+        if len(sides) > 1 or not np.isin(status, (SEEN, BELOW, ABOVE, UNKNOWN)).all():
             raise UnsupportedError(
-                f"Outcomes of {label!r} are censored on both sides, for which there is no product "
-                "limit. Look at the generalised residuals instead."
+                f"Outcomes of {label!r} are not censored on one side, for which alone there is a "
+                "product limit. Look at the generalised residuals instead."
             )
         side = sides[0] if sides else 1.0
         residual = (observation.limit_of(j) - means[:, j]) / float(fit.scales.iloc[j])

@@ -160,8 +160,17 @@ def _draw(
         linewidths=0.6, label="unseen" if len(unseen) else None,
     )  # fmt: skip
     axis.scatter(shown[covariate], shown["outcome"], s=7, color=SEEN, alpha=0.55, label=seen)
-    axis.plot(lines[covariate], lines["naive"], "--", color=NAIVE, lw=2.4, label="least squares")
-    axis.plot(lines[covariate], lines["corrected"], "-", color=CORRECTED, lw=2.4, label="corrected")
+    from matplotlib.patheffects import withStroke
+
+    # Without colour a line is lost among points but for a margin of its own.
+    margin = [withStroke(linewidth=4.6, foreground="#ffffff")]
+    x = lines[covariate]
+    axis.plot(
+        x, lines["naive"], "--", color=NAIVE, lw=2.4, path_effects=margin, label="least squares"
+    )
+    axis.plot(
+        x, lines["corrected"], "-", color=CORRECTED, lw=2.4, path_effects=margin, label="corrected"
+    )
 
 
 def _marks(

@@ -9,13 +9,16 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
+from selfselect.errors import UnsupportedError
+from selfselect.kernels.status import UNKNOWN
+from selfselect.noises import KnownCovariance
 from selfselect.problem.evaluation import Batch, joint_rows, score_blocks
 from selfselect.problem.problem import Problem
 
 if TYPE_CHECKING:
     from selfselect.results.fit_result import FitResult
 
-__all__ = ["generalised_residuals"]
+__all__ = ["generalised_residuals", "refuse_dependent_noise"]
 
 Array = NDArray[np.float64]
 
@@ -27,16 +30,30 @@ def generalised_residuals(fit: FitResult) -> pd.DataFrame:
     residual where j was seen, and a truncated mean where it was not. Under the model its mean is
     zero at any covariates, whoever was seen.
     """
+    refuse_dependent_noise(fit.problem)
     natural = fit.problem.layout.natural(fit.solution.free)
     values = fit.engine_of_rows().collect(partial(_residuals, fit.problem, natural))
     columns = pd.Index(fit.problem.equations.alternatives, name="alternative")
     return pd.DataFrame(values, index=fit.row_labels, columns=columns)
 
 
+def refuse_dependent_noise(problem: Problem) -> None:
+    """Refuse noise under which one alternative's residual cannot be told from the others'."""
+    if isinstance(problem.noise, KnownCovariance):
+        raise UnsupportedError(
+            f"Residuals are known for independent noise, not where it is {problem.noise.name}."
+        )
+
+
 def _residuals(problem: Problem, natural: Array, batch: Batch) -> Array:
     """Divide the scores by the design: along a mean, each is residual times covariates."""
     if problem.joint:
         return joint_rows(problem, natural, batch).residual
+    if problem.concave and (batch.observation.status > UNKNOWN).any():
+        raise UnsupportedError(
+            "Residuals are known where each outcome that was not seen lies in an interval of its "
+            f"own, not where {problem.rule.name}."
+        )
     residuals = np.empty((len(batch), problem.equations.n_alternatives))
     blocks = score_blocks(problem, natural, batch)
     for j, (equation, block) in enumerate(zip(problem.equations.each, blocks, strict=True)):
