@@ -53,7 +53,7 @@ PAIRS = 16_384
 """Pairs of draws, over all rows, that measure the missing information in a pass: where rows are
 few every step is used."""
 
-SHARPER = 1.15
+SHARPER = 1.05
 """Draws beyond those that the last estimate of the Monte-Carlo error calls for."""
 
 LOST = 1e-3
@@ -177,7 +177,7 @@ class DrawnSearch:
         )
 
     def _thin(self, steps: int) -> int:
-        return int(np.clip(steps * self.engine.n_rows // PAIRS, 1, min(8, steps // 2)))
+        return int(np.clip(steps * self.engine.n_rows // PAIRS, 1, min(32, steps // 4)))
 
     def _pass(self, chains: Chains, place: Array, sweep: Sweep) -> _Drawn:
         natural = self.problem.layout.natural(place)
