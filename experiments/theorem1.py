@@ -78,10 +78,11 @@ exact conditional means. The last column is the slope of log error on log n.
 log(n)/n, a slope of -1/2 up to the logarithm; its proof, which draws rows with replacement and
 must not draw one twice, gives only log(n)/sqrt(n), a slope of -1/4. In one pass without
 replacement and with exact means the slope seen is {exact:+.2f}, that of the MLE
-{slopes["MLE"]:+.2f}. With Langevin draws of a fixed step size it is {langevin:+.2f}: the bias of
-the sampler does not shrink with n, so in the end the error levels off, and the theorem has to
-shrink the step with the accuracy wanted. Least squares does not converge
-({slopes["least squares"]:+.2f}).
+{slopes["MLE"]:+.2f}. With Langevin draws of a fixed step size it is {langevin:+.2f}
+over these n: the bias of the sampler does not shrink with n, so the error must level off where it
+meets that bias, and the theorem has to shrink the step with the accuracy wanted. Least squares does
+not converge ({slopes["least squares"]:+.2f}: it levels off at its bias). Slopes rest on
+{n_samples} samples per size, so their second digit is not to be trusted.
 
 Made by `python experiments/theorem1.py --samples {n_samples} --largest {sizes[-1]}`.
 """

@@ -20,7 +20,8 @@ PAPER = [
     *(f"Definition {n}" for n in range(1, 5)),
     *(f"Assumption {n}" for n in range(1, 5)),
     *(f"Theorem {n}" for n in range(1, 5)),
-    *(f"Lemma {n}" for n in range(1, 4)),
+    *(f"Algorithm {n}" for n in range(1, 3)),
+    *(f"Lemma {n}" for n in range(1, 7)),
     "Stein's identity",
     "Lemma MinVariance",
 ]

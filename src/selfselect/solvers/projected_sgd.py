@@ -13,13 +13,13 @@ from selfselect.data.rows import Rows
 from selfselect.engines.base import Engine
 from selfselect.errors import OptionError, UnsupportedError
 from selfselect.problem.problem import Problem
-from selfselect.problem.sampled import SampledRows
 from selfselect.progress import progress_bar
 from selfselect.samplers import BoxExact, EllipticalSlice, ProjectedLangevin, Sampler
+from selfselect.solvers._ascent import Ascent, most_agreed
 from selfselect.solvers._draws import drawn_loglik
 from selfselect.solvers._start import gram_matrices, refuse_collinear
 from selfselect.solvers._theory import TheoryCost, theory_cost
-from selfselect.solvers.base import Solution, TraceEntry, require
+from selfselect.solvers.base import Solution, require
 
 __all__ = ["ProjectedSGD"]
 
@@ -27,12 +27,6 @@ Array = NDArray[np.float64]
 
 MOST_LOOKS = 1e12
 """Steps of the sampler, all rows together, above which a run is refused: it would take years."""
-
-LARGE_BOUND = 10.0
-"""Default bound: this many times the length of the least-squares coefficients, and one more."""
-
-WARM_UP = 12
-"""Steps from a cold start after which a sampler without a step count of its own is believed."""
 
 
 @dataclass(frozen=True)
@@ -166,11 +160,11 @@ class ProjectedSGD:
         # A given start is not used: the steps forget it, and the theory starts at zero.
         del start
         order = rng.permutation(len(rows))
-        runs: list[_Run] = []
+        runs: list[Ascent] = []
         interrupted = False
         with progress_bar(progress, what="Projected SGD", total=self.repeats) as bar:
             for part in np.array_split(order, self.repeats):
-                run = _Run(self, problem, rows, sampler, grams, rng)
+                run = Ascent(self, problem, rows, sampler, grams, rng)
                 try:
                     run.ascend(part, bar)
                 except KeyboardInterrupt:
@@ -179,7 +173,7 @@ class ProjectedSGD:
                 bar.update()
                 if interrupted:
                     break
-        best = runs[_most_agreed([run.estimate for run in runs])]
+        best = runs[most_agreed([run.estimate for run in runs])]
         status, converged = best.status(self, len(runs))
         if interrupted:
             status, converged = f"Interrupted: the best so far is kept. {status}", False
@@ -220,118 +214,3 @@ class ProjectedSGD:
                 f"{n_steps:.3g} steps with {sampler.steps:.3g} steps of the sampler each would "
                 "take years. Use a sampler with fewer steps, or MonteCarloNewton."
             )
-
-
-class _Run:
-    """One run: where it is, and the averages of where it was."""
-
-    def __init__(
-        self,
-        solver: ProjectedSGD,
-        problem: Problem,
-        rows: Rows,
-        sampler: Sampler,
-        grams: list[Array],
-        rng: Generator,
-    ) -> None:
-        self.solver, self.problem, self.rows = solver, problem, rows
-        self.sampler, self.rng = sampler, rng
-        self.free = np.zeros(problem.layout.n_free)
-        self.estimate = self.free
-        self.trace: list[TraceEntry] = []
-        layout = problem.layout
-        self.blocks = [
-            layout.position[layout.starts[j] : layout.inverse_scale_positions[j]]
-            for j in range(len(layout.sizes))
-        ]
-        assert rows.chosen is not None
-        counts = np.bincount(rows.chosen, minlength=len(layout.sizes))
-        total = len(rows)
-        self.strength = solver.strength or 0.5 * float(counts.min()) / total
-        # Steps longer than one over the largest curvature would only overshoot at first.
-        steepest = max(float(np.linalg.eigvalsh(gram[:-1, :-1] / total)[-1]) for gram in grams)
-        self.delay = 0.0 if solver.average == "all" else steepest / self.strength
-        self.bound = solver.bound or self._default_bound(grams)
-        self.confined = 0
-
-    def _default_bound(self, grams: list[Array]) -> float:
-        h = self.problem.layout.natural(self.free)[self.problem.layout.inverse_scale_positions]
-        lengths = [
-            float(np.linalg.norm(np.linalg.lstsq(gram[:-1, :-1], gram[:-1, -1], rcond=None)[0]))
-            for gram in grams
-        ]
-        return 1.0 + LARGE_BOUND * float(np.max(np.array(lengths) * h))
-
-    def ascend(self, order: NDArray[np.intp], bar: object) -> None:
-        """Step through the rows in order, as often as there are passes."""
-        solver = self.solver
-        per_pass = max(1, len(order) // solver.batch)
-        n_steps = min(solver.n_steps or per_pass * solver.passes, per_pass * solver.passes)
-        first_kept = n_steps // 2 if solver.average == "tail" else 0
-        total, kept = np.zeros_like(self.free), 0
-        for number in range(n_steps):
-            if number and number % per_pass == 0:
-                order = self.rng.permutation(order)
-            at = (number % per_pass) * solver.batch
-            gradient = self._gradient(self.rows.take(order[at : at + solver.batch]))
-            size = 1.0 / (self.strength * (number + 1 + self.delay))
-            before = self.free
-            self.free = self._confine(before + size * gradient)
-            if number >= first_kept:
-                total += self.free
-                kept += 1
-                self.estimate = total / kept
-            else:
-                self.estimate = self.free
-            if (number + 1) % max(1, n_steps // 20) == 0:
-                change = float(np.linalg.norm(self.free - self.estimate))
-                self.trace.append(TraceEntry(solver.batch, float("nan"), change, size))
-                bar.set_postfix_str(f"iterates {change:.2g} noise scales around their mean")  # type: ignore[attr-defined]
-
-    def _gradient(self, part: Rows) -> Array:
-        """Return the mean score of a batch at the present coefficients, from one draw per row."""
-        rows = SampledRows(self.problem, self.problem.layout.natural(self.free), part)
-        latent = self.sampler.init(rows.target, self.rng)
-        n_steps = self.sampler.steps
-        if n_steps == 1 and not self.sampler.exact:
-            n_steps = WARM_UP
-        for _ in range(n_steps):
-            draw = self.sampler.step(rows.target, latent, self.rng)
-            latent = draw.latent
-        scores = rows.scores(draw.first, draw.square)
-        return np.asarray(rows.weights @ scores / len(part))
-
-    def _confine(self, free: Array) -> Array:
-        confined = 0
-        for block in self.blocks:
-            length = float(np.linalg.norm(free[block]))
-            if length > self.bound:
-                free[block] *= self.bound / length
-                confined += 1
-        self.confined = confined
-        return free
-
-    def status(self, solver: ProjectedSGD, n_runs: int) -> tuple[str, bool]:
-        """Say how the run ended."""
-        boosted = f", the most agreed of {n_runs} runs" if n_runs > 1 else ""
-        if self.confined:
-            return (
-                f"Stopped at the bound {self.bound:.3g} on the coefficients, not by maximum "
-                "likelihood: the steps are too long or the bound too small.",
-                False,
-            )
-        words = "tail" if solver.average == "tail" else "all"
-        return (
-            f"Estimated by averaging {words} iterates of {solver.passes} pass"
-            f"{'es' if solver.passes > 1 else ''}{boosted}, not by maximum likelihood.",
-            True,
-        )
-
-
-def _most_agreed(estimates: list[Array]) -> int:
-    """Return the estimate from which half of the others are nearest."""
-    if len(estimates) < 3:
-        return 0
-    stacked = np.array(estimates)
-    apart = np.linalg.norm(stacked[:, None] - stacked, axis=2)
-    return int(np.median(apart, axis=1).argmin())

@@ -1,0 +1,293 @@
+"""The search of MonteCarloNewton: towards the optimum, then at one place until draws suffice."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import partial
+from typing import Any, Protocol
+
+import numpy as np
+from numpy.random import Generator
+from numpy.typing import NDArray
+
+from selfselect.engines.base import Engine
+from selfselect.problem.problem import Problem
+from selfselect.problem.sampled import SampledSums, Sweep, sample_scores
+from selfselect.progress import progress_bar
+from selfselect.samplers import BoxExact, Sampler
+from selfselect.samplers._chains import Chains
+from selfselect.solvers._climb import solve_spd
+from selfselect.solvers._draws import drawn_loglik, new_seed, start_chains
+from selfselect.solvers._identification import never_seen, undetermined
+from selfselect.solvers._start import total_weight
+from selfselect.solvers.base import Solution, TraceEntry
+
+__all__ = ["DrawnSearch"]
+
+Array = NDArray[np.float64]
+
+FIRST_STEPS = 8
+"""Steps of a pass while the optimum is still far: the step is then larger than its error."""
+
+MOST_STEPS = 128
+"""Steps of one pass, so that parameters, progress and interrupts are looked at now and then."""
+
+BURN = 4
+"""Steps after a change of parameters that are not used: the chains follow."""
+
+FARTHEST = 0.5
+"""Standard errors from the optimum within which one Newton step from draws is as good as many."""
+
+WANDERING = 0.2
+"""Change of a mean, in noise scales per standard deviation of a covariate, that is followed however
+large its standard error: where the likelihood rises forever both grow together."""
+
+MANY_ROWS = 4_000
+"""Rows from which on a standard error is so small that the information hardly changes over it;
+with fewer, draws must be made closer to the optimum, as the square root of their number."""
+
+TRUST = 0.75
+"""How far a step may move the means of the latent outcomes, in noise scales (root mean square)."""
+
+PAIRS = 16_384
+"""Pairs of draws, over all rows, that measure the missing information in a pass: where rows are
+few every step is used."""
+
+SHARPER = 1.05
+"""Draws beyond those that the last estimate of the Monte-Carlo error calls for."""
+
+LOST = 1e-3
+"""Share of complete information below which draws cannot tell whether anything was learnt."""
+
+
+@dataclass(frozen=True, eq=False)
+class _Estimate:
+    """What the passes made at one place near the optimum say together.
+
+    Attributes
+    ----------
+    free : a Newton step from that place.
+    information, noise : observed information, and Monte-Carlo covariance of `free`.
+    ratio : largest Monte-Carlo error, in standard errors.
+    gap : largest distance of `free` from the place, in standard errors.
+    clear_gap : the same, less twice its Monte-Carlo error.
+    clear_move : the largest change of a natural parameter, less twice its Monte-Carlo error.
+    doubt : relative Monte-Carlo error of the standard errors.
+    sums, steps : averages of what was drawn, and in how many steps.
+    """
+
+    free: Array
+    information: Array
+    noise: Array
+    ratio: float
+    gap: float
+    clear_gap: float
+    clear_move: float
+    doubt: float
+    sums: SampledSums
+    steps: int
+
+
+class Options(Protocol):
+    """What the search is told: see `MonteCarloNewton`."""
+
+    @property
+    def max_passes(self) -> int: ...
+    @property
+    def sampler(self) -> Sampler | None: ...
+    @property
+    def loglik_draws(self) -> int | None: ...
+
+
+class DrawnSearch:
+    """The state of a search: parameters, chains, and what was drawn at the present place."""
+
+    def __init__(
+        self,
+        solver: Options,
+        problem: Problem,
+        engine: Engine,
+        start: Array,
+        rng: Generator,
+        progress: bool | None,
+        mc_tol: float,
+    ) -> None:
+        self.solver, self.problem, self.engine, self.rng = solver, problem, engine, rng
+        self.progress, self.mc_tol = progress, mc_tol
+        self.free = start.copy()
+        few = min(1.0, float(np.sqrt(engine.n_rows / MANY_ROWS)))
+        self.near = few * min(FARTHEST, 1.6 * float(np.sqrt(mc_tol)))
+        self.trace: list[TraceEntry] = []
+        self.estimate: _Estimate | None = None
+        self.converged = self.interrupted = False
+        self.status = ""
+        self.n_passes = 0
+        clusters = engine.rows.clusters
+        self.n_clusters = 0 if clusters is None else int(clusters.max()) + 1
+
+    def run(self) -> None:
+        """Search until the Monte-Carlo error is small enough, passes run out, or interrupted."""
+        try:
+            self._run()
+        except KeyboardInterrupt:
+            self.interrupted = True
+            self.status = f"Interrupted after {self.n_passes} passes: the best so far is kept."
+
+    def _run(self) -> None:
+        sampler = self.solver.sampler
+        if sampler is None and not self.problem.sampled:
+            sampler = BoxExact()
+        chains = start_chains(self.problem, self.engine, self.free, sampler, self.rng)
+        place, drawn, steps, burn = self.free, None, FIRST_STEPS, BURN
+        with progress_bar(self.progress, what="Monte-Carlo Newton") as bar:
+            while self.n_passes < self.solver.max_passes:
+                fresh = self._pass(chains, place, Sweep(new_seed(self.rng), burn, steps,
+                                   self._thin(steps), self.n_clusters))  # fmt: skip
+                bar.update()
+                drawn = fresh if drawn is None else drawn.joined(fresh)
+                if not np.isfinite(drawn.sums.score).all():
+                    self.status = "Stopped: the score is not finite."
+                    return
+                found = self._estimate(place, drawn)
+                if found is None or found.clear_gap > self.near or found.clear_move > WANDERING:
+                    bar.set_postfix_str("approaching the optimum")
+                    place = self.free = self._step(place, drawn.sums, found)
+                    steps = min(2 * drawn.steps, 4 * FIRST_STEPS)
+                    drawn, burn = None, BURN
+                    continue
+                self.estimate, self.free = found, found.free
+                bar.set_postfix_str(f"Monte-Carlo error {100 * found.ratio:.1f}% of std errors")
+                if found.gap > self.near and found.ratio <= 0.5 * self.near:
+                    place, drawn, burn = found.free, None, BURN
+                elif found.ratio <= self.mc_tol and found.doubt <= 0.5 * self.mc_tol:
+                    self.converged, self.status = True, _success(self.n_passes, found)
+                    return
+                else:
+                    burn = 0
+                # From afar only as many draws as show where to go on from.
+                goal = self.mc_tol if found.gap <= self.near else 0.5 * self.near
+                lack = max(found.ratio, 2.0 * found.doubt) / goal
+                wanted = found.steps * (SHARPER * lack**2 - (drawn is not None))
+                steps = int(np.clip(wanted, FIRST_STEPS, min(MOST_STEPS, 4 * found.steps)))
+        self.status = f"Stopped after {self.n_passes} passes over the rows" + (
+            "."
+            if self.estimate is None
+            else f", with a Monte-Carlo error of {100 * self.estimate.ratio:.0f}% of a standard "
+            "error. Allow more with MonteCarloNewton(max_passes=...)."
+        )
+
+    def _thin(self, steps: int) -> int:
+        return int(np.clip(steps * self.engine.n_rows // PAIRS, 1, min(32, steps // 4)))
+
+    def _pass(self, chains: Chains, place: Array, sweep: Sweep) -> _Drawn:
+        natural = self.problem.layout.natural(place)
+        task = partial(sample_scores, self.problem, natural, chains, sweep)
+        sums: Any = self.engine.sum(task)
+        self.n_passes += 1
+        return _Drawn(sums, sweep.steps)
+
+    def _estimate(self, place: Array, drawn: _Drawn) -> _Estimate | None:
+        """Take a Newton step and measure its error; None where there is no such step."""
+        sums, information = drawn.sums, drawn.sums.information
+        if not _is_definite(information):
+            return None
+        inverse = np.linalg.inv(information)
+        step = inverse @ sums.score
+        noise = inverse @ sums.noise @ inverse
+        errors, blur = np.sqrt(np.diag(inverse)), np.sqrt(np.diag(noise))
+        self.trace.append(
+            TraceEntry(self.engine.n_rows, float("nan"), float(np.sqrt(sums.score @ step)), 1.0)
+        )
+        free = place + step
+        jacobian = self.problem.layout.report(free).jacobian
+        reported = [np.sqrt(np.diag(jacobian @ part @ jacobian.T)) for part in (noise, inverse)]
+        wobble = inverse @ sums.wobble @ inverse
+        reported.append(np.diag(jacobian @ wobble @ jacobian.T))
+        return _Estimate(
+            free,
+            information,
+            noise,
+            float(np.max(reported[0] / reported[1])),
+            float(np.max(np.abs(step) / errors)),
+            float(np.max((np.abs(step) - 2.0 * blur) / errors)),
+            float(np.max(np.abs(step) - 2.0 * blur)),
+            float(np.sqrt(np.mean((0.5 * reported[2] / reported[1] ** 2) ** 2))),
+            sums,
+            drawn.steps,
+        )
+
+    def _step(self, place: Array, sums: SampledSums, found: _Estimate | None) -> Array:
+        """Go towards the optimum, no farther than draws made here can be trusted."""
+        step = solve_spd(sums.complete, sums.score) if found is None else found.free - place
+        energy = float(step @ sums.complete @ step)
+        moved = float(np.sqrt(max(energy, 0.0) / total_weight(self.engine)))
+        size = min(1.0, TRUST / max(moved, 1e-300))
+        layout = self.problem.layout
+        at = layout.position[layout.inverse_scale_positions]
+        at = at[at >= 0]
+        if at.size:
+            most = float(np.max(np.abs(size * step[at]) / place[at]))
+            size *= min(1.0, 0.5 / max(most, 1e-300))
+        return place + size * step
+
+    def solution(self, *, loglik: bool) -> Solution:
+        """Return where the search ended."""
+        n_free = self.problem.layout.n_free
+        found, status, converged = self.estimate, self.status, self.converged
+        information, noise, outer = np.full((n_free, n_free), np.nan), None, None
+        if found is not None:
+            information, noise, outer = found.information, found.noise, found.sums.squared_scores
+            lost = undetermined(self.problem, self.engine, information, lost=LOST)
+            lost = lost or never_seen(self.problem, self.engine)
+            if lost is not None:
+                status, converged = lost, False
+        value, error = float("nan"), 0.0
+        if loglik:
+            try:
+                drawn = drawn_loglik(
+                    self.problem, self.engine, self.free, self.rng, self.solver.loglik_draws
+                )
+                value, error = drawn.value, drawn.error
+                status += drawn.warning()
+            except KeyboardInterrupt:
+                status += " Interrupted before the log-likelihood was estimated."
+        return Solution(
+            free=self.free,
+            loglik=value,
+            information=information,
+            converged=converged,
+            status=status,
+            trace=tuple(self.trace),
+            n_passes=self.n_passes,
+            solver=repr(self.solver),
+            noise=noise,
+            outer=outer,
+            loglik_error=error,
+        )
+
+
+@dataclass(frozen=True, eq=False)
+class _Drawn:
+    """Averages over all steps of the passes made at one place."""
+
+    sums: SampledSums
+    steps: int
+
+    def joined(self, other: _Drawn) -> _Drawn:
+        """Average with what more steps at the same place gave."""
+        steps = self.steps + other.steps
+        return _Drawn(self.sums.averaged(other.sums, other.steps / steps), steps)
+
+
+def _success(n_passes: int, found: _Estimate) -> str:
+    missing, noise = (float(np.diag(part).sum()) for part in (found.sums.missing, found.sums.noise))
+    worth = f", worth {missing / noise:.0f} independent draws a row" if noise > 0 else ""
+    return (
+        f"Converged in {n_passes} passes; Monte-Carlo error at most {100 * found.ratio:.2g}% of "
+        f"every standard error{worth}."
+    )
+
+
+def _is_definite(matrix: Array) -> bool:
+    scale = 1.0 / np.sqrt(np.maximum(np.diag(matrix), 1e-300))
+    return bool(np.linalg.eigvalsh(matrix * np.outer(scale, scale))[0] > 1e-6)
