@@ -116,11 +116,6 @@ def refuse_joined(problem: Problem) -> None:
 
 def refuse_unsupported(problem: Problem, rule: Any) -> None:
     """Raise where chances and means of outcomes cannot be computed."""
-    if problem.sampled:
-        raise UnsupportedError(
-            "Effects need a rule with bounds and noise other than KnownCovariance. Use predict(), "
-            "which simulates, or noises.Correlated with fixed scales and correlations."
-        )
     if is_joined(problem) and not isinstance(rule, HasBounds):
         raise UnsupportedError(
             f"{type(rule).__name__} offers no `bounds`, which effects need where noise is not "
@@ -130,6 +125,11 @@ def refuse_unsupported(problem: Problem, rule: Any) -> None:
         raise UnsupportedError(
             f"{type(rule).__name__} offers no `bounds`, and effects need box-shaped explaining "
             "sets. Give the rule a `bounds` method."
+        )
+    if problem.sampled:
+        raise UnsupportedError(
+            "Effects need noise other than KnownCovariance. Use predict(), which simulates, or "
+            "noises.Correlated with fixed scales and correlations."
         )
 
 
