@@ -193,6 +193,8 @@ def fit_design(
         design.exchangeable,
         design.partial,
     )
+    # Alternatives whose outcomes are weighed each in their own way are not alike.
+    problem = replace(problem, exchangeable=problem.exchangeable and not problem.tilted)
     problem.check(design.facts.outcome_range)
     refuse_unidentified(problem, design.rows)
     probe_rule(problem, design.rows, rng)

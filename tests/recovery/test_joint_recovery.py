@@ -117,3 +117,30 @@ def test_top_coded_outcomes_and_choosers_nobody_recorded():
     assert result.facts.n_undecided == 1_250 and result.facts.n_silent > 300
     whole = ss.fit(made.formula, made.data, chosen="chosen")
     assert (result.bse / whole.bse).min() > 1.0
+
+
+def test_outcomes_weighed_before_the_best_is_seen_need_no_recorded_chooser():
+    rng = np.random.default_rng(3)
+    covariates = {"x": rng.standard_normal(3_000), "z": rng.standard_normal(3_000)}
+    rule = ss.rules.MonotoneArgmax({1: 2.0, 2: 0.8})
+    sample = ss.simulate(
+        {
+            1: {"Intercept": 1.0, "x": 2.0, "z": 0.3},
+            2: {"Intercept": 1.5, "x": -1.4, "z": 1.5},
+        },
+        covariates,
+        rule=rule,
+        scales=1.0,
+        seed=3,
+    )
+    noise = ss.noises.Independent("common")
+    result = ss.fit("outcome ~ x + z", sample.data, alternatives=2, rule=rule, noise=noise)
+    assert result.converged
+    truth = sample.params.drop(index="scale", level="term").to_numpy()
+    assert (np.abs(result.values[:6] - truth) < 4.0 * result.bse.to_numpy()[:6]).all()
+    # Which equation is whose, only the weights tell: the other numbering fits far worse.
+    assert result.starts["behind"].min() < -10.0
+    costly = ss.rules.Maximum(cost={1: 0.0})
+    plain = ss.fit("outcome ~ x + z", sample.data, alternatives=2, noise=noise)
+    with_cost = ss.fit("outcome ~ x + z", sample.data, alternatives=2, rule=costly, noise=noise)
+    assert with_cost.llf == pytest.approx(plain.llf, abs=1e-5)

@@ -94,7 +94,14 @@ class Problem:
     def joint(self) -> bool:
         """Whether the likelihood joins the alternatives, rather than being a product over them."""
         joining = isinstance(self.noise, Correlated | SharedShock)
-        return self.partial or bool(self.equations.costs) or joining
+        return self.partial or bool(self.equations.costs) or joining or self.tilted
+
+    @cached_property
+    def tilted(self) -> bool:
+        """Whether nobody recorded who was seen, and outcomes were weighed before the best was."""
+        if self.index == "known" or not isinstance(self.ordered_rule, HasBounds):
+            return False
+        return type(self.rule) not in (Maximum, Minimum) or bool(getattr(self.rule, "cost", None))
 
     @property
     def fusible(self) -> bool:
@@ -128,7 +135,7 @@ class Problem:
         sides: dict[type, float] = {Maximum: 1.0, Minimum: -1.0}
         if type(self.rule) not in sides or getattr(self.rule, "cost", None):
             raise UnsupportedError(
-                "An outcome whose alternative was not recorded can be fitted where it is the "
+                "An outcome whose alternative was not recorded can be fitted so where it is the "
                 f"largest ('max') or the smallest ('min') without costs, not by {self.rule!r}."
             )
         return sides[type(self.rule)]
@@ -152,7 +159,8 @@ class Problem:
                 "outcome and chooser are recorded."
             )
         if self.index == "unknown":
-            _ = self.side
+            if not self.tilted:
+                _ = self.side
             return observe_unknown(rows, self.equations.n_alternatives)
         if self.rank is not None:
             return observe_ranked(rows, self.equations.n_alternatives)

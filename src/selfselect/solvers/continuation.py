@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from functools import partial
+from itertools import islice, permutations
 from typing import Any, ClassVar
 
 import numpy as np
@@ -16,6 +17,7 @@ from selfselect.noises import Correlated, Independent, SharedShock
 from selfselect.problem.evaluation import evaluate
 from selfselect.problem.problem import Problem
 from selfselect.progress import progress_bar
+from selfselect.rules import Maximum, Minimum
 from selfselect.rules.base import HasBounds
 from selfselect.solvers._boundary import find_boundary
 from selfselect.solvers._climb import Climb, approach, climb
@@ -50,6 +52,9 @@ LARGER_SAMPLE = 40_000
 SEARCH_STEPS, STRIDE, AT_BOUNDARY = 30, 6, 3
 """Newton steps of a search on the sample, those between two looks whether it runs to a boundary,
 and those on all rows where it did."""
+
+MOST_NUMBERINGS = 24
+"""Numberings of alternatives that are tried where only the rule tells them apart."""
 
 ROUGH = 1e-2
 """Distance from the optimum of a sample, in its standard errors, that is near enough."""
@@ -133,7 +138,11 @@ class Continuation:
             part = engine.sample(min(self.sample, SEARCH_ROWS), rng)
         begun = self._independent(problem, engine, part, rng, progress)
         found: list[tuple[str, Climb]] = []
-        begins = _begins(problem, begun)
+        begins = [
+            (f"{name}{of}", natural)
+            for of, numbered in _numberings(problem, begun)
+            for name, natural in _begins(problem, numbered)
+        ]
         with progress_bar(progress, what="Starts", total=len(begins)) as bar:
             for name, natural in begins:
                 free = problem.layout.gather(natural)
@@ -167,6 +176,8 @@ class Continuation:
         if problem.index == "unknown":
             # Rows without an outcome say too little to begin with.
             simple = replace(simple, partial=part.rows.possible is not None)
+            if problem.tilted:
+                simple = replace(simple, rule=_plain_rule(problem, part), exchangeable=False)
             part = part.recorded()
             solution = MaximumLikelihood().solve(simple, part, rng=rng, progress=progress)
             return simple.layout.natural(solution.free)
@@ -216,6 +227,39 @@ def independent_companion(problem: Problem) -> Problem:
         equations=replace(problem.equations, costs=()),
         noise=Independent(problem.noise.scale),
     )
+
+
+def _plain_rule(problem: Problem, part: Engine) -> Maximum | Minimum:
+    """Return the largest or the smallest outcome, whichever the rule seeks for the most part."""
+    outcome = part.rows.outcome
+    assert outcome is not None
+    middle = np.array([float(np.nanmedian(outcome))])
+    k = problem.equations.n_alternatives
+    known = part.rows.known.take(np.array([0]))
+    above = 0
+    for j in range(k):
+        lower, upper = problem.ordered_rule.bounds(np.array([j]), middle, known)
+        others = np.arange(k) != j
+        above += int(np.broadcast_to(upper < np.inf, (1, k))[0, others].sum())
+        above -= int(np.broadcast_to(lower > -np.inf, (1, k))[0, others].sum())
+    return Maximum() if above >= 0 else Minimum()
+
+
+def _numberings(problem: Problem, natural: Array) -> list[tuple[str, Array]]:
+    """Return the same equations under other names, where the rule tells names apart.
+
+    A search by the largest or smallest outcome does not know which equation is whose.
+    """
+    layout = problem.layout
+    if not problem.tilted or len({one.columns for one in problem.equations.each}) > 1:
+        return [("", natural)]
+    blocks = [natural[layout.starts[j] : layout.starts[j + 1]] for j in range(len(layout.sizes))]
+    orders = islice(permutations(range(len(blocks))), MOST_NUMBERINGS)
+    return [
+        (f", numbered {'-'.join(str(j + 1) for j in order)}",
+         np.concatenate([blocks[j] for j in order]))
+        for order in orders
+    ]  # fmt: skip
 
 
 def _begins(problem: Problem, independent: Array) -> list[tuple[str, Array]]:
