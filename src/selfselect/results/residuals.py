@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from selfselect.errors import UnsupportedError
 from selfselect.kernels.status import UNKNOWN
-from selfselect.noises import KnownCovariance
+from selfselect.noises import Correlated, Independent, SharedShock
 from selfselect.problem.evaluation import Batch, joint_rows, score_blocks
 from selfselect.problem.problem import Problem
 
@@ -39,7 +39,7 @@ def generalised_residuals(fit: FitResult) -> pd.DataFrame:
 
 def refuse_dependent_noise(problem: Problem) -> None:
     """Refuse noise under which one alternative's residual cannot be told from the others'."""
-    if isinstance(problem.noise, KnownCovariance):
+    if not isinstance(problem.noise, Independent | Correlated | SharedShock):
         raise UnsupportedError(
             f"Residuals are known for independent noise, not where it is {problem.noise.name}."
         )
