@@ -11,7 +11,6 @@ from typing import Any
 import numpy as np
 
 from selfselect.data.build import Design, build_design
-from selfselect.data.build_long import build_long_design
 from selfselect.data.costs import split_costs
 from selfselect.engines.memory import Memory
 from selfselect.errors import ConvergenceWarning, OptionError
@@ -132,7 +131,11 @@ def fit(
     _refuse_what_is_not_possible(chosen, alternatives, case, engine)
     rule = as_rule(rule)
     cost = _one_cost(cost, getattr(rule, "cost", None))
-    build = build_design if case is None else partial(build_long_design, case=case)
+    build: Any = build_design
+    if case is not None:
+        from selfselect.data.build_long import build_long_design
+
+        build = partial(build_long_design, case=case)
     design = build(
         formula,
         data,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.random import Generator
@@ -13,7 +13,9 @@ from selfselect.errors import RuleError
 from selfselect.problem.problem import Problem
 from selfselect.rules import BoxRule, LinearArgmax, Ranked
 from selfselect.rules.check import check_rows
-from selfselect.samplers import EllipticalSlice, Target
+
+if TYPE_CHECKING:
+    from selfselect.samplers import Target
 
 __all__ = ["probe_rule"]
 
@@ -36,6 +38,9 @@ def probe_rule(problem: Problem, rows: Rows, rng: Generator) -> None:
     """
     if isinstance(problem.rule, TRUSTED) or problem.index != "known":
         return
+    # Imported here: most rules need no probing, and fits should start quickly.
+    from selfselect.samplers import EllipticalSlice, Target
+
     which = np.arange(len(rows))
     if len(rows) > PROBED_ROWS:
         which = np.sort(rng.choice(len(rows), PROBED_ROWS, replace=False))

@@ -20,7 +20,6 @@ from selfselect.problem.evaluation import (
     find_memberships,
     joint_rows,
 )
-from selfselect.problem.masses import sampled_masses
 from selfselect.problem.problem import Problem
 from selfselect.problem.ties import Ties
 
@@ -227,6 +226,8 @@ def log_masses(problem: Problem, engine: Engine, natural: Array) -> Array:
     """
     if problem.sampled:
         sample = engine.sample(SAMPLE_DRAWN, np.random.default_rng(0))
+        from selfselect.problem.masses import sampled_masses
+
         task = partial(sampled_masses, problem, natural, DRAWS, 0)
         return np.asarray(sample.collect(task)[:, 0])
     sample = engine.sample(SAMPLE, np.random.default_rng(0))

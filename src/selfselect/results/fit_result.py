@@ -24,12 +24,10 @@ from selfselect.problem.parameters import Reported, flat_names
 from selfselect.problem.problem import Problem
 from selfselect.results.diagnosis import Diagnosis, diagnose
 from selfselect.results.hypotheses import lr_test, wald_test
-from selfselect.results.independence import compare_noises
 from selfselect.results.maketables import MaketablesHooks, hide_from_maketables
 from selfselect.results.memberships import expected_shares, responsibilities
 from selfselect.results.naive import Naive, fit_naive
 from selfselect.results.predictions import predict
-from selfselect.results.sensitivity import Sensitivity, sensitivity
 from selfselect.results.specification import rejections, specification_test
 from selfselect.results.tables import (
     coefficient_table,
@@ -48,6 +46,7 @@ if TYPE_CHECKING:
     from selfselect.effects.gains import Gains
     from selfselect.effects.policy import Policy
     from selfselect.report.page import Page
+    from selfselect.results.sensitivity import Sensitivity
 
 __all__ = ["FitResult", "Kept"]
 
@@ -310,6 +309,8 @@ class FitResult(MaketablesHooks):
                     "Score test of independence across alternatives",
                     "it is made at zero correlation, from a fit with independent noise",
                 )
+            from selfselect.results.independence import compare_noises
+
             return compare_noises(self, kind)
         return self._independence
 
@@ -384,6 +385,8 @@ class FitResult(MaketablesHooks):
         level : of the region that the likelihood supports.
         progress : whether to show progress; None shows it on a terminal for what takes seconds.
         """
+        from selfselect.results.sensitivity import sensitivity
+
         return sensitivity(self, rho, level, progress)
 
     def wald_test(self, hypothesis: Any) -> TestResult:

@@ -1,18 +1,24 @@
-"""Solvers: from a problem and rows to a solution."""
+"""Solvers: from a problem and rows to a solution. Each is loaded when it is asked for."""
 
-from selfselect.solvers._choose import choose_solver
-from selfselect.solvers._resolution import with_points
-from selfselect.solvers.base import Solution, Solver, StartRecord, TraceEntry
-from selfselect.solvers.continuation import Continuation
-from selfselect.solvers.em import EM
-from selfselect.solvers.maximum_likelihood import MaximumLikelihood
-from selfselect.solvers.min_variance import MinVariance
-from selfselect.solvers.monte_carlo_newton import MonteCarloNewton
-from selfselect.solvers.net_search import NetSearch
-from selfselect.solvers.newton import Newton
-from selfselect.solvers.peeling import Peeling, Population
-from selfselect.solvers.projected_sgd import ProjectedSGD
-from selfselect.solvers.two_models import TwoModels
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from selfselect.solvers._choose import choose_solver
+    from selfselect.solvers._resolution import with_points
+    from selfselect.solvers.base import Solution, Solver, StartRecord, TraceEntry
+    from selfselect.solvers.continuation import Continuation
+    from selfselect.solvers.em import EM
+    from selfselect.solvers.maximum_likelihood import MaximumLikelihood
+    from selfselect.solvers.min_variance import MinVariance
+    from selfselect.solvers.monte_carlo_newton import MonteCarloNewton
+    from selfselect.solvers.net_search import NetSearch
+    from selfselect.solvers.newton import Newton
+    from selfselect.solvers.peeling import Peeling, Population
+    from selfselect.solvers.projected_sgd import ProjectedSGD
+    from selfselect.solvers.two_models import TwoModels
 
 __all__ = [
     "EM",
@@ -33,3 +39,33 @@ __all__ = [
     "choose_solver",
     "with_points",
 ]
+
+_HOMES = {
+    "EM": "em",
+    "Continuation": "continuation",
+    "MaximumLikelihood": "maximum_likelihood",
+    "MinVariance": "min_variance",
+    "MonteCarloNewton": "monte_carlo_newton",
+    "NetSearch": "net_search",
+    "Newton": "newton",
+    "Peeling": "peeling",
+    "Population": "peeling",
+    "ProjectedSGD": "projected_sgd",
+    "Solution": "base",
+    "Solver": "base",
+    "StartRecord": "base",
+    "TraceEntry": "base",
+    "TwoModels": "two_models",
+    "choose_solver": "_choose",
+    "with_points": "_resolution",
+}
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _HOMES:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return getattr(import_module(f"{__name__}.{_HOMES[name]}"), name)
+
+
+def __dir__() -> list[str]:
+    return __all__

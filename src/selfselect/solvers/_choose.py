@@ -4,13 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
+from selfselect import solvers
 from selfselect.errors import OptionError, UnsupportedError
 from selfselect.problem.problem import Problem
 from selfselect.solvers.base import Solver
-from selfselect.solvers.continuation import Continuation
-from selfselect.solvers.maximum_likelihood import MaximumLikelihood
-from selfselect.solvers.monte_carlo_newton import MonteCarloNewton
-from selfselect.solvers.newton import Newton
 
 __all__ = ["choose_solver"]
 
@@ -18,18 +15,21 @@ __all__ = ["choose_solver"]
 def choose_solver(problem: Problem, given: Any) -> tuple[Solver, str]:
     """Return the solver to use and the reason for it."""
     if given is None and problem.joint:
-        return Continuation(), f"{_joined(problem)}, so the likelihood joins the alternatives"
+        return (
+            solvers.Continuation(),
+            f"{_joined(problem)}, so the likelihood joins the alternatives",
+        )
     if given is None and not problem.concave:
         why = (
             "nobody recorded who was seen"
             if problem.index == "unknown"
             else "explaining sets are not convex"
         )
-        return MaximumLikelihood(), (
+        return solvers.MaximumLikelihood(), (
             f"{why}, so the likelihood has several optima and is searched from several starts"
         )
     if given is None and problem.layout.curved:
-        return Newton(), (
+        return solvers.Newton(), (
             "coefficients are shared and scales are not: the likelihood is exact, but concave for "
             "given scales only, so Newton starts from two places"
         )
@@ -39,12 +39,12 @@ def choose_solver(problem: Problem, given: Any) -> tuple[Solver, str]:
             if problem.correlation is None
             else "the noise is correlated across alternatives"
         )
-        return MonteCarloNewton(), (
+        return solvers.MonteCarloNewton(), (
             f"{why}, so the mass of explaining sets has no closed form; for convex sets the "
             "likelihood is concave in the coefficients, and draws from them lead to its optimum"
         )
     if given is None:
-        return Newton(), (
+        return solvers.Newton(), (
             f"{type(problem.rule).__name__} has box-shaped explaining sets and the noise is "
             "independent, so the likelihood is exact and concave"
         )
@@ -53,7 +53,7 @@ def choose_solver(problem: Problem, given: Any) -> tuple[Solver, str]:
             f"{given!r} is not a solver. Use None to have one chosen, or an object such as "
             "selfselect.solvers.Newton(max_steps=100)."
         )
-    if problem.joint != isinstance(given, Continuation):
+    if problem.joint != isinstance(given, solvers.Continuation):
         raise UnsupportedError(
             f"{type(given).__name__} is {'not ' if problem.joint else ''}for likelihoods that join "
             "the alternatives (correlated noise, a shared shock, estimated costs, rows in which "

@@ -152,33 +152,54 @@ def climb(
 
 
 def approach(
-    problem: Problem, engine: Engine, start: Array, information: Array, *, tol: float
+    problem: Problem,
+    engine: Engine,
+    start: Array,
+    information: Array,
+    *,
+    tol: float,
+    learn: bool = False,
 ) -> Array:
     """Return a place close to the optimum, by steps that share one approximate information.
 
     Passes without curvature cost a fraction of those with the exact one, and steps with the
     information of a large sample shrink the distance several times each. It ends where they no
-    longer do, or within `tol`; whoever calls it takes exact steps from there.
+    longer halve it, or within `tol`; whoever calls it takes exact steps from there. With `learn`
+    the information is corrected by what every step shows (BFGS), and steps may be slow at first.
     """
 
-    def visit(free: Array) -> Point:
+    def visit(free: Array) -> tuple[Array, float]:
         task = partial(evaluate, problem, problem.layout.natural(free), curvature="none")
         evaluation: Any = engine.sum(task)
-        score = problem.layout.pull_back_vector(evaluation.score, free)
-        return _point(engine, free, evaluation.loglik, information, score)
+        return problem.layout.pull_back_vector(evaluation.score, free), evaluation.loglik
 
     weight = total_weight(engine)
-    here = visit(start)
+    score, loglik = visit(start)
+    here = _point(engine, start, loglik, information, score)
     while here.distance > tol:
-        after = visit(here.free + _largest_step(problem, here) * here.step)
+        moved = _largest_step(problem, here) * here.step
+        after_score, after_loglik = visit(here.free + moved)
         # Written so that a place that is not a number ends it too.
-        if not (after.loglik > here.loglik - weight * ROUNDING):
+        if not (after_loglik > here.loglik - weight * ROUNDING):
             break
-        slow = after.distance > 0.5 * here.distance
-        here = after
+        if learn:
+            information = _corrected(information, moved, score - after_score)
+        after = _point(engine, here.free + moved, after_loglik, information, after_score)
+        slow = after.distance > (1.0 if learn else 0.5) * here.distance
+        here, score = after, after_score
         if slow:
             break
     return here.free
+
+
+def _corrected(information: Array, moved: Array, fall: Array) -> Array:
+    """Return the information that explains by how much the score fell along a step (BFGS)."""
+    expected = information @ moved
+    along, size = float(fall @ moved), float(expected @ moved)
+    if along <= 1e-12 * size:
+        return information
+    added: Array = np.outer(fall, fall) / along - np.outer(expected, expected) / size
+    return information + added
 
 
 def _lands(distance: float, previous: float, tol: float) -> bool:

@@ -20,7 +20,14 @@ from selfselect.progress import progress_bar
 from selfselect.rules import Maximum, Minimum
 from selfselect.rules.base import HasBounds
 from selfselect.solvers._boundary import find_boundary
-from selfselect.solvers._climb import Climb, approach, climb
+from selfselect.solvers._climb import (
+    Climb,
+    approach,
+    climb,
+    information_at,
+    score_at,
+    solve_spd,
+)
 from selfselect.solvers._identification import ridge, undetermined
 from selfselect.solvers._order import order_alternatives
 from selfselect.solvers._resolution import refine, with_points
@@ -55,6 +62,13 @@ and those on all rows where it did."""
 
 MOST_NUMBERINGS = 24
 """Numberings of alternatives that are tried where only the rule tells them apart."""
+
+INFORMATION_DRAWS, INFORMATION_ROWS = 64, 8_000
+"""Draws and rows by which the information of a simulated likelihood is approached."""
+
+NEARBY, ROUNDS = 0.3, 8
+"""Distance, in standard errors, to go by the information of the search, and how often that of a
+sample is taken anew on the way from there."""
 
 ROUGH = 1e-2
 """Distance from the optimum of a sample, in its standard errors, that is near enough."""
@@ -113,10 +127,10 @@ class Continuation:
                 )
                 start = nearer.free
                 information = engine.n_rows / part.n_rows * nearer.information
-            # Where second derivatives are many passes, go all the way by first ones.
-            simulated = isinstance(problem.noise, Correlated) and not problem.fusible
-            near = self.tol if simulated else ROUGH
-            start = approach(problem, engine, start, information, tol=near)
+            if isinstance(problem.noise, Correlated) and problem.equations.n_alternatives > 2:
+                start = self._by_first_derivatives(problem, engine, start, information, rng)
+            else:
+                start = approach(problem, engine, start, information, tol=ROUGH)
         # At a boundary there is no optimum to reach; a few steps tell that all rows agree.
         steps = self.max_steps if find_boundary(problem, start) is None else AT_BOUNDARY
         best = climb(problem, engine, start, max_steps=steps, tol=self.tol, progress=progress)
@@ -126,6 +140,27 @@ class Continuation:
             best, points, settled = refined.best, refined.points, refined.said
         best = order_alternatives(problem, engine, _turned(problem, best))
         return self._solution(problem, engine, best, starts, points, settled)
+
+    def _by_first_derivatives(
+        self, problem: Problem, engine: Engine, start: Array, information: Array, rng: Generator
+    ) -> Array:
+        """Go all the way to the optimum where second derivatives are many passes.
+
+        The information of a sample, with all points, is near enough to that of all rows for steps
+        to shrink the distance manyfold each.
+        """
+        here = approach(problem, engine, start, information, tol=NEARBY)
+        # Rows tell more of the information than points do.
+        coarse = with_points(problem, INFORMATION_DRAWS)
+        part = engine.sample(INFORMATION_ROWS, rng)
+        share = engine.n_rows / part.n_rows
+        for _ in range(ROUNDS):
+            information = share * information_at(coarse, part, here)
+            here = approach(problem, engine, here, information, tol=0.2 * self.tol, learn=True)
+            score = score_at(problem, engine, here)
+            if float(score @ solve_spd(information, score)) <= self.tol**2:
+                break
+        return here
 
     def _search(
         self, problem: Problem, engine: Engine, rng: Generator, progress: bool | None
