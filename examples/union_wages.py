@@ -19,7 +19,7 @@ from matplotlib import pyplot
 
 import selfselect as ss
 
-ROOT = Path(__file__).parents[1]
+IMAGES = Path(__file__).parents[1] / "docs" / "images"
 WAGE = "lwage ~ educ + exper + expersq + black + hisp + married + rur + south + nrtheast + nrthcen"
 INDUSTRY = "manuf + construc + pub + tra + trad + per + ent"
 
@@ -37,7 +37,7 @@ def village() -> ss.FitResult:
     return ss.fit("income ~ height + weight", sample.data, chosen="job")
 
 
-def main() -> None:
+def main(folder: Path = IMAGES) -> None:
     # What fits warn of is printed with them, first thing.
     warnings.simplefilter("ignore", ss.errors.ConvergenceWarning)
     data = workers()
@@ -60,7 +60,7 @@ def main() -> None:
     print("The simulated village:", village().independence_test())
 
     picture = ss.plots.sensitivity(along)
-    picture.axes[0].figure.savefig(ROOT / "docs/images/union_wages.png", dpi=110)
+    picture.axes[0].figure.savefig(folder / "union_wages.png", dpi=110)
     pyplot.close(picture.axes[0].figure)
 
 
