@@ -62,7 +62,9 @@ def test_every_picture_of_hostile_names_can_be_drawn() -> None:
         ss.plots.residuals(fit, r"$a_{"),
         ss.plots.qq(fit),
     ):
-        picture.axes[0].figure.canvas.draw()
+        canvas = picture.axes[0].figure.canvas
+        canvas.draw()
+        assert np.ptp(np.asarray(canvas.buffer_rgba())) > 200, "something dark on light is drawn"
 
 
 def test_a_covariate_may_bear_the_name_of_a_column_of_the_picture() -> None:
