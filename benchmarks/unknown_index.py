@@ -37,8 +37,8 @@ class Passes:
         self.unknown = Problem(
             known.equations, Maximum(), Independent("common"), units, "unknown", True
         )
-        self.known_rows = Memory.load(self.known, known.rows)
-        self.unknown_rows = Memory.load(self.unknown, self.unknown_design.rows)
+        self.known_rows = Memory().load(self.known, known.rows)
+        self.unknown_rows = Memory().load(self.unknown, self.unknown_design.rows)
         grams = gram_matrices(self.known, self.known_rows)
         free = least_squares_start(self.known, grams)
         rng = np.random.default_rng(0)

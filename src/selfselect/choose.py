@@ -23,7 +23,7 @@ from selfselect.results.fit_result import FitResult
 from selfselect.results.naive import fit_naive
 from selfselect.rules import as_rule
 from selfselect.solvers._search import SearchSpace
-from selfselect.solvers._start import gram_matrices, refuse_collinear, total_weight
+from selfselect.solvers._start import gram_matrices, refuse_collinear
 from selfselect.solvers._subspace import find_subspace
 
 __all__ = ["NumberOfAlternatives", "choose_alternatives"]
@@ -142,10 +142,10 @@ def _single(
         design.equations, as_rule(rule), Independent("common"),
         measure_units(design.equations, design.rows), "unknown", True,
     )  # fmt: skip
-    engine = Memory.load(problem, design.rows)
+    engine = Memory().load(problem, design.rows)
     grams = gram_matrices(problem, engine)
     refuse_collinear(problem, grams)
-    space = SearchSpace.build(problem, grams, weight=total_weight(engine), floor=0.01)
+    space = SearchSpace.build(problem, grams, weight=engine.weight_total, floor=0.01)
     scree = find_subspace(space, engine, subspace).eigenvalues
     total, size = design.facts.weight_total, len(design.equations.each[0].terms)
     variance = float(fit_naive(problem, engine).scales[0]) ** 2 * max(total - size, 1.0) / total

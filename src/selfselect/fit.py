@@ -202,7 +202,7 @@ def fit_design(
     refuse_unidentified(problem, design.rows)
     probe_rule(problem, design.rows, rng)
     with one_blas_thread():
-        rows = Memory.load(problem, design.rows)
+        rows = Memory().load(problem, design.rows)
         solver, reason = choose_solver(problem, solver)
         solution = solver.solve(problem, rows, rng=rng, progress=progress)
         problem = with_points(problem, solution.points)
@@ -211,7 +211,7 @@ def fit_design(
             rows,
             solution,
             kind=covariance,
-            clusters=design.rows.clusters,
+            clusters=design.rows.cluster_sizes,
             cluster_name=design.facts.cluster,
             solver=solver,
             rng=rng,

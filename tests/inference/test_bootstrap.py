@@ -14,14 +14,14 @@ from selfselect.solvers import Newton
 REPLICATIONS = 200
 
 
-def draws(result, *, seed=0, replications=30, clusters=None):
+def draws(result, *, seed=0, replications=30, n_clusters=0):
     return bootstrap_draws(
         result.problem,
         result.engine,
         result.solution,
         Newton(),
         Bootstrap(replications),
-        clusters,
+        n_clusters,
         rng=np.random.default_rng(seed),
         progress=False,
     )
@@ -59,7 +59,7 @@ def test_a_draw_of_clusters_is_the_fit_of_the_clusters_drawn(world):
     clusters = np.arange(300) // 5
     rows = np.concatenate([np.flatnonzero(clusters == drawn) for drawn in first_draw(4, 60)])
     by_hand = made.fit(made.data.iloc[rows])
-    found = draws(made.fit(), seed=4, replications=2, clusters=clusters)[0]
+    found = draws(made.fit(cluster=clusters), seed=4, replications=2, n_clusters=60)[0]
     np.testing.assert_allclose(found, by_hand.params, rtol=1e-6, atol=1e-7)
 
 

@@ -65,7 +65,7 @@ def test_three_ways_alternate_in_sign(panel):
     data = panel.assign(team=np.random.default_rng(1).integers(0, 15, 360))
     result = fit(data, cluster=names)
     natural = result.problem.layout.natural(result.solution.free)
-    meat, counts = cluster_meat(result.problem, result.engine, natural, result.rows.clusters)
+    meat, counts = cluster_meat(result.problem, result.engine, natural, result.rows.cluster_sizes)
     scores = pd.DataFrame(free_scores(result.problem, natural, result.engine.batch))
     wanted = np.zeros_like(meat)
     for size in (1, 2, 3):

@@ -94,7 +94,7 @@ def make(noise, k=2, rule="max", index="known", *, partial=False, costs=False, k
         0.3 * rng.standard_normal(len(problem.layout.extras))
     ]
     natural = problem.layout.natural(problem.layout.gather(np.concatenate(parts)))
-    return problem, Memory.load(problem, rows), natural
+    return problem, Memory().load(problem, rows), natural
 
 
 COMBINATIONS = [
@@ -247,7 +247,7 @@ def test_limits_far_out_in_the_tails_keep_their_digits(noise, far, end):
     if end == "below":
         between[:, 1] = mean - far * spread
     rows = replace(rows, outcome=np.full(4, np.nan), chosen=chosen, between=between)
-    found = joint_rows(problem, natural, Memory.load(problem, rows).batch)
+    found = joint_rows(problem, natural, Memory().load(problem, rows).batch)
     for i in range(4):
         j, other = chosen[i], 1 - chosen[i]
         low = -np.inf if np.isnan(between[i, 0]) else between[i, 0]
@@ -280,7 +280,7 @@ def test_chances_of_all_choices_add_up_to_one(noise, rule, k):
     rows = replace(rows, outcome=np.full(n_rows, np.nan), between=None, possible=None)
     total = np.zeros(n_rows)
     for j in range(k):
-        batch = Memory.load(problem, replace(rows, chosen=np.full(n_rows, j))).batch
+        batch = Memory().load(problem, replace(rows, chosen=np.full(n_rows, j))).batch
         total += np.exp(joint_rows(problem, natural, batch).loglik)
     # Sixteen points err by some percent where they are few.
     np.testing.assert_allclose(total, 1.0, atol=0.03 if simulated else EXACT)
@@ -292,7 +292,7 @@ def test_a_row_that_may_be_anyones_is_a_row_of_the_unknown_index():
     rows = replace(rows, outcome=np.where(np.isnan(rows.outcome), 0.1, rows.outcome))
     unknown = replace(problem, index="unknown", partial=False)
     loglik = [
-        evaluate(one, natural, Memory.load(one, with_rows).batch).loglik
+        evaluate(one, natural, Memory().load(one, with_rows).batch).loglik
         for one, with_rows in ((problem, rows), (unknown, replace(rows, chosen=None)))
     ]
     assert loglik[0] == pytest.approx(loglik[1], rel=1e-12)
@@ -305,10 +305,10 @@ def test_an_alternative_that_is_not_open_to_a_row_does_not_matter_to_it():
     available[:, 2] = False
     chosen = np.where(rows.chosen == 2, 0, rows.chosen)
     rows = replace(rows, chosen=chosen, known=replace(rows.known, available=available))
-    loglik = joint_rows(problem, natural, Memory.load(problem, rows).batch).loglik
+    loglik = joint_rows(problem, natural, Memory().load(problem, rows).batch).loglik
     turned = natural.copy()
     turned[problem.layout.starts[2] : problem.layout.starts[3]] *= 1.1
-    moved = joint_rows(problem, turned, Memory.load(problem, rows).batch).loglik
+    moved = joint_rows(problem, turned, Memory().load(problem, rows).batch).loglik
     np.testing.assert_allclose(loglik, moved, atol=EXACT)
 
 
@@ -319,7 +319,7 @@ def test_the_mean_score_of_silent_choices_is_zero(noise):
     rows = replace(engine.rows, outcome=np.full(N_ROWS, np.nan), between=None, possible=None)
     total = 0.0
     for j in range(2):
-        batch = Memory.load(problem, replace(rows, chosen=np.full(N_ROWS, j))).batch
+        batch = Memory().load(problem, replace(rows, chosen=np.full(N_ROWS, j))).batch
         found = joint_rows(problem, natural, batch)
         total = total + np.exp(found.loglik)[:, None] * found.score
     np.testing.assert_allclose(total, 0.0, atol=EXACT)

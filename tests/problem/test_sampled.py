@@ -46,7 +46,7 @@ class Hidden:
 def hide(result, shift=1.0):
     """Return the same problem without bounds, its rows, and a place away from the optimum."""
     problem = dataclasses.replace(result.problem, rule=Hidden(result.problem.ordered_rule))
-    engine = Memory.load(problem, result.rows)
+    engine = Memory().load(problem, result.rows)
     free = result.solution.free * shift
     return problem, engine, free, problem.layout.natural(free)
 

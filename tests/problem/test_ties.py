@@ -143,7 +143,7 @@ def test_score_and_information_are_derivatives_in_the_free_parameters(
     chosen = rng.integers(0, k, n) if index == "known" else None
     rows = Rows(rng.normal(0, 1, (n, 3)), outcome=rng.normal(7, 3, n), chosen=chosen)
     problem = Problem(equations, Maximum(), model, UNITS, index)
-    engine, layout = Memory.load(problem, rows), problem.layout
+    engine, layout = Memory().load(problem, rows), problem.layout
     free = 0.5 * some_free(layout)
     if noise == "correlated":
         free[-1] = 0.4

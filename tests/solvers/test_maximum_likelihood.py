@@ -17,7 +17,7 @@ from selfselect.problem.evaluation import evaluate
 from selfselect.rules import Ranked
 from selfselect.solvers import EM, MaximumLikelihood, MinVariance, TwoModels
 from selfselect.solvers._search import SearchSpace
-from selfselect.solvers._start import gram_matrices, total_weight
+from selfselect.solvers._start import gram_matrices
 
 
 def by_scipy(sample, n_alternatives, side=1.0):
@@ -82,7 +82,7 @@ def test_search_coordinates_are_parameters_and_their_gradient_is_right(scale):
     )
     engine = fit.engine
     grams = gram_matrices(fit.problem, engine)
-    space = SearchSpace.build(fit.problem, grams, weight=total_weight(engine), floor=0.01)
+    space = SearchSpace.build(fit.problem, grams, weight=engine.weight_total, floor=0.01)
     at = space.locate(fit.solution.free)
     np.testing.assert_allclose(space.free(at), fit.solution.free, rtol=1e-12)
     away = at + 0.1 * np.random.default_rng(1).standard_normal(len(at))
@@ -103,7 +103,7 @@ def test_whitened_covariates_have_unit_second_moments_whatever_the_weights():
     weights = np.exp(sample.data["outcome"].to_numpy())
     fit = ss.fit(sample.formula, sample.data, alternatives=2, weights=weights)
     grams = gram_matrices(fit.problem, fit.engine)
-    space = SearchSpace.build(fit.problem, grams, weight=total_weight(fit.engine), floor=0.01)
+    space = SearchSpace.build(fit.problem, grams, weight=fit.engine.weight_total, floor=0.01)
     design = fit.problem.units.design(fit.rows.covariates, (1, 2))
     white = np.linalg.solve(space.roots[0], design.T).T
     second = white.T @ (white * weights[:, None]) / weights.sum()

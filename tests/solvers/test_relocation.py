@@ -10,7 +10,7 @@ import selfselect as ss
 from selfselect.solvers import MaximumLikelihood
 from selfselect.solvers._relocation import relocate
 from selfselect.solvers._search import Place, SearchSpace
-from selfselect.solvers._start import gram_matrices, total_weight
+from selfselect.solvers._start import gram_matrices
 
 SAME = 0.01
 """Log-likelihoods this close are of one optimum."""
@@ -62,7 +62,7 @@ def test_a_move_from_a_place_with_a_wasted_alternative_finds_the_optimum(three):
     """One alternative is so low that it is never seen; the other two make up for it."""
     engine = three.engine_of_rows()
     grams = gram_matrices(three.problem, engine)
-    space = SearchSpace.build(three.problem, grams, weight=total_weight(engine), floor=0.01)
+    space = SearchSpace.build(three.problem, grams, weight=engine.weight_total, floor=0.01)
     poor = space.locate(three.solution.free)
     block = space.block(1)
     poor[block] = space.naive[0]

@@ -58,6 +58,13 @@ class Rows:
             None if self.possible is None else self.possible[which],
         )
 
+    @property
+    def cluster_sizes(self) -> tuple[int, ...]:
+        """How many clusters there are, one number per way of clustering."""
+        if self.clusters is None:
+            return ()
+        return tuple((self.clusters.reshape(len(self), -1).max(axis=0) + 1).tolist())
+
     def reweighted(self, factor: Array) -> Rows:
         """Multiply the weight of each row by `factor`."""
         return replace(self, weights=factor if self.weights is None else self.weights * factor)

@@ -15,8 +15,9 @@ from numpy.typing import NDArray
 
 from selfselect.data.rows import Rows
 from selfselect.problem.evaluation import Batch
+from selfselect.problem.problem import Problem
 
-__all__ = ["Addable", "Engine", "Parts"]
+__all__ = ["Addable", "Engine", "EngineChoice", "Parts", "draw_counts"]
 
 Array = NDArray[np.float64]
 
@@ -45,8 +46,12 @@ class Engine(Protocol):
         """How many rows there are."""
 
     @property
+    def weight_total(self) -> float:
+        """The sum of the rows' weights; their number where they have none."""
+
+    @property
     def rows(self) -> Rows:
-        """All rows, where the engine can hold them."""
+        """All rows at once; an error that says why not where they are not held in memory."""
 
     def sum(self, task: Callable[[Batch], Sum]) -> Sum:
         """Add up what `task` returns for every batch of rows."""
@@ -65,3 +70,24 @@ class Engine(Protocol):
 
     def reweighted(self, factor: Array) -> Self:
         """Return an engine over the same rows with weights multiplied by `factor` (n,)."""
+
+    def resampled(self, rng: Generator, *, repeated: bool, n_clusters: int) -> Self:
+        """Return an engine over rows drawn with replacement: one sample of a bootstrap.
+
+        A sample is a reweighting: the weight of a row is multiplied by how often it, or its
+        cluster where there are `n_clusters` of them, was drawn. Where rows are `repeated`, each
+        stands for as many rows as its weight says, and those are drawn one by one.
+        """
+
+
+class EngineChoice(Protocol):
+    """What a user gives to say where sums are done: it makes an engine of rows."""
+
+    def load(self, problem: Problem, rows: Any) -> Engine:
+        """Take hold of rows, or of a stream of them, for a problem."""
+
+
+def draw_counts(rng: Generator, n_units: int) -> Array:
+    """Return how often each of `n_units` is drawn in as many draws with replacement."""
+    drawn = np.bincount(rng.integers(n_units, size=n_units), minlength=n_units)
+    return drawn.astype(float)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
-from functools import reduce
+from functools import cached_property, reduce
 from operator import add
 from typing import Any
 
@@ -13,12 +13,12 @@ from numpy.random import Generator
 from numpy.typing import NDArray
 
 from selfselect.data.rows import Rows
-from selfselect.engines.base import Sum
+from selfselect.engines.base import Sum, draw_counts
 from selfselect.problem.evaluation import Backend, Batch
 from selfselect.problem.problem import Problem
 from selfselect.threads import n_cores, parallel_map
 
-__all__ = ["Memory"]
+__all__ = ["Memory", "RowsInMemory"]
 
 Array = NDArray[np.float64]
 
@@ -32,9 +32,24 @@ cost of handing it to a thread. Chunks depend on the data alone, never on the nu
 that sums are added in the same order everywhere."""
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True)
 class Memory:
-    """Hold all rows as arrays and sum over them in chunks.
+    """Hold all rows as arrays in this process; the default."""
+
+    def load(self, problem: Problem, rows: Rows) -> RowsInMemory:
+        """Observe all rows once and keep them."""
+        size = len(rows) * problem.equations.n_alternatives
+        enough = FUSE_FROM["concave" if problem.concave else "searched"]
+        fused = size >= enough and not problem.sampled
+        backend: Backend = "fused" if fused else "numpy"
+        if problem.joint and not (fused and problem.fusible):
+            backend = "joint"
+        return RowsInMemory(Batch(rows, problem.observe(rows), backend), n_cores())
+
+
+@dataclass(frozen=True, eq=False)
+class RowsInMemory:
+    """All rows as arrays, summed over in chunks.
 
     Attributes
     ----------
@@ -45,17 +60,6 @@ class Memory:
     batch: Batch
     n_threads: int = 0
 
-    @classmethod
-    def load(cls, problem: Problem, rows: Rows) -> Memory:
-        """Observe all rows once and keep them."""
-        size = len(rows) * problem.equations.n_alternatives
-        enough = FUSE_FROM["concave" if problem.concave else "searched"]
-        fused = size >= enough and not problem.sampled
-        backend: Backend = "fused" if fused else "numpy"
-        if problem.joint and not (fused and problem.fusible):
-            backend = "joint"
-        return cls(Batch(rows, problem.observe(rows), backend), n_cores())
-
     @property
     def n_rows(self) -> int:
         return len(self.batch)
@@ -63,6 +67,11 @@ class Memory:
     @property
     def rows(self) -> Rows:
         return self.batch.rows
+
+    @cached_property
+    def weight_total(self) -> float:
+        weights = self.rows.weights
+        return float(self.n_rows if weights is None else weights.sum())
 
     def _chunks(self) -> Iterator[Batch]:
         step = CHUNK[self.batch.backend]
@@ -80,7 +89,7 @@ class Memory:
     def collect(self, task: Callable[[Batch], Array]) -> Array:
         return np.concatenate(list(self._run(task)))
 
-    def sample(self, n_rows: int, rng: Generator) -> Memory:
+    def sample(self, n_rows: int, rng: Generator) -> RowsInMemory:
         if n_rows >= self.n_rows:
             return self
         # One row at random from each of n_rows equal stretches: distinct rows, spread evenly,
@@ -89,7 +98,7 @@ class Memory:
         which = rng.integers(edges[:-1], edges[1:])
         return replace(self, batch=self.batch.take(which))
 
-    def recorded(self) -> Memory:
+    def recorded(self) -> RowsInMemory:
         outcome = self.rows.outcome
         assert outcome is not None
         lacking = np.isnan(outcome)
@@ -97,9 +106,21 @@ class Memory:
             return self
         return replace(self, batch=self.batch.take(np.flatnonzero(~lacking)))
 
-    def reweighted(self, factor: Array) -> Memory:
+    def reweighted(self, factor: Array) -> RowsInMemory:
         return replace(self, batch=replace(self.batch, rows=self.batch.rows.reweighted(factor)))
 
-    def single_threaded(self) -> Memory:
+    def resampled(self, rng: Generator, *, repeated: bool, n_clusters: int) -> RowsInMemory:
+        weights, clusters = self.rows.weights, self.rows.clusters
+        if n_clusters:
+            assert clusters is not None
+            factor = draw_counts(rng, n_clusters)[clusters]
+        elif repeated and weights is not None:
+            drawn = rng.multinomial(int(weights.sum()), weights / weights.sum())
+            factor = drawn / np.where(weights > 0, weights, 1.0)
+        else:
+            factor = draw_counts(rng, self.n_rows)
+        return self.reweighted(factor)
+
+    def single_threaded(self) -> RowsInMemory:
         """Return the same rows on one thread, for callers that run several fits at once."""
         return replace(self, n_threads=1)

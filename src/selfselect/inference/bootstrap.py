@@ -12,7 +12,7 @@ from selfselect.engines.base import Engine
 from selfselect.errors import DataError, OptionError
 from selfselect.problem.problem import Problem
 from selfselect.progress import progress_bar
-from selfselect.solvers._order import match_alternatives
+from selfselect.solvers._order import groups_alike, match_alternatives
 from selfselect.solvers.base import Solution, Solver
 from selfselect.threads import parallel_map
 
@@ -46,7 +46,7 @@ def bootstrap_covariance(
     solution: Solution,
     solver: Solver,
     options: Bootstrap,
-    clusters: NDArray[np.intp] | None,
+    n_clusters: int,
     *,
     rng: Generator,
     progress: bool | None,
@@ -54,7 +54,7 @@ def bootstrap_covariance(
 ) -> Array:
     """Return the covariance of the reported parameters over bootstrap samples."""
     draws = bootstrap_draws(
-        problem, engine, solution, solver, options, clusters,
+        problem, engine, solution, solver, options, n_clusters,
         rng=rng, progress=progress, repeated=repeated,
     )  # fmt: skip
     covariance: Array = np.atleast_2d(np.cov(draws, rowvar=False))
@@ -67,7 +67,7 @@ def bootstrap_draws(
     solution: Solution,
     solver: Solver,
     options: Bootstrap,
-    clusters: NDArray[np.intp] | None,
+    n_clusters: int,
     *,
     rng: Generator,
     progress: bool | None,
@@ -76,26 +76,16 @@ def bootstrap_draws(
     """Return the reported parameters of every bootstrap sample that could be fitted.
 
     Each sample has a random stream of its own, spawned from one seed, so the draws do not depend
-    on how many cores share the work. A sample is a reweighting of the rows: the weight of a row
-    is how often it, or its cluster, was drawn. Where rows are `repeated`, each stands for as many
-    rows as its weight says, and those are drawn one by one.
+    on how many cores share the work. With `n_clusters` above zero whole clusters are drawn. Where
+    rows are `repeated`, each stands for as many rows as its weight says.
     """
     seeds = SeedSequence(int(rng.integers(2**63))).spawn(options.replications)
     alone = engine.single_threaded()
-    weights = engine.rows.weights
-    n_units = engine.n_rows if clusters is None else int(clusters.max()) + 1
-
-    def reweigh(stream: Generator) -> Array:
-        if clusters is None and repeated and weights is not None:
-            drawn = stream.multinomial(int(weights.sum()), weights / weights.sum())
-            return drawn / np.where(weights > 0, weights, 1.0)
-        drawn = np.bincount(stream.integers(n_units, size=n_units), minlength=n_units)
-        counts = drawn.astype(float)
-        return counts if clusters is None else counts[clusters]
+    groups = groups_alike(problem, engine)
 
     def draw(seed: SeedSequence) -> Array | None:
         stream = np.random.default_rng(seed)
-        sample = alone.reweighted(reweigh(stream))
+        sample = alone.resampled(stream, repeated=repeated, n_clusters=n_clusters)
         try:
             fitted = solver.solve(problem, sample, rng=stream, start=solution.free, progress=False)
         except DataError:
@@ -104,7 +94,7 @@ def bootstrap_draws(
             return None
         # Alternatives without names keep the numbers they have in the estimate: a sample in which
         # two of them change places would look like a spread of both.
-        free = match_alternatives(problem, alone, fitted.free, solution.free)
+        free = match_alternatives(problem, groups, fitted.free, solution.free)
         return problem.layout.report(free).values
 
     done: list[Array] = []

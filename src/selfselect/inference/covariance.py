@@ -48,7 +48,7 @@ def estimate_covariance(
     solution: Solution,
     *,
     kind: Any,
-    clusters: NDArray[np.intp] | None,
+    clusters: tuple[int, ...],
     cluster_name: str | None,
     solver: Solver,
     rng: Generator,
@@ -61,7 +61,7 @@ def estimate_covariance(
     ----------
     problem, engine, solution : model, rows and estimate.
     kind : one of the words, or a `Bootstrap` with options.
-    clusters : (n,) cluster of each row, (n, ways) for several ways of clustering, or None.
+    clusters : how many clusters there are, one number per way of clustering.
     cluster_name : the name of the cluster column, for the description.
     solver : for the bootstrap's fits.
     weights_kind : frequency or probability, or None where it was not said.
@@ -72,12 +72,12 @@ def estimate_covariance(
             f"There is no covariance {kind!r}. Use one of {', '.join(KINDS)}, or "
             "selfselect.inference.Bootstrap(replications=...)."
         )
-    if kind == "clustered" and clusters is None:
+    if kind == "clustered" and not clusters:
         raise OptionError(
             "covariance='clustered' needs to know the clusters. Give cluster='column'."
         )
     if isinstance(options, Bootstrap):
-        if clusters is not None and clusters.ndim > 1:
+        if len(clusters) > 1:
             raise OptionError(
                 "A bootstrap draws whole clusters, and no drawing keeps clusters by "
                 f"{cluster_name} whole at once. Use covariance='clustered', or cluster by one of "
@@ -86,12 +86,12 @@ def estimate_covariance(
         return _describe_bootstrap(
             options,
             bootstrap_covariance(
-                problem, engine, solution, solver, options, clusters,
+                problem, engine, solution, solver, options, clusters[0] if clusters else 0,
                 rng=rng, progress=progress, repeated=weights_kind == "frequency",
             ),
-            cluster_name if clusters is not None else None,
+            cluster_name if clusters else None,
         )  # fmt: skip
-    if clusters is not None:
+    if clusters:
         kind = "clustered"
     elif weights_kind == "probability":
         # The inverse information is no variance of estimates from rows drawn unequally.
@@ -127,14 +127,14 @@ def _meat(
     problem: Problem,
     engine: Engine,
     solution: Solution,
-    clusters: NDArray[np.intp] | None,
+    clusters: tuple[int, ...],
     cluster_name: str | None,
     weights_kind: str | None,
 ) -> tuple[Array, str]:
     natural = problem.layout.natural(solution.free)
     if problem.sampled:
         return _drawn_meat(problem, engine, solution, clusters, cluster_name)
-    if clusters is None:
+    if not clusters:
         meat = row_meat(problem, engine, natural, repeated=weights_kind == "frequency")
         return meat, "robust (sandwich)"
     meat, counts = cluster_meat(problem, engine, natural, clusters)
@@ -151,20 +151,20 @@ def _drawn_meat(
     problem: Problem,
     engine: Engine,
     solution: Solution,
-    clusters: NDArray[np.intp] | None,
+    clusters: tuple[int, ...],
     cluster_name: str | None,
 ) -> tuple[Array, str]:
     """Return the middle of the sandwich where only draws know the rows' scores."""
     del problem
     nothing = np.full_like(solution.information, np.nan)
     drawn = nothing if solution.outer is None else solution.outer
-    if clusters is None:
+    if not clusters:
         return drawn * engine.n_rows / (engine.n_rows - 1), "robust (sandwich)"
-    if clusters.ndim > 1:
+    if len(clusters) > 1:
         raise OptionError(
             "Clustering in several ways needs a rule with bounds and independent noise."
         )
-    n_clusters = int(clusters.max()) + 1
+    n_clusters = clusters[0]
     if n_clusters < 2:
         raise OptionError("There is only one cluster, so nothing can be said of its spread.")
     description = f"clustered by {cluster_name} ({n_clusters} clusters)"

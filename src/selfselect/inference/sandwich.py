@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from functools import partial
 from itertools import combinations
 
@@ -52,38 +53,55 @@ def _row_products(problem: Problem, natural: Array, repeated: bool, batch: Batch
     return Parts((kept.T @ (kept / weights[positive, None]), float(weights.sum())))
 
 
+@dataclass(frozen=True, eq=False)
+class ClusterTotals:
+    """Summed scores of the clusters met so far; adding joins what is said of the same cluster."""
+
+    codes: Indices
+    totals: Array
+
+    @classmethod
+    def of_rows(cls, codes: Indices, scores: Array) -> ClusterTotals:
+        """Sum the scores (n, p) of rows by their clusters (n,)."""
+        present, place = np.unique(codes, return_inverse=True)
+        totals = np.zeros((len(present), scores.shape[1]))
+        np.add.at(totals, place, scores)
+        return cls(present, totals)
+
+    def __add__(self, other: ClusterTotals) -> ClusterTotals:
+        return ClusterTotals.of_rows(
+            np.concatenate([self.codes, other.codes]), np.vstack([self.totals, other.totals])
+        )
+
+
 def cluster_meat(
-    problem: Problem, engine: Engine, natural: Array, clusters: Indices
+    problem: Problem, engine: Engine, natural: Array, sizes: tuple[int, ...]
 ) -> tuple[Array, list[int]]:
     """Return the summed outer products of clusters' scores, and how many clusters there are.
 
     With several ways of clustering those of all single ways are added, those of the
     intersections of two ways subtracted, of three added, and so on (Cameron, Gelbach and Miller
-    2011), each with its own small-sample factor G/(G - 1).
+    2011), each with its own small-sample factor G/(G - 1). `sizes` says how many clusters each way
+    has.
     """
-    ways = clusters.reshape(len(clusters), -1)
-    weights = engine.rows.weights
-    counted = ways if weights is None else ways[weights > 0]
-    sizes = ways.max(axis=0) + 1
+    every_join = [
+        which for n in range(1, len(sizes) + 1) for which in combinations(range(len(sizes)), n)
+    ]
     meat = np.zeros((problem.layout.n_free,) * 2)
     counts: list[int] = []
-    for n_ways in range(1, ways.shape[1] + 1):
-        for which in combinations(range(ways.shape[1]), n_ways):
-            present = np.unique(_joined(counted, which, sizes))
-            if n_ways == 1:
-                counts.append(len(present))
-            if len(present) < 2:
-                raise OptionError(
-                    "There is only one cluster, so nothing can be said of its spread."
-                )
-            task = partial(_cluster_totals, problem, natural, which, sizes, present)
-            totals = engine.sum(task)
-            factor = len(present) / (len(present) - 1.0)
-            meat += (-1.0) ** (n_ways + 1) * factor * (totals.T @ totals)
+    found = engine.sum(partial(_cluster_totals, problem, natural, every_join, sizes))
+    for which, clusters in zip(every_join, found, strict=True):
+        count = len(clusters.codes)
+        if len(which) == 1:
+            counts.append(count)
+        if count < 2:
+            raise OptionError("There is only one cluster, so nothing can be said of its spread.")
+        totals = clusters.totals
+        meat += (-1.0) ** (len(which) + 1) * count / (count - 1.0) * (totals.T @ totals)
     return meat, counts
 
 
-def _joined(ways: Indices, which: tuple[int, ...], sizes: Indices) -> Indices:
+def _joined(ways: Indices, which: tuple[int, ...], sizes: tuple[int, ...]) -> Indices:
     """Return a number for each intersection of some ways of clustering."""
     code = np.zeros(len(ways), dtype=np.intp)
     for way in which:
@@ -94,18 +112,17 @@ def _joined(ways: Indices, which: tuple[int, ...], sizes: Indices) -> Indices:
 def _cluster_totals(
     problem: Problem,
     natural: Array,
-    which: tuple[int, ...],
-    sizes: Indices,
-    present: Indices,
+    every_join: list[tuple[int, ...]],
+    sizes: tuple[int, ...],
     batch: Batch,
-) -> Array:
+) -> Parts:
     assert batch.rows.clusters is not None
-    code = _joined(batch.rows.clusters.reshape(len(batch), -1), which, sizes)
-    # Clusters of rows without weight are not present; their scores are zero wherever they go.
-    place = np.minimum(np.searchsorted(present, code), len(present) - 1)
-    totals = np.zeros((len(present), problem.layout.n_free))
-    np.add.at(totals, place, free_scores(problem, natural, batch))
-    return totals
+    ways, scores = batch.rows.clusters.reshape(len(batch), -1), free_scores(problem, natural, batch)
+    if batch.rows.weights is not None:
+        # Clusters of rows without weight do not count.
+        counted = batch.rows.weights > 0
+        ways, scores = ways[counted], scores[counted]
+    return Parts(ClusterTotals.of_rows(_joined(ways, which, sizes), scores) for which in every_join)
 
 
 def make_positive(meat: Array, information: Array) -> tuple[Array, bool]:

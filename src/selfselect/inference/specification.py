@@ -36,7 +36,7 @@ from selfselect.problem.problem import Problem
 from selfselect.progress import progress_bar
 from selfselect.rules.base import HasBounds
 from selfselect.solvers import Solution, choose_solver
-from selfselect.solvers._order import match_alternatives
+from selfselect.solvers._order import groups_alike, match_alternatives
 from selfselect.threads import parallel_map
 
 __all__ = [
@@ -187,6 +187,7 @@ def draw_moments(
     natural = problem.layout.natural(solution.free)
     solver = replace(choose_solver(problem, None)[0], tol=CLOSE)  # type: ignore[type-var]
     rows = write_out(engine.rows, weights_kind)
+    groups = groups_alike(problem, engine)
 
     def sums(sample: Engine, free: Array) -> dict[Subject, Array]:
         task = partial(_sums_of_moments, problem, problem.layout.natural(free))
@@ -196,14 +197,14 @@ def draw_moments(
         rng = np.random.default_rng(stream)
         try:
             noise = rng.standard_normal((len(rows), problem.equations.n_alternatives))
-            loaded = Memory.load(problem, draw_outcomes(problem, natural, rows, noise))
+            loaded = Memory().load(problem, draw_outcomes(problem, natural, rows, noise))
             sample = loaded.single_threaded()
             fitted = solver.solve(problem, sample, rng=rng, start=solution.free, progress=False)
         except (DataError, RuleError):
             return None
         if not fitted.converged:
             return None
-        return sums(sample, match_alternatives(problem, sample, fitted.free, solution.free))
+        return sums(sample, match_alternatives(problem, groups, fitted.free, solution.free))
 
     done: list[dict[Subject, Array]] = []
     seeds = SeedSequence(0 if seed is None else seed).spawn(int(replications))
@@ -240,7 +241,7 @@ def _simulated_products(
     task = partial(_products, problem, natural)
 
     def summed(weights: Array) -> Array:
-        products: Array = Memory.load(problem, replace(drawn, weights=weights)).sum(task)
+        products: Array = Memory().load(problem, replace(drawn, weights=weights)).sum(task)
         return products
 
     plain = summed(share * density * given)

@@ -102,7 +102,7 @@ def sensitivity(
             names, estimates = _describe(fit, problem, solution)
             rows.append({"correlation": value, "loglik": solution.loglik} | estimates)
             spread = estimate_covariance(
-                problem, engine, solution, kind="observed", clusters=None, cluster_name=None,
+                problem, engine, solution, kind="observed", clusters=(), cluster_name=None,
                 solver=Continuation(), rng=np.random.default_rng(0), progress=False,
             )  # fmt: skip
             with np.errstate(invalid="ignore"):

@@ -14,7 +14,6 @@ from selfselect.kernels.unknown_index import Curvature
 from selfselect.problem.evaluation import evaluate
 from selfselect.problem.problem import Problem
 from selfselect.progress import progress_bar
-from selfselect.solvers._start import total_weight
 from selfselect.solvers.base import TraceEntry
 
 __all__ = [
@@ -96,7 +95,7 @@ def climb(
     name, lands = ("EM", _lands_linearly) if curvature == "complete" else ("Newton", _lands)
     trace: list[TraceEntry] = []
     n_passes = 0
-    weight = total_weight(engine)
+    weight = engine.weight_total
 
     def visit(free: Array) -> Point:
         nonlocal n_passes
@@ -173,7 +172,7 @@ def approach(
         evaluation: Any = engine.sum(task)
         return problem.layout.pull_back_vector(evaluation.score, free), evaluation.loglik
 
-    weight = total_weight(engine)
+    weight = engine.weight_total
     score, loglik = visit(start)
     here = _point(engine, start, loglik, information, score)
     while here.distance > tol:
@@ -233,7 +232,7 @@ def _visit(problem: Problem, engine: Engine, free: Array, curvature: Curvature) 
 def _point(engine: Engine, free: Array, loglik: float, information: Array, score: Array) -> Point:
     step = solve_spd(information, score)
     gain = max(float(score @ step), 0.0)
-    distance = float(np.sqrt(gain * engine.n_rows / total_weight(engine)))
+    distance = float(np.sqrt(gain * engine.n_rows / engine.weight_total))
     return Point(free, loglik, information, step, gain, distance)
 
 

@@ -12,7 +12,6 @@ from selfselect.engines.base import Engine
 from selfselect.problem.evaluation import Batch, alternative_terms, find_memberships
 from selfselect.problem.problem import Problem
 from selfselect.solvers._search import SearchSpace
-from selfselect.solvers._start import total_weight
 
 __all__ = ["Degeneracy", "expected_counts", "find_degeneracy"]
 
@@ -52,7 +51,7 @@ def find_degeneracy(space: SearchSpace, engine: Engine, coordinates: Array) -> D
     if problem.index == "unknown":
         # Weights may be of any size: rows are counted in units of the mean one.
         counts = expected_counts(problem, engine, natural)
-        expected = counts * engine.n_rows / total_weight(engine)
+        expected = counts * engine.n_rows / engine.weight_total
     scales = 1.0 / natural[layout.inverse_scale_positions]
     for j, equation in enumerate(problem.equations.each):
         floored = space.free_scales > 1 and scales[j] <= AT_FLOOR * space.floor

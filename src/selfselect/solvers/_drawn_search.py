@@ -19,7 +19,6 @@ from selfselect.samplers._chains import Chains
 from selfselect.solvers._climb import solve_spd
 from selfselect.solvers._draws import drawn_loglik, new_seed, start_chains
 from selfselect.solvers._identification import never_seen, undetermined
-from selfselect.solvers._start import total_weight
 from selfselect.solvers.base import Solution, TraceEntry
 
 __all__ = ["DrawnSearch"]
@@ -220,7 +219,7 @@ class DrawnSearch:
         """Go towards the optimum, no farther than draws made here can be trusted."""
         step = solve_spd(sums.complete, sums.score) if found is None else found.free - place
         energy = float(step @ sums.complete @ step)
-        moved = float(np.sqrt(max(energy, 0.0) / total_weight(self.engine)))
+        moved = float(np.sqrt(max(energy, 0.0) / self.engine.weight_total))
         size = min(1.0, TRUST / max(moved, 1e-300))
         layout = self.problem.layout
         at = layout.position[layout.inverse_scale_positions]

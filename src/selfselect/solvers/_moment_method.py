@@ -19,7 +19,7 @@ from selfselect.problem.problem import Problem
 from selfselect.solvers._climb import Climb
 from selfselect.solvers._order import order_alternatives
 from selfselect.solvers._search import SearchSpace
-from selfselect.solvers._start import gram_matrices, refuse_collinear, total_weight
+from selfselect.solvers._start import gram_matrices, refuse_collinear
 from selfselect.solvers.base import Solution
 
 __all__ = ["MomentMethod"]
@@ -111,7 +111,7 @@ class MomentMethod(ABC):
         self.check(problem)
         grams = gram_matrices(problem, engine)
         refuse_collinear(problem, grams)
-        space = SearchSpace.build(problem, grams, weight=total_weight(engine), floor=0.01)
+        space = SearchSpace.build(problem, grams, weight=engine.weight_total, floor=0.01)
         free = space.free(self.coordinates(space, engine, rng))
         task = partial(evaluate, problem, problem.layout.natural(free), curvature="none")
         evaluation: Any = engine.sum(task)

@@ -27,7 +27,6 @@ from selfselect.solvers._start import (
     any_deficient,
     gram_matrices,
     refuse_collinear,
-    total_weight,
 )
 from selfselect.solvers._starts import Recipe, recipes_for
 from selfselect.solvers.base import Solution, StartRecord, require_counts, same_optimum
@@ -123,9 +122,9 @@ class MultiStart(ABC):
         return self._best(problem, engine, part, space, found, wasted, progress)
 
     def _space(self, problem: Problem, engine: Engine, part: Engine) -> SearchSpace:
-        grams, weight = gram_matrices(problem, part), total_weight(part)
+        grams, weight = gram_matrices(problem, part), part.weight_total
         if any_deficient(problem, grams):
-            share = weight / total_weight(engine)
+            share = weight / engine.weight_total
             grams = [share * gram for gram in gram_matrices(problem, engine)]
             refuse_collinear(problem, grams)
         return SearchSpace.build(problem, grams, weight=weight, floor=self.floor)

@@ -7,18 +7,19 @@ agreed on.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 from functools import partial
 
 import numpy as np
 from numpy.typing import NDArray
 
-from selfselect.engines.base import Engine
+from selfselect.engines.base import Engine, Parts
 from selfselect.problem.evaluation import Batch
 from selfselect.problem.problem import Problem
 from selfselect.solvers._climb import Climb
 
-__all__ = ["match_alternatives", "order_alternatives"]
+__all__ = ["groups_alike", "match_alternatives", "order_alternatives"]
 
 Array = NDArray[np.float64]
 Indices = NDArray[np.intp]
@@ -30,7 +31,7 @@ def order_alternatives(problem: Problem, engine: Engine, best: Climb) -> Climb:
         return best
     layout = problem.layout
     natural = layout.natural(best.free)
-    mean_row = engine.sum(partial(_column_sums, problem))
+    mean_row, differing = engine.sum(partial(_sums, problem))
     heights = np.array(
         [
             mean_row @ natural[layout.starts[j] : layout.inverse_scale_positions[j]]
@@ -39,7 +40,7 @@ def order_alternatives(problem: Problem, engine: Engine, best: Climb) -> Climb:
         ]
     )  # fmt: skip
     order = np.arange(len(layout.sizes))
-    for alike in _alike(problem, engine):
+    for alike in _alike(problem, differing):
         order[alike] = alike[np.argsort(-heights[alike], kind="stable")]
     origin = _origins(problem, order)
     return replace(
@@ -47,9 +48,18 @@ def order_alternatives(problem: Problem, engine: Engine, best: Climb) -> Climb:
     )
 
 
-def match_alternatives(problem: Problem, engine: Engine, free: Array, to: Array) -> Array:
-    """Renumber alternatives without names so that they come closest to those of `to`."""
+def groups_alike(problem: Problem, engine: Engine) -> list[Indices]:
+    """Group the alternatives that nothing but their order tells apart; none if all have names."""
     if not problem.exchangeable:
+        return []
+    return _alike(problem, engine.sum(partial(_differing, problem)))
+
+
+def match_alternatives(
+    problem: Problem, groups: Sequence[Indices], free: Array, to: Array
+) -> Array:
+    """Renumber alternatives, within groups that are alike, to come closest to those of `to`."""
+    if not groups:
         return free
     from scipy.optimize import linear_sum_assignment
 
@@ -61,23 +71,21 @@ def match_alternatives(problem: Problem, engine: Engine, free: Array, to: Array)
     )
     distance = ((targets[:, None, :] - blocks[None, :, :]) ** 2).sum(axis=2)
     order = np.arange(n_alternatives)
-    for alike in _alike(problem, engine):
+    for alike in groups:
         order[alike] = alike[linear_sum_assignment(distance[np.ix_(alike, alike)])[1]]
     return free[_origins(problem, order)]
 
 
-def _alike(problem: Problem, engine: Engine) -> list[Indices]:
-    """Group the alternatives that nothing but their order tells apart."""
-    scales, available = problem.layout.scales, engine.rows.known.available
-    possible = engine.rows.possible
+def _alike(problem: Problem, differing: Array) -> list[Indices]:
+    """Group alternatives by what is known of them, given in how many rows each two differ."""
+    scales = problem.layout.scales
     extras = problem.noise.extras(problem.equations.alternatives)
     named_by_noise = len({extra.fixed for extra in extras}) > 1
-    groups: dict[tuple[float, bytes, bytes, int], list[int]] = {}
+    groups: dict[tuple[float, int, int], list[int]] = {}
     for j in range(len(problem.layout.sizes)):
         key = (
             0.0 if scales is None else float(scales[j]),
-            b"" if available is None else available[:, j].tobytes(),
-            b"" if possible is None else possible[:, j].tobytes(),
+            int(np.flatnonzero(differing[j] == 0)[0]),
             j if named_by_noise else 0,
         )
         groups.setdefault(key, []).append(j)
@@ -96,6 +104,20 @@ def _origins(problem: Problem, order: Indices) -> Indices:
         if layout.position[new] >= 0:
             origin[layout.position[new]] = layout.position[old]
     return origin
+
+
+def _sums(problem: Problem, batch: Batch) -> Parts:
+    return Parts((_column_sums(problem, batch), _differing(problem, batch)))
+
+
+def _differing(problem: Problem, batch: Batch) -> Array:
+    """Count, for each two alternatives, the rows that were not open to both alike."""
+    k = problem.equations.n_alternatives
+    count = np.zeros((k, k))
+    for open_to in (batch.rows.known.available, batch.rows.possible):
+        if open_to is not None:
+            count += (open_to[:, :, None] != open_to[:, None, :]).sum(axis=0)
+    return count
 
 
 def _column_sums(problem: Problem, batch: Batch) -> Array:

@@ -21,7 +21,6 @@ __all__ = [
     "is_deficient",
     "least_squares_start",
     "refuse_collinear",
-    "total_weight",
 ]
 
 Array = NDArray[np.float64]
@@ -34,12 +33,6 @@ to five or six digits still count as different."""
 def gram_matrices(problem: Problem, engine: Engine) -> list[Array]:
     """Return Z'Z per alternative over all rows, Z = [covariates, outcome] in internal units."""
     return list(engine.sum(partial(_grams, problem)))
-
-
-def total_weight(engine: Engine) -> float:
-    """Return the sum of the rows' weights; their number where they have none."""
-    weights = engine.rows.weights
-    return float(engine.n_rows if weights is None else weights.sum())
 
 
 def _grams(problem: Problem, batch: Batch) -> Parts:
