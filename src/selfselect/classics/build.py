@@ -13,10 +13,12 @@ from selfselect.classics.design import SELECTION, Design, Facts, OutcomeEquation
 from selfselect.data.alternatives import recorded_alternatives
 from selfselect.data.build import check_word, with_column
 from selfselect.data.checks import (
+    check_any_weight,
     check_counts,
     check_numbers,
     check_outcome,
     check_text_columns,
+    check_varies,
     check_weights,
     first_rows,
 )
@@ -227,6 +229,8 @@ def _equations(
         outcome = coder.code(frame.iloc[rows])
         name = formula.outcome if model != "switching" else f"{formula.outcome} of {label}"
         check_outcome(outcome, name)
+        if len(outcome):
+            check_varies(outcome.min(), outcome.max(), name)
         what = "outcome equation" if model != "switching" else f"equation of {label!r}"
         side = code_side(formula, frame.iloc[rows], what, own_weights)
         equations.append(
@@ -272,4 +276,5 @@ def _weights(frame: pd.DataFrame, column: str | None) -> Array | None:
         return None
     weights = check_numbers(frame[column], f"The column of weights {column!r}")
     check_weights(weights, column)
+    check_any_weight(int((weights > 0).sum()), column)
     return weights

@@ -16,7 +16,7 @@ from selfselect.errors import DataError, OptionError
 from selfselect.rules._labels import by_alternative
 from selfselect.rules.base import Label
 
-__all__ = ["check_distinct", "recorded_alternatives", "unnamed_alternatives"]
+__all__ = ["check_distinct", "code_chosen", "recorded_alternatives", "unnamed_alternatives"]
 
 Indices = NDArray[np.intp]
 
@@ -80,12 +80,7 @@ def recorded_alternatives(
 
     The index is -1 where it was not recorded.
     """
-    codes, uniques = pd.factorize(values)
-    absent = codes < 0
-    found: list[Any] = [_plain_label(value) for value in uniques]
-    if all(isinstance(label, float) and label.is_integer() for label in found):
-        # Whole numbers are read as floats where another row of the column was missing.
-        found = [int(label) for label in found]
+    codes, found = _factorize(values)
     texts = [str(label) for label in found]
     for text in texts:
         if texts.count(text) > 1:
@@ -105,9 +100,35 @@ def recorded_alternatives(
     else:
         alike = len({type(label) for label in found}) == 1
         by_label = dict.fromkeys(sorted(found, key=None if alike else str), parsed)
-    place = {label: i for i, label in enumerate(by_label)}
-    recode = np.array([place[label] for label in found], dtype=np.intp)
-    return tuple(by_label), np.where(absent, -1, recode[codes]), tuple(by_label.values())
+    labels = tuple(by_label)
+    return labels, _recode(codes, [labels.index(label) for label in found]), (*by_label.values(),)
+
+
+def code_chosen(values: pd.Series[Any], chosen: str, labels: tuple[Label, ...]) -> Indices:
+    """Return the index of the one seen in each row, -1 where it was not recorded."""
+    codes, found = _factorize(values)
+    for label in found:
+        if label not in labels:
+            raise DataError(
+                f"The column {chosen!r} holds {label!r}, which is none of the alternatives "
+                f"({', '.join(map(repr, labels))})."
+            )
+    return _recode(codes, [labels.index(label) for label in found])
+
+
+def _factorize(values: pd.Series[Any]) -> tuple[Indices, list[Any]]:
+    """Return each row's place among the labels met, -1 where it has none, and those labels."""
+    codes, uniques = pd.factorize(values)
+    found: list[Any] = [_plain_label(value) for value in uniques]
+    if all(isinstance(label, float) and label.is_integer() for label in found):
+        # Whole numbers are read as floats where another row of the column was missing.
+        found = [int(label) for label in found]
+    return codes.astype(np.intp, copy=False), found
+
+
+def _recode(codes: Indices, places: list[int]) -> Indices:
+    # Rows without a label have the code -1, which picks the last entry.
+    return np.array([*places, -1], dtype=np.intp)[codes]
 
 
 def _never_seen(parsed: dict[Any, ParsedFormula], found: Sequence[Any]) -> list[Any]:

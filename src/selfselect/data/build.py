@@ -3,49 +3,33 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from selfselect.data.alternatives import (
-    check_distinct,
-    recorded_alternatives,
-    unnamed_alternatives,
-)
 from selfselect.data.checks import (
     check_enough_rows,
-    check_numbers,
     check_text_columns,
     check_word,
 )
-from selfselect.data.clusters import cluster_codes, cluster_columns
+from selfselect.data.clusters import cluster_columns
 from selfselect.data.coding import (
     ArrayCoding,
-    FormulaCoding,
     KnownColumns,
-    OutcomeCoder,
-    check_known,
 )
-from selfselect.data.costs import check_costs, parse_cost, split_costs
 from selfselect.data.design import DataFacts, Design, check_and_describe
-from selfselect.data.equations import INTERCEPT, Equations, intercept_first
-from selfselect.data.formulas import Coder, parse_formulas
+from selfselect.data.equations import INTERCEPT, Equations
+from selfselect.data.formulas import parse_formulas
 from selfselect.data.missing import drop_incomplete, drop_unrecorded
-from selfselect.data.restrictions import (
-    check_symmetric,
-    offset_columns,
-    offset_side,
-    read_offsets,
-    share,
-)
+from selfselect.data.plan import read_plan
+from selfselect.data.row_coder import RowCoder
 from selfselect.data.rows import Rows
 from selfselect.data.tables import to_frame
-from selfselect.data.unrecorded import Unrecorded
 from selfselect.data.weights import check_weights_kind, scale_weights
 from selfselect.errors import DataError, OptionError
-from selfselect.rules._labels import by_alternative
 from selfselect.rules.base import Label
 
 __all__ = [
@@ -81,103 +65,38 @@ def build_design(
     outcome_between: Any = None,
 ) -> Design:
     """Code a table by formula. Arguments are those of `selfselect.fit`."""
-    check_word("missing", missing, ("drop", "raise"))
-    check_word("missing_outcome", missing_outcome, ("raise", "drop", "silent"))
-    cost, estimated = split_costs(cost)
-    check_weights_kind(weights_kind, weights)
-    check_known(cost, available)
-    unrecorded = Unrecorded.read(missing_outcome, outcome_between, possible)
-    parsed = parse_formulas(formula)
-    first = next(iter(parsed.values())) if isinstance(parsed, dict) else parsed
-    each = list(parsed.values()) if isinstance(parsed, dict) else [parsed]
-
-    of_costs = {label: parse_cost(text, first.outcome) for label, text in estimated.items()}
-    term_columns = tuple(
-        dict.fromkeys(
-            (
-                *(name for one in (*each, *of_costs.values()) for name in one.term_columns),
-                *offset_columns(offset),
-            )
-        )
-    )
-    columns = (*first.outcome_columns, *term_columns, *(() if chosen is None else (chosen,)))
     ways = cluster_columns(cluster, data)
-    columns += (*((weights,) if isinstance(weights, str) else ()), *ways)
-    columns += tuple(v for v in (cost or {}).values() if isinstance(v, str))
-    columns += (*(available or {}).values(), *unrecorded.columns)
-    frame = to_frame(data, columns)
+    plan = read_plan(
+        formula, chosen=chosen, alternatives=alternatives, available=available, possible=possible,
+        cost=cost, shared=shared, offset=offset, weights=weights, weights_kind=weights_kind,
+        ways=ways, missing=missing, missing_outcome=missing_outcome,
+        outcome_between=outcome_between,
+    )  # fmt: skip
+    frame = to_frame(data, plan.columns)
     frame, weights_column = with_column(frame, weights, "weights")
     if not ways:
         frame, labelled = with_column(frame, cluster, "cluster")
         ways = () if labelled is None else (labelled,)
+    plan = replace(plan, weights=weights_column, ways=ways)
     if len(frame) == 0:
         raise DataError("The table has no rows.")
-    check_text_columns(frame, [name for name in term_columns if name != chosen])
+    check_text_columns(frame, [name for name in plan.term_columns if name != chosen])
 
-    frame, n_dropped = drop_incomplete(frame, term_columns, missing)
+    frame, n_dropped = drop_incomplete(frame, plan.term_columns, missing)
     frame, n_without = drop_unrecorded(
-        frame, first.outcome_columns, chosen, missing_outcome, first.outcome, unrecorded
-    )
+        frame, plan.first.outcome_columns, chosen, missing_outcome, plan.first.outcome,
+        plan.unrecorded,
+    )  # fmt: skip
     if len(frame) == 0:
         raise DataError("No row is complete: every one lacks a covariate, so none is left to fit.")
-
-    codes: Indices | None = None
-    if chosen is None:
-        labels, formulas = unnamed_alternatives(parsed, alternatives)
-    else:
-        labels, codes, formulas = recorded_alternatives(frame[chosen], chosen, parsed)
-    known = KnownColumns.resolve(cost, available, labels)
-    of_costs = by_alternative(of_costs, labels, what="cost")
-    offsets = read_offsets(offset, labels)
-    for name in offset_columns(offset):
-        check_numbers(frame[name], f"The offset column {name!r}")
-    sides = dict.fromkeys(one.terms for one in (*each, *of_costs.values()))
-    sides |= dict.fromkeys(map(offset_side, offset_columns(offset)))
-    learnt = [Coder.learn(side, frame) for side in sides]
-    coders = tuple(coder for coder, _ in learnt)
-    position = {side: i for i, side in enumerate(sides)}
-    coder_of = tuple(position[one.terms] for one in formulas)
-    equations = Equations.build(
-        first.outcome, [intercept_first(coders[i].names) for i in coder_of], labels
-    )
-    if offsets:
-        equations = equations.with_offsets(
-            {label: coders[position[offset_side(name)]].names[0] for label, name in offsets.items()}
-        )
-    if chosen is None:
-        check_distinct(equations, named=isinstance(parsed, dict))
-    if of_costs:
-        terms = {
-            label: intercept_first(coders[position[one.terms]].names)
-            for label, one in of_costs.items()
-        }
-        check_costs(terms, labels)
-        equations = equations.with_costs(terms)
-    equations = share(equations, shared)
-    if chosen is None and not isinstance(parsed, dict):
-        check_symmetric(equations)
-    outcome_coder, outcome = OutcomeCoder.learn(first.outcome, first.outcome_columns, frame)
-    coding = FormulaCoding(equations, coders, coder_of, known, term_columns, outcome_coder)
-    known_rows = known.read(frame)
-    rows = Rows(
-        coding.covariates([matrix for _, matrix in learnt]),
-        outcome=outcome,
-        chosen=codes,
-        weights=None
-        if weights_column is None
-        else scale_weights(
-            check_numbers(frame[weights_column], f"The column of weights {weights_column!r}"),
-            weights_kind,
-        ),
-        clusters=cluster_codes(frame, ways),
-        known=known_rows,
-        between=unrecorded.limits(frame, outcome),
-        possible=unrecorded.candidates(frame, codes, labels, known_rows.available),
-    )
+    coder, made = RowCoder.learn(plan, frame)
+    coding, rows = coder.coding, coder.assemble(frame, made)
+    if rows.weights is not None:
+        rows = replace(rows, weights=scale_weights(rows.weights, weights_kind))
     facts = check_and_describe(
         coding,
         rows,
-        formulas=tuple(one.text for one in formulas),
+        formulas=tuple(one.text for one in coder.formulas),
         chosen=chosen,
         weights=weights_column,
         cluster=" and ".join(ways) or None,
@@ -187,7 +106,7 @@ def build_design(
     )
     design = Design(coding, rows, facts, frame.index, frame)
     if chosen is None:
-        check_enough_rows(design.n_counted, design.n_coefficients, equations.n_alternatives)
+        check_enough_rows(design.n_counted, design.n_coefficients, design.equations.n_alternatives)
     return design
 
 

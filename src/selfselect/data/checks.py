@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from selfselect.errors import DataError, OptionError
 
 __all__ = [
+    "check_any_weight",
     "check_availability",
     "check_chosen_available",
     "check_counts",
@@ -20,6 +21,7 @@ __all__ = [
     "check_numbers",
     "check_outcome",
     "check_text_columns",
+    "check_varies",
     "check_weights",
     "check_word",
     "first_rows",
@@ -77,16 +79,20 @@ def check_availability(values: pd.Series[Any], column: str) -> Mask:
 
 
 def check_outcome(outcome: Array, name: str) -> None:
-    """Refuse an outcome that does not vary or is not finite."""
-    infinite = ~np.isfinite(outcome)
+    """Refuse an outcome that is infinite; it is not a number where it was not recorded."""
+    infinite = np.isinf(outcome)
     if infinite.any():
         raise DataError(
             f"The outcome {name!r} is infinite or not a number in {infinite.sum()} rows "
             f"({first_rows(infinite)}). Correct them or leave those rows out."
         )
-    if outcome.size and outcome.min() == outcome.max():
+
+
+def check_varies(lowest: float, highest: float, name: str) -> None:
+    """Refuse an outcome that does not vary."""
+    if lowest == highest:
         raise DataError(
-            f"The outcome {name!r} is {outcome[0]:g} in every row: it does not vary, so there is "
+            f"The outcome {name!r} is {lowest:g} in every row: it does not vary, so there is "
             "nothing to explain."
         )
 
@@ -108,14 +114,12 @@ def check_covariates(covariates: Array, names: Sequence[str]) -> None:
 
 
 def check_weights(weights: Array, name: str, kind: str | None = None) -> None:
-    """Refuse weights that are negative or all zero, and numbers of rows that are not whole."""
+    """Refuse weights that are negative, and numbers of rows that are not whole."""
     if (weights < 0).any():
         raise DataError(
             f"The weights {name!r} are negative in {first_rows(weights < 0)}. Weights say how "
             "much a row counts: make them zero or positive."
         )
-    if not (weights > 0).any():
-        raise DataError(f"The weights {name!r} are all zero, so no row counts. Use positive ones.")
     broken = weights != np.round(weights)
     if kind == "frequency" and broken.any():
         raise DataError(
@@ -123,6 +127,12 @@ def check_weights(weights: Array, name: str, kind: str | None = None) -> None:
             f"{weights[broken][0]:g} in {first_rows(broken)}. Weights that correct for unequal "
             "sampling are weights_kind='probability'."
         )
+
+
+def check_any_weight(n_weighted: int, name: str) -> None:
+    """Refuse weights that are all zero."""
+    if not n_weighted:
+        raise DataError(f"The weights {name!r} are all zero, so no row counts. Use positive ones.")
 
 
 def check_counts(

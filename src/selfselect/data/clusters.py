@@ -13,7 +13,7 @@ from selfselect.data.checks import first_rows
 from selfselect.data.tables import column_names, nearest
 from selfselect.errors import DataError
 
-__all__ = ["cluster_codes", "cluster_columns"]
+__all__ = ["cluster_codes", "cluster_columns", "code_clusters", "learn_clusters"]
 
 Indices = NDArray[np.intp]
 
@@ -46,19 +46,39 @@ def cluster_columns(cluster: Any, data: Any) -> tuple[str, ...]:
     return tuple(cluster)
 
 
+def learn_clusters(
+    frame: pd.DataFrame, columns: Sequence[str]
+) -> tuple[tuple[pd.Index[Any], ...], Indices | None]:
+    """Return the clusters that are met, by way of clustering, and the cluster of each row.
+
+    The latter is (n,) for one way of clustering, (n, ways) for several, None for none.
+    """
+    pairs = [pd.factorize(frame[name]) for name in columns]
+    met = tuple(pd.Index(uniques) for _, uniques in pairs)
+    return met, _joined(frame, columns, [codes for codes, _ in pairs])
+
+
+def code_clusters(
+    frame: pd.DataFrame, columns: Sequence[str], met: Sequence[pd.Index[Any]]
+) -> Indices | None:
+    """Return the cluster of each row, among clusters that were met before."""
+    codes = [known.get_indexer(pd.Index(frame[name])) for name, known in zip(columns, met, strict=True)]
+    return _joined(frame, columns, codes)
+
+
 def cluster_codes(frame: pd.DataFrame, columns: Sequence[str]) -> Indices | None:
     """Return the cluster of each row: (n,) for one way of clustering, (n, ways) for several."""
-    if not columns:
+    return learn_clusters(frame, columns)[1]
+
+
+def _joined(frame: pd.DataFrame, columns: Sequence[str], codes: list[Any]) -> Indices | None:
+    for name, one in zip(columns, codes, strict=True):
+        if (one < 0).any():
+            raise DataError(
+                f"The cluster column {name!r} has {(one < 0).sum()} missing values "
+                f"({first_rows(one < 0, frame.index)}). Every row needs a cluster."
+            )
+    made = [one.astype(np.intp) for one in codes]
+    if not made:
         return None
-    codes = [_codes(frame[name]) for name in columns]
-    return codes[0] if len(codes) == 1 else np.column_stack(codes)
-
-
-def _codes(values: pd.Series[Any]) -> Indices:
-    codes, _ = pd.factorize(values)
-    if (codes < 0).any():
-        raise DataError(
-            f"The cluster column {values.name!r} has {(codes < 0).sum()} missing values "
-            f"({first_rows(codes < 0, values.index)}). Every row needs a cluster."
-        )
-    return codes.astype(np.intp)
+    return made[0] if len(made) == 1 else np.column_stack(made)

@@ -2,17 +2,22 @@
 
 from __future__ import annotations
 
+from collections import Counter
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
 import numpy as np
 import pandas as pd
+from numpy.typing import NDArray
 
 from selfselect.data.checks import (
+    check_any_weight,
     check_chosen_available,
     check_counts,
     check_covariates,
     check_outcome,
+    check_varies,
     check_weights,
 )
 from selfselect.data.coding import Coding
@@ -20,7 +25,10 @@ from selfselect.data.equations import Equations
 from selfselect.data.rows import Rows
 from selfselect.errors import DataError
 
-__all__ = ["DataFacts", "Design", "check_and_describe"]
+__all__ = ["DataFacts", "Design", "Tally", "check_and_describe", "check_rows", "describe"]
+
+Array = NDArray[np.float64]
+Indices = NDArray[np.intp]
 
 
 @dataclass(frozen=True)
@@ -118,6 +126,85 @@ class Design:
         return sum(self.equations.own_terms) + len(self.equations.shared)
 
 
+@dataclass(frozen=True)
+class Tally:
+    """Sums over rows that a reader should know, or that tell whether a fit is possible.
+
+    Attributes
+    ----------
+    n_rows, n_recorded : rows, and those with an outcome.
+    lowest, highest : outcome.
+    weight_total, n_weighted : sum of the weights, and rows whose weight is positive.
+    n_undecided : rows in which it was not recorded who was seen.
+    counts : by alternative, rows of positive weight in which it was seen.
+    repeated : by alternative, the sum of their weights.
+    """
+
+    n_rows: int
+    n_recorded: int
+    lowest: float
+    highest: float
+    weight_total: float
+    n_weighted: int
+    n_undecided: int
+    counts: Counter[Any]
+    repeated: Counter[Any]
+
+    @classmethod
+    def of(
+        cls, outcome: Array, chosen: Indices | None, weights: Array | None, labels: Sequence[Any]
+    ) -> Tally:
+        """Count rows; `labels` are what the codes in `chosen` stand for."""
+        recorded = ~np.isnan(outcome)
+        counts: Counter[Any] = Counter()
+        repeated: Counter[Any] = Counter()
+        if chosen is not None:
+            decided = chosen >= 0
+            weighted = decided if weights is None else decided & (weights > 0)
+            found = np.bincount(chosen[weighted], minlength=len(labels))
+            counts.update(dict(zip(labels, found.tolist(), strict=True)))
+            heavy = None if weights is None else weights[decided]
+            sums = np.bincount(chosen[decided], heavy, minlength=len(labels))
+            repeated.update(dict(zip(labels, sums.tolist(), strict=True)))
+        return cls(
+            n_rows=len(outcome),
+            n_recorded=int(recorded.sum()),
+            lowest=float(np.min(outcome, where=recorded, initial=np.inf)),
+            highest=float(np.max(outcome, where=recorded, initial=-np.inf)),
+            weight_total=float(len(outcome) if weights is None else weights.sum()),
+            n_weighted=len(outcome) if weights is None else int((weights > 0).sum()),
+            n_undecided=0 if chosen is None else int((chosen < 0).sum()),
+            counts=counts,
+            repeated=repeated,
+        )
+
+    def __add__(self, other: Tally) -> Tally:
+        return Tally(
+            n_rows=self.n_rows + other.n_rows,
+            n_recorded=self.n_recorded + other.n_recorded,
+            lowest=min(self.lowest, other.lowest),
+            highest=max(self.highest, other.highest),
+            weight_total=self.weight_total + other.weight_total,
+            n_weighted=self.n_weighted + other.n_weighted,
+            n_undecided=self.n_undecided + other.n_undecided,
+            counts=self.counts + other.counts,
+            repeated=self.repeated + other.repeated,
+        )
+
+
+def check_rows(
+    equations: Equations, rows: Rows, weights: str | None, weights_kind: str | None
+) -> None:
+    """Refuse rows with values that no fit can use."""
+    assert rows.outcome is not None
+    check_outcome(rows.outcome, equations.outcome)
+    check_covariates(rows.covariates, equations.covariates)
+    if rows.weights is not None:
+        check_weights(rows.weights, weights or "weights", weights_kind)
+    if rows.chosen is not None and rows.known.available is not None:
+        check_chosen_available(rows.chosen, rows.known.available, equations.alternatives)
+
+
 def check_and_describe(
     coding: Coding,
     rows: Rows,
@@ -133,59 +220,76 @@ def check_and_describe(
     n_long_rows: int = 0,
 ) -> DataFacts:
     """Check coded rows, and say what a reader of the results should know of them."""
-    equations = coding.equations
     assert rows.outcome is not None
-    recorded = rows.outcome[~np.isnan(rows.outcome)]
-    if not len(recorded):
+    check_rows(coding.equations, rows, weights, weights_kind)
+    return describe(
+        coding.equations,
+        Tally.of(rows.outcome, rows.chosen, rows.weights, coding.equations.alternatives),
+        formulas=formulas,
+        chosen=chosen,
+        weights=weights,
+        cluster=cluster,
+        n_dropped=n_dropped,
+        n_without_outcome=n_without_outcome,
+        weights_kind=weights_kind,
+        case=case,
+        n_long_rows=n_long_rows,
+    )
+
+
+def describe(
+    equations: Equations,
+    tally: Tally,
+    *,
+    formulas: tuple[str, ...],
+    chosen: str | None,
+    weights: str | None,
+    cluster: str | None,
+    n_dropped: int,
+    n_without_outcome: int,
+    weights_kind: str | None,
+    case: str | None = None,
+    n_long_rows: int = 0,
+) -> DataFacts:
+    """Check what rows add up to, and say what a reader of the results should know of them."""
+    labels = equations.alternatives
+    if not tally.n_recorded:
         raise DataError(
             f"No row has an outcome {equations.outcome!r}, so nothing says in which units the "
             "alternatives differ. Give rows with outcomes."
         )
-    check_outcome(recorded, equations.outcome)
-    check_covariates(rows.covariates, equations.covariates)
-    if rows.weights is not None:
-        check_weights(rows.weights, weights or "weights", weights_kind)
-    if equations.n_alternatives < 2:
+    check_varies(tally.lowest, tally.highest, equations.outcome)
+    check_any_weight(tally.n_weighted, weights or "weights")
+    if len(labels) < 2:
         raise DataError(
-            f"Only one alternative is seen in {chosen!r} ({equations.alternatives[0]!r}): then "
+            f"Only one alternative is seen in {chosen!r} ({labels[0]!r}): then "
             "nothing was selected and least squares is right. Give rows of at least two."
         )
     counts: tuple[int, ...] = ()
-    if rows.chosen is not None:
+    if chosen is not None:
         sizes = [len(equation.terms) + 1 for equation in equations.each]
         if equations.restricted:
             # With nothing of its own, an alternative that is never seen is known by the others.
             sizes = [own + 1 if own else 0 for own in equations.own_terms]
-        counts_here = rows.chosen >= 0
-        if rows.weights is not None:
-            counts_here &= rows.weights > 0
-        counted = rows.chosen[counts_here]
-        counts = tuple(np.bincount(counted, minlength=equations.n_alternatives).tolist())
-        check_counts(counts, sizes, equations.alternatives, str(chosen))
-        if rows.known.available is not None:
-            check_chosen_available(rows.chosen, rows.known.available, equations.alternatives)
-        if weights_kind == "frequency" and rows.weights is not None:
-            repeated = np.bincount(
-                rows.chosen[rows.chosen >= 0],
-                rows.weights[rows.chosen >= 0],
-                equations.n_alternatives,
-            )
-            counts = tuple(repeated.astype(int).tolist())
+        counts = tuple(tally.counts[label] for label in labels)
+        check_counts(counts, sizes, labels, chosen)
+        if weights_kind == "frequency" and weights is not None:
+            counts = tuple(int(tally.repeated[label]) for label in labels)
     return DataFacts(
         formulas=formulas,
         chosen=chosen,
         weights=weights,
         cluster=cluster,
-        n_rows=len(rows),
+        n_rows=tally.n_rows,
         n_dropped=n_dropped,
         n_without_outcome=n_without_outcome,
         counts=counts,
-        weight_total=float(len(rows) if rows.weights is None else rows.weights.sum()),
-        outcome_range=(float(recorded.min()), float(recorded.max())),
-        n_silent=len(rows) - len(recorded),
-        n_undecided=0 if rows.chosen is None else int((rows.chosen < 0).sum()),
+        weight_total=tally.weight_total,
+        outcome_range=(tally.lowest, tally.highest),
+        n_silent=tally.n_rows - tally.n_recorded,
+        n_undecided=tally.n_undecided,
         weights_kind=weights_kind,
-        n_zero_weight=0 if rows.weights is None else int((rows.weights == 0).sum()),
+        n_zero_weight=tally.n_rows - tally.n_weighted,
         case=case,
         n_long_rows=n_long_rows,
     )

@@ -3,40 +3,64 @@
 from __future__ import annotations
 
 import warnings
+from collections import Counter
 from collections.abc import Sequence
 
 import numpy as np
 import pandas as pd
+from numpy.typing import NDArray
 
 from selfselect.data.checks import first_rows
 from selfselect.data.unrecorded import EVERYTHING_RECORDED, Unrecorded
 from selfselect.errors import DataError, MissingRowsWarning
 
-__all__ = ["drop_incomplete", "drop_unrecorded"]
+__all__ = ["drop_incomplete", "drop_unrecorded", "find_incomplete", "say_incomplete"]
 
 
 def drop_incomplete(
     frame: pd.DataFrame, columns: Sequence[str], missing: str
 ) -> tuple[pd.DataFrame, int]:
     """Return the rows that have all covariates, and how many do not."""
-    absent = frame[list(columns)].isna()
-    incomplete = absent.any(axis=1).to_numpy()
-    n_incomplete = int(incomplete.sum())
-    if n_incomplete == 0:
+    incomplete, lacking = find_incomplete(frame, columns)
+    if not lacking:
         return frame, 0
-    per_column = ", ".join(f"{name}: {n}" for name, n in absent.sum().items() if n)
+    say_incomplete(int(incomplete.sum()), len(frame), lacking, missing, stacklevel=5)
+    return frame[~incomplete], int(incomplete.sum())
+
+
+def find_incomplete(
+    frame: pd.DataFrame, columns: Sequence[str]
+) -> tuple[NDArray[np.bool_], Counter[str]]:
+    """Return which rows lack a covariate, and how many lack each."""
+    incomplete = np.zeros(len(frame), dtype=bool)
+    lacking: Counter[str] = Counter()
+    for name in columns:
+        values = frame[name]
+        if values.dtype == np.float64 and not np.isnan(values.to_numpy().sum()):
+            continue  # The usual case, without a mask: a sum is a number only if all parts are.
+        absent = values.isna().to_numpy()
+        if absent.any():
+            lacking[name] = int(absent.sum())
+            incomplete |= absent
+    return incomplete, lacking
+
+
+def say_incomplete(
+    n_incomplete: int, n_rows: int, lacking: Counter[str], missing: str, *, stacklevel: int
+) -> None:
+    """Refuse rows that lack a covariate, or warn that they were left out."""
+    per_column = ", ".join(f"{name}: {n}" for name, n in lacking.items())
     if missing == "raise":
         raise DataError(
             f"{n_incomplete} rows have a missing covariate ({per_column}). Fill them in, or allow "
             "leaving them out with missing='drop'."
         )
     warnings.warn(
-        f"{n_incomplete} of {len(frame)} rows have a missing covariate ({per_column}) and were "
+        f"{n_incomplete} of {n_rows} rows have a missing covariate ({per_column}) and were "
         "left out.",
         MissingRowsWarning,
-        stacklevel=4,
+        stacklevel=stacklevel,
     )
-    return frame[~incomplete], n_incomplete
 
 
 def drop_unrecorded(
