@@ -270,3 +270,13 @@ def test_a_row_seen_where_it_could_not_be_is_refused(villagers: pd.DataFrame) ->
 def test_a_cost_for_an_alternative_that_is_not_there_is_refused(villagers: pd.DataFrame) -> None:
     with pytest.raises(OptionError, match=r"cost is given for 'fishin'.*'fishing'"):
         fit(villagers, rule=ss.rules.Maximum(cost={"fishin": 1.0}))
+
+
+@pytest.mark.parametrize("formula", ["np.log(income) ~ height", "np.sqrt(income) ~ height"])
+def test_a_recorded_outcome_of_which_no_number_can_be_made_is_not_missing(
+    villagers: pd.DataFrame, formula: str
+) -> None:
+    villagers = villagers.assign(income=villagers["income"].where(villagers.index != 5, -1.0))
+    for missing_outcome in ("raise", "silent", "drop"):
+        with pytest.raises(DataError, match=r"not a number in 1 rows \(row 5\)"):
+            build_design(formula, villagers, chosen="job", missing_outcome=missing_outcome)

@@ -188,13 +188,24 @@ class OutcomeCoder:
             raise FormulaError(
                 f"The outcome {text!r} makes {matrix.shape[1]} columns. Give a numeric one."
             )
-        return cls(text, columns, coder), np.ascontiguousarray(matrix[:, 0])
+        return cls(text, columns, coder), _finite(matrix[:, 0], text, frame.index)
 
     def code(self, frame: pd.DataFrame) -> Array:
         """Code the outcome (n,) of rows."""
         if self.coder is None:
             return check_numbers(frame[self.text], f"The outcome {self.text!r}")
-        return np.ascontiguousarray(self.coder.code(frame)[:, 0])
+        return _finite(self.coder.code(frame)[:, 0], self.text, frame.index)
+
+
+def _finite(outcome: Array, text: str, labels: pd.Index[Any]) -> Array:
+    """Refuse a recorded outcome of which the left side makes no number: it is not missing."""
+    odd = ~np.isfinite(outcome)
+    if odd.any():
+        raise DataError(
+            f"The outcome {text!r} is infinite or not a number in {odd.sum()} rows "
+            f"({first_rows(odd, labels)}). Correct them or leave those rows out."
+        )
+    return np.ascontiguousarray(outcome)
 
 
 @dataclass(frozen=True, eq=False)
