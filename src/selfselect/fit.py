@@ -12,8 +12,10 @@ import numpy as np
 
 from selfselect.data.build import Design, build_design
 from selfselect.data.costs import split_costs
+from selfselect.engines.base import EngineChoice
+from selfselect.engines.choice import engine_for
 from selfselect.engines.memory import Memory
-from selfselect.errors import ConvergenceWarning, OptionError
+from selfselect.errors import ConvergenceWarning, OptionError, UnsupportedError
 from selfselect.inference.covariance import estimate_covariance
 from selfselect.noises import Independent, as_noise
 from selfselect.problem.probing import probe_rule
@@ -66,7 +68,9 @@ def fit(
     ----------
     formula : ``"income ~ height + weight"`` for all alternatives, or a dict of formulas by
         alternative for covariates of their own.
-    data : a pandas or polars frame, a pyarrow table, or a dict of arrays.
+    data : a pandas or polars frame, a pyarrow table, or a dict of arrays; or files that are read
+        piece by piece and may be larger than memory: a path, a pattern such as
+        ``"rows/*.parquet"``, a list of them, an Arrow dataset.
     chosen : the column that says which alternative was seen. Alternatives are ordered as in the
         dict of formulas, else sorted by label.
     alternatives : how many alternatives there are, where nobody recorded which one was seen
@@ -110,7 +114,8 @@ def fit(
         `selfselect.inference.Bootstrap`.
     cluster : a column, a list of columns for several ways of clustering at once, or one label per
         row; implies ``"clustered"``, or (one way only) a bootstrap of clusters.
-    engine : where sums over rows are done; only memory so far.
+    engine : where rows live and sums over them are done, an object of `selfselect.engines`; None
+        to have one chosen by the type of `data`.
     seed : of everything random (bootstrap samples, the sample of rows a large fit starts on).
     progress : whether to show progress; None shows it on a terminal for what takes seconds.
 
@@ -128,17 +133,28 @@ def fit(
     True
     """
     call = write_call(fit, locals())
-    _refuse_what_is_not_possible(chosen, alternatives, case, engine)
+    _refuse_what_is_not_possible(chosen, alternatives, case)
     rule = as_rule(rule)
+    choice = engine_for(data, engine)
+    source = choice.open(data)
     cost = _one_cost(cost, getattr(rule, "cost", None))
     build: Any = build_design
-    if case is not None:
+    if source is not None:
+        from selfselect.data.stream import build_stream_design
+
+        if case is not None:
+            raise UnsupportedError(
+                f"Long data (case={case!r}) is not read piece by piece: the rows of a case may be "
+                "in two pieces. Read it at once: engine=selfselect.engines.Memory()."
+            )
+        build = partial(build_stream_design, seed=seed or 0, progress=progress)
+    elif case is not None:
         from selfselect.data.build_long import build_long_design
 
         build = partial(build_long_design, case=case)
     design = build(
         formula,
-        data,
+        data if source is None else source,
         chosen=chosen,
         alternatives=alternatives,
         available=available,
@@ -167,6 +183,7 @@ def fit(
         seed=seed,
         progress=progress,
         call=call,
+        engine=choice,
     )
 
 
@@ -180,6 +197,7 @@ def fit_design(
     seed: int | None = None,
     progress: bool | None = None,
     call: str | None = None,
+    engine: EngineChoice | None = None,
 ) -> FitResult:
     """Fit a design that is already made, as `fit` does; `call` is kept with the result."""
     rng = np.random.default_rng(0 if seed is None else seed)
@@ -201,8 +219,9 @@ def fit_design(
     problem.check(design.facts.outcome_range)
     refuse_unidentified(problem, design.rows)
     probe_rule(problem, design.rows, rng)
+    choice: EngineChoice = Memory() if engine is None else engine
     with one_blas_thread():
-        rows = Memory().load(problem, design.rows)
+        rows = choice.load(problem, design.rows if design.stream is None else design.stream)
         solver, reason = choose_solver(problem, solver)
         solution = solver.solve(problem, rows, rng=rng, progress=progress)
         problem = with_points(problem, solution.points)
@@ -211,7 +230,7 @@ def fit_design(
             rows,
             solution,
             kind=covariance,
-            clusters=design.rows.cluster_sizes,
+            clusters=design.cluster_sizes,
             cluster_name=design.facts.cluster,
             solver=solver,
             rng=rng,
@@ -241,8 +260,8 @@ def _one_cost(cost: Any, of_rule: Any) -> Any:
     return of_rule if cost is None else cost
 
 
-def _refuse_what_is_not_possible(chosen: Any, alternatives: Any, case: Any, engine: Any) -> None:
-    """Refuse arguments that contradict each other, or have a meaning but no code yet."""
+def _refuse_what_is_not_possible(chosen: Any, alternatives: Any, case: Any) -> None:
+    """Refuse arguments that contradict each other."""
     if case is None and isinstance(alternatives, str):
         raise OptionError(
             f"alternatives={alternatives!r} names a column, which is for long data (one row per "
@@ -257,9 +276,4 @@ def _refuse_what_is_not_possible(chosen: Any, alternatives: Any, case: Any, engi
         raise OptionError(
             f"chosen must be the name of a column, not {type(chosen).__name__}. Add it to the "
             "table first."
-        )
-    if engine is not None:
-        raise OptionError(
-            f"engine={engine!r} is not possible in this version: rows are held in memory. Leave "
-            "it out."
         )

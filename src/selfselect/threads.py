@@ -7,14 +7,18 @@ multiply and wait for each other: on two busy cores a pass took a hundred times 
 from __future__ import annotations
 
 import os
+from collections import deque
 from collections.abc import Callable, Iterable, Iterator
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor
 from functools import cache
 from typing import Any, TypeVar
 
 __all__ = ["n_cores", "one_blas_thread", "parallel_map"]
 
 Result = TypeVar("Result")
+
+AHEAD = 2
+"""Items per thread that wait for their turn: none may stand idle, and few should be in memory."""
 
 
 def n_cores() -> int:
@@ -41,10 +45,19 @@ def one_blas_thread() -> Any:
 def parallel_map(
     task: Callable[..., Result], *items: Iterable[Any], n_threads: int | None = None
 ) -> Iterator[Result]:
-    """Yield what `task` returns for each item, in order, worked on by several threads."""
+    """Yield what `task` returns for each item, in order, worked on by several threads.
+
+    Items are asked for a few at a time, so they may be more than fit in memory.
+    """
     n_threads = n_cores() if n_threads is None else n_threads
     if n_threads <= 1:
         yield from map(task, *items)
         return
     with one_blas_thread(), ThreadPoolExecutor(n_threads) as pool:
-        yield from pool.map(task, *items)
+        waiting: deque[Future[Result]] = deque()
+        for item in zip(*items, strict=False):
+            waiting.append(pool.submit(task, *item))
+            if len(waiting) > AHEAD * n_threads:
+                yield waiting.popleft().result()
+        while waiting:
+            yield waiting.popleft().result()

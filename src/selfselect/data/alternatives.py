@@ -16,7 +16,13 @@ from selfselect.errors import DataError, OptionError
 from selfselect.rules._labels import by_alternative
 from selfselect.rules.base import Label
 
-__all__ = ["check_distinct", "code_chosen", "recorded_alternatives", "unnamed_alternatives"]
+__all__ = [
+    "check_distinct",
+    "code_chosen",
+    "label_rows",
+    "recorded_alternatives",
+    "unnamed_alternatives",
+]
 
 Indices = NDArray[np.intp]
 
@@ -80,7 +86,7 @@ def recorded_alternatives(
 
     The index is -1 where it was not recorded.
     """
-    codes, found = _factorize(values)
+    codes, found = label_rows(values)
     texts = [str(label) for label in found]
     for text in texts:
         if texts.count(text) > 1:
@@ -106,7 +112,7 @@ def recorded_alternatives(
 
 def code_chosen(values: pd.Series[Any], chosen: str, labels: tuple[Label, ...]) -> Indices:
     """Return the index of the one seen in each row, -1 where it was not recorded."""
-    codes, found = _factorize(values)
+    codes, found = label_rows(values)
     for label in found:
         if label not in labels:
             raise DataError(
@@ -116,7 +122,7 @@ def code_chosen(values: pd.Series[Any], chosen: str, labels: tuple[Label, ...]) 
     return _recode(codes, [labels.index(label) for label in found])
 
 
-def _factorize(values: pd.Series[Any]) -> tuple[Indices, list[Any]]:
+def label_rows(values: pd.Series[Any]) -> tuple[Indices, list[Any]]:
     """Return each row's place among the labels met, -1 where it has none, and those labels."""
     codes, uniques = pd.factorize(values)
     found: list[Any] = [_plain_label(value) for value in uniques]

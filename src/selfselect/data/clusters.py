@@ -62,7 +62,9 @@ def code_clusters(
     frame: pd.DataFrame, columns: Sequence[str], met: Sequence[pd.Index[Any]]
 ) -> Indices | None:
     """Return the cluster of each row, among clusters that were met before."""
-    codes = [known.get_indexer(pd.Index(frame[name])) for name, known in zip(columns, met, strict=True)]
+    codes = [
+        known.get_indexer(pd.Index(frame[name])) for name, known in zip(columns, met, strict=True)
+    ]
     return _joined(frame, columns, codes)
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 import pandas as pd
@@ -24,6 +24,9 @@ from selfselect.data.coding import Coding
 from selfselect.data.equations import Equations
 from selfselect.data.rows import Rows
 from selfselect.errors import DataError
+
+if TYPE_CHECKING:
+    from selfselect.data.stream import RowStream
 
 __all__ = ["DataFacts", "Design", "Tally", "check_and_describe", "check_rows", "describe"]
 
@@ -83,14 +86,21 @@ class DataFacts:
 class Design:
     """A table made ready: how it was coded, the coded rows, what to tell of them, their labels.
 
-    `table` holds the columns that were used, as they were given.
+    `table` holds the columns that were used, as they were given. Where rows are read piece by
+    piece, `stream` has all of them and `rows` a sample.
     """
 
     coding: Coding
     rows: Rows
     facts: DataFacts
-    labels: pd.Index[Any]
+    labels: pd.Index[Any] | None
     table: pd.DataFrame | None = None
+    stream: RowStream | None = None
+
+    @property
+    def cluster_sizes(self) -> tuple[int, ...]:
+        """How many clusters there are, one number per way of clustering."""
+        return (self.rows if self.stream is None else self.stream).cluster_sizes
 
     @property
     def equations(self) -> Equations:

@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 from selfselect.data.equations import INTERCEPT
 from selfselect.errors import DataError, FormulaError
 
-__all__ = ["Coder", "ParsedFormula", "parse_formula", "parse_formulas"]
+__all__ = ["Coder", "ParsedFormula", "calls_in", "parse_formula", "parse_formulas"]
 
 Array = NDArray[np.float64]
 
@@ -191,6 +191,23 @@ def _columns(formula: SimpleFormula) -> set[str]:
                 found.add(factor.expr)
             elif factor.eval_method is Factor.EvalMethod.PYTHON:
                 found |= _columns_of(factor.expr)
+    return found
+
+
+def calls_in(side: str) -> list[tuple[str, set[str]]]:
+    """Return the functions that a side of a formula calls, each with the columns it is given."""
+    found = []
+    for term in Formula(side):
+        for factor in term.factors:
+            if factor.eval_method is not Factor.EvalMethod.PYTHON:
+                continue
+            tree, aliases = _tree(factor.expr)
+            for node in ast.walk(tree):
+                if isinstance(node, ast.Call) and isinstance(node.func, ast.Name):
+                    inside = ast.unparse(node)
+                    for alias, name in aliases.items():
+                        inside = inside.replace(alias, f"`{name}`")
+                    found.append((node.func.id, _columns_of(inside)))
     return found
 
 

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
+from selfselect.data.files import Files, are_files, open_files
 from selfselect.errors import DataError
 
 __all__ = ["column_names", "nearest", "to_frame"]
@@ -16,6 +17,10 @@ __all__ = ["column_names", "nearest", "to_frame"]
 
 def column_names(data: Any) -> list[str]:
     """Return the column names of a table of any kind."""
+    if are_files(data):
+        data = open_files(data)
+    if isinstance(data, Files):
+        return data.names
     if isinstance(data, Mapping):
         return [str(name) for name in data]
     if isinstance(data, pd.DataFrame):
@@ -28,11 +33,13 @@ def to_frame(data: Any, columns: Iterable[str]) -> pd.DataFrame:
 
     Parameters
     ----------
-    data : a pandas or polars frame, a pyarrow table, anything narwhals reads, or a mapping of
-        column names to arrays.
+    data : a pandas or polars frame, a pyarrow table, anything narwhals reads, a mapping of
+        column names to arrays, or files.
     columns : the names that are needed; others are never converted.
     """
     wanted = list(dict.fromkeys(columns))
+    if are_files(data):
+        data = open_files(data)
     present = column_names(data)
     for name in wanted:
         if name not in present:
@@ -42,6 +49,8 @@ def to_frame(data: Any, columns: Iterable[str]) -> pd.DataFrame:
                 f"The data has {present.count(name)} columns named {name!r}. Rename or drop all "
                 "but one: it is not clear which is meant."
             )
+    if isinstance(data, Files):
+        return data.table(wanted)
     if isinstance(data, Mapping):
         return _from_mapping(data, wanted)
     if isinstance(data, pd.DataFrame):

@@ -1,6 +1,8 @@
 """Engines: where rows live and sums over them are done."""
 
 from selfselect.engines.base import Engine
+from selfselect.engines.choice import engine_for
 from selfselect.engines.memory import Memory
+from selfselect.engines.parquet import Parquet
 
-__all__ = ["Engine", "Memory"]
+__all__ = ["Engine", "Memory", "Parquet", "engine_for"]

@@ -7,13 +7,14 @@ a batch whose results can be added, and gets the sum back.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, Protocol, Self, TypeVar
+from typing import Any, Protocol, TypeVar
 
 import numpy as np
 from numpy.random import Generator
 from numpy.typing import NDArray
 
 from selfselect.data.rows import Rows
+from selfselect.data.source import Source
 from selfselect.problem.evaluation import Batch
 from selfselect.problem.problem import Problem
 
@@ -50,6 +51,10 @@ class Engine(Protocol):
         """The sum of the rows' weights; their number where they have none."""
 
     @property
+    def holds_rows(self) -> bool:
+        """Whether all rows can be had at once."""
+
+    @property
     def rows(self) -> Rows:
         """All rows at once; an error that says why not where they are not held in memory."""
 
@@ -59,19 +64,19 @@ class Engine(Protocol):
     def collect(self, task: Callable[[Batch], Array]) -> Array:
         """Join what `task` returns per row, in the order of the rows."""
 
-    def sample(self, n_rows: int, rng: Generator) -> Self:
+    def sample(self, n_rows: int, rng: Generator) -> Engine:
         """Return an engine over `n_rows` rows spread evenly at random over all rows."""
 
-    def recorded(self) -> Self:
+    def recorded(self) -> Engine:
         """Return an engine over the rows whose outcome was recorded."""
 
-    def single_threaded(self) -> Self:
+    def single_threaded(self) -> Engine:
         """Return an engine over the same rows for callers that run several fits at once."""
 
-    def reweighted(self, factor: Array) -> Self:
+    def reweighted(self, factor: Array) -> Engine:
         """Return an engine over the same rows with weights multiplied by `factor` (n,)."""
 
-    def resampled(self, rng: Generator, *, repeated: bool, n_clusters: int) -> Self:
+    def resampled(self, rng: Generator, *, repeated: bool, n_clusters: int) -> Engine:
         """Return an engine over rows drawn with replacement: one sample of a bootstrap.
 
         A sample is a reweighting: the weight of a row is multiplied by how often it, or its
@@ -82,6 +87,9 @@ class Engine(Protocol):
 
 class EngineChoice(Protocol):
     """What a user gives to say where sums are done: it makes an engine of rows."""
+
+    def open(self, data: Any) -> Source | None:
+        """Return a source to read the data from piece by piece; None to read it at once."""
 
     def load(self, problem: Problem, rows: Any) -> Engine:
         """Take hold of rows, or of a stream of them, for a problem."""

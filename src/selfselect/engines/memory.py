@@ -18,7 +18,7 @@ from selfselect.problem.evaluation import Backend, Batch
 from selfselect.problem.problem import Problem
 from selfselect.threads import n_cores, parallel_map
 
-__all__ = ["Memory", "RowsInMemory"]
+__all__ = ["Memory", "RowsInMemory", "backend_for"]
 
 Array = NDArray[np.float64]
 
@@ -32,18 +32,25 @@ cost of handing it to a thread. Chunks depend on the data alone, never on the nu
 that sums are added in the same order everywhere."""
 
 
+def backend_for(problem: Problem, n_rows: int) -> Backend:
+    """Say which kernels suit a problem with that many rows."""
+    enough = FUSE_FROM["concave" if problem.concave else "searched"]
+    fused = n_rows * problem.equations.n_alternatives >= enough and not problem.sampled
+    if problem.joint and not (fused and problem.fusible):
+        return "joint"
+    return "fused" if fused else "numpy"
+
+
 @dataclass(frozen=True)
 class Memory:
     """Hold all rows as arrays in this process; the default."""
 
+    def open(self, data: Any) -> None:
+        """Leave tables as they are: they are read at once."""
+
     def load(self, problem: Problem, rows: Rows) -> RowsInMemory:
         """Observe all rows once and keep them."""
-        size = len(rows) * problem.equations.n_alternatives
-        enough = FUSE_FROM["concave" if problem.concave else "searched"]
-        fused = size >= enough and not problem.sampled
-        backend: Backend = "fused" if fused else "numpy"
-        if problem.joint and not (fused and problem.fusible):
-            backend = "joint"
+        backend = backend_for(problem, len(rows))
         return RowsInMemory(Batch(rows, problem.observe(rows), backend), n_cores())
 
 
@@ -67,6 +74,10 @@ class RowsInMemory:
     @property
     def rows(self) -> Rows:
         return self.batch.rows
+
+    @property
+    def holds_rows(self) -> bool:
+        return True
 
     @cached_property
     def weight_total(self) -> float:

@@ -91,7 +91,7 @@ def check_replications(replications: object) -> None:
         )
 
 
-def why_not(problem: Problem, engine: Engine, solution: Solution, subject: str) -> str | None:
+def why_not(problem: Problem, solution: Solution, subject: str) -> str | None:
     """Say why a test cannot be done, or None where it can."""
     if not isinstance(problem.noise, Independent):
         return "it is made for independent noise"
@@ -103,8 +103,7 @@ def why_not(problem: Problem, engine: Engine, solution: Solution, subject: str) 
         return "the fit did not converge"
     if not np.isfinite(solution.information).all():
         return "the estimate is not one of maximum likelihood"
-    outcome = engine.rows.outcome
-    if outcome is None or not np.isfinite(outcome).all():
+    if problem.partial:
         return "some rows have no recorded outcome"
     if subject == "heteroskedasticity" and not problem.equations.covariates:
         return "no equation has a covariate that could move the variance"
@@ -115,7 +114,7 @@ def asymptotic_tests(
     problem: Problem, engine: Engine, solution: Solution, weights_kind: str | None
 ) -> dict[Subject, TestResult]:
     """Test every subject in a few passes, without a fit; its draws are always the same."""
-    reasons = {subject: why_not(problem, engine, solution, subject) for subject in SUBJECTS}
+    reasons = {subject: why_not(problem, solution, subject) for subject in SUBJECTS}
     made: dict[Subject, TestResult] = {
         subject: impossible_test(_name(subject, "Asymptotic c"), reason)
         for subject, reason in reasons.items()

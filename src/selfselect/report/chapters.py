@@ -41,7 +41,7 @@ def data_chapter(fit: FitResult) -> Section:
     """Say what the data is: counts, outcomes, covariates."""
     facts = fit.facts
     parts: list[Part] = [Paragraph(_rows_in_words(fit))]
-    if fit.engine is None:
+    if not fit.has_rows:
         parts.append(Paragraph(NO_ROWS))
     else:
         parts += [_outcomes(fit), *_covariates(fit)]
@@ -139,7 +139,7 @@ def comparison_chapter(fit: FitResult, level: float) -> Section:
         *page.blocks,
         *(Paragraph(note) for note in page.notes),
     ]
-    if fit.engine is not None and len(columns) < columns_of(fit).shape[1]:
+    if fit.has_rows and len(columns) < columns_of(fit).shape[1]:
         left_out = columns_of(fit).shape[1] - len(columns)
         parts.insert(
             1, Paragraph(f"Not drawn: {left_out} more columns, of categories or for want of room.")
@@ -165,7 +165,7 @@ def diagnosis_chapter(fit: FitResult) -> Section:
     entries += [(finding.verdict, finding.sentence) for finding in fit.diagnose().findings]
     k = fit.problem.equations.n_alternatives
     parts: list[Part] = [Findings(tuple(entries))]
-    if fit.engine is not None:
+    if fit.has_rows:
         parts += [
             chart(
                 "residuals",
@@ -177,7 +177,7 @@ def diagnosis_chapter(fit: FitResult) -> Section:
                 height=3.0,
             ),
         ]
-    if fit.engine is not None and not fit.problem.joint:
+    if fit.has_rows and not fit.problem.joint:
         parts.append(
             chart(
                 "quantiles",
@@ -226,7 +226,7 @@ def membership_chapter(fit: FitResult) -> Section | None:
         return None
     shares = tuple((str(label), f"{100 * share:.1f}%") for label, share in fit.shares.items())
     parts: list[Part] = [Block("Expected share of the rows", ("", "share"), shares)]
-    if fit.engine is not None:
+    if fit.has_rows:
         parts.append(
             chart(
                 "responsibilities",

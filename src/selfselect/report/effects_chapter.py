@@ -27,7 +27,7 @@ moved, so with more of them fewer rows are averaged over and fewer gains are dra
 
 def effects_chapter(fit: FitResult, level: float) -> Section:
     """Say what each alternative would pay whom, who is seen where, and who gains."""
-    if fit.engine is None:
+    if not fit.has_rows:
         return Section(
             "Effects",
             (

@@ -517,6 +517,11 @@ class FitResult(MaketablesHooks):
         return self.engine
 
     @property
+    def has_rows(self) -> bool:
+        """Whether the rows of the fit are at hand: it was not loaded, nor read piece by piece."""
+        return self.engine is not None and self.engine.holds_rows
+
+    @property
     def rows(self) -> Rows:
         """The coded rows of the fit."""
         return self.engine_of_rows().rows

@@ -51,7 +51,7 @@ def specification_test(
             )
         found: TestResult = fit.memory["asymptotic"][subject]
         return found
-    reason = why_not(fit.problem, engine, fit.solution, subject)
+    reason = why_not(fit.problem, fit.solution, subject)
     if reason is not None:
         return impossible_test(f"Conditional-moment test of {subject}", reason)
     key = ("draws", replications, seed)

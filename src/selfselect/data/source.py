@@ -1,0 +1,53 @@
+"""The contract of sources: tables too large to hold, read piece by piece."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any, Protocol, TypeVar
+
+import pandas as pd
+
+__all__ = ["Piece", "Source"]
+
+Result = TypeVar("Result")
+
+
+@dataclass(frozen=True, eq=False)
+class Piece:
+    """Some rows of a source that follow each other.
+
+    Attributes
+    ----------
+    number : its place among all pieces of the source, the same in every pass.
+    name : of the file or partition it is from, for error messages.
+    frame : the columns that were asked for.
+    """
+
+    number: int
+    name: str
+    frame: pd.DataFrame
+
+
+class Source(Protocol):
+    """Anything that reads the same pieces in every pass over it."""
+
+    @property
+    def names(self) -> list[str]:
+        """The columns there are."""
+
+    @property
+    def title(self) -> str:
+        """What it is, in a few words for messages."""
+
+    @property
+    def fingerprint(self) -> str:
+        """A text that changes when the data does, as far as can be told without reading it all."""
+
+    def map(
+        self, task: Callable[[Piece], Result], columns: Sequence[str], *, n_threads: int
+    ) -> Iterator[Result]:
+        """Yield what `task` returns for each piece, in order, a few of them in memory at a time."""
+
+    def head(self, columns: Sequence[str]) -> Any:
+        """Return a few rows as a frame, to see what the columns hold."""

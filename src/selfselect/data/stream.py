@@ -1,0 +1,197 @@
+"""Rows that are coded anew, piece by piece, in every pass over a source."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field, replace
+from functools import cached_property, partial, reduce
+from operator import add
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+
+from selfselect.data.checks import check_enough_rows, check_text_columns
+from selfselect.data.clusters import cluster_columns
+from selfselect.data.design import Design, Tally, check_rows, describe
+from selfselect.data.missing import say_incomplete
+from selfselect.data.plan import Plan, read_plan
+from selfselect.data.row_coder import RowCoder
+from selfselect.data.rows import Rows
+from selfselect.data.source import Piece, Result, Source
+from selfselect.data.survey import Survey, clean, what_to_learn
+from selfselect.data.tables import nearest
+from selfselect.errors import DataError, OptionError
+from selfselect.progress import progress_bar
+from selfselect.threads import n_cores
+
+__all__ = ["RowStream", "build_stream_design"]
+
+Array = NDArray[np.float64]
+
+
+@dataclass(frozen=True, eq=False)
+class RowStream:
+    """The rows of a source, coded as they come.
+
+    Attributes
+    ----------
+    source : where they come from.
+    coder : how they are coded.
+    tally : what all of them add up to.
+    weight_factor : what weights are multiplied by.
+    sample : some of them, at random and in order, coded and held in memory.
+    starts : by piece, the position of its first row among all rows.
+    progress : whether to show progress of passes.
+    """
+
+    source: Source
+    coder: RowCoder
+    tally: Tally
+    weight_factor: float
+    sample: Rows
+    starts: dict[int, int]
+    progress: bool | None = field(default=None)
+
+    @property
+    def n_rows(self) -> int:
+        """How many rows there are."""
+        return self.tally.n_rows
+
+    @property
+    def cluster_sizes(self) -> tuple[int, ...]:
+        """How many clusters there are, one number per way of clustering."""
+        return tuple(map(len, self.coder.clusters))
+
+    @cached_property
+    def columns(self) -> tuple[str, ...]:
+        """The columns that are read."""
+        return self.coder.plan.columns
+
+    def code(self, piece: Piece) -> tuple[Rows, int]:
+        """Code one piece; return its rows and the position of the first."""
+        try:
+            frame, *_ = clean(self.coder.plan, piece.frame)
+            rows = self._code(frame)
+        except DataError as error:
+            raise DataError(f"{piece.name}: {error}") from error
+        if piece.number not in self.starts:
+            raise DataError(f"{piece.name} has more rows than in the first pass over the data.")
+        return rows, self.starts[piece.number]
+
+    def _code(self, frame: pd.DataFrame) -> Rows:
+        plan, rows = self.coder.plan, self.coder.code(frame)
+        check_rows(self.coder.coding.equations, rows, plan.weights, plan.weights_kind)
+        if rows.weights is not None and self.weight_factor != 1.0:
+            rows = replace(rows, weights=rows.weights * self.weight_factor)
+        return rows
+
+    def map(
+        self, task: Callable[[Rows, int, int], Result], *, n_threads: int, what: str
+    ) -> Iterator[Result]:
+        """Yield what `task` makes of the rows of each piece, their position and its number."""
+        whole = partial(_coded, self, task)
+        with progress_bar(self.progress, what=what, total=self.n_rows) as bar:
+            for result, n_rows in self.source.map(whole, self.columns, n_threads=n_threads):
+                bar.update(n_rows)
+                yield result
+
+
+def _coded(
+    stream: RowStream, task: Callable[[Rows, int, int], Result], piece: Piece
+) -> tuple[Result, int]:
+    rows, start = stream.code(piece)
+    return task(rows, start, piece.number), len(rows)
+
+
+def build_stream_design(
+    formula: Any,
+    source: Source,
+    *,
+    weights: Any = None,
+    cluster: Any = None,
+    seed: int = 0,
+    progress: bool | None = None,
+    **options: Any,
+) -> Design:
+    """Survey a source in one pass, and make a design of it. Arguments are those of `fit`."""
+    for name, given in (("weights", weights), ("cluster", cluster)):
+        columns = given if name == "cluster" and isinstance(given, list | tuple) else [given]
+        if given is not None and not all(isinstance(one, str) for one in columns):
+            raise OptionError(
+                f"`{name}` must be a column of {source.title}: its rows are read in pieces, so "
+                "values given beside them cannot be matched. Write them into the data."
+            )
+    ways = cluster_columns(cluster, dict.fromkeys(source.names))
+    plan = read_plan(formula, weights=weights, ways=ways, **options)
+    for name in plan.columns:
+        if name not in source.names:
+            raise DataError(
+                f"There is no column {name!r} in {source.title}.{nearest(name, source.names)}"
+            )
+    survey = _survey(plan, source, seed, progress)
+    coder = _learn(plan, survey)
+    tally = survey.tally
+    factor = 1.0
+    if plan.weights_kind == "probability" and tally.weight_total > 0:
+        factor = tally.n_weighted / tally.weight_total
+        tally = replace(tally, weight_total=float(tally.n_weighted))
+    first = np.cumsum([0, *(survey.kept[number] for number in sorted(survey.kept))])
+    starts = dict(zip(sorted(survey.kept), first.tolist(), strict=False))
+    empty = Rows(np.empty((0, len(coder.coding.equations.covariates))))
+    stream = RowStream(source, coder, tally, factor, empty, starts, progress)
+    stream = replace(stream, sample=stream._code(survey.drawn.rows()))
+    facts = describe(
+        coder.coding.equations,
+        tally,
+        formulas=tuple(one.text for one in coder.formulas),
+        chosen=plan.chosen,
+        weights=plan.weights,
+        cluster=" and ".join(ways) or None,
+        n_dropped=survey.n_incomplete,
+        n_without_outcome=survey.n_without,
+        weights_kind=plan.weights_kind,
+    )
+    design = Design(coder.coding, stream.sample, facts, None, None, stream)
+    if plan.chosen is None:
+        check_enough_rows(tally.n_weighted, design.n_coefficients, design.equations.n_alternatives)
+    return design
+
+
+def _survey(plan: Plan, source: Source, seed: int, progress: bool | None) -> Survey:
+    if hasattr(source, "check"):
+        source.check(plan.columns)
+    wanted = what_to_learn(plan, source.head(plan.columns))
+    task = partial(_named, partial(Survey.of, plan, wanted, seed))
+    found: list[Survey] = []
+    with progress_bar(progress, what="Reading") as bar:
+        for one in source.map(task, plan.columns, n_threads=n_cores()):
+            bar.update(one.n_read)
+            found = [reduce(add, [*found, one])]
+    if not found:
+        raise DataError(f"There are no rows in {source.title}.")
+    survey = found[0]
+    if survey.lacking:
+        say_incomplete(
+            survey.n_incomplete, survey.n_read, survey.lacking, plan.missing, stacklevel=6
+        )
+    if not survey.tally.n_rows:
+        raise DataError("No row is complete: every one lacks a covariate, so none is left to fit.")
+    survey.check_levels(plan.term_columns)
+    return survey
+
+
+def _named(task: Callable[[Piece], Survey], piece: Piece) -> Survey:
+    """Add to an error where it was met."""
+    try:
+        return task(piece)
+    except DataError as error:
+        raise DataError(f"{piece.name}: {error}") from error
+
+
+def _learn(plan: Plan, survey: Survey) -> RowCoder:
+    frame = survey.learning_frame()
+    check_text_columns(frame, [name for name in plan.term_columns if name != plan.chosen])
+    coder, _ = RowCoder.learn(plan, frame)
+    return coder

@@ -1,0 +1,265 @@
+"""One pass over a source, before the fit: what must be known of all rows to code any.
+
+Categories, labels and clusters are met everywhere, so all are known before the first row is coded:
+one that first appears in the last piece is as good as any other. Centres, scales and the knots of
+splines depend on all values at once; the columns they need are held in memory during this pass,
+eight bytes a row.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from formulaic.transforms import TRANSFORMS
+from numpy.typing import NDArray
+
+from selfselect.data.alternatives import label_rows
+from selfselect.data.checks import check_numbers
+from selfselect.data.coding import OutcomeCoder
+from selfselect.data.design import Tally
+from selfselect.data.formulas import calls_in
+from selfselect.data.missing import drop_unrecorded, find_incomplete
+from selfselect.data.plan import Plan
+from selfselect.data.source import Piece
+from selfselect.errors import DataError, UnsupportedError
+
+__all__ = ["Survey", "Wanted", "clean", "what_to_learn"]
+
+Array = NDArray[np.float64]
+
+MOST_LEVELS = 100_000
+"""Categories of a covariate beyond which it is taken for a mistake, such as a column of names."""
+
+SAMPLE = 200_000
+"""Rows kept for starts and units: enough that the optimum on them is close to that of all rows."""
+
+LEARNT_AT_ONCE = frozenset({"C", "Q"})
+"""Transforms with a state that the values met suffice for, however often each was met."""
+
+BY_NEIGHBOURS = frozenset({"lag"})
+"""Transforms that look at other rows, which may be in another piece."""
+
+
+@dataclass(frozen=True)
+class Wanted:
+    """What a survey must find out.
+
+    Attributes
+    ----------
+    levels : columns of which all values that occur are kept.
+    held : columns of which all values are kept.
+    """
+
+    levels: frozenset[str]
+    held: frozenset[str]
+
+
+def what_to_learn(plan: Plan, head: pd.DataFrame) -> Wanted:
+    """Say what the formulas must learn from all rows, given a few to see what columns hold."""
+    levels = {
+        name for name in plan.term_columns if not pd.api.types.is_numeric_dtype(head[name].dtype)
+    }
+    levels |= {name for name in (plan.chosen, *plan.ways) if name is not None}
+    held: set[str] = set()
+    formulas = (*plan.each, *plan.estimated.values())
+    for name, columns in (pair for one in formulas for pair in calls_in(one.terms)):
+        if name in BY_NEIGHBOURS:
+            raise UnsupportedError(
+                f"{name}() looks at other rows, which may be in another piece of the data. Compute "
+                "it as a column first, or read the rows into memory: engine=engines.Memory()."
+            )
+        if name == "C":
+            levels |= columns
+        elif hasattr(TRANSFORMS.get(name), "__is_stateful_transform__"):
+            held |= columns - levels if name not in LEARNT_AT_ONCE else set()
+    for name, _ in calls_in(plan.first.outcome):
+        if hasattr(TRANSFORMS.get(name), "__is_stateful_transform__") or name in BY_NEIGHBOURS:
+            raise UnsupportedError(
+                f"The outcome {plan.first.outcome!r} depends on all rows at once through {name}(). "
+                "Compute it as a column first, or read the rows into memory: "
+                "engine=engines.Memory()."
+            )
+    return Wanted(frozenset(levels), frozenset(held - levels))
+
+
+def clean(plan: Plan, frame: pd.DataFrame) -> tuple[pd.DataFrame, Counter[str], int, int]:
+    """Return the rows to be used, which covariates others lack, how many, and without outcome."""
+    incomplete, lacking = find_incomplete(frame, plan.term_columns)
+    kept = frame[~incomplete] if lacking else frame
+    kept, n_without = drop_unrecorded(
+        kept, plan.first.outcome_columns, plan.chosen, plan.missing_outcome, plan.first.outcome,
+        plan.unrecorded,
+    )  # fmt: skip
+    return kept, lacking, int(incomplete.sum()), n_without
+
+
+@dataclass(frozen=True, eq=False)
+class Levels:
+    """The values a column takes, and their order where it is one of categories."""
+
+    met: dict[Any, None]
+    order: dict[Any, None] | None
+
+    @classmethod
+    def of(cls, values: pd.Series[Any]) -> Levels:
+        """Find the values that occur."""
+        order = None
+        if isinstance(values.dtype, pd.CategoricalDtype):
+            order = dict.fromkeys(values.cat.categories)
+        return cls(dict.fromkeys(pd.unique(values.dropna())), order)
+
+    def __add__(self, other: Levels) -> Levels:
+        order = None
+        if self.order is not None and other.order is not None:
+            order = {**self.order, **other.order}
+        return Levels({**self.met, **other.met}, order)
+
+    def repeated(self, n_rows: int) -> Any:
+        """Return a column of that length in which every value occurs."""
+        values = list(self.met)
+        if self.order is not None:
+            met = [value for value in self.order if value in self.met]
+            return pd.Categorical(np.resize(np.array(values, dtype=object), n_rows), met)
+        kind = object if any(isinstance(value, str) for value in values) else None
+        return np.resize(np.array(values, dtype=kind), n_rows)
+
+
+@dataclass(frozen=True, eq=False)
+class Drawn:
+    """A sample of rows without replacement: those with the smallest random keys met so far.
+
+    `parts` holds (keys, position of each row as (piece, place), frame); they are thinned out only
+    when they have become twice too many.
+    """
+
+    size: int
+    parts: tuple[tuple[Array, NDArray[np.int64], pd.DataFrame], ...]
+
+    @classmethod
+    def of(cls, piece: Piece, kept: pd.DataFrame, seed: int, size: int) -> Drawn:
+        """Draw from one piece, with a random stream of its own."""
+        keys = np.random.default_rng([seed, piece.number]).random(len(kept))
+        places = np.column_stack([np.full(len(kept), piece.number), np.arange(len(kept))])
+        return cls(size, ((keys, places, kept),))._thinned(size)
+
+    def __add__(self, other: Drawn) -> Drawn:
+        joined = Drawn(self.size, (*self.parts, *other.parts))
+        return joined._thinned(self.size) if joined.n_rows > 2 * self.size else joined
+
+    @property
+    def n_rows(self) -> int:
+        return sum(len(keys) for keys, _, _ in self.parts)
+
+    def _thinned(self, size: int) -> Drawn:
+        if self.n_rows <= size:
+            return self
+        every = np.concatenate([keys for keys, _, _ in self.parts])
+        largest = np.partition(every, size - 1)[size - 1]
+        parts = []
+        for keys, places, frame in self.parts:
+            which = keys <= largest
+            parts.append((keys[which], places[which], frame[which]))
+        return Drawn(self.size, tuple(parts))
+
+    def rows(self) -> pd.DataFrame:
+        """Return the sample in the order of the source."""
+        thinned = self._thinned(self.size)
+        order = np.lexsort(np.vstack([places for _, places, _ in thinned.parts]).T[::-1])
+        frames = [frame for _, _, frame in thinned.parts if len(frame)]
+        joined = pd.concat(frames, ignore_index=True) if frames else thinned.parts[0][2]
+        return joined.iloc[order].reset_index(drop=True)
+
+
+@dataclass(frozen=True, eq=False)
+class Survey:
+    """What was found in some pieces; adding joins what was found in others.
+
+    Attributes
+    ----------
+    n_read, n_incomplete, n_without : rows read, left out for a covariate, and for an outcome.
+    lacking : by covariate, rows that lack it.
+    kept : by piece, rows that are used.
+    tally : of the rows that are used.
+    levels, held : what was wanted of columns.
+    drawn : a sample of the rows that are used.
+    """
+
+    n_read: int
+    n_incomplete: int
+    n_without: int
+    lacking: Counter[str]
+    kept: dict[int, int]
+    tally: Tally
+    levels: dict[str, Levels]
+    held: dict[str, list[Array]]
+    drawn: Drawn
+
+    @classmethod
+    def of(cls, plan: Plan, wanted: Wanted, seed: int, piece: Piece) -> Survey:
+        """Survey one piece."""
+        frame = piece.frame
+        kept, lacking, n_incomplete, n_without = clean(plan, frame)
+        weights = None
+        if plan.weights is not None:
+            weights = check_numbers(kept[plan.weights], f"The column of weights {plan.weights!r}")
+        outcome = np.full(len(kept), np.nan)
+        recorded = kept[list(plan.first.outcome_columns)].notna().all(axis=1).to_numpy()
+        if recorded.any():
+            _, outcome[recorded] = OutcomeCoder.learn(
+                plan.first.outcome, plan.first.outcome_columns, kept[recorded]
+            )
+        chosen, labels = (None, []) if plan.chosen is None else label_rows(kept[plan.chosen])
+        return cls(
+            n_read=len(frame),
+            n_incomplete=n_incomplete,
+            n_without=n_without,
+            lacking=lacking,
+            kept={piece.number: len(kept)},
+            tally=Tally.of(outcome, chosen, weights, labels),
+            levels={name: Levels.of(kept[name]) for name in wanted.levels},
+            held={name: [kept[name].to_numpy(dtype=np.float64)] for name in wanted.held},
+            drawn=Drawn.of(piece, kept, seed, SAMPLE),
+        )
+
+    def __add__(self, other: Survey) -> Survey:
+        levels = {name: one + other.levels[name] for name, one in self.levels.items()}
+        return Survey(
+            n_read=self.n_read + other.n_read,
+            n_incomplete=self.n_incomplete + other.n_incomplete,
+            n_without=self.n_without + other.n_without,
+            lacking=self.lacking + other.lacking,
+            kept={**self.kept, **other.kept},
+            tally=self.tally + other.tally,
+            levels=levels,
+            held={name: one + other.held[name] for name, one in self.held.items()},
+            drawn=self.drawn + other.drawn,
+        )
+
+    def check_levels(self, covariates: Sequence[str]) -> None:
+        """Refuse a covariate with more categories than any model could hold."""
+        for name, found in self.levels.items():
+            if name in covariates and len(found.met) > MOST_LEVELS:
+                raise DataError(
+                    f"The column {name!r} has {len(found.met):,} categories. Leave it out, or make "
+                    "it a number; to cluster by it give cluster=."
+                )
+
+    def learning_frame(self) -> pd.DataFrame:
+        """Return rows from which a coding learns the same as from all rows.
+
+        Every value of a category occurs, columns that were held are whole, and others are those of
+        the sample, repeated as needed.
+        """
+        sample = self.drawn.rows()
+        lengths = [len(sample), *(len(found.met) for found in self.levels.values())]
+        whole = {name: np.concatenate(parts) for name, parts in self.held.items()}
+        n_rows = max(map(len, whole.values())) if whole else max(lengths)
+        place = np.resize(np.arange(len(sample)), n_rows)
+        frame = sample.iloc[place].reset_index(drop=True)
+        made = {name: found.repeated(n_rows) for name, found in self.levels.items() if found.met}
+        return frame.assign(**made, **whole)

@@ -1,0 +1,36 @@
+"""Which engine suits the data, where the user does not say."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from selfselect.data.files import are_files
+from selfselect.engines.base import EngineChoice
+from selfselect.engines.memory import Memory
+from selfselect.errors import OptionError
+
+__all__ = ["engine_for"]
+
+
+def engine_for(data: Any, engine: Any = None) -> EngineChoice:
+    """Return the engine that was asked for, or the one that suits the type of `data`.
+
+    Parameters
+    ----------
+    data : a table is held in memory; files (a path, a pattern, a list, an Arrow dataset) are read
+        piece by piece.
+    engine : None, or an object of `selfselect.engines`.
+    """
+    if engine is not None:
+        if not hasattr(engine, "load") or isinstance(engine, type):
+            raise OptionError(
+                f"engine={engine!r} is not possible. Give an object of selfselect.engines, as in "
+                "engine=selfselect.engines.Memory()."
+            )
+        chosen: EngineChoice = engine
+        return chosen
+    if are_files(data):
+        from selfselect.engines.parquet import Parquet
+
+        return Parquet()
+    return Memory()
