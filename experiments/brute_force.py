@@ -86,17 +86,20 @@ def curved_residuals(weight, means, chosen, outcome):
     return residual
 
 
-def maximise(residuals, start, covariance, design, chosen, outcome, n_steps=9):
+def maximise(residuals, start, covariance, design, chosen, outcome, tol=0.01, max_steps=60):
     """Climb from `start` (4, p) by Newton steps with a covariance that is about right.
 
     Returns the coefficients and the length of the last step in standard errors.
     """
     best = start.copy()
     each = np.arange(len(outcome))
-    for _ in range(n_steps):
+    for _ in range(max_steps):
         means = design @ best.T
         residual = residuals(means, chosen, outcome)
         residual[each, chosen] = outcome - means[each, chosen]
         step = covariance @ (residual.T @ design).ravel()
         best = best + step.reshape(best.shape)
-    return best, float(np.abs(step / np.sqrt(np.diag(covariance))).max())
+        last = float(np.abs(step / np.sqrt(np.diag(covariance))).max())
+        if last < tol:
+            break
+    return best, last
