@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 import numpy as np
@@ -10,6 +11,7 @@ import pytest
 
 import selfselect as ss
 from selfselect.errors import DataError, OptionError
+from selfselect.results.predictions import latent_means
 
 
 def test_the_best_expected_outcome_is_recommended(fit: ss.FitResult, world: Any) -> None:
@@ -53,6 +55,23 @@ def test_the_error_of_a_margin_is_that_of_two_means(pair: ss.FitResult) -> None:
         row["recommended"], row["runner_up"], at={"height": height, "weight": weight}
     ).table.iloc[0]
     assert (ate["estimate"], ate["std_error"]) == pytest.approx((row["margin"], row["std_error"]))
+
+
+def test_the_note_tells_by_how_much_picking_flatters(pair: ss.FitResult) -> None:
+    found = pair.policy()
+    (note,) = [one for one in found.value.notes if "flatters" in one]
+    said = float(re.search(r"about ([\d.e-]+):", note)[1])
+    rng = np.random.default_rng(0)
+    draws = rng.multivariate_normal(pair.values, pair.covariance.matrix, 4_000)
+    each, best = np.arange(pair.nobs), latent_means(pair.problem, pair.values, pair.rows).argmax(1)
+    gains = []
+    for one in draws:
+        # What is picked anew, over what was picked at the mean of the draws.
+        means = latent_means(pair.problem, one, pair.rows)
+        gains.append((means.max(axis=1) - means[each, best]).mean())
+    error = np.std(gains) / np.sqrt(len(gains))
+    assert error < 0.05 * said
+    assert said == pytest.approx(np.mean(gains), abs=4 * error + 0.05 * said)
 
 
 def test_the_smallest_is_best_where_the_expert_seeks_it(make_world: Any) -> None:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
+from scipy.special import ndtr
 
 from selfselect.data.equations import SCALE
 from selfselect.data.rows import Rows
@@ -171,7 +172,14 @@ def policy(
         f"In {100 * unsure.mean():.1f}% of the rows the recommended alternative is not better than "
         f"the next by more than its {100 * level:g}% margin of error."
     )
-    return Policy(shown, replace(value, notes=(*value.notes, note)), goal, fit, rows)
+    flattery = _optimism(shown["margin"].to_numpy(), shown["std_error"].to_numpy(), rows.weights)
+    notes = [*value.notes, note]
+    if flattery > 0:
+        notes.append(
+            f"Picking by estimates flatters the policy by about {flattery:.2g}: one that is too "
+            "high is picked more often than one that is too low."
+        )
+    return Policy(shown, replace(value, notes=tuple(notes)), goal, fit, rows)
 
 
 def _goal(rule: Any, goal: str | None) -> str:
@@ -238,6 +246,18 @@ def _margin_errors(
             gradient[:, position] += sign * values
     variance = np.einsum("nm,ml,nl->n", gradient, fit.covariance.matrix, gradient, optimize=True)
     return np.sqrt(np.maximum(variance, 0.0))
+
+
+def _optimism(margin: Array, errors: Array, weights: Array | None) -> float:
+    """Return by how much the mean of the larger of two estimates exceeds the larger mean.
+
+    The value of the policy is the mean of the largest of estimated outcomes.
+    """
+    sure = ~(errors > 0)
+    z = np.where(sure, 0.0, margin / np.where(sure, 1.0, errors))
+    # E max(d, 0) - max(d, 0) of a normal d with that mean and spread.
+    excess = errors * (np.exp(-0.5 * z * z) / np.sqrt(2.0 * np.pi) - z * ndtr(-z))
+    return float(np.average(np.where(sure, 0.0, excess), weights=weights))
 
 
 def _true_values(fit: FitResult, params: Any) -> Array:
