@@ -110,7 +110,8 @@ def fit(
         `selfselect.inference.Bootstrap`.
     cluster : a column, a list of columns for several ways of clustering at once, or one label per
         row; implies ``"clustered"``, or (one way only) a bootstrap of clusters.
-    engine : where sums over rows are done; only memory so far.
+    engine : where sums over rows are done: None for this machine's memory, or an object of
+        `selfselect.engines`, such as ``engines.Torch("cuda")`` for a graphics card.
     seed : of everything random (bootstrap samples, the sample of rows a large fit starts on).
     progress : whether to show progress; None shows it on a terminal for what takes seconds.
 
@@ -164,6 +165,7 @@ def fit(
         noise=noise,
         solver=solver,
         covariance=covariance,
+        engine=engine,
         seed=seed,
         progress=progress,
         call=call,
@@ -177,6 +179,7 @@ def fit_design(
     noise: Any = None,
     solver: Any = None,
     covariance: Any = "observed",
+    engine: Any = None,
     seed: int | None = None,
     progress: bool | None = None,
     call: str | None = None,
@@ -202,7 +205,7 @@ def fit_design(
     refuse_unidentified(problem, design.rows)
     probe_rule(problem, design.rows, rng)
     with one_blas_thread():
-        rows = Memory.load(problem, design.rows)
+        rows = (Memory if engine is None else engine).load(problem, design.rows)
         solver, reason = choose_solver(problem, solver)
         solution = solver.solve(problem, rows, rng=rng, progress=progress)
         problem = with_points(problem, solution.points)
@@ -258,8 +261,8 @@ def _refuse_what_is_not_possible(chosen: Any, alternatives: Any, case: Any, engi
             f"chosen must be the name of a column, not {type(chosen).__name__}. Add it to the "
             "table first."
         )
-    if engine is not None:
+    if engine is not None and not hasattr(engine, "load"):
         raise OptionError(
-            f"engine={engine!r} is not possible in this version: rows are held in memory. Leave "
-            "it out."
+            f"engine={engine!r} is not an engine. Leave it out to sum in memory, or give an object "
+            "of selfselect.engines, such as engines.Torch('cuda')."
         )

@@ -2,5 +2,6 @@
 
 from selfselect.engines.base import Engine
 from selfselect.engines.memory import Memory
+from selfselect.engines.torch import Torch
 
-__all__ = ["Engine", "Memory"]
+__all__ = ["Engine", "Memory", "Torch"]

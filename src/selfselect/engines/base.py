@@ -14,7 +14,7 @@ from numpy.random import Generator
 from numpy.typing import NDArray
 
 from selfselect.data.rows import Rows
-from selfselect.problem.evaluation import Batch
+from selfselect.problem.batch import Batch, Parts
 
 __all__ = ["Addable", "Engine", "Parts"]
 
@@ -30,13 +30,6 @@ class Addable(Protocol):
 Sum = TypeVar("Sum", bound=Addable)
 
 
-class Parts(tuple[Any, ...]):
-    """Several sums carried through one pass; adding adds part by part."""
-
-    def __add__(self, other: Any) -> Parts:
-        return Parts(a + b for a, b in zip(self, other, strict=True))
-
-
 class Engine(Protocol):
     """Anything that holds rows and sums over them."""
 
@@ -47,6 +40,10 @@ class Engine(Protocol):
     @property
     def rows(self) -> Rows:
         """All rows, where the engine can hold them."""
+
+    @property
+    def weight_total(self) -> float:
+        """The sum of the rows' weights; their number where they have none."""
 
     def sum(self, task: Callable[[Batch], Sum]) -> Sum:
         """Add up what `task` returns for every batch of rows."""

@@ -13,6 +13,7 @@ from numpy.random import Generator
 from numpy.typing import NDArray
 
 from selfselect.data.rows import Rows
+from selfselect.engines._sampling import spread_evenly
 from selfselect.engines.base import Sum
 from selfselect.problem.evaluation import Backend, Batch
 from selfselect.problem.problem import Problem
@@ -64,6 +65,11 @@ class Memory:
     def rows(self) -> Rows:
         return self.batch.rows
 
+    @property
+    def weight_total(self) -> float:
+        weights = self.rows.weights
+        return float(self.n_rows if weights is None else weights.sum())
+
     def _chunks(self) -> Iterator[Batch]:
         step = CHUNK[self.batch.backend]
         for start in range(0, max(self.n_rows, 1), step):
@@ -83,11 +89,7 @@ class Memory:
     def sample(self, n_rows: int, rng: Generator) -> Memory:
         if n_rows >= self.n_rows:
             return self
-        # One row at random from each of n_rows equal stretches: distinct rows, spread evenly,
-        # at a cost that does not grow with the data.
-        edges = np.arange(n_rows + 1) * self.n_rows // n_rows
-        which = rng.integers(edges[:-1], edges[1:])
-        return replace(self, batch=self.batch.take(which))
+        return replace(self, batch=self.batch.take(spread_evenly(self.n_rows, n_rows, rng)))
 
     def recorded(self) -> Memory:
         outcome = self.rows.outcome

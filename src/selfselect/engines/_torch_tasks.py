@@ -1,0 +1,144 @@
+"""Tasks that have a twin for tensors, and what becomes of its sums.
+
+A task is a function with its first arguments filled in. `TWINS` says what does the same on a
+device. Kernels there know every alternative by (D + 2) parameters, one for each row of the table;
+what an equation leaves out is zero, and left out of the result.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import lru_cache, partial
+from typing import TYPE_CHECKING, Any, Final
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+
+from selfselect.kernels.torch_known import sum_known_rows
+from selfselect.kernels.torch_rows import weighted_grams
+from selfselect.kernels.torch_unknown import sum_unknown_rows
+from selfselect.kernels.unknown_index import Curvature
+from selfselect.problem.batch import Evaluation, Parts
+from selfselect.problem.evaluation import evaluate
+from selfselect.problem.grams import sum_grams
+from selfselect.problem.problem import Problem
+
+if TYPE_CHECKING:
+    from selfselect.engines.torch import OnDevice
+    from selfselect.kernels.torch_rows import TensorRows
+
+__all__ = ["twin_of"]
+
+Array = NDArray[np.float64]
+
+HALF_LOG_TWO_PI: Final = 0.5 * math.log(2.0 * math.pi)
+
+
+def twin_of(task: Any, loaded: Problem) -> Callable[[OnDevice], Any] | None:
+    """Return what does a task on a device, or None where only the host can."""
+    if not isinstance(task, partial) or task.func not in TWINS or not task.args:
+        return None
+    problem = task.args[0]
+    # Tensors are in the units of the problem they were made for.
+    if problem.units is not loaded.units or problem.index != loaded.index:
+        return None
+    if problem.joint or problem.sampled or problem.rank is not None:
+        return None
+    return partial(TWINS[task.func], *task.args, **task.keywords)
+
+
+@dataclass(frozen=True, eq=False)
+class Places:
+    """Where natural parameters stand among those of the kernels, (k, D + 2) of them.
+
+    Attributes
+    ----------
+    shape : (k, D + 2).
+    kept : (n_natural,) flat position of each.
+    """
+
+    shape: tuple[int, int]
+    kept: NDArray[np.intp]
+
+    @property
+    def own(self) -> list[NDArray[np.intp]]:
+        """Per alternative the table's rows that enter it, the outcome last."""
+        alternative, place = np.divmod(self.kept, self.shape[1])
+        return [place[alternative == j] for j in range(self.shape[0])]
+
+
+@lru_cache(maxsize=64)
+def _places(problem: Problem) -> Places:
+    n_covariates = len(problem.units.shift) - 1
+    width = n_covariates + 2
+    kept = [
+        j * width
+        + np.append([n_covariates if c == 0 else c - 1 for c in equation.columns], width - 1)
+        for j, equation in enumerate(problem.equations.each)
+    ]
+    return Places((len(kept), width), np.concatenate(kept).astype(np.intp))
+
+
+def _evaluate(
+    problem: Problem, natural: Array, engine: OnDevice, *, curvature: Curvature = "exact"
+) -> Evaluation:
+    """Do what `evaluate` does."""
+    places = _places(problem)
+    n_alternatives, width = places.shape
+    size = n_alternatives * width
+    parameters = np.zeros(places.shape)
+    parameters.reshape(-1)[places.kept] = natural
+    h = parameters[:, -1]
+    at = torch.from_numpy(parameters).to(engine.choice.device)
+    known = problem.index == "known"
+    kernel: Callable[[TensorRows], Any]
+    if known:
+        kernel = partial(sum_known_rows, parameters=at, curved=curvature != "none")
+    else:
+        kernel = partial(
+            sum_unknown_rows, parameters=at, side=problem.side, curvature=curvature
+        )
+    sums = engine.add_up(kernel)
+
+    loglik, seen = float(sums[0]), sums[1 : n_alternatives + 1]
+    score = sums[n_alternatives + 1 : n_alternatives + 1 + size].reshape(places.shape)
+    rest = sums[n_alternatives + 1 + size :]
+    score[:, -1] += seen / h
+    hessian = np.zeros((n_alternatives, width, n_alternatives, width))
+    if curvature != "none":
+        own = -rest[: size * width].reshape(n_alternatives, width, width)
+        certain = seen
+        if curvature == "exact" and not known:
+            certain = rest[size * width :][:n_alternatives]
+            hessian[:] = -rest[size * width + n_alternatives :].reshape(hessian.shape)
+        own[:, -1, -1] -= certain / h**2
+        each = np.arange(n_alternatives)
+        hessian[each, :, each] = own
+    if known:
+        loglik += float(seen @ (np.log(h) - HALF_LOG_TWO_PI))
+    loglik -= engine.weight_total * math.log(problem.units.outcome_unit)
+    whole = hessian.reshape(size, size)[np.ix_(places.kept, places.kept)]
+    return Evaluation(loglik, score.reshape(-1)[places.kept], whole)
+
+
+def _grams(problem: Problem, engine: OnDevice) -> Parts:
+    """Do what `sum_grams` does."""
+    places = _places(problem)
+    width = places.shape[1]
+    gram = engine.add_up(_gram_of).reshape(width, width)
+    gram[-1] *= -1.0
+    gram[:, -1] *= -1.0
+    return Parts(gram[np.ix_(own, own)] for own in places.own)
+
+
+def _gram_of(rows: TensorRows) -> Any:
+    if rows.weights is None:
+        return torch.matmul(rows.table, rows.table.T).reshape(-1)
+    return weighted_grams(rows.table, rows.weights[None]).reshape(-1)
+
+
+TWINS: Final[dict[Any, Callable[..., Any]]] = {evaluate: _evaluate, sum_grams: _grams}
+"""The functions behind tasks, and their twins; the engine takes the place of the batch."""

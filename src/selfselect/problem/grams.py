@@ -1,0 +1,32 @@
+"""Gram matrices of covariates and outcome: what least squares and checks of rank need of rows."""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from selfselect.problem.batch import Batch, Parts
+from selfselect.problem.problem import Problem
+
+__all__ = ["sum_grams"]
+
+Array = NDArray[np.float64]
+
+
+def sum_grams(problem: Problem, batch: Batch) -> Parts:
+    """Return Z'Z per alternative over a batch, Z = [covariates, outcome] in internal units."""
+    rows = batch.rows
+    assert rows.outcome is not None
+    outcome, weights = problem.units.limits(rows.outcome), rows.weights
+    if problem.partial:
+        recorded = ~np.isnan(outcome)
+        weights = recorded * (1.0 if weights is None else weights)
+        outcome = np.where(recorded, outcome, 0.0)
+    made: dict[tuple[int, ...], Array] = {}
+    for equation in problem.equations.each:
+        if equation.columns not in made:
+            design = problem.units.design(rows.covariates, equation.columns)
+            joined = np.column_stack([design, outcome])
+            weighted = joined if weights is None else joined * weights[:, None]
+            made[equation.columns] = joined.T @ weighted
+    return Parts(made[equation.columns] for equation in problem.equations.each)
