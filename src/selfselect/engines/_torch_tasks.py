@@ -17,9 +17,9 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from selfselect.kernels.torch_known import sum_known_rows
+from selfselect.engines._torch_kernels import kernels_for
 from selfselect.kernels.torch_rows import weighted_grams
-from selfselect.kernels.torch_unknown import sum_unknown_rows
+from selfselect.kernels.torch_unknown import pairs_of
 from selfselect.kernels.unknown_index import Curvature
 from selfselect.problem.batch import Evaluation, Parts
 from selfselect.problem.evaluation import evaluate
@@ -92,16 +92,16 @@ def _evaluate(
     parameters = np.zeros(places.shape)
     parameters.reshape(-1)[places.kept] = natural
     h = parameters[:, -1]
-    at = torch.from_numpy(parameters).to(engine.choice.device)
+    device = engine.choice.device
+    at = torch.from_numpy(parameters).to(device)
+    kernels = kernels_for(device)
     known = problem.index == "known"
     kernel: Callable[[TensorRows], Any]
     if known:
-        kernel = partial(sum_known_rows, parameters=at, curved=curvature != "none")
+        kernel = partial(kernels.known, parameters=at, curved=curvature != "none")
     else:
-        kernel = partial(
-            sum_unknown_rows, parameters=at, side=problem.side, curvature=curvature
-        )
-    sums = engine.add_up(kernel)
+        kernel = partial(kernels.unknown, parameters=at, side=problem.side, curvature=curvature)
+    sums = engine.add_up(kernel, kernels.doubles_per_row(*places.shape, known, curvature))
 
     loglik, seen = float(sums[0]), sums[1 : n_alternatives + 1]
     score = sums[n_alternatives + 1 : n_alternatives + 1 + size].reshape(places.shape)
@@ -109,11 +109,10 @@ def _evaluate(
     score[:, -1] += seen / h
     hessian = np.zeros((n_alternatives, width, n_alternatives, width))
     if curvature != "none":
-        own = -rest[: size * width].reshape(n_alternatives, width, width)
+        own, rest = -rest[: size * width].reshape(n_alternatives, width, width), rest[size * width :]
         certain = seen
         if curvature == "exact" and not known:
-            certain = rest[size * width :][:n_alternatives]
-            hessian[:] = -rest[size * width + n_alternatives :].reshape(hessian.shape)
+            certain = _cross_blocks(rest, h, hessian)
         own[:, -1, -1] -= certain / h**2
         each = np.arange(n_alternatives)
         hessian[each, :, each] = own
@@ -124,11 +123,27 @@ def _evaluate(
     return Evaluation(loglik, score.reshape(-1)[places.kept], whole)
 
 
+def _cross_blocks(rest: Array, h: Array, hessian: Array) -> Array:
+    """Fill the blocks of two alternatives; return each one's sum of squared chances."""
+    n_alternatives, width = hessian.shape[:2]
+    n_pairs = n_alternatives**2
+    products = rest[:n_pairs].reshape(n_alternatives, n_alternatives)
+    mixed = rest[n_pairs : n_pairs * (1 + width)].reshape(n_alternatives, n_alternatives, width)
+    grams = rest[n_pairs * (1 + width) :].reshape(-1, width, width)
+    for (j, i), gram in zip(pairs_of(n_alternatives), grams, strict=True):
+        block = gram.copy()
+        block[:, -1] += mixed[j, i] / h[i]
+        block[-1] += mixed[i, j] / h[j]
+        block[-1, -1] += products[j, i] / (h[j] * h[i])
+        hessian[j, :, i], hessian[i, :, j] = -block, -block.T
+    return np.diag(products)
+
+
 def _grams(problem: Problem, engine: OnDevice) -> Parts:
     """Do what `sum_grams` does."""
     places = _places(problem)
     width = places.shape[1]
-    gram = engine.add_up(_gram_of).reshape(width, width)
+    gram = engine.add_up(_gram_of, 2 * width).reshape(width, width)
     gram[-1] *= -1.0
     gram[:, -1] *= -1.0
     return Parts(gram[np.ix_(own, own)] for own in places.own)

@@ -7,7 +7,7 @@ sums come back; all others run on the host, on the rows it holds anyway. A task 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from functools import cached_property, partial
 from typing import TYPE_CHECKING, Any
 
@@ -40,6 +40,12 @@ PASS_BYTES = 2**30
 
 FEWEST_ROWS = 1_024
 """Rows below which chunks are not made smaller: less is no work for a device."""
+
+CHUNK_ON_HOST = 8_192
+"""Rows per chunk on the processor: what operations leave behind should stay in its cache."""
+
+ALIGNED = 16
+"""Rows of the table start at multiples of this many numbers, so that a card reads two at a time."""
 
 MOVED_AT_ONCE = 2**27
 """Bytes of rows that are moved to the device in one go."""
@@ -93,7 +99,6 @@ class OnDevice:
     make_host : makes the engine that holds the same rows on the host, when it is needed.
     resident : the rows as tensors; None where they do not fit and are moved in every pass.
     n_rows : how many rows there are.
-    chunk_rows : rows per chunk of a pass.
     """
 
     choice: Torch
@@ -101,15 +106,13 @@ class OnDevice:
     make_host: Callable[[], Memory]
     resident: TensorRows | None
     n_rows: int
-    chunk_rows: int = field(repr=False)
 
     @classmethod
     def place(
         cls, choice: Torch, problem: Problem, make_host: Callable[[], Memory], n_rows: int
     ) -> OnDevice:
         """Move rows to the device, or leave them on the host where they do not fit."""
-        chunk_rows = choice.chunk_rows or _chunk_rows(choice.device, problem)
-        streamed = cls(choice, problem, make_host, None, n_rows, chunk_rows)
+        streamed = cls(choice, problem, make_host, None, n_rows)
         if not _has_twins(problem):
             return streamed
         room = free_bytes(choice.device)
@@ -187,12 +190,13 @@ class OnDevice:
     def single_threaded(self) -> OnDevice:
         return replace(self, make_host=partial(_single_threaded, self))
 
-    def add_up(self, kernel: Callable[[TensorRows], Tensor]) -> Array:
+    def add_up(self, kernel: Callable[[TensorRows], Tensor], n_doubles: int) -> Array:
         """Add what `kernel` returns for every chunk, in the order of the chunks.
 
-        Chunks are made smaller where the device has no room for what a pass needs beside the rows.
+        It keeps `n_doubles` numbers per row beside the rows. Chunks are made smaller where the
+        device has no room for them.
         """
-        step = self.chunk_rows
+        step = self.choice.chunk_rows or self._chunk_rows(n_doubles)
         while True:
             try:
                 return self._add_up(kernel, step)
@@ -200,6 +204,16 @@ class OnDevice:
                 if step <= FEWEST_ROWS:
                     raise EngineError(self._no_room(step)) from error
                 step = max(FEWEST_ROWS, min(step, self.n_rows) // 4)
+
+    def _chunk_rows(self, n_doubles: int) -> int:
+        if self.choice.device == "cpu":
+            return CHUNK_ON_HOST
+        step = PASS_BYTES // (8 * n_doubles) if n_doubles else self.n_rows
+        room = free_bytes(self.choice.device)
+        if self.resident is None and room is not None:
+            per_row = 8 * n_doubles + 2 * _bytes_per_row(self.problem, self.host.batch)
+            step = min(step, int(SHARE * room) // per_row)
+        return max(FEWEST_ROWS, step)
 
     def _add_up(self, kernel: Callable[[TensorRows], Tensor], step: int) -> Array:
         total: Tensor | None = None
@@ -315,26 +329,19 @@ def _bytes_per_row(problem: Problem, batch: Batch) -> int:
     return 8 * doubles + n_alternatives
 
 
-def _chunk_rows(device: str, problem: Problem) -> int:
-    """Choose rows per chunk so that what a pass needs stays small: in cache on the host."""
-    if device == "cpu":
-        return 8_192
-    widest = len(problem.equations.covariates) + 2
-    per_row = 8 * 2 * problem.equations.n_alternatives * (widest + 8)
-    return max(FEWEST_ROWS, PASS_BYTES // per_row)
-
-
 def _move(problem: Problem, batch: Batch, device: str) -> TensorRows:
     """Turn rows into tensors in internal units, a portion at a time."""
     import torch
 
     from selfselect.kernels.status import BETWEEN
-    from selfselect.kernels.torch_rows import TensorRows
+    from selfselect.kernels.torch_rows import TensorRows, pack
 
     rows, observation, units = batch.rows, batch.observation, problem.units
     assert rows.outcome is not None
     n_rows, n_covariates = rows.covariates.shape
-    table = torch.empty((n_covariates + 2, n_rows), dtype=torch.float64, device=device)
+    aligned = -(-n_rows // ALIGNED) * ALIGNED
+    table = torch.empty((n_covariates + 2, aligned), dtype=torch.float64, device=device)
+    table = table[:, :n_rows]
     status = torch.empty(observation.status.shape[::-1], dtype=torch.int8, device=device)
     own = observation.limit.shape[1] > 1 or observation.upper is not None
     limits = torch.empty(status.shape, dtype=table.dtype, device=device) if own else None
@@ -355,7 +362,8 @@ def _move(problem: Problem, batch: Batch, device: str) -> TensorRows:
                 value = _inside(_tensor(source[here]).to(device).T, units)
                 # Where a limit means nothing it may be anything, and 0 * nan is not 0.
                 target[:, here] = torch.where(told, value, 0.0)
-    return TensorRows(table, status, weights, limits, upper)
+    codes = None if device == "cpu" else pack(status)
+    return TensorRows(table, status, weights, limits, upper, codes)
 
 
 def _inside(values: Tensor, units: Any) -> Tensor:

@@ -8,6 +8,7 @@ weight of the rows that see each alternative.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import torch
@@ -64,15 +65,23 @@ def known_terms(a: Tensor, status: Tensor, weights: Tensor | None) -> KnownTerms
     )
 
 
-def sum_known_rows(rows: TensorRows, parameters: Tensor, *, curved: bool) -> Tensor:
+def sum_known_rows(
+    rows: TensorRows,
+    parameters: Tensor,
+    *,
+    curved: bool,
+    terms_of: Callable[[Tensor, Tensor, Tensor | None], KnownTerms] = known_terms,
+    grams_of: Callable[[Tensor, Tensor], Tensor] = weighted_grams,
+) -> Tensor:
     """Add up everything over some rows, in one vector on their device.
 
     It holds the log-likelihood, the weights of seen rows (k), the score (k, D + 2) and, if
     `curved`, minus the Hessian (k, D + 2, D + 2), each less what seen rows owe to h alone.
+    `terms_of` evaluates the row-wise part, `grams_of` the Gram matrices.
     """
-    terms = known_terms(standardised(rows, parameters), rows.status, rows.weights)
+    terms = terms_of(standardised(rows, parameters), rows.status, rows.weights)
     score = torch.matmul(terms.residual, rows.table.T)
-    grams = weighted_grams(rows.table, terms.curvature) if curved else None
+    grams = grams_of(rows.table, terms.curvature) if curved else None
     if rows.limits is not None:
         _own_limits(rows, rows.limits, terms, score, grams)
     loglik = terms.loglik

@@ -2,12 +2,21 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Final
 
 import torch
 from torch import Tensor
 
-__all__ = ["TensorRows", "weighted_grams"]
+__all__ = ["BITS", "MOST_PACKED", "TensorRows", "pack", "weighted_grams"]
+
+BITS: Final = 4
+"""Bits per code where they are packed."""
+
+MOST_PACKED: Final = 7
+"""Alternatives whose codes fit into a number of 32 bits with its sign."""
+
 
 
 @dataclass(frozen=True, eq=False)
@@ -26,6 +35,8 @@ class TensorRows:
     limits : (k, n) where alternatives have limits of their own, zero where they mean nothing; None
         where the outcome is the limit of all.
     upper : (k, n) upper limits where between two; None where no row has that status.
+    codes : (n,) all codes of a row packed into one number, for the kernels of a card; None where
+        there are none.
     """
 
     table: Tensor
@@ -33,6 +44,7 @@ class TensorRows:
     weights: Tensor | None = None
     limits: Tensor | None = None
     upper: Tensor | None = None
+    codes: Tensor | None = None
 
     @property
     def n_rows(self) -> int:
@@ -43,21 +55,26 @@ class TensorRows:
         """Return views of some neighbouring rows."""
         if first == 0 and last >= self.n_rows:
             return self
-        return TensorRows(
-            *(
-                None if one is None else one[..., first:last]
-                for one in (self.table, self.status, self.weights, self.limits, self.upper)
-            )  # type: ignore[arg-type]
-        )
+        return self._each(lambda one: one[..., first:last])
 
     def take(self, which: Tensor) -> TensorRows:
         """Return copies of some rows, on the same device."""
+        return self._each(lambda one: one.index_select(-1, which))
+
+    def _each(self, change: Callable[[Tensor], Tensor]) -> TensorRows:
         return TensorRows(
-            *(
-                None if one is None else one.index_select(-1, which)
-                for one in (self.table, self.status, self.weights, self.limits, self.upper)
-            )  # type: ignore[arg-type]
+            **{name: None if one is None else change(one) for name, one in vars(self).items()}
         )
+
+
+def pack(status: Tensor) -> Tensor | None:
+    """Pack the codes (k, n) of a row into one number (n,); None where they are too many."""
+    if len(status) > MOST_PACKED:
+        return None
+    packed = torch.zeros(status.shape[1], dtype=torch.int32, device=status.device)
+    for j, codes in enumerate(status):
+        packed += codes.to(torch.int32) << (BITS * j)
+    return packed
 
 
 def weighted_grams(table: Tensor, factors: Tensor) -> Tensor:
