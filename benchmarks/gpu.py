@@ -171,7 +171,10 @@ def check(device: str) -> None:
             name = f"check {index} d={n_covariates} k={k} {type(rule).__name__} {curvature}"
             say(name, {"relative": float(worst), "same_twice": same})
             assert worst < AGREEMENT and same, name
-        wanted, found = host.sum(partial(sum_grams, problem)), there.sum(partial(sum_grams, problem))
+        wanted, found = (
+            host.sum(partial(sum_grams, problem)),
+            there.sum(partial(sum_grams, problem)),
+        )
         for one, other in zip(wanted, found, strict=True):
             assert np.abs(one - other).max() < AGREEMENT * np.abs(one).max()
 
@@ -184,7 +187,7 @@ def floors(engine: OnDevice) -> None:
     table = engine.resident.table  # type: ignore[union-attr]
     n_bytes = table.numel() * 8
     for name, task in {
-        "read": lambda: table.sum(),
+        "read": table.sum,
         "gram": lambda: torch.matmul(table, table.T),
     }.items():
         found = on_clock(task)
@@ -278,7 +281,9 @@ def fits(engine: OnDevice, solver: Any, what: str, *, cuda: bool, repeats: int) 
         if cuda:
             torch.cuda.synchronize()
         start = time.perf_counter()
-        solution = solver.solve(engine.problem, engine, rng=np.random.default_rng(0), progress=False)
+        solution = solver.solve(
+            engine.problem, engine, rng=np.random.default_rng(0), progress=False
+        )
         walls.append(round(1e3 * (time.perf_counter() - start), 2))
     say(
         f"{what} fit {type(solver).__name__}",
@@ -297,29 +302,22 @@ def planned(engine: OnDevice, what: str, *, sample: int) -> None:
     """Fit as a solver would that approaches the optimum by passes without curvature."""
     problem = engine.problem
     for _ in range(3):
-        stages = {}
-        start = last = time.perf_counter()
-
-        def stage(name: str) -> None:
-            nonlocal last
-            now = time.perf_counter()
-            stages[name] = round(1e3 * (now - last), 2)
-            last = now
-
+        times = [time.perf_counter()]
         rng = np.random.default_rng(0)
         small = engine.sample(20_000, rng)
         begun = Newton().solve(problem, small, rng=rng, progress=False).free
-        stage("small sample")
+        times.append(time.perf_counter())
         part = engine.sample(sample, rng)
-        stage("sample")
         nearer = climb(problem, part, begun, max_steps=20, tol=1e-3, progress=False)
         information = engine.n_rows / part.n_rows * information_at(problem, part, nearer.free)
-        stage("climb on sample")
+        times.append(time.perf_counter())
         found = approach(problem, engine, nearer.free, information, tol=1e-6)
-        stage("approach")
+        times.append(time.perf_counter())
         ended = climb(problem, engine, found, max_steps=20, tol=1e-5, progress=False)
-        stage("climb")
-        stages["all"] = round(1e3 * (time.perf_counter() - start), 2)
+        times.append(time.perf_counter())
+    names = ("small sample", "large sample", "approach", "climb")
+    stages = dict(zip(names, np.round(1e3 * np.diff(times), 2).tolist(), strict=True))
+    stages["all"] = round(1e3 * (times[-1] - times[0]), 2)
     say(
         f"{what} planned fit, sample of {sample}",
         stages

@@ -25,9 +25,7 @@ class Kernels:
     unknown: Callable[..., Any]
     in_registers: bool
 
-    def doubles_per_row(
-        self, n_alternatives: int, width: int, known: bool, curvature: str
-    ) -> int:
+    def doubles_per_row(self, n_alternatives: int, width: int, known: bool, curvature: str) -> int:
         """Return how many numbers a pass keeps per row beside the rows themselves."""
         if self.in_registers and curvature == "none":
             return 0

@@ -25,6 +25,7 @@ from selfselect.problem.batch import Evaluation, Parts
 from selfselect.problem.evaluation import evaluate
 from selfselect.problem.grams import sum_grams
 from selfselect.problem.problem import Problem
+from selfselect.problem.units import Units
 
 if TYPE_CHECKING:
     from selfselect.engines.torch import OnDevice
@@ -43,11 +44,17 @@ def twin_of(task: Any, loaded: Problem) -> Callable[[OnDevice], Any] | None:
         return None
     problem = task.args[0]
     # Tensors are in the units of the problem they were made for.
-    if problem.units is not loaded.units or problem.index != loaded.index:
+    if problem.index != loaded.index or not _same_units(problem.units, loaded.units):
         return None
     if problem.joint or problem.sampled or problem.rank is not None:
         return None
     return partial(TWINS[task.func], *task.args, **task.keywords)
+
+
+def _same_units(one: Units, other: Units) -> bool:
+    return one is other or all(
+        np.array_equal(a, b) for a, b in zip(vars(one).values(), vars(other).values(), strict=True)
+    )
 
 
 @dataclass(frozen=True, eq=False)
@@ -109,7 +116,10 @@ def _evaluate(
     score[:, -1] += seen / h
     hessian = np.zeros((n_alternatives, width, n_alternatives, width))
     if curvature != "none":
-        own, rest = -rest[: size * width].reshape(n_alternatives, width, width), rest[size * width :]
+        own, rest = (
+            -rest[: size * width].reshape(n_alternatives, width, width),
+            rest[size * width :],
+        )
         certain = seen
         if curvature == "exact" and not known:
             certain = _cross_blocks(rest, h, hessian)

@@ -7,7 +7,7 @@ sums come back; all others run on the host, on the rows it holds anyway. A task 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import cached_property, partial
 from typing import TYPE_CHECKING, Any
 
@@ -102,9 +102,9 @@ class OnDevice:
     """
 
     choice: Torch
-    problem: Problem
-    make_host: Callable[[], Memory]
-    resident: TensorRows | None
+    problem: Problem = field(repr=False)
+    make_host: Callable[[], Memory] = field(repr=False)
+    resident: TensorRows | None = field(repr=False)
     n_rows: int
 
     @classmethod
@@ -183,9 +183,7 @@ class OnDevice:
         weights = torch.from_numpy(np.ascontiguousarray(factor)).to(self.choice.device)
         if self.resident.weights is not None:
             weights = weights * self.resident.weights
-        return replace(
-            self, make_host=make_host, resident=replace(self.resident, weights=weights)
-        )
+        return replace(self, make_host=make_host, resident=replace(self.resident, weights=weights))
 
     def single_threaded(self) -> OnDevice:
         return replace(self, make_host=partial(_single_threaded, self))

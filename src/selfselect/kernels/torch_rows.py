@@ -18,7 +18,6 @@ MOST_PACKED: Final = 7
 """Alternatives whose codes fit into a number of 32 bits with its sign."""
 
 
-
 @dataclass(frozen=True, eq=False)
 class TensorRows:
     """What the kernels take, in internal units, one column per row of the data.

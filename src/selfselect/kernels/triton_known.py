@@ -6,6 +6,8 @@ product. Curvatures are kept for the Gram matrices, which are a second kernel's:
 more registers than there are, and reading the rows again costs less than spilling them.
 """
 
+# mypy: disable-error-code="no-untyped-def, untyped-decorator, assignment"
+
 from __future__ import annotations
 
 import math
@@ -48,7 +50,7 @@ UPPER_HALVES: Any = tl.constexpr(1.0 - math.sqrt(0.5))
 
 
 @triton.jit
-def known_row(at, code, weight):  # type: ignore[no-untyped-def]
+def known_row(at, code, weight):
     """Return weighted residual, curvature (sign turned) and log-likelihood, as `fused_known`."""
     x = tl.abs(at)
     gap = gap_at(x)
@@ -82,7 +84,7 @@ def known_row(at, code, weight):  # type: ignore[no-untyped-def]
 
 
 @triton.jit(do_not_specialize=["n_rows", "stride"])
-def _sum_terms(  # type: ignore[no-untyped-def]
+def _sum_terms(
     table, codes, weights, parameters, out, curvatures, n_rows, stride,
     WIDTH: tl.constexpr, PADDED: tl.constexpr, K: tl.constexpr, ROWS: tl.constexpr,
     WEIGHTED: tl.constexpr, CURVED: tl.constexpr,
@@ -143,7 +145,7 @@ def sum_known_rows(rows: TensorRows, parameters: Tensor, *, curved: bool) -> Ten
 
 
 @triton.jit(do_not_specialize=["n_rows", "a_stride", "status_stride"])
-def _row_by_row(  # type: ignore[no-untyped-def]
+def _row_by_row(
     a, status, weights, residuals, curvatures, values, n_rows, a_stride, status_stride,
     ROWS: tl.constexpr, WEIGHTED: tl.constexpr,
 ):  # fmt: skip

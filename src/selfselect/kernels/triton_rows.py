@@ -5,6 +5,8 @@ leaves its sums behind; they are added in the order of the programs, so that a s
 on which was done first. Products with z are formed by the card's matrix units in double precision.
 """
 
+# mypy: disable-error-code="no-untyped-def, untyped-decorator, assignment"
+
 from __future__ import annotations
 
 from dataclasses import dataclass
@@ -63,7 +65,7 @@ def _programs(shape: Shape, table: Tensor) -> int:
 
 
 @triton.jit(do_not_specialize=["n_rows"])
-def _sum_grams(  # type: ignore[no-untyped-def]
+def _sum_grams(
     table, factors, out, n_rows, stride, factor_stride,
     WIDTH: tl.constexpr, PADDED: tl.constexpr, GROUP: tl.constexpr, ROWS: tl.constexpr,
 ):  # fmt: skip

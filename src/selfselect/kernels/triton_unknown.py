@@ -3,6 +3,8 @@
 A row's alternatives meet in the probabilities of who was seen, so a thread holds them all at once.
 """
 
+# mypy: disable-error-code="no-untyped-def, untyped-decorator, assignment"
+
 from __future__ import annotations
 
 from typing import Any
@@ -44,7 +46,7 @@ CLOSED: Any = tl.constexpr(1e100)
 
 
 @triton.jit
-def unknown_tail(at, nearest, common):  # type: ignore[no-untyped-def]
+def unknown_tail(at, nearest, common):
     """Return λ relative to what is common, a + λ, and of Φ a factor and what goes outside."""
     x = tl.abs(at)
     gap = gap_at(x)
@@ -61,14 +63,14 @@ def unknown_tail(at, nearest, common):  # type: ignore[no-untyped-def]
 
 
 @triton.jit
-def logarithm(number):  # type: ignore[no-untyped-def]
+def logarithm(number):
     """Evaluate log of a positive number."""
     mantissa, twos = split(number)
     return twos * LN2 + log_of_quotient((mantissa - 1.0) / (mantissa + 1.0))
 
 
 @triton.jit
-def unknown_row(a, h, K: tl.constexpr):  # type: ignore[no-untyped-def]
+def unknown_row(a, h, K: tl.constexpr):
     """Return relative shares, a + λ and λ per alternative; then their sum and the log-density."""
     nearest = a[0]
     for j in tl.static_range(1, K):
@@ -96,7 +98,7 @@ def unknown_row(a, h, K: tl.constexpr):  # type: ignore[no-untyped-def]
 
 
 @triton.jit(do_not_specialize=["n_rows", "stride"])
-def _sum_terms(  # type: ignore[no-untyped-def]
+def _sum_terms(
     table, codes, weights, parameters, out, turn, n_rows, stride,
     WIDTH: tl.constexpr, PADDED: tl.constexpr, K: tl.constexpr, ROWS: tl.constexpr,
     WEIGHTED: tl.constexpr,
@@ -171,7 +173,7 @@ def sum_unknown_rows(
 
 
 @triton.jit(do_not_specialize=["n_rows", "a_stride", "status_stride"])
-def _row_by_row(  # type: ignore[no-untyped-def]
+def _row_by_row(
     given, scales, status, weights, turn, logliks, kept, n_rows, a_stride, status_stride,
     K: tl.constexpr, ROWS: tl.constexpr, WEIGHTED: tl.constexpr,
 ):  # fmt: skip
