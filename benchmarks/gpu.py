@@ -67,6 +67,22 @@ def make_problem(
     return Problem(equations, rule, noise, Units(zero, one, 0.0, 1.0), index, exchangeable)
 
 
+class Generated(OnDevice):
+    """Rows that were never anywhere but on the device; the host is shown what it asks for."""
+
+    def _taking(self, which: Any) -> OnDevice:
+        assert self.resident is not None
+        taken = self.resident.take(torch.from_numpy(which).to(self.choice.device))
+        make_host = partial(_download, taken, self.problem)
+        return Generated(self.choice, self.problem, make_host, taken, len(which))
+
+    @property
+    def rows(self) -> Rows:
+        # Of all rows solvers want to know no more than whether some alternatives are closed.
+        few = 2_000_000
+        return self.host.rows if self.n_rows <= few else Rows(np.empty((0, 1)))
+
+
 def generate(n_rows: int, problem: Problem, device: str) -> OnDevice:
     """Draw rows on the device: covariates, then latent outcomes of which the largest is seen."""
     k, d = problem.equations.n_alternatives, len(problem.equations.covariates)
@@ -95,7 +111,7 @@ def generate(n_rows: int, problem: Problem, device: str) -> OnDevice:
         else:
             status[:, here] = 5
     rows = TensorRows(table, status, codes=pack(status))
-    return OnDevice(Torch(device), problem, partial(_download, rows, problem), rows, n_rows)
+    return Generated(Torch(device), problem, partial(_download, rows, problem), rows, n_rows)
 
 
 def _download(rows: TensorRows, problem: Problem) -> Memory:

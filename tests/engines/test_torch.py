@@ -14,7 +14,8 @@ import selfselect as ss
 from selfselect.engines import Memory, Torch
 from selfselect.errors import EngineError, MissingDependencyError, OptionError
 from selfselect.problem.evaluation import evaluate
-from selfselect.problem.grams import sum_grams
+from selfselect.problem.grams import sum_columns, sum_grams
+from selfselect.problem.unknown import sum_chances
 from selfselect.rules.base import RowData
 
 torch = pytest.importorskip("torch", reason="PyTorch is not installed")
@@ -113,6 +114,20 @@ def test_gram_matrices_are_those_of_memory(world, device):
         task = partial(sum_grams, fitted.problem)
         for one, other in zip(there.sum(task), fitted.engine.sum(task), strict=True):
             np.testing.assert_allclose(one, other, atol=SUMS * np.abs(other).max())
+
+
+def test_expected_counts_and_sums_of_columns_are_those_of_memory(world, device):
+    fitted = world("max", 200).fit(weights="w")
+    problem = replace(fitted.problem, index="unknown")
+    for weights in (fitted.rows.weights, None):
+        rows = replace(fitted.rows, chosen=None, weights=weights)
+        there, host = Torch(device).load(problem, rows), Memory.load(problem, rows)
+        for task in (
+            partial(sum_chances, problem, away_from(fitted)),
+            partial(sum_columns, problem),
+        ):
+            assert _torch_tasks.twin_of(task, problem) is not None
+            np.testing.assert_allclose(there.sum(task), host.sum(task), rtol=0, atol=SUMS * 200)
 
 
 @pytest.mark.parametrize("rule", ["max", "mixed"])

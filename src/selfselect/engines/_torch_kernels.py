@@ -7,6 +7,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cache
 from importlib.util import find_spec
+from threading import Lock
 from typing import Any
 
 import torch
@@ -56,12 +57,15 @@ def kernels_for(device: str) -> Kernels:
 def _or_else(compiled: Callable[..., Any], plain: Callable[..., Any]) -> Callable[..., Any]:
     """Return kernels that go on by operations of PyTorch where a card's compiler gives up."""
     broken = False
+    # Solvers climb from several starts at once; a compiler is no place to meet.
+    one_by_one = Lock()
 
     def kernel(*args: Any, **options: Any) -> Any:
         nonlocal broken
         if not broken:
             try:
-                return compiled(*args, **options)
+                with one_by_one:
+                    return compiled(*args, **options)
             except torch.OutOfMemoryError:
                 raise
             except Exception as error:

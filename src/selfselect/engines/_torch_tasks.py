@@ -23,9 +23,10 @@ from selfselect.kernels.torch_unknown import pairs_of
 from selfselect.kernels.unknown_index import Curvature
 from selfselect.problem.batch import Evaluation, Parts
 from selfselect.problem.evaluation import evaluate
-from selfselect.problem.grams import sum_grams
+from selfselect.problem.grams import sum_columns, sum_grams
 from selfselect.problem.problem import Problem
 from selfselect.problem.units import Units
+from selfselect.problem.unknown import sum_chances
 
 if TYPE_CHECKING:
     from selfselect.engines.torch import OnDevice
@@ -93,44 +94,54 @@ def _evaluate(
     problem: Problem, natural: Array, engine: OnDevice, *, curvature: Curvature = "exact"
 ) -> Evaluation:
     """Do what `evaluate` does."""
-    places = _places(problem)
+    places, known = _places(problem), problem.index == "known"
     n_alternatives, width = places.shape
     size = n_alternatives * width
+    h = natural[problem.layout.inverse_scale_positions]
+    sums = _likelihood_sums(problem, natural, engine, curvature)
+    loglik, seen = float(sums[0]), sums[1 : n_alternatives + 1]
+    score = sums[n_alternatives + 1 : n_alternatives + 1 + size].reshape(places.shape)
+    rest = sums[n_alternatives + 1 + size :]
+    score[:, -1] += seen / h
+    if known:
+        told = seen != 0.0
+        loglik += float(seen[told] @ (np.log(h[told]) - HALF_LOG_TWO_PI))
+    loglik -= engine.weight_total * math.log(problem.units.outcome_unit)
+    score = score.reshape(-1)[places.kept]
+    if curvature == "none":
+        return Evaluation(loglik, score, np.zeros((len(score), len(score))))
+    hessian = np.zeros((n_alternatives, width, n_alternatives, width))
+    own = -rest[: size * width].reshape(n_alternatives, width, width)
+    if curvature == "exact" and not known:
+        seen = _cross_blocks(rest[size * width :], h, hessian)
+    own[:, -1, -1] -= seen / h**2
+    each = np.arange(n_alternatives)
+    hessian[each, :, each] = own
+    whole = hessian.reshape(size, size)[np.ix_(places.kept, places.kept)]
+    return Evaluation(loglik, score, whole)
+
+
+def _likelihood_sums(
+    problem: Problem, natural: Array, engine: OnDevice, curvature: Curvature
+) -> Array:
+    """Return what the kernels of the likelihood add up."""
+    places, known = _places(problem), problem.index == "known"
     parameters = np.zeros(places.shape)
     parameters.reshape(-1)[places.kept] = natural
-    h = parameters[:, -1]
-    device = engine.choice.device
-    at = torch.from_numpy(parameters).to(device)
-    kernels = kernels_for(device)
-    known = problem.index == "known"
+    at = torch.from_numpy(parameters).to(engine.choice.device)
+    kernels = kernels_for(engine.choice.device)
     kernel: Callable[[TensorRows], Any]
     if known:
         kernel = partial(kernels.known, parameters=at, curved=curvature != "none")
     else:
         kernel = partial(kernels.unknown, parameters=at, side=problem.side, curvature=curvature)
-    sums = engine.add_up(kernel, kernels.doubles_per_row(*places.shape, known, curvature))
+    return engine.add_up(kernel, kernels.doubles_per_row(*places.shape, known, curvature))
 
-    loglik, seen = float(sums[0]), sums[1 : n_alternatives + 1]
-    score = sums[n_alternatives + 1 : n_alternatives + 1 + size].reshape(places.shape)
-    rest = sums[n_alternatives + 1 + size :]
-    score[:, -1] += seen / h
-    hessian = np.zeros((n_alternatives, width, n_alternatives, width))
-    if curvature != "none":
-        own, rest = (
-            -rest[: size * width].reshape(n_alternatives, width, width),
-            rest[size * width :],
-        )
-        certain = seen
-        if curvature == "exact" and not known:
-            certain = _cross_blocks(rest, h, hessian)
-        own[:, -1, -1] -= certain / h**2
-        each = np.arange(n_alternatives)
-        hessian[each, :, each] = own
-    if known:
-        loglik += float(seen @ (np.log(h) - HALF_LOG_TWO_PI))
-    loglik -= engine.weight_total * math.log(problem.units.outcome_unit)
-    whole = hessian.reshape(size, size)[np.ix_(places.kept, places.kept)]
-    return Evaluation(loglik, score.reshape(-1)[places.kept], whole)
+
+def _chances(problem: Problem, natural: Array, engine: OnDevice) -> Array:
+    """Do what `sum_chances` does."""
+    sums = _likelihood_sums(problem, natural, engine, "none")
+    return sums[1 : problem.equations.n_alternatives + 1]
 
 
 def _cross_blocks(rest: Array, h: Array, hessian: Array) -> Array:
@@ -159,11 +170,27 @@ def _grams(problem: Problem, engine: OnDevice) -> Parts:
     return Parts(gram[np.ix_(own, own)] for own in places.own)
 
 
+def _columns(problem: Problem, engine: OnDevice) -> Array:
+    """Do what `sum_columns` does."""
+    return engine.add_up(_columns_of, 0)[_places(problem).own[0][:-1]]
+
+
+def _columns_of(rows: TensorRows) -> Any:
+    if rows.weights is None:
+        return rows.table.sum(dim=1)
+    return torch.matmul(rows.table, rows.weights)
+
+
 def _gram_of(rows: TensorRows) -> Any:
     if rows.weights is None:
         return torch.matmul(rows.table, rows.table.T).reshape(-1)
     return weighted_grams(rows.table, rows.weights[None]).reshape(-1)
 
 
-TWINS: Final[dict[Any, Callable[..., Any]]] = {evaluate: _evaluate, sum_grams: _grams}
+TWINS: Final[dict[Any, Callable[..., Any]]] = {
+    evaluate: _evaluate,
+    sum_chances: _chances,
+    sum_columns: _columns,
+    sum_grams: _grams,
+}
 """The functions behind tasks, and their twins; the engine takes the place of the batch."""

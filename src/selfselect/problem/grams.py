@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 from selfselect.problem.batch import Batch, Parts
 from selfselect.problem.problem import Problem
 
-__all__ = ["sum_grams"]
+__all__ = ["sum_columns", "sum_grams"]
 
 Array = NDArray[np.float64]
 
@@ -30,3 +30,10 @@ def sum_grams(problem: Problem, batch: Batch) -> Parts:
             weighted = joined if weights is None else joined * weights[:, None]
             made[equation.columns] = joined.T @ weighted
     return Parts(made[equation.columns] for equation in problem.equations.each)
+
+
+def sum_columns(problem: Problem, batch: Batch) -> Array:
+    """Return the sums of the first alternative's covariates over a batch, in internal units."""
+    equation, weights = problem.equations.each[0], batch.rows.weights
+    design = problem.units.design(batch.rows.covariates, equation.columns)
+    return design.sum(axis=0) if weights is None else np.asarray(weights @ design)

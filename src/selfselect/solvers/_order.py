@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from selfselect.engines.base import Engine
-from selfselect.problem.evaluation import Batch
+from selfselect.problem.grams import sum_columns
 from selfselect.problem.problem import Problem
 from selfselect.solvers._climb import Climb
 
@@ -30,7 +30,7 @@ def order_alternatives(problem: Problem, engine: Engine, best: Climb) -> Climb:
         return best
     layout = problem.layout
     natural = layout.natural(best.free)
-    mean_row = engine.sum(partial(_column_sums, problem))
+    mean_row = engine.sum(partial(sum_columns, problem))
     heights = np.array(
         [
             mean_row @ natural[layout.starts[j] : layout.inverse_scale_positions[j]]
@@ -96,9 +96,3 @@ def _origins(problem: Problem, order: Indices) -> Indices:
         if layout.position[new] >= 0:
             origin[layout.position[new]] = layout.position[old]
     return origin
-
-
-def _column_sums(problem: Problem, batch: Batch) -> Array:
-    equation, weights = problem.equations.each[0], batch.rows.weights
-    design = problem.units.design(batch.rows.covariates, equation.columns)
-    return design.sum(axis=0) if weights is None else np.asarray(weights @ design)
