@@ -15,7 +15,6 @@ import traceback
 import types
 from dataclasses import replace
 from functools import partial
-from itertools import product
 from typing import Any
 
 import numpy as np
@@ -219,27 +218,25 @@ def variants(engine: OnDevice, natural: Any, what: str) -> None:
     parameters = torch.from_numpy(natural).to(rows.table.device)
     kept = torch.rand((len(parameters), rows.n_rows), dtype=torch.float64, device=rows.table.device)
     terms, grams, group = triton_rows.TERMS, triton_rows.GRAMS, triton_rows.GROUP
-    for warps, programs, most_registers in [
-        (4, 2, None), (4, 4, 128), (4, 3, 168), (8, 1, None), (8, 2, 128), (2, 4, None), (4, 8, 128)
+    for warps, programs, registers in [
+        (4, 4, 128), (4, 4, None), (4, 3, 168), (4, 2, 255), (8, 2, 128), (2, 8, 128), (4, 8, 128)
     ]:  # fmt: skip
-        triton_rows.TERMS = replace(terms, rows=32 * warps, warps=warps, programs=programs)
-        options = {} if most_registers is None else {"maxnreg": most_registers}
+        triton_rows.TERMS = triton_rows.Shape(32 * warps, warps, programs, 1, registers)
         for curved in (False, True):
-            name = f"{what} terms warps={warps} programs={programs} {options} curved={curved}"
             task = partial(
                 triton_rows.launch_terms, triton_known._sum_terms, rows, parameters, kept,
-                CURVED=curved, **options,
+                CURVED=curved,
             )  # fmt: skip
-            _try(name, task)
+            _try(f"{what} terms {triton_rows.TERMS} curved={curved}", task)
     triton_rows.TERMS = terms
-    for size, (n_rows, warps, programs, stages) in product(
-        (1, 3),
-        [(32, 2, 5, 3), (32, 2, 4, 2), (64, 2, 4, 3), (32, 4, 4, 3), (64, 4, 4, 3), (64, 4, 6, 3)],
-    ):
-        triton_rows.GROUP = size
-        triton_rows.GRAMS = triton_rows.Shape(n_rows, warps, programs, stages)
-        name = f"{what} grams group={size} rows={n_rows} warps={warps} programs={programs} "
-        _try(name + f"stages={stages}", partial(triton_rows.weighted_grams, rows.table, kept))
+    for size, shape in [
+        (3, (32, 2, 4, 3)), (3, (32, 2, 4, 4)), (3, (32, 2, 8, 3)), (3, (32, 1, 8, 3)),
+        (1, (32, 4, 4, 3)), (1, (64, 4, 2, 3)), (1, (64, 4, 2, 4)), (1, (64, 2, 4, 3)),
+        (1, (32, 2, 4, 3)), (1, (128, 4, 2, 2)),
+    ]:  # fmt: skip
+        triton_rows.GROUP, triton_rows.GRAMS = size, triton_rows.Shape(*shape)
+        task = partial(triton_rows.weighted_grams, rows.table, kept)
+        _try(f"{what} grams group={size} {triton_rows.GRAMS}", task)
     triton_rows.GRAMS, triton_rows.GROUP = grams, group
     for step in (2**17, 2**20, 2**23):
         _try(f"{what} grams by the library, chunks of {step}", partial(_library, rows, kept, step))

@@ -343,3 +343,11 @@ def test_without_pytorch_the_install_line_is_given(monkeypatch):
 def test_what_is_no_engine_is_refused(world):
     with pytest.raises(OptionError, match=r"not an engine.*engines\.Torch"):
         world("max", 100).fit(engine="cuda")
+
+
+def test_columns_may_be_tensors_of_different_devices(world, device):
+    made = world("max", 200)
+    columns = {name: made.data[name].to_numpy() for name in made.data}
+    columns["x1"] = torch.tensor(columns["x1"], device=device, requires_grad=True)
+    columns["outcome"] = torch.tensor(columns["outcome"])
+    assert_same_fit(made.fit(), made.fit(columns, engine=Torch(device)))

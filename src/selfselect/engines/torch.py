@@ -61,6 +61,13 @@ class Torch:
     chunk_rows : rows per chunk of a pass; None chooses them. Where the card cannot hold all rows,
         that many at a time are moved to it in every pass.
 
+    Notes
+    -----
+    Sums of the exact log-likelihood (rules with bounds and independent noise, known or unknown
+    index), of its derivatives, and Gram matrices are done on the device, in double precision.
+    Everything else (predictions, score products of robust covariances, noise that joins
+    alternatives) is done on the host, and is the same as without this engine.
+
     Examples
     --------
     >>> import selfselect as ss

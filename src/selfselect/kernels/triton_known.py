@@ -83,9 +83,9 @@ def known_row(at, code, weight):
     return residual, curvature, value
 
 
-@triton.jit(do_not_specialize=["n_rows", "stride"])
+@triton.jit(do_not_specialize=["n_rows", "stride", "hop"])
 def _sum_terms(
-    table, codes, weights, parameters, out, curvatures, n_rows, stride,
+    table, codes, weights, parameters, out, curvatures, n_rows, stride, hop,
     WIDTH: tl.constexpr, PADDED: tl.constexpr, K: tl.constexpr, ROWS: tl.constexpr,
     WEIGHTED: tl.constexpr, CURVED: tl.constexpr,
 ):  # fmt: skip
@@ -107,11 +107,12 @@ def _sum_terms(
         if WEIGHTED:
             weight = tl.load(weights + rows, mask=inside, other=0.0)
         packed = tl.load(codes + rows, mask=inside, other=-1)
+        here = parameters + first * hop
         factors = tl.zeros((SIDE, ROWS), tl.float64)
         total = tl.zeros((ROWS,), tl.float64)
         for j in tl.static_range(K):
             code = (packed >> (BITS * j)) & MASK
-            slopes = tl.load(parameters + j * WIDTH + column, mask=column < WIDTH, other=0.0)
+            slopes = tl.load(here + j * WIDTH + column, mask=column < WIDTH, other=0.0)
             a = -tl.sum(z * slopes[:, None], axis=0)
             residual, curvature, value = known_row(a, code, weight)
             seen = tl.where(code == SEEN, weight, 0.0)
@@ -122,8 +123,8 @@ def _sum_terms(
                 tl.store(curvatures + n_rows.to(tl.int64) * j + rows, curvature, mask=inside)
         factors = tl.where(place[:, None] == 2 * K, total[None, :], factors)
         side = tl.dot(z, tl.trans(factors), side, input_precision="ieee", out_dtype=tl.float64)
-    here = out + program * PADDED * SIDE
-    tl.store(here + column[:, None] * SIDE + place[None, :], side)
+    there = out + program * PADDED * SIDE
+    tl.store(there + column[:, None] * SIDE + place[None, :], side)
 
 
 def sum_known_rows(rows: TensorRows, parameters: Tensor, *, curved: bool) -> Tensor:

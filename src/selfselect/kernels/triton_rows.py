@@ -33,18 +33,32 @@ WIDEST_GRAMS = 32
 
 @dataclass(frozen=True)
 class Shape:
-    """How a kernel is cut: rows per step, warps per program, programs per multiprocessor."""
+    """How a kernel is cut.
+
+    Attributes
+    ----------
+    rows : rows per step of a program.
+    warps : warps per program.
+    programs : programs per multiprocessor of the card.
+    stages : steps whose rows are on their way at a time.
+    registers : most of them per thread; None leaves it to the compiler.
+    """
 
     rows: int
     warps: int
     programs: int
     stages: int
+    registers: int | None = None
 
 
-TERMS = Shape(rows=128, warps=4, programs=2, stages=1)
-"""One row per thread, so that nothing is evaluated twice."""
+TERMS = Shape(rows=128, warps=4, programs=4, stages=1, registers=128)
+"""One row per thread, so that nothing is evaluated twice, and four programs at a time."""
 
-GRAMS = Shape(rows=32, warps=2, programs=5, stages=3)
+STAY = 0
+"""By how much parameters lie further on at the next row. They do not; but a compiler that knew it
+would load them all ahead of the loop, and have no registers left for a second program."""
+
+GRAMS = Shape(rows=32, warps=2, programs=4, stages=3)
 GROUP = 3
 """Gram matrices per program, at most. Two warps take half of the table's rows each."""
 
@@ -130,9 +144,9 @@ def launch_terms(
     with torch.cuda.device(rows.table.device):
         kernel[(programs,)](
             rows.table, rows.codes, rows.table if rows.weights is None else rows.weights,
-            parameters, out, *extra, n_rows, rows.table.stride(0),
+            parameters, out, *extra, n_rows, rows.table.stride(0), STAY,
             WIDTH=width, PADDED=size, K=len(parameters), ROWS=TERMS.rows,
             WEIGHTED=rows.weights is not None, num_warps=TERMS.warps, num_stages=TERMS.stages,
-            **options,
+            maxnreg=TERMS.registers if size <= WIDEST_GRAMS else None, **options,
         )  # fmt: skip
     return out.sum(dim=0)[:width]

@@ -97,18 +97,17 @@ def unknown_row(a, h, K: tl.constexpr):
     return shares, excesses, ratios, total, value
 
 
-@triton.jit(do_not_specialize=["n_rows", "stride"])
+@triton.jit(do_not_specialize=["n_rows", "stride", "hop"])
 def _sum_terms(
-    table, codes, weights, parameters, out, turn, n_rows, stride,
+    table, codes, weights, parameters, out, n_rows, stride, hop,
     WIDTH: tl.constexpr, PADDED: tl.constexpr, K: tl.constexpr, ROWS: tl.constexpr,
-    WEIGHTED: tl.constexpr,
+    WEIGHTED: tl.constexpr, TURN: tl.constexpr,
 ):  # fmt: skip
     """Add up z (residuals, weighted chances, log-likelihood)'."""
     column = tl.arange(0, PADDED)
     place = tl.arange(0, SIDE)
     program = tl.program_id(0).to(tl.int64)
     at_column = column.to(tl.int64)[:, None] * stride
-    turned = tl.load(turn)
     side = tl.zeros((PADDED, SIDE), tl.float64)
     h = ()
     for j in tl.static_range(K):
@@ -122,13 +121,14 @@ def _sum_terms(
             other=0.0,
         )
         packed = tl.load(codes + rows, mask=inside, other=-1)
+        here = parameters + first * hop
         a = ()
         is_open = tl.zeros((ROWS,), tl.int1)
         for j in tl.static_range(K):
-            slopes = tl.load(parameters + j * WIDTH + column, mask=column < WIDTH, other=0.0)
+            slopes = tl.load(here + j * WIDTH + column, mask=column < WIDTH, other=0.0)
             open_here = ((packed >> (BITS * j)) & MASK) == MAYBE
             is_open = is_open | open_here
-            at = -turned * tl.sum(z * slopes[:, None], axis=0)
+            at = -TURN * tl.sum(z * slopes[:, None], axis=0)
             a = a + (tl.where(open_here, at, CLOSED),)
         weight = tl.full((ROWS,), 1.0, tl.float64)
         if WEIGHTED:
@@ -140,7 +140,7 @@ def _sum_terms(
         factors = tl.zeros((SIDE, ROWS), tl.float64)
         for j in tl.static_range(K):
             chance = shares[j] * inverse
-            residual = turned * weight * (chance * excesses[j] - ratios[j])
+            residual = TURN * weight * (chance * excesses[j] - ratios[j])
             # Where an alternative is closed its a is huge, and so is a + λ.
             residual = tl.where(a[j] == CLOSED, 0.0, residual)
             factors = tl.where(place[:, None] == j, residual[None, :], factors)
@@ -148,8 +148,8 @@ def _sum_terms(
         value = tl.where(is_open, value, 0.0) * weight
         factors = tl.where(place[:, None] == 2 * K, value[None, :], factors)
         side = tl.dot(z, tl.trans(factors), side, input_precision="ieee", out_dtype=tl.float64)
-    here = out + program * PADDED * SIDE
-    tl.store(here + column[:, None] * SIDE + place[None, :], side)
+    there = out + program * PADDED * SIDE
+    tl.store(there + column[:, None] * SIDE + place[None, :], side)
 
 
 def sum_unknown_rows(
@@ -166,21 +166,19 @@ def sum_unknown_rows(
             terms_of=unknown_terms if k <= MOST_PACKED else torch_unknown.unknown_terms,
             grams_of=weighted_grams,
         )
-    turn = torch.full((1,), side, dtype=parameters.dtype, device=parameters.device)
-    found = launch_terms(_sum_terms, rows, parameters, turn)
+    found = launch_terms(_sum_terms, rows, parameters, TURN=side)
     ones = found[-2]
     return torch.cat([ones[2 * k].reshape(1), ones[k : 2 * k], found[:, :k].T.reshape(-1)])
 
 
 @triton.jit(do_not_specialize=["n_rows", "a_stride", "status_stride"])
 def _row_by_row(
-    given, scales, status, weights, turn, logliks, kept, n_rows, a_stride, status_stride,
-    K: tl.constexpr, ROWS: tl.constexpr, WEIGHTED: tl.constexpr,
+    given, scales, status, weights, logliks, kept, n_rows, a_stride, status_stride,
+    K: tl.constexpr, ROWS: tl.constexpr, WEIGHTED: tl.constexpr, TURN: tl.constexpr,
 ):  # fmt: skip
     """Evaluate all terms of some rows; `kept` (7, k, n) takes those of `UnknownTerms` in order."""
     rows = tl.program_id(0).to(tl.int64) * ROWS + tl.arange(0, ROWS)
     inside = rows < n_rows
-    turned = tl.load(turn)
     weight = tl.full((ROWS,), 1.0, tl.float64)
     if WEIGHTED:
         weight = tl.load(weights + rows, mask=inside, other=0.0)
@@ -213,9 +211,9 @@ def _row_by_row(
         every = K * n
         tl.store(there, chance, mask=inside)
         tl.store(there + every, chance * weight, mask=inside)
-        tl.store(there + 2 * every, turned * (chance * excess - ratio) * weight, mask=inside)
+        tl.store(there + 2 * every, TURN * (chance * excess - ratio) * weight, mask=inside)
         tl.store(there + 3 * every, (chance + others * (ratio * excess)) * weight, mask=inside)
-        tl.store(there + 4 * every, turned * chance * excess, mask=inside)
+        tl.store(there + 4 * every, TURN * chance * excess, mask=inside)
         tl.store(there + 5 * every, chance * excess * others * weight, mask=inside)
         tl.store(there + 6 * every, excess, mask=inside)
 
@@ -227,11 +225,10 @@ def unknown_terms(
     n_alternatives, n_rows = a.shape
     logliks = torch.empty(n_rows, dtype=a.dtype, device=a.device)
     kept = torch.empty((7, n_alternatives, n_rows), dtype=a.dtype, device=a.device)
-    turn = torch.full((1,), side, dtype=a.dtype, device=a.device)
     with torch.cuda.device(a.device):
         _row_by_row[(max(1, triton.cdiv(n_rows, 128)),)](
-            a, inverse_scale.contiguous(), status, logliks if weights is None else weights, turn,
+            a, inverse_scale.contiguous(), status, logliks if weights is None else weights,
             logliks, kept, n_rows, a.stride(0), status.stride(0),
-            K=n_alternatives, ROWS=128, WEIGHTED=weights is not None, num_warps=4,
+            K=n_alternatives, ROWS=128, WEIGHTED=weights is not None, TURN=side, num_warps=4,
         )  # fmt: skip
     return UnknownTerms(logliks, *kept)
