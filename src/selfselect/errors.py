@@ -8,6 +8,7 @@ __all__ = [
     "ArchiveError",
     "ConvergenceWarning",
     "DataError",
+    "EngineError",
     "ExtrapolationWarning",
     "FormulaError",
     "MissingDependencyError",
@@ -27,6 +28,10 @@ class SelfSelectError(Exception):
 
 class DataError(SelfSelectError, ValueError):
     """The table cannot be used as it is: a column, a value or a count is wrong."""
+
+
+class EngineError(SelfSelectError):
+    """Where the rows live, sums over them cannot be done: a device lacks the memory."""
 
 
 class FormulaError(DataError):

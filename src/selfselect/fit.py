@@ -114,8 +114,9 @@ def fit(
         `selfselect.inference.Bootstrap`.
     cluster : a column, a list of columns for several ways of clustering at once, or one label per
         row; implies ``"clustered"``, or (one way only) a bootstrap of clusters.
-    engine : where rows live and sums over them are done, an object of `selfselect.engines`; None
-        to have one chosen by the type of `data`.
+    engine : where rows live and sums over them are done: None to have one chosen by the type of
+        `data`, or an object of `selfselect.engines`, such as ``engines.Torch("cuda")`` for a
+        graphics card.
     seed : of everything random (bootstrap samples, the sample of rows a large fit starts on).
     progress : whether to show progress; None shows it on a terminal for what takes seconds.
 

@@ -151,6 +151,18 @@ def test_sums_agree_with_the_oracle(n_alternatives: int, n_covariates: int, weig
     assert_agree(case.fused(), case.oracle())
 
 
+@pytest.mark.parametrize("n_covariates", [0, 3, 10])
+def test_a_pass_without_curvature_has_the_same_score_and_no_hessian(n_covariates: int) -> None:
+    case = make_case(
+        20 + n_covariates, n_rows=900, n_covariates=n_covariates, n_alternatives=3, weighted=True
+    )
+    plain, whole = sum_known_index(**vars(case), curvature="none"), case.fused()
+    assert plain.loglik == whole.loglik
+    np.testing.assert_allclose(plain.score, whole.score, rtol=0, atol=SUM_TOLERANCE * 900)
+    assert not plain.hessian.any()
+    assert whole.hessian.any()
+
+
 @pytest.mark.parametrize("intercept", [False, True])
 @pytest.mark.parametrize("own_limits", [False, True])
 def test_constant_and_common_limit_are_optional(intercept: bool, own_limits: bool) -> None:

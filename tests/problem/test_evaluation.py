@@ -54,6 +54,17 @@ def test_the_hessian_is_the_derivative_of_the_score(setting, backend):
     assert np.linalg.eigvalsh(found.hessian)[-1] < 0
 
 
+def test_a_pass_without_curvature_has_the_same_score_and_no_hessian(setting, backend):
+    problem, batch, natural = setting
+    batch = Batch(batch.rows, batch.observation, backend)
+    whole = evaluate(problem, natural, batch)
+    plain = evaluate(problem, natural, batch, curvature="none")
+    assert plain.loglik == whole.loglik
+    np.testing.assert_allclose(plain.score, whole.score, rtol=1e-9, atol=1e-9)
+    assert plain.hessian.shape == whole.hessian.shape
+    assert not plain.hessian.any()
+
+
 def test_evaluations_of_parts_add_up_to_that_of_the_whole(setting, backend):
     problem, batch, natural = setting
     batch = Batch(batch.rows, batch.observation, backend)

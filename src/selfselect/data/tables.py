@@ -75,7 +75,7 @@ def _from_mapping(data: Mapping[Any, Any], wanted: list[str]) -> pd.DataFrame:
     by_text = {str(name): values for name, values in data.items()}
     # Values belong together by position: an index a series may bring along must not reorder them.
     arrays = {
-        name: values.reset_index(drop=True) if isinstance(values, pd.Series) else values
+        name: values.reset_index(drop=True) if isinstance(values, pd.Series) else _on_host(values)
         for name, values in ((name, by_text[name]) for name in wanted)
     }
     for name, values in arrays.items():
@@ -87,6 +87,11 @@ def _from_mapping(data: Mapping[Any, Any], wanted: list[str]) -> pd.DataFrame:
         listed = ", ".join(f"{name}: {length}" for name, length in lengths.items())
         raise DataError(f"The columns have different lengths ({listed}). Make them equal.")
     return pd.DataFrame(arrays)
+
+
+def _on_host(values: Any) -> Any:
+    """Copy a tensor from whatever device it lives on; columns may live on different ones."""
+    return values.detach().cpu().numpy() if hasattr(values, "detach") else values
 
 
 def _through_narwhals(data: Any) -> Any:

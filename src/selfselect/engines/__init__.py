@@ -4,5 +4,6 @@ from selfselect.engines.base import Engine
 from selfselect.engines.choice import engine_for
 from selfselect.engines.memory import Memory
 from selfselect.engines.parquet import Parquet
+from selfselect.engines.torch import Torch
 
-__all__ = ["Engine", "Memory", "Parquet", "engine_for"]
+__all__ = ["Engine", "Memory", "Parquet", "Torch", "engine_for"]

@@ -15,10 +15,10 @@ from numpy.typing import NDArray
 
 from selfselect.data.rows import Rows
 from selfselect.data.source import Source
-from selfselect.problem.evaluation import Batch
+from selfselect.problem.batch import Batch, Parts
 from selfselect.problem.problem import Problem
 
-__all__ = ["Addable", "Engine", "EngineChoice", "Parts", "draw_counts"]
+__all__ = ["Addable", "Engine", "EngineChoice", "Parts"]
 
 Array = NDArray[np.float64]
 
@@ -30,13 +30,6 @@ class Addable(Protocol):
 
 
 Sum = TypeVar("Sum", bound=Addable)
-
-
-class Parts(tuple[Any, ...]):
-    """Several sums carried through one pass; adding adds part by part."""
-
-    def __add__(self, other: Any) -> Parts:
-        return Parts(a + b for a, b in zip(self, other, strict=True))
 
 
 class Engine(Protocol):
@@ -93,9 +86,3 @@ class EngineChoice(Protocol):
 
     def load(self, problem: Problem, rows: Any) -> Engine:
         """Take hold of rows, or of a stream of them, for a problem."""
-
-
-def draw_counts(rng: Generator, n_units: int) -> Array:
-    """Return how often each of `n_units` is drawn in as many draws with replacement."""
-    drawn = np.bincount(rng.integers(n_units, size=n_units), minlength=n_units)
-    return drawn.astype(float)

@@ -13,7 +13,8 @@ from numpy.random import Generator
 from numpy.typing import NDArray
 
 from selfselect.data.rows import Rows
-from selfselect.engines.base import Sum, draw_counts
+from selfselect.engines._sampling import spread_evenly, times_drawn
+from selfselect.engines.base import Sum
 from selfselect.problem.evaluation import Backend, Batch
 from selfselect.problem.problem import Problem
 from selfselect.threads import n_cores, parallel_map
@@ -103,11 +104,7 @@ class RowsInMemory:
     def sample(self, n_rows: int, rng: Generator) -> RowsInMemory:
         if n_rows >= self.n_rows:
             return self
-        # One row at random from each of n_rows equal stretches: distinct rows, spread evenly,
-        # at a cost that does not grow with the data.
-        edges = np.arange(n_rows + 1) * self.n_rows // n_rows
-        which = rng.integers(edges[:-1], edges[1:])
-        return replace(self, batch=self.batch.take(which))
+        return replace(self, batch=self.batch.take(spread_evenly(self.n_rows, n_rows, rng)))
 
     def recorded(self) -> RowsInMemory:
         outcome = self.rows.outcome
@@ -121,16 +118,9 @@ class RowsInMemory:
         return replace(self, batch=replace(self.batch, rows=self.batch.rows.reweighted(factor)))
 
     def resampled(self, rng: Generator, *, repeated: bool, n_clusters: int) -> RowsInMemory:
-        weights, clusters = self.rows.weights, self.rows.clusters
-        if n_clusters:
-            assert clusters is not None
-            factor = draw_counts(rng, n_clusters)[clusters]
-        elif repeated and weights is not None:
-            drawn = rng.multinomial(int(weights.sum()), weights / weights.sum())
-            factor = drawn / np.where(weights > 0, weights, 1.0)
-        else:
-            factor = draw_counts(rng, self.n_rows)
-        return self.reweighted(factor)
+        return self.reweighted(
+            times_drawn(self.rows, rng, repeated=repeated, n_clusters=n_clusters)
+        )
 
     def single_threaded(self) -> RowsInMemory:
         """Return the same rows on one thread, for callers that run several fits at once."""

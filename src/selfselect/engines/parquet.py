@@ -15,7 +15,8 @@ from numpy.typing import NDArray
 from selfselect.data.files import BATCH_ROWS, Files, open_files
 from selfselect.data.rows import Rows
 from selfselect.data.stream import RowStream
-from selfselect.engines.base import Sum, draw_counts
+from selfselect.engines._sampling import draw_counts
+from selfselect.engines.base import Sum
 from selfselect.engines.memory import RowsInMemory, backend_for
 from selfselect.errors import UnsupportedError
 from selfselect.problem.evaluation import Batch

@@ -24,9 +24,9 @@ from selfselect.kernels._compile import merged, reordered, strict
 from selfselect.kernels._scalars import gap_at
 
 __all__ = [
-    "BLOCK", "STRIDE", "TILE", "add_grams", "gaps_at", "load_codes", "load_covariates",
-    "load_limit", "load_weights", "locate", "plan", "prefetch_range", "scatter_hessian",
-    "scatter_score", "tile",
+    "BLOCK", "STRIDE", "TILE", "add_grams", "add_scores", "gaps_at", "load_codes",
+    "load_covariates", "load_limit", "load_weights", "locate", "plan", "prefetch_range",
+    "scatter_hessian", "scatter_score", "tile",
 ]  # fmt: skip
 
 BLOCK: Final = 256
@@ -346,6 +346,32 @@ def add_grams(  # type: ignore[no-untyped-def]
                 gram, p, q,
             )  # fmt: skip
         corner(a0, a1, a2, a3, curvature, residual, weighted, sums, gram, p)
+
+
+@reordered
+def _four_scores(a0, a1, a2, a3, residual, sums, row):  # type: ignore[no-untyped-def]
+    """Add the sums of r z of four columns."""
+    r0 = r1 = r2 = r3 = 0.0
+    for r in range(BLOCK):
+        e = residual[r]
+        r0 += e * a0[r]
+        r1 += e * a1[r]
+        r2 += e * a2[r]
+        r3 += e * a3[r]
+    sums[row] += r0
+    sums[row + 1] += r1
+    sums[row + 2] += r2
+    sums[row + 3] += r3
+
+
+@merged
+def add_scores(block, sources, n_places, residual, sums):  # type: ignore[no-untyped-def]
+    """Add one alternative's sums of r z alone, where no Gram matrix is wanted."""
+    for p in range(0, n_places, TILE):
+        _four_scores(
+            block[sources[p]], block[sources[p + 1]], block[sources[p + 2]],
+            block[sources[p + 3]], residual, sums, p,
+        )  # fmt: skip
 
 
 @merged

@@ -12,7 +12,7 @@ One logarithm serves both sides of zero: on the left it is that of λ, on the ri
 from __future__ import annotations
 
 import math
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 import numpy as np
 from numba import types
@@ -22,6 +22,7 @@ from selfselect.kernels._blocks import (
     STRIDE,
     TILE,
     add_grams,
+    add_scores,
     gaps_at,
     load_codes,
     load_covariates,
@@ -51,6 +52,9 @@ from selfselect.kernels._scalars import (
     split,
 )
 from selfselect.kernels.status import ABOVE, BELOW, SEEN, UNKNOWN
+
+if TYPE_CHECKING:
+    from selfselect.kernels.unknown_index import Curvature
 
 __all__ = ["FusedSums", "sum_known_index"]
 
@@ -132,12 +136,12 @@ def _totals(residual, curvature, loglik, codes, weight):  # type: ignore[no-unty
     return first, second, value, n_seen
 
 
-@compiled(types.float64(*ROW_TYPES))
+@compiled(types.float64(*ROW_TYPES, types.boolean))
 def _sum_blocks(  # type: ignore[no-untyped-def]
     covariates, flat, status, limit, weights, columns, sizes, shift, scale,
-    limit_shift, limit_scale, g, h, score, hessian,
+    limit_shift, limit_scale, g, h, score, hessian, curved,
 ):  # fmt: skip
-    """Fill `score` and `hessian`; return the log-likelihood."""
+    """Fill `score` and, if `curved`, `hessian`; return the log-likelihood."""
     n_rows, n_covariates = covariates.shape
     n_alternatives, width = columns.shape
     own_limits = limit.shape[1] > 1
@@ -199,19 +203,23 @@ def _sum_blocks(  # type: ignore[no-untyped-def]
             plain[j, 1] += second
             loglik += value
             n_seen[j] += here
-            add_grams(
-                block, sources[j], n_tiled[j], triangle, curvature, residual, weighted, sums[j],
-                gram[j],
-            )  # fmt: skip
+            if curved:
+                add_grams(
+                    block, sources[j], n_tiled[j], triangle, curvature, residual, weighted,
+                    sums[j], gram[j],
+                )  # fmt: skip
+            else:
+                add_scores(block, sources[j], n_tiled[j], residual, sums[j, 0])
 
     for j in range(n_alternatives):
         scatter_score(
             n_tiled[j], places[j], constant[j], plain[j, 0], sums[j, 0], n_seen[j], h[j], score[j]
         )
-        scatter_hessian(
-            n_tiled[j], places[j], constant[j], plain[j, 1], sums[j, 1], gram[j], n_seen[j], h[j],
-            hessian[j],
-        )  # fmt: skip
+        if curved:
+            scatter_hessian(
+                n_tiled[j], places[j], constant[j], plain[j, 1], sums[j, 1], gram[j], n_seen[j],
+                h[j], hessian[j],
+            )  # fmt: skip
         if n_seen[j] != 0.0:
             loglik += n_seen[j] * (math.log(h[j]) - HALF_LOG_TWO_PI)
     return loglik
@@ -231,6 +239,7 @@ def sum_known_index(
     limit_unit: float,
     g: Array,
     h: Array,
+    curvature: Curvature = "exact",
 ) -> FusedSums:
     """Add up the log-likelihood, score and Hessian over rows, on one thread, without the GIL.
 
@@ -248,6 +257,7 @@ def sum_known_index(
     shift, unit : (D + 1,) columns enter as (column - shift) / unit; 0 and 1 for the constant.
     limit_shift, limit_unit : limits enter as (limit - limit_shift) / limit_unit.
     g, h : (k, m) and (k,), the parameters, in the standardised units.
+    curvature : with "none" the Hessian is zero; else it is the exact one.
 
     Raises
     ------
@@ -258,6 +268,6 @@ def sum_known_index(
         covariates, status, limit, weights, columns=columns, sizes=sizes, shift=shift, unit=unit,
         limit_shift=limit_shift, limit_unit=limit_unit, g=g, h=h,
     )  # fmt: skip
-    loglik = _sum_blocks(*arguments)
+    loglik = _sum_blocks(*arguments, curvature != "none")
     score, hessian = arguments[-2:]
     return FusedSums(loglik, score, hessian)

@@ -126,18 +126,22 @@ class Sums:
     hessian: Array
 
 
-def sum_rows(design: Array, terms: RowTerms, weights: Array | None) -> Sums:
-    """Add up one alternative's terms over rows with covariates `design` (n, p)."""
+def sum_rows(design: Array, terms: RowTerms, weights: Array | None, *, curved: bool = True) -> Sums:
+    """Add up one alternative's terms over rows with covariates `design` (n, p).
+
+    Without `curved` the Hessian is zero.
+    """
     if weights is not None:
         terms = RowTerms(*(weights * part for part in vars(terms).values()))
     size = design.shape[1]
     score = np.empty(size + 1)
     score[:size] = design.T @ terms.residual
     score[size] = terms.score_h.sum()
-    hessian = np.empty((size + 1, size + 1))
-    hessian[:size, :size] = design.T @ (design * terms.curvature[:, None])
-    hessian[:size, size] = hessian[size, :size] = design.T @ terms.curvature_gh
-    hessian[size, size] = terms.curvature_hh.sum()
+    hessian = np.zeros((size + 1, size + 1))
+    if curved:
+        hessian[:size, :size] = design.T @ (design * terms.curvature[:, None])
+        hessian[:size, size] = hessian[size, :size] = design.T @ terms.curvature_gh
+        hessian[size, size] = terms.curvature_hh.sum()
     return Sums(float(terms.loglik.sum()), score, hessian)
 
 

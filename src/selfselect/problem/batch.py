@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Literal
+from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from selfselect.data.rows import Rows
 from selfselect.problem.observation import Observation
 
-__all__ = ["Backend", "Batch", "Evaluation"]
+__all__ = ["Backend", "Batch", "Evaluation", "Parts"]
 
 Array = NDArray[np.float64]
 Backend = Literal["numpy", "fused", "joint"]
@@ -53,3 +53,10 @@ class Evaluation:
         return Evaluation(
             self.loglik + other.loglik, self.score + other.score, self.hessian + other.hessian
         )
+
+
+class Parts(tuple[Any, ...]):
+    """Several sums carried through one pass; adding adds part by part."""
+
+    def __add__(self, other: Any) -> Parts:
+        return Parts(a + b for a, b in zip(self, other, strict=True))

@@ -37,8 +37,8 @@ def evaluate(
     problem : the model.
     natural : (n_natural,) parameters in internal units.
     batch : rows.
-    curvature : how much of the Hessian is wanted; a concave problem always gives the exact one,
-        zeros stand for one that was not wanted.
+    curvature : how much of the Hessian is wanted; zeros stand for one that was not. A concave
+        problem's data are complete, so its complete Hessian is the exact one.
     """
     if problem.joint:
         return evaluate_joint(problem, natural, batch, curvature)
@@ -46,7 +46,7 @@ def evaluate(
         return evaluate_unknown(problem, natural, batch, curvature)
     if problem.rank is not None:
         return evaluate_ranked(problem, natural, batch, curvature)
-    return evaluate_known(problem, natural, batch)
+    return evaluate_known(problem, natural, batch, curvature)
 
 
 def score_blocks(problem: Problem, natural: Array, batch: Batch) -> list[Array]:

@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 from selfselect.data.rows import Rows
 from selfselect.kernels.known_index import RowTerms, row_scores, row_terms, sum_rows
 from selfselect.kernels.status import BETWEEN, UNKNOWN
+from selfselect.kernels.unknown_index import Curvature
 from selfselect.problem._fused import fused_arguments, spread
 from selfselect.problem.batch import Batch, Evaluation
 from selfselect.problem.observation import Observation
@@ -20,16 +21,19 @@ __all__ = ["alternative_terms", "evaluate_known", "known_score_blocks"]
 Array = NDArray[np.float64]
 
 
-def evaluate_known(problem: Problem, natural: Array, batch: Batch) -> Evaluation:
-    """Evaluate the concave log-likelihood of boxes on a batch."""
+def evaluate_known(
+    problem: Problem, natural: Array, batch: Batch, curvature: Curvature = "exact"
+) -> Evaluation:
+    """Evaluate the concave log-likelihood of boxes on a batch; only "none" spares the Hessian."""
     if batch.backend != "fused":
-        return _evaluate_numpy(problem, natural, batch)
+        return _evaluate_numpy(problem, natural, batch, curvature)
     # Imported here: numba costs a second, which only large data repays.
     from selfselect.kernels.fused_known import sum_known_index
 
-    evaluation = spread(problem, batch, sum_known_index(**fused_arguments(problem, natural, batch)))
+    arguments = fused_arguments(problem, natural, batch)
+    evaluation = spread(problem, batch, sum_known_index(**arguments, curvature=curvature))
     if batch.observation.upper is not None:
-        evaluation = evaluation + _evaluate_numpy(problem, natural, _only_between(batch))
+        evaluation = evaluation + _evaluate_numpy(problem, natural, _only_between(batch), curvature)
     return evaluation
 
 
@@ -60,11 +64,14 @@ def known_score_blocks(problem: Problem, natural: Array, batch: Batch) -> list[A
     ]
 
 
-def _evaluate_numpy(problem: Problem, natural: Array, batch: Batch) -> Evaluation:
+def _evaluate_numpy(
+    problem: Problem, natural: Array, batch: Batch, curvature: Curvature
+) -> Evaluation:
     total = len(natural)
     loglik, score, hessian = 0.0, np.empty(total), np.zeros((total, total))
     for j in range(problem.equations.n_alternatives):
-        sums = sum_rows(*alternative_terms(problem, natural, batch, j), batch.rows.weights)
+        design, terms = alternative_terms(problem, natural, batch, j)
+        sums = sum_rows(design, terms, batch.rows.weights, curved=curvature != "none")
         own = slice(problem.layout.starts[j], problem.layout.starts[j + 1])
         loglik += sums.loglik
         score[own] = sums.score

@@ -21,7 +21,7 @@ from selfselect.problem._fused import fused_arguments, spread
 from selfselect.problem.batch import Batch, Evaluation
 from selfselect.problem.problem import Problem
 
-__all__ = ["evaluate_unknown", "find_memberships", "unknown_score_blocks"]
+__all__ = ["evaluate_unknown", "find_memberships", "sum_chances", "unknown_score_blocks"]
 
 Array = NDArray[np.float64]
 
@@ -97,6 +97,13 @@ def find_memberships(problem: Problem, natural: Array, batch: Batch) -> Membersh
     given = unknown_inputs(problem, natural, batch)
     location = np.column_stack([x @ g for x, g in zip(given.designs, given.g, strict=True)])
     return memberships(location, given.h, given.limit, side=problem.side, candidate=given.candidate)
+
+
+def sum_chances(problem: Problem, natural: Array, batch: Batch) -> Array:
+    """Return the weight (k,) of the rows in which each alternative is expected to be seen."""
+    found = find_memberships(problem, natural, batch)
+    weights = 1.0 if batch.rows.weights is None else batch.rows.weights[:, None]
+    return np.asarray((found.chance * weights).sum(axis=0))
 
 
 def unknown_score_blocks(problem: Problem, natural: Array, batch: Batch) -> list[Array]:

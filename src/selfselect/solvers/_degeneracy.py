@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from selfselect.engines.base import Engine
 from selfselect.problem.evaluation import Batch, alternative_terms, find_memberships
 from selfselect.problem.problem import Problem
+from selfselect.problem.unknown import sum_chances
 from selfselect.solvers._search import SearchSpace
 
 __all__ = ["Degeneracy", "expected_counts", "find_degeneracy"]
@@ -69,13 +70,7 @@ def find_degeneracy(space: SearchSpace, engine: Engine, coordinates: Array) -> D
 
 def expected_counts(problem: Problem, engine: Engine, natural: Array) -> Array:
     """Return the weight (k,) of the rows in which each alternative is expected to be seen."""
-    return engine.sum(partial(_counts, problem, natural))
-
-
-def _counts(problem: Problem, natural: Array, batch: Batch) -> Array:
-    found = find_memberships(problem, natural, batch)
-    weights = 1.0 if batch.rows.weights is None else batch.rows.weights[:, None]
-    return np.asarray((found.chance * weights).sum(axis=0))
+    return engine.sum(partial(sum_chances, problem, natural))
 
 
 def _pull(problem: Problem, natural: Array, alternative: int, batch: Batch) -> Array:

@@ -14,8 +14,9 @@ from functools import partial
 import numpy as np
 from numpy.typing import NDArray
 
-from selfselect.engines.base import Engine, Parts
-from selfselect.problem.evaluation import Batch
+from selfselect.engines.base import Engine
+from selfselect.problem.batch import Batch
+from selfselect.problem.grams import sum_columns
 from selfselect.problem.problem import Problem
 from selfselect.solvers._climb import Climb
 
@@ -31,7 +32,7 @@ def order_alternatives(problem: Problem, engine: Engine, best: Climb) -> Climb:
         return best
     layout = problem.layout
     natural = layout.natural(best.free)
-    mean_row, differing = engine.sum(partial(_sums, problem))
+    mean_row = engine.sum(partial(sum_columns, problem))
     heights = np.array(
         [
             mean_row @ natural[layout.starts[j] : layout.inverse_scale_positions[j]]
@@ -40,7 +41,7 @@ def order_alternatives(problem: Problem, engine: Engine, best: Climb) -> Climb:
         ]
     )  # fmt: skip
     order = np.arange(len(layout.sizes))
-    for alike in _alike(problem, differing):
+    for alike in groups_alike(problem, engine):
         order[alike] = alike[np.argsort(-heights[alike], kind="stable")]
     origin = _origins(problem, order)
     return replace(
@@ -52,6 +53,11 @@ def groups_alike(problem: Problem, engine: Engine) -> list[Indices]:
     """Group the alternatives that nothing but their order tells apart; none if all have names."""
     if not problem.exchangeable:
         return []
+    k = problem.equations.n_alternatives
+    row = engine.sample(1, np.random.default_rng(0)).rows
+    # Where no row says anything of who is open to it, no pass is needed to see that.
+    if row.known.available is None and row.possible is None:
+        return _alike(problem, np.zeros((k, k)))
     return _alike(problem, engine.sum(partial(_differing, problem)))
 
 
@@ -106,10 +112,6 @@ def _origins(problem: Problem, order: Indices) -> Indices:
     return origin
 
 
-def _sums(problem: Problem, batch: Batch) -> Parts:
-    return Parts((_column_sums(problem, batch), _differing(problem, batch)))
-
-
 def _differing(problem: Problem, batch: Batch) -> Array:
     """Count, for each two alternatives, the rows that were not open to both alike."""
     k = problem.equations.n_alternatives
@@ -118,9 +120,3 @@ def _differing(problem: Problem, batch: Batch) -> Array:
         if open_to is not None:
             count += (open_to[:, :, None] != open_to[:, None, :]).sum(axis=0)
     return count
-
-
-def _column_sums(problem: Problem, batch: Batch) -> Array:
-    equation, weights = problem.equations.each[0], batch.rows.weights
-    design = problem.units.design(batch.rows.covariates, equation.columns)
-    return design.sum(axis=0) if weights is None else np.asarray(weights @ design)

@@ -9,9 +9,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from selfselect.data.equations import INTERCEPT
-from selfselect.engines.base import Engine, Parts
+from selfselect.engines.base import Engine
 from selfselect.errors import DataError
-from selfselect.problem.evaluation import Batch
+from selfselect.problem.grams import sum_grams
 from selfselect.problem.problem import Problem
 from selfselect.problem.ties import Ties
 
@@ -32,25 +32,7 @@ to five or six digits still count as different."""
 
 def gram_matrices(problem: Problem, engine: Engine) -> list[Array]:
     """Return Z'Z per alternative over all rows, Z = [covariates, outcome] in internal units."""
-    return list(engine.sum(partial(_grams, problem)))
-
-
-def _grams(problem: Problem, batch: Batch) -> Parts:
-    rows = batch.rows
-    assert rows.outcome is not None
-    outcome, weights = problem.units.limits(rows.outcome), rows.weights
-    if problem.partial:
-        recorded = ~np.isnan(outcome)
-        weights = recorded * (1.0 if weights is None else weights)
-        outcome = np.where(recorded, outcome, 0.0)
-    made: dict[tuple[int, ...], Array] = {}
-    for equation in problem.equations.each:
-        if equation.columns not in made:
-            design = problem.units.design(rows.covariates, equation.columns)
-            joined = np.column_stack([design, outcome])
-            weighted = joined if weights is None else joined * weights[:, None]
-            made[equation.columns] = joined.T @ weighted
-    return Parts(made[equation.columns] for equation in problem.equations.each)
+    return list(engine.sum(partial(sum_grams, problem)))
 
 
 def least_squares_start(problem: Problem, grams: list[Array]) -> Array:

@@ -1,0 +1,40 @@
+"""Which rows of many a sample takes, and how often a bootstrap draws each."""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.random import Generator
+from numpy.typing import NDArray
+
+from selfselect.data.rows import Rows
+
+__all__ = ["draw_counts", "spread_evenly", "times_drawn"]
+
+Array = NDArray[np.float64]
+
+
+def spread_evenly(total: int, n_rows: int, rng: Generator) -> NDArray[np.intp]:
+    """Return one row at random from each of `n_rows` equal stretches of `total` rows.
+
+    They are distinct and spread evenly, at a cost that does not grow with the data.
+    """
+    edges = np.arange(n_rows + 1) * total // n_rows
+    return rng.integers(edges[:-1], edges[1:])
+
+
+def draw_counts(rng: Generator, n_units: int) -> Array:
+    """Return how often each of `n_units` is drawn in as many draws with replacement."""
+    drawn = np.bincount(rng.integers(n_units, size=n_units), minlength=n_units)
+    return drawn.astype(float)
+
+
+def times_drawn(rows: Rows, rng: Generator, *, repeated: bool, n_clusters: int) -> Array:
+    """Return what a bootstrap sample multiplies each row's weight by; see `Engine.resampled`."""
+    weights = rows.weights
+    if n_clusters:
+        assert rows.clusters is not None
+        return draw_counts(rng, n_clusters)[rows.clusters]
+    if repeated and weights is not None:
+        drawn = rng.multinomial(int(weights.sum()), weights / weights.sum())
+        return drawn / np.where(weights > 0, weights, 1.0)
+    return draw_counts(rng, len(rows))

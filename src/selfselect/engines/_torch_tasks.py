@@ -1,0 +1,196 @@
+"""Tasks that have a twin for tensors, and what becomes of its sums.
+
+A task is a function with its first arguments filled in. `TWINS` says what does the same on a
+device. Kernels there know every alternative by (D + 2) parameters, one for each row of the table;
+what an equation leaves out is zero, and left out of the result.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import lru_cache, partial
+from typing import TYPE_CHECKING, Any, Final
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+
+from selfselect.engines._torch_kernels import kernels_for
+from selfselect.kernels.torch_rows import weighted_grams
+from selfselect.kernels.torch_unknown import pairs_of
+from selfselect.kernels.unknown_index import Curvature
+from selfselect.problem.batch import Evaluation, Parts
+from selfselect.problem.evaluation import evaluate
+from selfselect.problem.grams import sum_columns, sum_grams
+from selfselect.problem.problem import Problem
+from selfselect.problem.units import Units
+from selfselect.problem.unknown import sum_chances
+
+if TYPE_CHECKING:
+    from selfselect.engines.torch import OnDevice
+    from selfselect.kernels.torch_rows import TensorRows
+
+__all__ = ["twin_of"]
+
+Array = NDArray[np.float64]
+
+HALF_LOG_TWO_PI: Final = 0.5 * math.log(2.0 * math.pi)
+
+
+def twin_of(task: Any, loaded: Problem) -> Callable[[OnDevice], Any] | None:
+    """Return what does a task on a device, or None where only the host can."""
+    if not isinstance(task, partial) or task.func not in TWINS or not task.args:
+        return None
+    problem = task.args[0]
+    # Tensors are in the units of the problem they were made for.
+    if problem.index != loaded.index or not _same_units(problem.units, loaded.units):
+        return None
+    if problem.joint or problem.sampled or problem.rank is not None:
+        return None
+    return partial(TWINS[task.func], *task.args, **task.keywords)
+
+
+def _same_units(one: Units, other: Units) -> bool:
+    return one is other or all(
+        np.array_equal(a, b) for a, b in zip(vars(one).values(), vars(other).values(), strict=True)
+    )
+
+
+@dataclass(frozen=True, eq=False)
+class Places:
+    """Where natural parameters stand among those of the kernels, (k, D + 2) of them.
+
+    Attributes
+    ----------
+    shape : (k, D + 2).
+    kept : (n_natural,) flat position of each.
+    """
+
+    shape: tuple[int, int]
+    kept: NDArray[np.intp]
+
+    @property
+    def own(self) -> list[NDArray[np.intp]]:
+        """Per alternative the table's rows that enter it, the outcome last."""
+        alternative, place = np.divmod(self.kept, self.shape[1])
+        return [place[alternative == j] for j in range(self.shape[0])]
+
+
+@lru_cache(maxsize=64)
+def _places(problem: Problem) -> Places:
+    n_covariates = len(problem.units.shift) - 1
+    width = n_covariates + 2
+    kept = [
+        j * width
+        + np.append([n_covariates if c == 0 else c - 1 for c in equation.columns], width - 1)
+        for j, equation in enumerate(problem.equations.each)
+    ]
+    return Places((len(kept), width), np.concatenate(kept).astype(np.intp))
+
+
+def _evaluate(
+    problem: Problem, natural: Array, engine: OnDevice, *, curvature: Curvature = "exact"
+) -> Evaluation:
+    """Do what `evaluate` does."""
+    places, known = _places(problem), problem.index == "known"
+    n_alternatives, width = places.shape
+    size = n_alternatives * width
+    h = natural[problem.layout.inverse_scale_positions]
+    sums = _likelihood_sums(problem, natural, engine, curvature)
+    loglik, seen = float(sums[0]), sums[1 : n_alternatives + 1]
+    score = sums[n_alternatives + 1 : n_alternatives + 1 + size].reshape(places.shape)
+    rest = sums[n_alternatives + 1 + size :]
+    score[:, -1] += seen / h
+    if known:
+        told = seen != 0.0
+        loglik += float(seen[told] @ (np.log(h[told]) - HALF_LOG_TWO_PI))
+    loglik -= engine.weight_total * math.log(problem.units.outcome_unit)
+    score = score.reshape(-1)[places.kept]
+    if curvature == "none":
+        return Evaluation(loglik, score, np.zeros((len(score), len(score))))
+    hessian = np.zeros((n_alternatives, width, n_alternatives, width))
+    own = -rest[: size * width].reshape(n_alternatives, width, width)
+    if curvature == "exact" and not known:
+        seen = _cross_blocks(rest[size * width :], h, hessian)
+    own[:, -1, -1] -= seen / h**2
+    each = np.arange(n_alternatives)
+    hessian[each, :, each] = own
+    whole = hessian.reshape(size, size)[np.ix_(places.kept, places.kept)]
+    return Evaluation(loglik, score, whole)
+
+
+def _likelihood_sums(
+    problem: Problem, natural: Array, engine: OnDevice, curvature: Curvature
+) -> Array:
+    """Return what the kernels of the likelihood add up."""
+    places, known = _places(problem), problem.index == "known"
+    parameters = np.zeros(places.shape)
+    parameters.reshape(-1)[places.kept] = natural
+    at = torch.from_numpy(parameters).to(engine.choice.device)
+    kernels = kernels_for(engine.choice.device)
+    kernel: Callable[[TensorRows], Any]
+    if known:
+        kernel = partial(kernels.known, parameters=at, curved=curvature != "none")
+    else:
+        kernel = partial(kernels.unknown, parameters=at, side=problem.side, curvature=curvature)
+    return engine.add_up(kernel, kernels.doubles_per_row(*places.shape, known, curvature))
+
+
+def _chances(problem: Problem, natural: Array, engine: OnDevice) -> Array:
+    """Do what `sum_chances` does."""
+    sums = _likelihood_sums(problem, natural, engine, "none")
+    return sums[1 : problem.equations.n_alternatives + 1]
+
+
+def _cross_blocks(rest: Array, h: Array, hessian: Array) -> Array:
+    """Fill the blocks of two alternatives; return each one's sum of squared chances."""
+    n_alternatives, width = hessian.shape[:2]
+    n_pairs = n_alternatives**2
+    products = rest[:n_pairs].reshape(n_alternatives, n_alternatives)
+    mixed = rest[n_pairs : n_pairs * (1 + width)].reshape(n_alternatives, n_alternatives, width)
+    grams = rest[n_pairs * (1 + width) :].reshape(-1, width, width)
+    for (j, i), gram in zip(pairs_of(n_alternatives), grams, strict=True):
+        block = gram.copy()
+        block[:, -1] += mixed[j, i] / h[i]
+        block[-1] += mixed[i, j] / h[j]
+        block[-1, -1] += products[j, i] / (h[j] * h[i])
+        hessian[j, :, i], hessian[i, :, j] = -block, -block.T
+    return np.diag(products)
+
+
+def _grams(problem: Problem, engine: OnDevice) -> Parts:
+    """Do what `sum_grams` does."""
+    places = _places(problem)
+    width = places.shape[1]
+    gram = engine.add_up(_gram_of, 2 * width).reshape(width, width)
+    gram[-1] *= -1.0
+    gram[:, -1] *= -1.0
+    return Parts(gram[np.ix_(own, own)] for own in places.own)
+
+
+def _columns(problem: Problem, engine: OnDevice) -> Array:
+    """Do what `sum_columns` does."""
+    return engine.add_up(_columns_of, 0)[_places(problem).own[0][:-1]]
+
+
+def _columns_of(rows: TensorRows) -> Any:
+    if rows.weights is None:
+        return rows.table.sum(dim=1)
+    return torch.matmul(rows.table, rows.weights)
+
+
+def _gram_of(rows: TensorRows) -> Any:
+    if rows.weights is None:
+        return torch.matmul(rows.table, rows.table.T).reshape(-1)
+    return weighted_grams(rows.table, rows.weights[None]).reshape(-1)
+
+
+TWINS: Final[dict[Any, Callable[..., Any]]] = {
+    evaluate: _evaluate,
+    sum_chances: _chances,
+    sum_columns: _columns,
+    sum_grams: _grams,
+}
+"""The functions behind tasks, and their twins; the engine takes the place of the batch."""
