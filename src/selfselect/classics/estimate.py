@@ -42,7 +42,7 @@ def estimate(design: Design, method: str, start: str, covariance: str) -> Select
         two_step = start_of(layout, probit.gamma, steps, 1.0)
         ends = {"two-step": climb(design, layout, two_step)}
         if start == "search":
-            ends |= maximise(design, layout, independent)
+            ends |= maximise(design, layout, independent, ends["two-step"])
         best = max(ends.values(), key=lambda end: (end.converged, end.loglik))
         best = best.with_boundary(layout)
         spread = estimate_covariance(layout, best, kind)

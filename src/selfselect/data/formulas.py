@@ -7,6 +7,7 @@ import re
 import warnings
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -120,7 +121,7 @@ def _parse_side(side: str, text: str) -> SimpleFormula:
             "the covariates."
         )
     try:
-        parsed = Formula(side)
+        parsed = _formula(side)
     except (FormulaicError, SyntaxError, ValueError, TypeError) as error:
         reason = str(error).strip().splitlines()[0] if str(error).strip() else "syntax error"
         raise FormulaError(f"The formula {text!r} does not parse: {reason}") from error
@@ -134,6 +135,12 @@ def _parse_side(side: str, text: str) -> SimpleFormula:
             if factor.eval_method is Factor.EvalMethod.PYTHON:
                 _refuse_code(factor.expr, text)
     return parsed
+
+
+@lru_cache(maxsize=256)
+def _formula(text: str) -> Any:
+    """Parse a text once: a fit meets the same one per alternative, and once more to code it."""
+    return Formula(text)
 
 
 def _refuse_code(expression: str, text: str) -> None:
@@ -224,7 +231,7 @@ class Coder:
     @classmethod
     def learn(cls, text: str, frame: pd.DataFrame) -> tuple[Coder, Array]:
         """Learn the coding from `frame` and return it with the coded rows (n, p)."""
-        spec = ModelSpec(Formula(text), **_OPTIONS)
+        spec = ModelSpec(_formula(text), **_OPTIONS)
         matrix, spec = _materialise(spec, _with_met_categories(frame), text)
         for part in spec.structure:
             if not part.columns:
@@ -283,7 +290,7 @@ def _with_met_categories(frame: pd.DataFrame) -> pd.DataFrame:
         for name, column in frame.items()
         if isinstance(column.dtype, pd.CategoricalDtype)
     }
-    return frame.assign(**met)
+    return frame.assign(**met) if met else frame
 
 
 _OPTIONS: dict[str, Any] = {"na_action": "ignore", "output": "numpy", "materializer": "pandas"}
@@ -311,7 +318,8 @@ def _readable(frame: pd.DataFrame) -> pd.DataFrame:
         for name, column in frame.items()
         if pd.api.types.is_string_dtype(column.dtype) and column.dtype not in ("object", "str")
     }
-    return frame.reset_index(drop=True).assign(**text)
+    numbered = frame.reset_index(drop=True)
+    return numbered.assign(**text) if text else numbered
 
 
 def _unseen_category(spec: ModelSpec, frame: pd.DataFrame, fallback: str) -> str:

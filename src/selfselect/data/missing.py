@@ -20,7 +20,7 @@ def drop_incomplete(
 ) -> tuple[pd.DataFrame, int]:
     """Return the rows that have all covariates, and how many do not."""
     absent = frame[list(columns)].isna()
-    incomplete = absent.any(axis=1).to_numpy()
+    incomplete = absent.to_numpy().any(axis=1)
     n_incomplete = int(incomplete.sum())
     if n_incomplete == 0:
         return frame, 0
@@ -51,7 +51,7 @@ def drop_unrecorded(
     no_choice = np.zeros(len(frame), dtype=bool)
     if chosen is not None:
         no_choice = frame[chosen].isna().to_numpy()
-    no_outcome = frame[list(outcome)].isna().any(axis=1).to_numpy()
+    no_outcome = frame[list(outcome)].isna().to_numpy().any(axis=1)
     if unrecorded.silent:
         if chosen is None and unrecorded.between is None and no_outcome.any():
             raise DataError(
