@@ -99,7 +99,8 @@ def build_design(
     n_without += n_silent
     kept &= codes >= len(formulas)
     kept[seen[POSITION].to_numpy()] = True
-    frame, codes = frame[kept], codes[kept]
+    if not kept.all():
+        frame, codes = frame[kept], codes[kept]
     _check_both_sides(model, codes, labels, selection.outcome)
 
     sign = _signs(model, labels, towards)
@@ -224,11 +225,12 @@ def _equations(
     for position, formula in enumerate(formulas):
         label, rows = labels[position], np.flatnonzero(codes == position)
         own_weights = None if weights is None else weights[rows]
-        outcome = coder.code(frame.iloc[rows])
+        own = frame.iloc[rows]
+        outcome = coder.code(own)
         name = formula.outcome if model != "switching" else f"{formula.outcome} of {label}"
         check_outcome(outcome, name)
         what = "outcome equation" if model != "switching" else f"equation of {label!r}"
-        side = code_side(formula, frame.iloc[rows], what, own_weights)
+        side = code_side(formula, own, what, own_weights)
         equations.append(
             OutcomeEquation(label, float(sign[position]), rows, side, outcome, own_weights)
         )

@@ -231,6 +231,10 @@ class Coder:
     @classmethod
     def learn(cls, text: str, frame: pd.DataFrame) -> tuple[Coder, Array]:
         """Learn the coding from `frame` and return it with the coded rows (n, p)."""
+        columns = _plain_columns(text)
+        if columns is not None and all(_is_plain(frame, name) for name in columns):
+            spec = _spec_of_numbers(text, columns)
+            return cls(text, tuple(spec.column_names), spec), _numbers(spec, frame)
         spec = ModelSpec(_formula(text), **_OPTIONS)
         matrix, spec = _materialise(spec, _with_met_categories(frame), text)
         for part in spec.structure:
@@ -281,6 +285,36 @@ class Coder:
     def code(self, frame: pd.DataFrame) -> Array:
         """Code rows as those of the fit were coded, shape (n, p)."""
         return _materialise(self.spec, _with_met_categories(frame), self.text)[0]
+
+
+def _plain_columns(text: str) -> tuple[str, ...] | None:
+    """Return the columns of a formula that only lists some, None of any other."""
+    factors = [factor for term in _formula(text) for factor in term.factors]
+    names = [factor.expr for factor in factors if factor.eval_method is Factor.EvalMethod.LOOKUP]
+    constants = sum(factor.eval_method is Factor.EvalMethod.LITERAL for factor in factors)
+    alone = all(len(term.factors) == 1 for term in _formula(text))
+    return tuple(names) if alone and len(names) + constants == len(factors) else None
+
+
+def _is_plain(frame: pd.DataFrame, name: str) -> bool:
+    return name in frame and frame[name].dtype in (np.dtype(np.float64), np.dtype(np.int64))
+
+
+@lru_cache(maxsize=256)
+def _spec_of_numbers(text: str, columns: tuple[str, ...]) -> ModelSpec:
+    """Return the coding of columns of numbers: there is nothing to be learnt from their rows."""
+    rows = pd.DataFrame({name: [0.0, 1.0] for name in columns}, index=range(2))
+    return _materialise(ModelSpec(_formula(text), **_OPTIONS), rows, text)[1]
+
+
+def _numbers(spec: ModelSpec, frame: pd.DataFrame) -> Array:
+    """Return columns of numbers as they are, and the constant, in the order of the coding."""
+    matrix = np.empty((len(frame), len(spec.column_names)))
+    for place, part in enumerate(spec.structure):
+        (factor,) = part.term.factors
+        literal = factor.eval_method is Factor.EvalMethod.LITERAL
+        matrix[:, place] = float(factor.expr) if literal else frame[factor.expr]
+    return matrix
 
 
 def _with_met_categories(frame: pd.DataFrame) -> pd.DataFrame:

@@ -19,11 +19,11 @@ def drop_incomplete(
     frame: pd.DataFrame, columns: Sequence[str], missing: str
 ) -> tuple[pd.DataFrame, int]:
     """Return the rows that have all covariates, and how many do not."""
+    if not any(frame[name].hasnans for name in columns):
+        return frame, 0
     absent = frame[list(columns)].isna()
     incomplete = absent.to_numpy().any(axis=1)
     n_incomplete = int(incomplete.sum())
-    if n_incomplete == 0:
-        return frame, 0
     per_column = ", ".join(f"{name}: {n}" for name, n in absent.sum().items() if n)
     if missing == "raise":
         raise DataError(
