@@ -85,21 +85,23 @@ def build_design(
     n_without = n_before - len(frame)
     frame, n_dropped = drop_incomplete(frame, selection.term_columns, missing)
     labels, codes, formulas = _who_is_seen(model, outcomes, selection, frame, seen_if_recorded)
-    # An equation's covariates and outcome are needed where it is seen, and nowhere else.
-    frame = frame.assign(**{POSITION: np.arange(len(frame))})
-    kept = codes >= len(formulas)
-    for position, formula in enumerate(formulas):
-        own, n_incomplete = drop_incomplete(frame[codes == position], formula.term_columns, missing)
-        n_dropped += n_incomplete
-        kept[own[POSITION].to_numpy()] = True
-    seen, n_silent = drop_unrecorded(
-        frame[kept & (codes < len(formulas))], first.outcome_columns, None, missing_outcome,
-        first.outcome,
-    )  # fmt: skip
-    n_without += n_silent
-    kept &= codes >= len(formulas)
-    kept[seen[POSITION].to_numpy()] = True
-    if not kept.all():
+    if any(frame[name].hasnans for name in {*first.outcome_columns, *terms}):
+        # An equation's covariates and outcome are needed where it is seen, and nowhere else.
+        frame = frame.assign(**{POSITION: np.arange(len(frame))})
+        kept = codes >= len(formulas)
+        for position, formula in enumerate(formulas):
+            own, n_incomplete = drop_incomplete(
+                frame[codes == position], formula.term_columns, missing
+            )
+            n_dropped += n_incomplete
+            kept[own[POSITION].to_numpy()] = True
+        seen, n_silent = drop_unrecorded(
+            frame[kept & (codes < len(formulas))], first.outcome_columns, None, missing_outcome,
+            first.outcome,
+        )  # fmt: skip
+        n_without += n_silent
+        kept &= codes >= len(formulas)
+        kept[seen[POSITION].to_numpy()] = True
         frame, codes = frame[kept], codes[kept]
     _check_both_sides(model, codes, labels, selection.outcome)
 

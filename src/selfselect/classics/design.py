@@ -9,7 +9,7 @@ from functools import cached_property
 import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
-from scipy.linalg import qr, solve_triangular
+from scipy.linalg import solve_triangular
 
 from selfselect.classics.rows import Rows, SeenRows, SignedRows
 from selfselect.data.coding import OutcomeCoder
@@ -102,12 +102,12 @@ def code_side(parsed: ParsedFormula, frame: pd.DataFrame, what: str, weights: Ar
     rest = [name for name in coder.names if name != INTERCEPT]
     terms = tuple([INTERCEPT] * (INTERCEPT in coder.names) + rest)
     matrix = _ordered(matrix, coder.names, terms)
-    for position, name in enumerate(terms):
-        if not np.isfinite(matrix[:, position]).all():
-            raise DataError(
-                f"The covariate {name!r} of the {what} is infinite or not a number in some rows. "
-                "Correct them, leave them out, or use another transform."
-            )
+    if not np.isfinite(matrix).all():
+        name = terms[int(np.argmin(np.isfinite(matrix).all(axis=0)))]
+        raise DataError(
+            f"The covariate {name!r} of the {what} is infinite or not a number in some rows. "
+            "Correct them, leave them out, or use another transform."
+        )
     carry = _orthogonalise(matrix, terms, what, weights)
     return Side(parsed.text, coder, parsed.term_columns, terms, matrix, matrix @ carry, carry)
 
@@ -132,7 +132,7 @@ def _orthogonalise(matrix: Array, terms: Sequence[str], what: str, weights: Arra
                 f"The covariate {name!r} is zero in every row of the {what}: it does not vary. "
                 "Leave it out."
             )
-    triangle = qr(counted / length, mode="economic")[1] / np.sqrt(n_rows)
+    triangle = np.linalg.qr(counted / length, mode="r") / np.sqrt(n_rows)
     for position in range(size):
         if abs(triangle[position, position]) < DEPENDENT:
             others = np.linalg.lstsq(triangle[:, :position], triangle[:, position], rcond=None)[0]

@@ -6,7 +6,7 @@ import warnings
 
 from selfselect.classics.covariance import covariance_kind
 from selfselect.classics.design import Design
-from selfselect.classics.likelihood import evaluate
+from selfselect.classics.likelihood import independent_loglik
 from selfselect.classics.maximum_likelihood import climb, estimate_covariance, maximise
 from selfselect.classics.parameters import Layout
 from selfselect.classics.probit import fit_probit
@@ -46,7 +46,7 @@ def estimate(design: Design, method: str, start: str, covariance: str) -> Select
         best = max(ends.values(), key=lambda end: (end.converged, end.loglik))
         best = best.with_boundary(layout)
         spread = estimate_covariance(layout, best, kind)
-        zero = evaluate(design, layout, independent).loglik
+        zero = independent_loglik(design, probit.loglik)
     if not best.converged:
         warnings.warn(f"Not converged. {best.status}", ConvergenceWarning, stacklevel=3)
     return SelectionResult(

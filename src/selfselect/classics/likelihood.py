@@ -32,7 +32,7 @@ from selfselect.classics.parameters import Layout
 from selfselect.classics.rows import SeenRows
 from selfselect.kernels.tails import HALF_LOG_TWO_PI, mills_terms
 
-__all__ = ["Evaluation", "evaluate", "row_scores"]
+__all__ = ["Evaluation", "evaluate", "independent_loglik", "row_scores"]
 
 Array = NDArray[np.float64]
 
@@ -90,6 +90,15 @@ def _seen(seen: SeenRows, natural: Array, n_gamma: int) -> Evaluation:
     constant = seen.total * (math.log(h) - HALF_LOG_TWO_PI)
     loglik = float(constant - 0.5 * natural[own] @ squares + sums.log_cdf)
     return Evaluation(loglik, score, hessian)
+
+
+def independent_loglik(design: Design, selection: float) -> float:
+    """Return the log-likelihood of no correlation: the probit's, and that of least squares."""
+    outcomes = (
+        seen.total * (math.log(equation.unit) + HALF_LOG_TWO_PI + 0.5)
+        for equation, seen in zip(design.equations, design.rows().seen, strict=True)
+    )
+    return selection - sum(outcomes)
 
 
 def row_scores(design: Design, layout: Layout, natural: Array) -> Array:

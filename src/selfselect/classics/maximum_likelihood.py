@@ -43,8 +43,9 @@ GLANCED_AT = 1_000
 """Rows that are enough for that."""
 FOLLOWED = 3
 """How many of them are followed to their optimum."""
-NEAR = 0.25
-"""Distance to a known optimum, in its standard errors, from which a climb ends there."""
+NEAR = 1.0
+"""Distance to a known optimum, in its standard errors over all parameters together, at which the
+likelihood is all but quadratic: a climb that is about to step so near ends there."""
 FLAT = 1e-6
 """Share of the largest pivot of an information below which its curvatures are looked at."""
 ROUNDING = 1e-13
