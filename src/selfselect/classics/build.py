@@ -97,7 +97,7 @@ def build_design(
             kept[own[POSITION].to_numpy()] = True
         seen, n_silent = drop_unrecorded(
             frame[kept & (codes < len(formulas))], first.outcome_columns, None, missing_outcome,
-            first.outcome,
+            first.outcome, can_keep=False,
         )  # fmt: skip
         n_without += n_silent
         kept &= codes >= len(formulas)
@@ -142,7 +142,7 @@ def build_design(
 def _with_choice(frame: pd.DataFrame, chosen: Sequence[str], missing_outcome: str) -> pd.DataFrame:
     """Leave out rows of which it is not known whether they were selected, if that is allowed."""
     for name in chosen:
-        frame, _ = drop_unrecorded(frame, (), name, missing_outcome, name)
+        frame, _ = drop_unrecorded(frame, (), name, missing_outcome, name, can_keep=False)
     return frame
 
 

@@ -82,6 +82,11 @@ def recorded_alternatives(
     """
     codes, uniques = pd.factorize(values)
     absent = codes < 0
+    if absent.all():
+        raise DataError(
+            f"The column {chosen!r} is missing in every row: nobody recorded who was seen. Leave "
+            "`chosen` out; the fit then takes whoever may have been seen into account."
+        )
     found: list[Any] = [_plain_label(value) for value in uniques]
     if all(isinstance(label, float) and label.is_integer() for label in found):
         # Whole numbers are read as floats where another row of the column was missing.
