@@ -100,3 +100,13 @@ def test_that_bound_holds_where_as_many_degrees_as_loadings_do_not():
     rejected = [(ratio > chi2.ppf(0.95, df)).mean() for df in (k, len(pairs[0]))]
     assert rejected[0] > 0.06
     assert rejected[1] <= 0.05
+
+
+def test_a_loading_for_all_has_no_p_value_of_its_own():
+    result = ss.fit(FORMULAS, independent_sample(0), chosen="seen", noise=SharedShock())
+    table = result.tidy().set_index(["alternative", "term"])
+    row = table.loc[("(common)", "loading")]
+    assert np.isnan(row["p_value"]) and np.isnan(row["statistic"])
+    assert np.isfinite(row["std_error"])
+    assert np.isfinite(table.loc[("a", "x"), "p_value"])
+    assert str(result.summary())
