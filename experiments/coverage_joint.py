@@ -40,6 +40,7 @@ DESIGNS = [
     Design("correlated", 1_500, 2),
     Design("shared shock", 2_000, 4),
     Design("silent alternative", 1_000, 3),
+    Design("silent alternative", 4_000, 3),
     Design("estimated cost", 1_500, 2),
     Design("correlated, simulated", 1_000, 3, 0.25),
 ]

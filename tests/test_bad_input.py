@@ -404,3 +404,9 @@ def test_a_fit_that_fails_leaves_the_table_as_it_was(villagers: pd.DataFrame) ->
         fit(villagers, weights=np.zeros(len(villagers)))
     fit(villagers)
     pd.testing.assert_frame_equal(villagers, before)
+
+
+def test_a_column_of_choices_that_is_empty_is_said_to_be(villagers: pd.DataFrame) -> None:
+    open_to_all = dict.fromkeys(("hunting", "fishing"), "anyone")
+    with pytest.raises(DataError, match=r"'job' is missing in every row.*Leave `chosen` out"):
+        fit(villagers.assign(job=None, anyone=True), possible=open_to_all)

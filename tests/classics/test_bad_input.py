@@ -185,3 +185,12 @@ def test_categories_and_logarithms_work_as_in_every_formula(table):
     assert "outcome:sort[T.q]" in fit.names
     assert fit.facts.outcome == "np.log(pay)"
     assert np.isfinite(fit.predict(data.iloc[:5], "outcome")).all()
+
+
+def test_what_switching_cannot_do_is_not_advised():
+    table = {"x": np.arange(40.0), "z": np.tile([0.0, 1.0, 3.0, 2.0], 10),
+             "y": np.where(np.arange(40) == 7, np.nan, np.sin(np.arange(40.0))),
+             "job": np.tile(["a", "b"], 20)}  # fmt: skip
+    with pytest.raises(ss.errors.DataError, match="missing_outcome='drop' insists") as caught:
+        ss.switching("y ~ x", "job ~ x + z", table)
+    assert "silent" not in str(caught.value)

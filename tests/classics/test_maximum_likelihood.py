@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
 import selfselect as ss
+from selfselect.classics.glance import glance
 from selfselect.classics.likelihood import evaluate, row_scores
 from selfselect.classics.maximum_likelihood import BOUNDARY, NEARLY_ONE, climb
 from selfselect.classics.parameters import Layout
@@ -170,3 +173,64 @@ def test_no_correlation_within_the_boundary_does_better(at_the_edge):
         start[place] = np.arctanh(rho)
         held = climb(at_the_edge.design, layout, start, hold_correlations=True)
         assert held.loglik < at_the_edge.llf + 1e-6
+
+
+GLANCED = 1e-9
+"""Relative difference of the same Newton steps, taken one place at a time and side by side."""
+
+
+def test_a_glance_takes_the_steps_of_a_climb_with_correlations_held(table, build):
+    for weights in (None, "weight"):
+        design = build(table, weights=weights)
+        layout = Layout(design)
+        at_t = [layout.t_of(one) for one in design.equations]
+        rhos = [(-0.8, 0.8)[: len(at_t)], (0.0, 0.0)[: len(at_t)], (0.8, 0.6)[: len(at_t)]]
+        starts = np.zeros((len(rhos), layout.n_natural))
+        starts[:, np.array(at_t) - 1] = 1.0
+        starts[:, at_t] = np.arctanh(rhos)
+        natural, loglik = glance(design, layout, starts, every=1, n_steps=30)
+        alone = [climb(design, layout, start, hold_correlations=True) for start in starts]
+        for place, end in enumerate(alone):
+            np.testing.assert_allclose(natural[place], end.natural, rtol=1e-6, atol=1e-7)
+        expected = np.array([end.loglik for end in alone])
+        np.testing.assert_allclose(loglik - loglik[0], expected - expected[0], atol=1e-6)
+
+
+def test_a_glance_at_every_second_row_is_one_at_those_rows(table, build):
+    design = build(table)
+    layout = Layout(design)
+    starts = np.zeros((1, layout.n_natural))
+    starts[:, [layout.t_of(one) - 1 for one in design.equations]] = 1.0
+    every = [one.rows[::2] for one in design.equations]
+    weights = np.zeros(len(design.positive))
+    weights[np.concatenate([*every, design.silent[::2]])] = 1.0
+    halved = replace(
+        design,
+        weights=weights,
+        equations=tuple(replace(one, weights=weights[one.rows]) for one in design.equations),
+    )
+    for one, whole in zip(halved.equations, design.equations, strict=True):
+        one.__dict__.update(naive=whole.naive, unit=whole.unit)
+    found = [glance(design, layout, starts, every=2, n_steps=3),
+             glance(halved, layout, starts, every=1, n_steps=3)]  # fmt: skip
+    np.testing.assert_allclose(found[0][0], found[1][0], rtol=GLANCED, atol=GLANCED)
+    np.testing.assert_allclose(found[0][1], found[1][1], rtol=GLANCED)
+
+
+def test_a_climb_that_comes_near_a_known_optimum_ends_there_and_no_other_does(union_wages):
+    """Of the four optima, each is told from the one that is known already."""
+    design = union_wages.design
+    layout = Layout(design)
+    at_t = [layout.t_of(one) for one in design.equations]
+    starts = []
+    for correlations in ((-0.3, -0.1), (0.8, -0.9), (0.8, 0.1), (-0.3, -0.85)):
+        start = layout.natural(union_wages.values)
+        start[at_t] = np.arctanh(correlations)
+        starts.append(climb(design, layout, start, hold_correlations=True).natural)
+    alone = [climb(design, layout, start) for start in starts]
+    assert max(end.loglik for end in alone) > min(end.loglik for end in alone) + 10
+    for known in alone:
+        for start, end in zip(starts, alone, strict=True):
+            found = climb(design, layout, start, known=(known,))
+            assert found.loglik == pytest.approx(end.loglik, abs=1e-6)
+            assert found.n_steps <= end.n_steps

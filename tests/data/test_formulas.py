@@ -231,3 +231,19 @@ def test_categories_that_no_row_holds_do_not_matter(frame: pd.DataFrame) -> None
     coder, learnt = Coder.learn("pet", frame.assign(pet=pets))
     np.testing.assert_array_equal(coder.code(frame.assign(pet=pets)), learnt)
     np.testing.assert_array_equal(coder.code(frame), learnt)
+
+
+@pytest.mark.parametrize("text", ["x + n", "x + n - 1", "n", "1", "`a b` + x", "n + x + n"])
+def test_columns_of_numbers_are_coded_as_by_formulaic(text):
+    """They are read as they are; what is learnt is nothing, whoever looks at them."""
+    frame = pd.DataFrame(
+        {"x": [1.5, np.nan, 3.0], "n": [4, 5, 6], "a b": [7.0, 8.0, 9.0]}, [7, 7, 2]
+    )
+    coder, matrix = Coder.learn(text, frame)
+    # A transform that changes nothing takes the long way.
+    long_way, wanted = Coder.learn(f"{text} + I(x * 0.0)", frame.fillna(0.0))
+    assert [*coder.names, "I(x * 0.0)"] == list(long_way.names)
+    np.testing.assert_array_equal(np.nan_to_num(matrix), wanted[:, :-1])
+    np.testing.assert_array_equal(coder.code(frame), matrix)
+    again = Coder.restore(text, coder.names, coder.state())
+    np.testing.assert_array_equal(again.code(frame), matrix)

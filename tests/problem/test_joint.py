@@ -330,3 +330,65 @@ def test_pairs_come_in_the_order_of_their_labels():
     assert [extra.label[0] for extra in extras] == [
         f"{one} & {other}" for one, other in combinations(LABELS, 2)
     ]
+
+
+TILTED = ["monotone", "costs"]
+"""Rules that weigh outcomes before the best is seen, here of rows that do not say whose it is."""
+
+
+def make_tilted(noise, k, rule):
+    """Return a problem whose index is unknown and whose rule is not the plain maximum."""
+    problem, engine, natural = make(
+        noise, k, "monotone" if rule == "monotone" else "max", "unknown", known=rule == "costs"
+    )
+    if rule == "costs":
+        problem = replace(problem, rule=Maximum(cost=dict.fromkeys(LABELS[:k], 0.2)))
+    assert problem.tilted
+    rows = replace(engine.rows, known=replace(engine.rows.known, available=None))
+    return problem, Memory.load(problem, rows), natural
+
+
+@pytest.mark.parametrize("rule", TILTED)
+@pytest.mark.parametrize("k", [2, 3])
+@pytest.mark.parametrize("noise", ["independent", "correlated", "shared shock"])
+def test_scores_of_outcomes_that_were_weighed_are_slopes(noise, k, rule):
+    problem, engine, natural = make_tilted(NOISES[noise], k, rule)
+    batch = engine.batch
+    found = evaluate(problem, natural, batch)
+    size = max(np.abs(found.score).max(), 1.0)
+    for place in range(len(natural)):
+        up, down = (
+            evaluate(problem, natural + move * (np.arange(len(natural)) == place), batch)
+            for move in (STEP, -STEP)
+        )
+        slope = (up.loglik - down.loglik) / (2 * STEP)
+        assert found.score[place] == pytest.approx(slope, abs=SCORE * size)
+        bend = (up.score - down.score) / (2 * STEP)
+        np.testing.assert_allclose(
+            found.hessian[place], bend, atol=HESSIAN * np.abs(found.hessian).max()
+        )
+
+
+@pytest.mark.parametrize("rule", TILTED)
+@pytest.mark.parametrize("noise", ["independent", "correlated", "shared shock"])
+def test_outcomes_that_were_weighed_have_the_density_of_all_who_may_have_been_seen(noise, rule):
+    problem, engine, natural = make_tilted(NOISES[noise], 2, rule)
+    rows = engine.rows
+    found = joint_rows(problem, natural, engine.batch)
+    means, covariance = moments(problem, natural, rows)
+    for i in range(N_ROWS):
+        y, here = rows.outcome[i : i + 1], rows.known.take(np.array([i]))
+        parts = [
+            norm.pdf(y[0], means[i, j], np.sqrt(covariance[j, j]))
+            * others_agree(problem, means[i], covariance, j, y, here)[0]
+            for j in range(2)
+        ]
+        wanted = np.log(np.sum(parts) * problem.units.outcome_unit)
+        assert found.loglik[i] == pytest.approx(wanted, abs=EXACT)
+        np.testing.assert_allclose(found.chance[i], parts / np.sum(parts), atol=EXACT)
+        # All outcomes there may be have chance one.
+        if i < 3:
+            low, high = means[i].min() - 12.0, means[i].max() + 12.0
+            every = sum(brute_row(problem, means[i], covariance, j, low, high, here)
+                        for j in range(2))  # fmt: skip
+            assert every == pytest.approx(1.0, abs=EXACT)

@@ -87,21 +87,24 @@ def build_design(
     n_without = n_before - len(frame)
     frame, n_dropped = drop_incomplete(frame, selection.term_columns, missing)
     labels, codes, formulas = _who_is_seen(model, outcomes, selection, frame, seen_if_recorded)
-    # An equation's covariates and outcome are needed where it is seen, and nowhere else.
-    frame = frame.assign(**{POSITION: np.arange(len(frame))})
-    kept = codes >= len(formulas)
-    for position, formula in enumerate(formulas):
-        own, n_incomplete = drop_incomplete(frame[codes == position], formula.term_columns, missing)
-        n_dropped += n_incomplete
-        kept[own[POSITION].to_numpy()] = True
-    seen, n_silent = drop_unrecorded(
-        frame[kept & (codes < len(formulas))], first.outcome_columns, None, missing_outcome,
-        first.outcome,
-    )  # fmt: skip
-    n_without += n_silent
-    kept &= codes >= len(formulas)
-    kept[seen[POSITION].to_numpy()] = True
-    frame, codes = frame[kept], codes[kept]
+    if any(frame[name].hasnans for name in {*first.outcome_columns, *terms}):
+        # An equation's covariates and outcome are needed where it is seen, and nowhere else.
+        frame = frame.assign(**{POSITION: np.arange(len(frame))})
+        kept = codes >= len(formulas)
+        for position, formula in enumerate(formulas):
+            own, n_incomplete = drop_incomplete(
+                frame[codes == position], formula.term_columns, missing
+            )
+            n_dropped += n_incomplete
+            kept[own[POSITION].to_numpy()] = True
+        seen, n_silent = drop_unrecorded(
+            frame[kept & (codes < len(formulas))], first.outcome_columns, None, missing_outcome,
+            first.outcome, can_keep=False,
+        )  # fmt: skip
+        n_without += n_silent
+        kept &= codes >= len(formulas)
+        kept[seen[POSITION].to_numpy()] = True
+        frame, codes = frame[kept], codes[kept]
     _check_both_sides(model, codes, labels, selection.outcome)
 
     sign = _signs(model, labels, towards)
@@ -141,7 +144,7 @@ def build_design(
 def _with_choice(frame: pd.DataFrame, chosen: Sequence[str], missing_outcome: str) -> pd.DataFrame:
     """Leave out rows of which it is not known whether they were selected, if that is allowed."""
     for name in chosen:
-        frame, _ = drop_unrecorded(frame, (), name, missing_outcome, name)
+        frame, _ = drop_unrecorded(frame, (), name, missing_outcome, name, can_keep=False)
     return frame
 
 
@@ -226,13 +229,14 @@ def _equations(
     for position, formula in enumerate(formulas):
         label, rows = labels[position], np.flatnonzero(codes == position)
         own_weights = None if weights is None else weights[rows]
-        outcome = coder.code(frame.iloc[rows])
+        own = frame.iloc[rows]
+        outcome = coder.code(own)
         name = formula.outcome if model != "switching" else f"{formula.outcome} of {label}"
         check_outcome(outcome, name)
         if len(outcome):
             check_varies(outcome.min(), outcome.max(), name)
         what = "outcome equation" if model != "switching" else f"equation of {label!r}"
-        side = code_side(formula, frame.iloc[rows], what, own_weights)
+        side = code_side(formula, own, what, own_weights)
         equations.append(
             OutcomeEquation(label, float(sign[position]), rows, side, outcome, own_weights)
         )

@@ -9,8 +9,9 @@ from functools import cached_property
 import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
-from scipy.linalg import qr, solve_triangular
+from scipy.linalg import solve_triangular
 
+from selfselect.classics.rows import Rows, SeenRows, SignedRows
 from selfselect.data.coding import OutcomeCoder
 from selfselect.data.equations import INTERCEPT, SCALE
 from selfselect.data.formulas import Coder, ParsedFormula
@@ -101,12 +102,12 @@ def code_side(parsed: ParsedFormula, frame: pd.DataFrame, what: str, weights: Ar
     rest = [name for name in coder.names if name != INTERCEPT]
     terms = tuple([INTERCEPT] * (INTERCEPT in coder.names) + rest)
     matrix = _ordered(matrix, coder.names, terms)
-    for position, name in enumerate(terms):
-        if not np.isfinite(matrix[:, position]).all():
-            raise DataError(
-                f"The covariate {name!r} of the {what} is infinite or not a number in some rows. "
-                "Correct them, leave them out, or use another transform."
-            )
+    if not np.isfinite(matrix).all():
+        name = terms[int(np.argmin(np.isfinite(matrix).all(axis=0)))]
+        raise DataError(
+            f"The covariate {name!r} of the {what} is infinite or not a number in some rows. "
+            "Correct them, leave them out, or use another transform."
+        )
     carry = _orthogonalise(matrix, terms, what, weights)
     return Side(parsed.text, coder, parsed.term_columns, terms, matrix, matrix @ carry, carry)
 
@@ -131,7 +132,7 @@ def _orthogonalise(matrix: Array, terms: Sequence[str], what: str, weights: Arra
                 f"The covariate {name!r} is zero in every row of the {what}: it does not vary. "
                 "Leave it out."
             )
-    triangle = qr(counted / length, mode="economic")[1] / np.sqrt(n_rows)
+    triangle = np.linalg.qr(counted / length, mode="r") / np.sqrt(n_rows)
     for position in range(size):
         if abs(triangle[position, position]) < DEPENDENT:
             others = np.linalg.lstsq(triangle[:, :position], triangle[:, position], rcond=None)[0]
@@ -200,6 +201,18 @@ class OutcomeEquation:
         """Slopes of the noise h y - x'g in g and, last, in h; shape (m, p + 1)."""
         return np.column_stack([-self.side.basis, self.standardised])
 
+    def seen_rows(self, selection: Array, every: int) -> SeenRows:
+        """Return every so many of its rows, joined with those of the selection's basis."""
+        rows, slopes = self.rows[::every], self.slopes[::every]
+        joined = np.empty((selection.shape[1] + slopes.shape[1], len(rows)))
+        joined[: selection.shape[1]] = selection[rows].T
+        joined[selection.shape[1] :] = slopes.T
+        joined *= self.sign
+        weights = None if self.weights is None else self.weights[::every]
+        counted = slopes if weights is None else slopes * weights[:, None]
+        total = float(len(rows) if weights is None else weights.sum())
+        return SeenRows(SignedRows(joined, weights), slopes.T @ counted, total)
+
 
 @dataclass(frozen=True)
 class Facts:
@@ -264,14 +277,27 @@ class Design:
         return np.where(self.positive, 1.0, -1.0)
 
     @cached_property
-    def basis_of(self) -> dict[Label, Array]:
-        """The selection's orthogonal covariates in the rows of each equation."""
-        return {one.label: self.selection.basis[one.rows] for one in self.equations}
-
-    @cached_property
     def silent(self) -> Indices:
         """Rows that show no outcome."""
         seen = np.zeros(len(self.positive), dtype=bool)
         for equation in self.equations:
             seen[equation.rows] = True
         return np.flatnonzero(~seen)
+
+    def rows(self, every: int = 1) -> Rows:
+        """Return all rows, or every so many of each kind, as the likelihood reads them."""
+        if every not in self._rows:
+            self._rows[every] = self._every(every)
+        return self._rows[every]
+
+    @cached_property
+    def _rows(self) -> dict[int, Rows]:
+        return {}
+
+    def _every(self, every: int) -> Rows:
+        silent, basis = self.silent[::every], self.selection.basis
+        without = None
+        if len(silent):
+            signed = np.ascontiguousarray((basis[silent] * self.sign[silent, None]).T)
+            without = SignedRows(signed, None if self.weights is None else self.weights[silent])
+        return Rows(without, tuple(one.seen_rows(basis, every) for one in self.equations))

@@ -6,7 +6,7 @@ import warnings
 
 from selfselect.classics.covariance import covariance_kind
 from selfselect.classics.design import Design
-from selfselect.classics.likelihood import evaluate
+from selfselect.classics.likelihood import independent_loglik
 from selfselect.classics.maximum_likelihood import climb, estimate_covariance, maximise
 from selfselect.classics.parameters import Layout
 from selfselect.classics.probit import fit_probit
@@ -42,11 +42,11 @@ def estimate(design: Design, method: str, start: str, covariance: str) -> Select
         two_step = start_of(layout, probit.gamma, steps, 1.0)
         ends = {"two-step": climb(design, layout, two_step)}
         if start == "search":
-            ends |= maximise(design, layout, independent)
+            ends |= maximise(design, layout, independent, ends["two-step"])
         best = max(ends.values(), key=lambda end: (end.converged, end.loglik))
         best = best.with_boundary(layout)
         spread = estimate_covariance(layout, best, kind)
-        zero = evaluate(design, layout, independent).loglik
+        zero = independent_loglik(design, probit.loglik)
     if not best.converged:
         warnings.warn(f"Not converged. {best.status}", ConvergenceWarning, stacklevel=3)
     return SelectionResult(

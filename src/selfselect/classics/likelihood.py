@@ -12,20 +12,27 @@ sign d = 1 where the outcome is seen if the row is selected, else -1,
 In (γ, g, h) this is concave for any fixed t, and t may be any number. The natural parameters are
 γ, then g, h and t of each equation, for the orthogonal covariates and the standardised outcomes of
 `selfselect.classics.design`.
+
+With :math:`v = d\,(z, -x, y)` joined, :math:`a = v'(\gamma\cosh t, (g, h)\sinh t)` is linear, and
+so is :math:`\dot a = da/dt = v'(\gamma\sinh t, (g, h)\cosh t)`. So two sums over the rows of an
+equation, :math:`\sum \lambda(a)\,v` and :math:`\sum \delta(a)\,v v'`, hold everything in the score
+and the Hessian but what :math:`\sum e^2` says, and that is quadratic.
 """
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
 
-from selfselect.classics.design import Design, OutcomeEquation
+from selfselect.classics.design import Design
 from selfselect.classics.parameters import Layout
+from selfselect.classics.rows import SeenRows
 from selfselect.kernels.tails import HALF_LOG_TWO_PI, mills_terms
 
-__all__ = ["Evaluation", "evaluate", "row_scores"]
+__all__ = ["Evaluation", "evaluate", "independent_loglik", "row_scores"]
 
 Array = NDArray[np.float64]
 
@@ -39,86 +46,59 @@ class Evaluation:
     hessian: Array
 
 
-@dataclass(frozen=True, eq=False)
-class SeenTerms:
-    """Derivatives of each row's log-likelihood in m, e and t; e changes with g and h."""
-
-    loglik: Array
-    m: Array
-    e: Array
-    t: Array
-    mm: Array
-    me: Array
-    ee: Array
-    mt: Array
-    et: Array
-    tt: Array
-
-
-def seen_terms(index: Array, noise: Array, h: float, t: float, sign: float) -> SeenTerms:
-    """Evaluate rows whose outcome is seen."""
-    c, s = np.cosh(t), np.sinh(t)
-    argument = sign * (c * index + s * noise)
-    turned = s * index + c * noise
-    mills = mills_terms(argument)
-    pull, slope = sign * mills.ratio, mills.slope
-    return SeenTerms(
-        loglik=np.log(h) - 0.5 * noise**2 - HALF_LOG_TWO_PI + mills.log_cdf,
-        m=pull * c,
-        e=pull * s - noise,
-        t=pull * turned,
-        mm=-slope * c**2,
-        me=-slope * c * s,
-        ee=-slope * s**2 - 1.0,
-        mt=pull * s - slope * c * turned,
-        et=pull * c - slope * s * turned,
-        tt=mills.ratio * argument - slope * turned**2,
-    )
-
-
-def _seen(
-    equation: OutcomeEquation, layout: Layout, natural: Array, z: Array, x: Array
-) -> SeenTerms:
-    g, h, t = layout.of_equation(natural, equation)
-    return seen_terms(z @ natural[layout.gamma], x @ np.append(g, h), h, t, equation.sign)
-
-
-def evaluate(design: Design, layout: Layout, natural: Array, *, every: int = 1) -> Evaluation:
-    """Sum log-likelihood, score and Hessian over all rows, or over every so many of each kind."""
+def evaluate(design: Design, layout: Layout, natural: Array) -> Evaluation:
+    """Sum log-likelihood, score and Hessian over all rows."""
+    rows = design.rows()
     total = 0.0
     score = np.zeros(layout.n_natural)
     hessian = np.zeros((layout.n_natural, layout.n_natural))
     gamma = layout.gamma
-    silent = design.silent[::every]
-    if len(silent):
-        z, sign = design.selection.basis[silent], design.sign[silent]
-        weights = 1.0 if design.weights is None else design.weights[silent]
-        mills = mills_terms(sign * (z @ natural[gamma]))
-        total += float(np.sum(weights * mills.log_cdf))
-        score[gamma] += z.T @ (weights * sign * mills.ratio)
-        hessian[gamma, gamma] -= z.T @ (z * (weights * mills.slope)[:, None])
-    for equation in design.equations:
-        z, x = design.basis_of[equation.label][::every], equation.slopes[::every]
-        terms = _seen(equation, layout, natural, z, x)
-        weights = np.ones(len(x)) if equation.weights is None else equation.weights[::every]
-        h = layout.of_equation(natural, equation)[1]
-        own, place = layout.noise_of(equation), layout.t_of(equation)
-        total += float(weights @ (terms.loglik - np.log(equation.unit)))
-        score[gamma] += z.T @ (weights * terms.m)
-        score[own] += x.T @ (weights * terms.e)
-        score[own.stop - 1] += weights.sum() / h
-        score[place] += weights @ terms.t
-        hessian[gamma, gamma] += z.T @ (z * (weights * terms.mm)[:, None])
-        hessian[own, own] += x.T @ (x * (weights * terms.ee)[:, None])
-        hessian[own.stop - 1, own.stop - 1] -= weights.sum() / h**2
-        hessian[place, place] += weights @ terms.tt
-        cross = z.T @ (x * (weights * terms.me)[:, None])
-        hessian[gamma, own] += cross
-        hessian[own, gamma] += cross.T
-        for block, part in ((gamma, z.T @ (weights * terms.mt)), (own, x.T @ (weights * terms.et))):
-            hessian[block, place] += part
-            hessian[place, block] += part
-    return Evaluation(total, score, hessian)
+    if rows.silent is not None:
+        sums = rows.silent.at(natural[gamma])
+        total += float(sums.log_cdf)
+        score[gamma] += sums.pull
+        hessian[gamma, gamma] -= sums.curvature
+    for equation, seen in zip(design.equations, rows.seen, strict=True):
+        places = layout.places_of(equation)
+        part = _seen(seen, natural[places], gamma.stop)
+        total += part.loglik - seen.total * np.log(equation.unit)
+        score[places] += part.score
+        hessian[places[:, None], places] += part.hessian
+    return Evaluation(float(total), score, hessian)
+
+
+def _seen(seen: SeenRows, natural: Array, n_gamma: int) -> Evaluation:
+    """Evaluate the rows of an equation at γ, g, h and t of their own."""
+    own, h, t = slice(n_gamma, -1), float(natural[-2]), float(natural[-1])
+    c, s = math.cosh(t), math.sinh(t)
+    # The argument's slopes are the joined rows times these; t turns one into the other.
+    slopes, swapped = np.full(len(natural) - 1, s), np.full(len(natural) - 1, c)
+    slopes[:n_gamma], swapped[:n_gamma] = c, s
+    along, turned = slopes * natural[:-1], swapped * natural[:-1]
+    sums = seen.joined.at(along)
+    twist = sums.curvature @ turned
+    squares = seen.gram @ natural[own]
+    score, hessian = np.empty(len(natural)), np.empty((len(natural), len(natural)))
+    score[:-1], score[-1] = slopes * sums.pull, sums.pull @ turned
+    score[own] -= squares
+    score[-2] += seen.total / h
+    hessian[:-1, :-1] = sums.curvature * (-slopes[:, None] * slopes)
+    hessian[own, own] -= seen.gram
+    hessian[-2, -2] -= seen.total / h**2
+    hessian[:-1, -1] = hessian[-1, :-1] = swapped * sums.pull - slopes * twist
+    hessian[-1, -1] = sums.pull @ along - turned @ twist
+    constant = seen.total * (math.log(h) - HALF_LOG_TWO_PI)
+    loglik = float(constant - 0.5 * natural[own] @ squares + sums.log_cdf)
+    return Evaluation(loglik, score, hessian)
+
+
+def independent_loglik(design: Design, selection: float) -> float:
+    """Return the log-likelihood of no correlation: the probit's, and that of least squares."""
+    outcomes = (
+        seen.total * (math.log(equation.unit) + HALF_LOG_TWO_PI + 0.5)
+        for equation, seen in zip(design.equations, design.rows().seen, strict=True)
+    )
+    return selection - sum(outcomes)
 
 
 def row_scores(design: Design, layout: Layout, natural: Array) -> Array:
@@ -129,12 +109,14 @@ def row_scores(design: Design, layout: Layout, natural: Array) -> Array:
     pull = sign * mills_terms(sign * (z @ natural[layout.gamma])).ratio
     scores[silent, layout.gamma] = z * pull[:, None]
     for equation in design.equations:
-        z = design.basis_of[equation.label]
-        terms = _seen(equation, layout, natural, z, equation.slopes)
-        own = layout.noise_of(equation)
-        x = equation.slopes * terms.e[:, None]
-        x[:, -1] += 1.0 / layout.of_equation(natural, equation)[1]
-        scores[equation.rows, layout.gamma] = z * terms.m[:, None]
-        scores[equation.rows, own] = x
-        scores[equation.rows, layout.t_of(equation)] = terms.t
+        z, x = design.selection.basis[equation.rows], equation.slopes
+        own, t = layout.noise_of(equation), layout.t_of(equation)
+        index, noise = z @ natural[layout.gamma], x @ natural[own]
+        c, s = np.cosh(natural[t]), np.sinh(natural[t])
+        pull = equation.sign * mills_terms(equation.sign * (c * index + s * noise)).ratio
+        own_scores = x * (s * pull - noise)[:, None]
+        own_scores[:, -1] += 1.0 / natural[own.stop - 1]
+        scores[equation.rows, layout.gamma] = z * (c * pull)[:, None]
+        scores[equation.rows, own] = own_scores
+        scores[equation.rows, t] = pull * (s * index + c * noise)
     return scores if design.weights is None else scores * design.weights[:, None]

@@ -6,6 +6,7 @@ too, and a start from the two-step estimate alone may end at a lesser one.
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, replace
 from itertools import product
 
@@ -14,6 +15,7 @@ from numpy.typing import NDArray
 
 from selfselect.classics.covariance import sandwich
 from selfselect.classics.design import CORRELATION, Design
+from selfselect.classics.glance import KEEP_OF_H, glance
 from selfselect.classics.likelihood import Evaluation, evaluate, row_scores
 from selfselect.classics.parameters import Layout
 from selfselect.inference.covariance import Covariance
@@ -33,8 +35,6 @@ TOLERANCE = 1e-9
 """Distance to the optimum, in standard errors."""
 FARTHEST = 1.0
 """The most by which one step moves the inverse hyperbolic tangent of a correlation."""
-KEEP_OF_H = 0.1
-"""A step may shrink an inverse scale to this fraction of itself and no further."""
 GRID = (-0.8, 0.0, 0.8)
 """Correlations at which the search looks around, each with each."""
 GLANCE = 3
@@ -43,6 +43,11 @@ GLANCED_AT = 1_000
 """Rows that are enough for that."""
 FOLLOWED = 3
 """How many of them are followed to their optimum."""
+NEAR = 1.0
+"""Distance to a known optimum, in its standard errors over all parameters together, at which the
+likelihood is all but quadratic: a climb that is about to step so near ends there."""
+FLAT = 1e-6
+"""Share of the largest pivot of an information below which its curvatures are looked at."""
 ROUNDING = 1e-13
 """Relative rounding of a log-likelihood summed over many rows."""
 
@@ -73,6 +78,13 @@ class Optimum:
         equations = layout.design.equations
         return tuple(equation.label for equation in equations if self.held[layout.t_of(equation)])
 
+    def is_near(self, natural: Array) -> bool:
+        """Say whether Newton's method from there would end here."""
+        if not self.converged or self.held.any():
+            return False
+        away = natural - self.natural
+        return float(away @ self.information @ away) <= NEAR**2
+
     def with_boundary(self, layout: Layout) -> Optimum:
         """Return the same place, with correlations that are nearly one taken as given."""
         at_t = [layout.t_of(equation) for equation in layout.design.equations]
@@ -81,26 +93,28 @@ class Optimum:
         return replace(self, held=held)
 
 
-def maximise(design: Design, layout: Layout, independent: Array) -> dict[str, Optimum]:
+def maximise(
+    design: Design, layout: Layout, independent: Array, known: Optimum
+) -> dict[str, Optimum]:
     """Return the optima reached from the best of a grid of correlations.
 
     Parameters
     ----------
     design, layout : rows and places of parameters.
     independent : natural parameters of no correlation.
+    known : an optimum reached before; a climb that comes near it ends there.
     """
-    at_t = [layout.t_of(equation) for equation in design.equations]
+    grid = list(product(GRID, repeat=len(design.equations)))
+    starts = np.repeat(independent[None], len(grid), axis=0)
+    starts[:, [layout.t_of(equation) for equation in design.equations]] = np.arctanh(grid)
     every = max(1, len(design.positive) // GLANCED_AT)
-    glances: dict[str, Optimum] = {}
-    for correlations in product(GRID, repeat=len(at_t)):
-        start = independent.copy()
-        start[at_t] = np.arctanh(correlations)
-        name = "correlation " + ", ".join(f"{rho:g}" for rho in correlations)
-        glances[name] = climb(
-            design, layout, start, every=every, hold_correlations=True, max_steps=GLANCE
-        )
-    promising = sorted(glances, key=lambda name: -glances[name].loglik)[:FOLLOWED]
-    return {name: climb(design, layout, glances[name].natural) for name in promising}
+    natural, loglik = glance(design, layout, starts, every=every, n_steps=GLANCE)
+    ends = [known]
+    names = []
+    for place in np.argsort(-loglik)[:FOLLOWED]:
+        names.append("correlation " + ", ".join(f"{rho:g}" for rho in grid[place]))
+        ends.append(climb(design, layout, natural[place], known=tuple(ends)))
+    return dict(zip(names, ends[1:], strict=True))
 
 
 def climb(
@@ -108,9 +122,8 @@ def climb(
     layout: Layout,
     start: Array,
     *,
-    every: int = 1,
     hold_correlations: bool = False,
-    max_steps: int = MAX_STEPS,
+    known: tuple[Optimum, ...] = (),
 ) -> Optimum:
     """Climb to an optimum with every correlation within its boundary, or held where it is.
 
@@ -118,16 +131,16 @@ def climb(
     ----------
     design, layout : rows and places of parameters.
     start : natural parameters.
-    every : looks at every so many rows.
     hold_correlations : whether correlations stay where they are.
-    max_steps : steps after which it gives up.
+    known : optima reached before. Where the next step ends near one of them, that one is returned,
+        with the steps it took to come there.
     """
     limit = float(np.arctanh(BOUNDARY))
     at_t = np.array([layout.t_of(equation) for equation in design.equations])
     at_h = at_t - 1
     natural = start.copy()
-    here = evaluate(design, layout, natural, every=every)
-    for n_steps in range(max_steps):
+    here = evaluate(design, layout, natural)
+    for n_steps in range(MAX_STEPS):
         held = _held(natural, here.score, at_t, limit)
         held[at_t] |= hold_correlations
         step, distance, definite = _step(here, held)
@@ -136,11 +149,14 @@ def climb(
         if distance <= TOLERANCE and definite:
             return _end(natural, here, held, True, f"Converged in {n_steps} steps.", n_steps)
         size = _largest(step, natural, at_t, at_h)
+        for optimum in known if definite and size == 1.0 else ():
+            if optimum.is_near(natural + step) and here.loglik < optimum.loglik:
+                return replace(optimum, n_steps=n_steps)
         slack = ROUNDING * (abs(here.loglik) + len(design.positive))
         while True:
             trial = natural + size * step
             trial[at_t] = np.clip(trial[at_t], -limit, limit)
-            after = evaluate(design, layout, trial, every=every)
+            after = evaluate(design, layout, trial)
             if after.loglik + slack >= here.loglik + 1e-4 * size * distance**2 * (not held.any()):
                 break
             size *= 0.5
@@ -149,7 +165,7 @@ def climb(
                 return _end(natural, here, held, False, status, n_steps)
         natural, here = trial, after
     held = _held(natural, here.score, at_t, limit)
-    return _end(natural, here, held, False, f"Stopped after {max_steps} steps.", max_steps)
+    return _end(natural, here, held, False, f"Stopped after {MAX_STEPS} steps.", MAX_STEPS)
 
 
 def _held(natural: Array, score: Array, at_t: NDArray[np.intp], limit: float) -> Mask:
@@ -168,9 +184,16 @@ def _step(here: Evaluation, held: Mask) -> tuple[Array, float, bool]:
     moving = ~held
     step = np.zeros(len(held))
     score = here.score[moving]
-    information = -here.hessian[np.ix_(moving, moving)]
+    information = -here.hessian[moving][:, moving]
     if not np.isfinite(information).all():
         return step, float("nan"), False
+    try:
+        pivots = np.diag(np.linalg.cholesky(information))
+    except np.linalg.LinAlgError:
+        pivots = np.zeros(1)
+    if pivots.min() ** 2 > FLAT * pivots.max() ** 2:
+        step[moving] = np.linalg.solve(information, score)
+        return step, math.sqrt(max(float(score @ step[moving]), 0.0)), True
     values, vectors = np.linalg.eigh(information)
     sizes = np.maximum(np.abs(values), 1e-8 * np.abs(values).max())
     along = vectors.T @ score

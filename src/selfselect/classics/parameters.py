@@ -16,6 +16,7 @@ from selfselect.rules.base import Label
 __all__ = ["Layout"]
 
 Array = NDArray[np.float64]
+Indices = NDArray[np.intp]
 
 
 @dataclass(frozen=True, eq=False)
@@ -44,6 +45,18 @@ class Layout:
     def t_of(self, equation: OutcomeEquation) -> int:
         """Return the place of t, the inverse hyperbolic tangent of the correlation."""
         return int(self._noise[equation.label].stop)
+
+    @cached_property
+    def _places(self) -> dict[Label, Indices]:
+        gamma = np.arange(self.gamma.stop)
+        return {
+            label: np.concatenate([gamma, np.arange(own.start, own.stop + 1)])
+            for label, own in self._noise.items()
+        }
+
+    def places_of(self, equation: OutcomeEquation) -> Indices:
+        """Return the places of γ, g, h and t, all that its rows depend on."""
+        return self._places[equation.label]
 
     @cached_property
     def n_natural(self) -> int:

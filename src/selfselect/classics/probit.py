@@ -8,16 +8,17 @@ import numpy as np
 from numpy.typing import NDArray
 
 from selfselect.classics.design import Design
+from selfselect.classics.rows import SignedRows
 from selfselect.errors import DataError
 from selfselect.kernels.tails import mills_terms
 
-__all__ = ["Probit", "fit_probit"]
+__all__ = ["Probit", "fit_probit", "probit_scores"]
 
 Array = NDArray[np.float64]
 
 MAX_STEPS = 100
-TOLERANCE = 1e-10
-"""Distance to the optimum, in standard errors."""
+TOLERANCE = 1e-6
+"""Length of the last step, in standard errors; the next would have been about its square."""
 FLAT = 1e-7
 """Curvature per row, of at most 2/π, below which a direction leads on to perfect prediction."""
 
@@ -30,33 +31,31 @@ class Probit:
     ----------
     gamma : (p,) coefficients.
     loglik : log-likelihood.
+    score : (p,) its slope.
     information : (p, p) observed information.
-    scores : (n, p) each row's weighted score.
     """
 
     gamma: Array
     loglik: float
+    score: Array
     information: Array
-    scores: Array
 
 
 def fit_probit(design: Design) -> Probit:
     """Fit the probit of selection by Newton's method; it is concave."""
-    z, sign = design.selection.basis, design.sign
-    weights = np.ones(len(sign)) if design.weights is None else design.weights
+    signed = np.ascontiguousarray((design.selection.basis * design.sign[:, None]).T)
+    rows = SignedRows(signed, design.weights)
 
     def visit(gamma: Array) -> Probit:
-        mills = mills_terms(sign * (z @ gamma))
-        scores = z * (weights * sign * mills.ratio)[:, None]
-        information = z.T @ (z * (weights * mills.slope)[:, None])
-        return Probit(gamma, float(weights @ mills.log_cdf), information, scores)
+        sums = rows.at(gamma)
+        return Probit(gamma, float(sums.log_cdf), sums.pull, sums.curvature)
 
-    here = visit(np.zeros(z.shape[1]))
+    total = design.facts.weight_total
+    here = visit(np.zeros(len(rows.values)))
     for _ in range(MAX_STEPS):
-        _refuse_separation(design, here, weights)
-        score = here.scores.sum(axis=0)
-        step = np.linalg.solve(here.information, score)
-        distance = np.sqrt(max(float(score @ step), 0.0))
+        _refuse_separation(design, here, total)
+        step = np.linalg.solve(here.information, here.score)
+        distance = np.sqrt(max(float(here.score @ step), 0.0))
         after = visit(here.gamma + step)
         while after.loglik < here.loglik - 1e-9 * abs(here.loglik):
             step *= 0.5
@@ -67,9 +66,16 @@ def fit_probit(design: Design) -> Probit:
     return here
 
 
-def _refuse_separation(design: Design, probit: Probit, weights: Array) -> None:
+def probit_scores(design: Design, gamma: Array) -> Array:
+    """Return each row's weighted score, shape (n, p)."""
+    z, sign = design.selection.basis, design.sign
+    pull = sign * mills_terms(sign * (z @ gamma)).ratio
+    return z * (pull if design.weights is None else design.weights * pull)[:, None]
+
+
+def _refuse_separation(design: Design, probit: Probit, total: float) -> None:
     """Refuse covariates that predict perfectly: their coefficients are infinite."""
-    values, vectors = np.linalg.eigh(probit.information / weights.sum())
+    values, vectors = np.linalg.eigh(probit.information / total)
     if values[0] > FLAT:
         return
     side = design.selection

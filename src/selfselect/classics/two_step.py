@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from selfselect.classics.covariance import sandwich
 from selfselect.classics.design import CORRELATION, MILLS, SELECTION, Design, OutcomeEquation
 from selfselect.classics.parameters import Layout
-from selfselect.classics.probit import Probit
+from selfselect.classics.probit import Probit, probit_scores
 from selfselect.data.equations import SCALE
 from selfselect.errors import DataError
 from selfselect.inference.covariance import Covariance
@@ -72,15 +72,17 @@ def second_step(design: Design, equation: OutcomeEquation, gamma: Array) -> Seco
     mills = mills_terms(index)
     ratio = equation.sign * mills.ratio
     weights = np.ones(len(index)) if equation.weights is None else equation.weights
-    root = np.sqrt(weights)[:, None]
-    basis = equation.side.basis
-    explained = np.linalg.lstsq(basis * root, ratio * root[:, 0], rcond=None)[0]
+    basis, outcome = equation.side.basis, equation.standardised
+    weighted = basis * weights[:, None]
+    explained = np.linalg.solve(basis.T @ weighted, weighted.T @ ratio)
     own = ratio - basis @ explained
-    spread = float(weights @ ratio**2)
+    spread, own_spread = float(weights @ ratio**2), float(weights @ own**2)
+    unexplained = np.sqrt(own_spread / spread)
+    # The outcome is what least squares left over, so the covariates only make up for the ratio.
+    slope = float(weights @ (own * outcome)) / own_spread if unexplained > DEPENDENT else 0.0
     regressors = np.column_stack([basis, ratio])
-    solved = np.linalg.lstsq(regressors * root, equation.standardised * root[:, 0], rcond=None)
-    coefficients: Array = solved[0]
-    left_over = equation.standardised - regressors @ coefficients
+    coefficients = np.append(-slope * explained, slope)
+    left_over = outcome - slope * own
     covariance = coefficients[-1]
     shrunk = float(np.average(mills.slope, weights=weights))
     scale = float(np.sqrt(np.average(left_over**2, weights=weights) + covariance**2 * shrunk))
@@ -92,7 +94,7 @@ def second_step(design: Design, equation: OutcomeEquation, gamma: Array) -> Seco
         regressors,
         left_over,
         mills.slope,
-        float(np.sqrt(weights @ own**2 / spread)),
+        float(unexplained),
     )
 
 
@@ -181,7 +183,7 @@ def _covariance(
             place = own.stop
         return matrix, "two-step (Heckman 1979; Greene 1981)"
     # What one row does to the estimates: by its own equation, and through γ to all of them.
-    influence = probit.scores @ first @ reach.T
+    influence = probit_scores(design, probit.gamma) @ first @ reach.T
     place = 0
     for step, bread in zip(steps, breads, strict=True):
         own_part = (step.regressors * (step.weights * step.left_over)[:, None]) @ bread

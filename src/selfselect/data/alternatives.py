@@ -87,6 +87,11 @@ def recorded_alternatives(
     The index is -1 where it was not recorded.
     """
     codes, found = label_rows(values)
+    if not found:
+        raise DataError(
+            f"The column {chosen!r} is missing in every row: nobody recorded who was seen. Leave "
+            "`chosen` out; the fit then takes whoever may have been seen into account."
+        )
     texts = [str(label) for label in found]
     for text in texts:
         if texts.count(text) > 1:

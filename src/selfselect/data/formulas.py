@@ -7,6 +7,7 @@ import re
 import warnings
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -120,7 +121,7 @@ def _parse_side(side: str, text: str) -> SimpleFormula:
             "the covariates."
         )
     try:
-        parsed = Formula(side)
+        parsed = _formula(side)
     except (FormulaicError, SyntaxError, ValueError, TypeError) as error:
         reason = str(error).strip().splitlines()[0] if str(error).strip() else "syntax error"
         raise FormulaError(f"The formula {text!r} does not parse: {reason}") from error
@@ -134,6 +135,12 @@ def _parse_side(side: str, text: str) -> SimpleFormula:
             if factor.eval_method is Factor.EvalMethod.PYTHON:
                 _refuse_code(factor.expr, text)
     return parsed
+
+
+@lru_cache(maxsize=256)
+def _formula(text: str) -> Any:
+    """Parse a text once: a fit meets the same one per alternative, and once more to code it."""
+    return Formula(text)
 
 
 def _refuse_code(expression: str, text: str) -> None:
@@ -241,7 +248,11 @@ class Coder:
     @classmethod
     def learn(cls, text: str, frame: pd.DataFrame) -> tuple[Coder, Array]:
         """Learn the coding from `frame` and return it with the coded rows (n, p)."""
-        spec = ModelSpec(Formula(text), **_OPTIONS)
+        columns = _plain_columns(text)
+        if columns is not None and all(_is_plain(frame, name) for name in columns):
+            spec = _spec_of_numbers(text, columns)
+            return cls(text, tuple(spec.column_names), spec), _numbers(spec, frame)
+        spec = ModelSpec(_formula(text), **_OPTIONS)
         matrix, spec = _materialise(spec, _with_met_categories(frame), text)
         for part in spec.structure:
             if not part.columns:
@@ -293,6 +304,36 @@ class Coder:
         return _materialise(self.spec, _with_met_categories(frame), self.text)[0]
 
 
+def _plain_columns(text: str) -> tuple[str, ...] | None:
+    """Return the columns of a formula that only lists some, None of any other."""
+    factors = [factor for term in _formula(text) for factor in term.factors]
+    names = [factor.expr for factor in factors if factor.eval_method is Factor.EvalMethod.LOOKUP]
+    constants = sum(factor.eval_method is Factor.EvalMethod.LITERAL for factor in factors)
+    alone = all(len(term.factors) == 1 for term in _formula(text))
+    return tuple(names) if alone and len(names) + constants == len(factors) else None
+
+
+def _is_plain(frame: pd.DataFrame, name: str) -> bool:
+    return name in frame and frame[name].dtype in (np.dtype(np.float64), np.dtype(np.int64))
+
+
+@lru_cache(maxsize=256)
+def _spec_of_numbers(text: str, columns: tuple[str, ...]) -> ModelSpec:
+    """Return the coding of columns of numbers: there is nothing to be learnt from their rows."""
+    rows = pd.DataFrame({name: [0.0, 1.0] for name in columns}, index=range(2))
+    return _materialise(ModelSpec(_formula(text), **_OPTIONS), rows, text)[1]
+
+
+def _numbers(spec: ModelSpec, frame: pd.DataFrame) -> Array:
+    """Return columns of numbers as they are, and the constant, in the order of the coding."""
+    matrix = np.empty((len(frame), len(spec.column_names)))
+    for place, part in enumerate(spec.structure):
+        (factor,) = part.term.factors
+        literal = factor.eval_method is Factor.EvalMethod.LITERAL
+        matrix[:, place] = float(factor.expr) if literal else frame[factor.expr]
+    return matrix
+
+
 def _with_met_categories(frame: pd.DataFrame) -> pd.DataFrame:
     """Forget the categories a column might hold but does not."""
     met = {
@@ -300,7 +341,7 @@ def _with_met_categories(frame: pd.DataFrame) -> pd.DataFrame:
         for name, column in frame.items()
         if isinstance(column.dtype, pd.CategoricalDtype)
     }
-    return frame.assign(**met)
+    return frame.assign(**met) if met else frame
 
 
 _OPTIONS: dict[str, Any] = {"na_action": "ignore", "output": "numpy", "materializer": "pandas"}
@@ -328,7 +369,8 @@ def _readable(frame: pd.DataFrame) -> pd.DataFrame:
         for name, column in frame.items()
         if pd.api.types.is_string_dtype(column.dtype) and column.dtype not in ("object", "str")
     }
-    return frame.reset_index(drop=True).assign(**text)
+    numbered = frame.reset_index(drop=True)
+    return numbered.assign(**text) if text else numbered
 
 
 def _unseen_category(spec: ModelSpec, frame: pd.DataFrame, fallback: str) -> str:

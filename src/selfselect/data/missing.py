@@ -70,12 +70,17 @@ def drop_unrecorded(
     missing_outcome: str,
     name: str,
     unrecorded: Unrecorded = EVERYTHING_RECORDED,
+    *,
+    can_keep: bool = True,
 ) -> tuple[pd.DataFrame, int]:
-    """Return the rows that say something of outcome and choice, and how many do not."""
+    """Return the rows that say something of outcome and choice, and how many do not.
+
+    `can_keep` says whether the model has a use for rows of which only part was recorded.
+    """
     no_choice = np.zeros(len(frame), dtype=bool)
     if chosen is not None:
         no_choice = frame[chosen].isna().to_numpy()
-    no_outcome = frame[list(outcome)].isna().any(axis=1).to_numpy()
+    no_outcome = np.asarray(frame[list(outcome)].isna().to_numpy().any(axis=1))
     if unrecorded.silent:
         if chosen is None and unrecorded.between is None and no_outcome.any():
             raise DataError(
@@ -95,14 +100,17 @@ def drop_unrecorded(
             raise DataError(
                 f"{no_choice.sum()} rows have no value in {chosen!r} "
                 f"({first_rows(no_choice, frame.index)}): it is not known who was seen. Leaving "
-                "them out may itself select on the outcome; missing_outcome='drop' insists. Where "
-                "it is known who may have been seen, give `possible`."
+                "them out may itself select on the outcome; missing_outcome='drop' insists."
+                + can_keep
+                * " Where it is known who may have been seen, give `possible`."
             )
         raise DataError(
             f"{no_outcome.sum()} rows were chosen but have no outcome {name!r} "
             f"({first_rows(no_outcome, frame.index)}). Dropping them would select on the outcome, "
-            "the very bias to be removed. missing_outcome='silent' keeps them for what their "
-            "choice says; if they are missing for reasons unrelated to the outcome, "
-            "missing_outcome='drop' insists."
+            "the very bias to be removed. "
+            + can_keep
+            * "missing_outcome='silent' keeps them for what their choice says. "
+            + "If they are missing for reasons unrelated to the outcome, missing_outcome='drop' "
+            "insists."
         )
     return frame[~lacking], int(lacking.sum())

@@ -94,7 +94,7 @@ def check_replications(replications: object) -> None:
 def why_not(problem: Problem, solution: Solution, subject: str) -> str | None:
     """Say why a test cannot be done, or None where it can."""
     if not isinstance(problem.noise, Independent):
-        return "it is made for independent noise"
+        return "it is made for independent noise; here, what it would test is assumed"
     if problem.joint:
         return "it is made for known costs and rows in which everything was recorded"
     if problem.concave and not isinstance(problem.ordered_rule, HasBounds):

@@ -1,8 +1,9 @@
 r"""Normal tails that stay accurate at any distance: log Φ, the inverse Mills ratio and its slope.
 
-Nothing here divides by Φ. With :math:`\lambda(a) = \phi(a)/\Phi(a)` the identity
+On the left, where everything interesting happens, nothing divides by Φ. With
+:math:`\lambda(a) = \phi(a)/\Phi(a)` the identity
 :math:`\lambda(a) = \sqrt{2/\pi} / \mathrm{erfcx}(-a/\sqrt 2)` holds on the whole line and never
-underflows on the left, where everything interesting happens.
+underflows there. Where Φ is not small the quotient itself is as good, and takes half the time.
 """
 
 from __future__ import annotations
@@ -21,6 +22,10 @@ Array = NDArray[np.float64]
 HALF_LOG_TWO_PI: Final = 0.5 * np.log(2.0 * np.pi)
 SQRT_TWO_OVER_PI: Final = np.sqrt(2.0 / np.pi)
 SQRT_HALF: Final = np.sqrt(0.5)
+INV_SQRT_TWO_PI: Final = 1.0 / np.sqrt(2.0 * np.pi)
+
+LEFT: Final = -3.0
+"""Left of this λ comes from erfcx; at it the quotient φ/Φ still gives λ + a to 14 digits."""
 
 FAR_LEFT: Final = -30.0
 """Left of this, λ + a loses digits to cancellation and comes from its continued fraction."""
@@ -45,14 +50,25 @@ class MillsTerms:
 
 def mills_terms(a: Array) -> MillsTerms:
     """Evaluate log Φ, λ and d = -dλ/da in (0, 1) at every element of `a`."""
-    with np.errstate(over="ignore"):
-        ratio = SQRT_TWO_OVER_PI / erfcx(-a * SQRT_HALF)
+    beyond = ndtr(-np.abs(a))
+    with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
+        density = INV_SQRT_TWO_PI * np.exp(-0.5 * a * a)
+        log_cdf = np.where(a < 0, np.log(beyond), np.log1p(-beyond))
+        ratio = density / np.where(a < 0, beyond, 1.0 - beyond)
+        slope = ratio * (ratio + a)
+    left = a < LEFT
+    if left.any():
+        log_cdf[left], ratio[left], slope[left] = _terms_by_erfcx(a[left])
+    return MillsTerms(log_cdf, ratio, slope)
+
+
+def _terms_by_erfcx(a: Array) -> tuple[Array, Array, Array]:
+    ratio = SQRT_TWO_OVER_PI / erfcx(-a * SQRT_HALF)
     gap = ratio + a
     far = a < FAR_LEFT
-    if far.any():
-        gap[far] = _gap_by_fraction(-a[far])
-        ratio[far] = gap[far] - a[far]
-    return MillsTerms(log_ndtr(a), ratio, ratio * gap)
+    gap[far] = _gap_by_fraction(-a[far])
+    ratio[far] = gap[far] - a[far]
+    return log_ndtr(a), ratio, ratio * gap
 
 
 def _gap_by_fraction(distance: Array) -> Array:

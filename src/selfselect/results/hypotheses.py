@@ -14,6 +14,7 @@ from selfselect.data.tables import nearest
 from selfselect.errors import OptionError
 from selfselect.inference.statistics import TestResult, chi_square_test, impossible_test
 from selfselect.noises import Correlated
+from selfselect.results.no_shock import no_shock_test, tests_no_shock
 
 if TYPE_CHECKING:
     from selfselect.results.fit_result import FitResult
@@ -176,6 +177,8 @@ def lr_test(one: FitResult, other: FitResult) -> TestResult:
         return impossible_test(name, reason)
     df = large.n_parameters - small.n_parameters
     statistic = 2.0 * (large.llf - small.llf)
+    if tests_no_shock(small.problem, large.problem):
+        return no_shock_test(name, large.problem, max(statistic, 0.0), df)
     null = f"the restrictions of the smaller model ({df})"
     return chi_square_test(name, max(statistic, 0.0), df, null)
 

@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from selfselect.errors import OptionError
 from selfselect.inference.statistics import normal_quantile, two_sided_p_values
 from selfselect.noises.correlated import CORRELATION
+from selfselect.noises.shared_shock import LOADING
 from selfselect.problem.parameters import COMMON, SCALE, Reported
 from selfselect.rules.base import Label
 
@@ -84,12 +85,15 @@ def coefficient_table(reported: Reported, covariance: Array, level: float) -> pd
     """Return one row per parameter.
 
     A scale is positive by definition: that it be zero is no hypothesis, so its statistic and
-    p-value are missing.
+    p-value are missing. So are those of one loading for all: at zero its sign is lost and its
+    estimate is not normal; `lr_test` against independent noise tests it.
     """
     errors, low, high = _intervals(reported, covariance, level)
-    is_scale = np.array([term == SCALE for _, term in reported.labels])
+    untested = [
+        term == SCALE or (label, term) == (COMMON, LOADING) for label, term in reported.labels
+    ]
     with np.errstate(divide="ignore", invalid="ignore"):
-        statistic = np.where(is_scale, np.nan, reported.values / errors)
+        statistic = np.where(untested, np.nan, reported.values / errors)
     return pd.DataFrame(
         {
             "alternative": [alternative for alternative, _ in reported.labels],
