@@ -18,7 +18,7 @@ from selfselect.rules import ConvexRule, LinearArgmax, Maximum
 from selfselect.samplers import (
     BoxExact,
     EllipticalSlice,
-    Icosahedral,
+    Antithetic,
     ProjectedLangevin,
     Rejection,
     Target,
@@ -58,7 +58,7 @@ def sampler_table(budget: float) -> None:
     print("|---|---|---|---|")
     samplers = [
         *(ProjectedLangevin(gamma) for gamma in (0.2, 0.05, 0.01, 0.002)),
-        EllipticalSlice(), Icosahedral(), Rejection(), BoxExact(moments=False), BoxExact(),
+        EllipticalSlice(), Antithetic(), Rejection(), BoxExact(moments=False), BoxExact(),
     ]  # fmt: skip
     for sampler in samplers:
         started, steps, total = time.process_time(), 0, np.zeros_like(means)

@@ -13,7 +13,8 @@ from selfselect.rules import ConvexRule, LinearArgmax, Maximum, Minimum, RowData
 from selfselect.samplers import (
     BoxExact,
     EllipticalSlice,
-    Icosahedral,
+    Antithetic,
+    Gibbs,
     ProjectedLangevin,
     Rejection,
     Sampler,
@@ -22,7 +23,9 @@ from selfselect.samplers import (
     split_r_hat,
 )
 
-SAMPLERS = [BoxExact(), BoxExact(moments=False), EllipticalSlice(), Icosahedral(), Rejection()]
+SAMPLERS = [
+    BoxExact(), BoxExact(moments=False), EllipticalSlice(), Antithetic(), Gibbs(), Rejection(),
+]  # fmt: skip
 
 CORRELATION = 0.4 * np.ones((4, 4)) + 0.6 * np.eye(4)
 CASES = {
@@ -233,7 +236,7 @@ def test_what_is_not_available_stays_at_its_mean():
     known = RowData(available=np.array([[True, True, False]] * 50))
     means = np.zeros((50, 3))
     target = Target(Maximum(), np.zeros(50, int), np.full(50, -0.5), means, np.ones(3), known=known)
-    for sampler in (EllipticalSlice(), Icosahedral(), BoxExact(), Rejection()):
+    for sampler in (EllipticalSlice(), Antithetic(), Gibbs(), BoxExact(), Rejection()):
         latent = run(sampler, target, n_steps=3, burn=2)[3]
         assert (latent[:, 2] == 0).all() and (latent[:, 1] <= -0.5).all()
 

@@ -26,13 +26,13 @@ __all__ = ["DrawnSearch"]
 
 Array = NDArray[np.float64]
 
-FIRST_STEPS = 8
+FIRST_STEPS = 2
 """Steps of a pass while the optimum is still far: the step is then larger than its error."""
 
-MOST_STEPS = 128
+MOST_STEPS = 64
 """Steps of one pass, so that parameters, progress and interrupts are looked at now and then."""
 
-BURN = 4
+BURN = 2
 """Steps after a change of parameters that are not used: the chains follow."""
 
 FARTHEST = 0.5
@@ -115,8 +115,9 @@ class DrawnSearch:
         self.solver, self.problem, self.engine, self.rng = solver, problem, engine, rng
         self.progress, self.mc_tol = progress, mc_tol
         self.free = start.copy()
-        few = min(1.0, float(np.sqrt(engine.n_rows / MANY_ROWS)))
-        self.near = few * min(FARTHEST, 1.6 * float(np.sqrt(mc_tol)))
+        # The error of a Newton step is its square, in standard errors, over the root of the rows.
+        many = engine.n_rows / MANY_ROWS
+        self.near = min(FARTHEST, 1.6 * float(np.sqrt(mc_tol))) * many ** (0.5 if many < 1 else 0.25)
         self.trace: list[TraceEntry] = []
         self.estimate: _Estimate | None = None
         self.converged = self.interrupted = False
@@ -177,7 +178,7 @@ class DrawnSearch:
         )
 
     def _thin(self, steps: int) -> int:
-        return int(np.clip(steps * self.engine.n_rows // PAIRS, 1, min(32, steps // 4)))
+        return int(np.clip(steps * self.engine.n_rows // PAIRS, 1, max(1, min(32, steps // 4))))
 
     def _pass(self, chains: Chains, place: Array, sweep: Sweep) -> _Drawn:
         natural = self.problem.layout.natural(place)
