@@ -273,7 +273,7 @@ def _sample_block(
     walk.follow(sweep.burn, rng)
     first, square = np.zeros((2, n, k)), np.zeros((2, n, k))
     control: Array | None = None
-    missing, n_pairs = np.zeros((2, n_free, n_free)), 0
+    missing, n_pairs, n_draws = np.zeros((2, n_free, n_free)), 0, 0
     for number in range(sweep.steps):
         draw = walk.step(rng)
         first += draw.first.reshape(2, n, k)
@@ -281,12 +281,15 @@ def _sample_block(
         if draw.control is not None:
             control = draw.control if control is None else control + draw.control
         if number % sweep.thin == 0:
-            deviation = draw.latent.reshape(2, n, k) - rows.target.center
-            one, other = (rows.scores(part, part * part) for part in deviation)
-            gap = one - other
-            missing[n_pairs % 2] += gap.T @ (gap * (0.5 * rows.weights)[:, None])
+            for latent in [draw.latent] if draw.more is None else [draw.latent, *draw.more]:
+                deviation = latent.reshape(2, n, k) - rows.target.center
+                one, other = (rows.scores(part, part * part) for part in deviation)
+                gap = one - other
+                missing[n_pairs % 2] += gap.T @ (gap * (0.5 * rows.weights)[:, None])
+                n_draws += 1
             n_pairs += 1
     walk.rest()
+    missing *= n_pairs / n_draws
     first /= sweep.steps
     square /= sweep.steps
     if control is not None:

@@ -18,13 +18,17 @@ __all__ = ["Chains", "Walk"]
 Array = NDArray[np.float64]
 Indices = NDArray[np.intp]
 
-WIDE = Antithetic()
+MANY_ROWS = 20_000
+"""Rows from which on a step looks at many points: fewer rows need more steps, of less each, since
+one pair of draws per step measures what information is missing."""
 
-WIDE_AT_ONCE = 2_048
+MANY = ((0.0, Gibbs()), (0.1, Antithetic(48)), (0.4, Antithetic(24)), (0.7, Antithetic(12)))
+FEW = ((0.0, Gibbs()), (0.04, Antithetic(6, more=2)))
+"""The sampler of a row by the least share of its points inside: the fewer are, the more are needed,
+and where next to none are it is better off on lines."""
+
+AT_ONCE = 2_048
 """Chains stepped at once, so that all their points stay in cache."""
-
-NARROW = 0.1
-"""Share of the points looked at that are inside below which a row is better off on lines."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -34,19 +38,30 @@ class Chains:
     Attributes
     ----------
     latent : (2, n, k) two chains per row.
-    narrow : (n,) rows whose sets most points of the antithetic sampler miss.
-    sampler : of all rows; None for `Antithetic`, and `Gibbs` with `EllipticalSlice` where sets are
-        narrow.
+    share : (n,) share of the points inside, of those that were looked at.
+    sampler : of all rows; None for `Antithetic`, and `Gibbs` where sets are narrow.
     """
 
     latent: Array
-    narrow: NDArray[np.bool_]
+    share: Array
     sampler: Sampler | None
 
     @classmethod
     def starting_at(cls, latent: Array, sampler: Sampler | None) -> Chains:
         """Start both chains of every row at given points (2, n, k)."""
-        return cls(latent, np.zeros(latent.shape[1], dtype=bool), sampler)
+        return cls(latent, np.full(latent.shape[1], 0.5), sampler)
+
+    @property
+    def samplers(self) -> tuple[tuple[float, Sampler], ...]:
+        """The samplers of rows, each from a share of points inside on."""
+        if self.sampler is not None:
+            return ((0.0, self.sampler),)
+        return MANY if self.latent.shape[1] >= MANY_ROWS else FEW
+
+    @property
+    def pairs(self) -> int:
+        """Pairs of points that a step looks at, or is worth about."""
+        return 24 if self.samplers is MANY else 6
 
     def walk(self, target: Target, place: slice) -> Walk:
         """Take up the chains of the rows `place`."""
@@ -64,36 +79,40 @@ class Walk:
         self._sort()
 
     def _sort(self) -> None:
-        narrow = np.tile(self._chains.narrow[self._place], 2)
-        wide, self._narrow = np.flatnonzero(~narrow), np.flatnonzero(narrow)
-        self._wide = self._parts(wide)
-        self._narrow_target = self._target.take(self._narrow)
-
-    def _parts(self, which: Indices) -> list[tuple[Indices, Target]]:
-        starts = range(0, len(which), WIDE_AT_ONCE)
-        parts = [which[at : at + WIDE_AT_ONCE] for at in starts]
-        return [(part, self._target.take(part)) for part in parts]
+        """Hand every row to its sampler, in parts that stay in cache."""
+        limits = [limit for limit, _ in self._chains.samplers]
+        kind = np.tile(np.searchsorted(limits, self._chains.share[self._place], "right") - 1, 2)
+        self._parts: list[tuple[Sampler, Indices, Target]] = []
+        for number, (_, sampler) in enumerate(self._chains.samplers):
+            which = np.flatnonzero(kind == number)
+            size = max(len(which), 1) if isinstance(sampler, Gibbs) else AT_ONCE
+            for at in range(0, len(which), size):
+                part = which[at : at + size]
+                self._parts.append((sampler, part, self._target.take(part)))
 
     def follow(self, steps: int, rng: Generator) -> None:
-        """Take steps after a change of parameters, and judge anew which rows are narrow."""
+        """Take steps after a change of parameters, and judge anew which sampler suits whom."""
         if self._chains.sampler is not None:
             for _ in range(steps):
                 self.step(rng)
         elif steps:
-            share = np.zeros(2 * self._n)
-            for part, target in self._parts(np.arange(2 * self._n)):
+            look = Antithetic(self._chains.pairs)
+            hits = np.zeros(2 * self._n)
+            for at in range(0, 2 * self._n, AT_ONCE):
+                part = slice(at, at + AT_ONCE)
+                target = self._target.take(part)
                 for _ in range(steps):
-                    draw, hits = WIDE.look(target, self._latent[part], rng)
-                    share[part] += hits / (steps * (2 * WIDE.pairs + 1))
+                    draw, inside = look.look(target, self._latent[part], rng)
                     self._latent[part] = draw.latent
-            self._chains.narrow[self._place] = share.reshape(2, -1).mean(axis=0) < NARROW
+                    hits[part] += inside
+            looks = steps * (2 * look.pairs + 1)
+            self._chains.share[self._place] = hits.reshape(2, -1).mean(axis=0) / looks
             self._sort()
-            if self._narrow.size:
-                # Most looks missed their sets, so these chains hardly moved.
-                latent, target = self._latent[self._narrow], self._narrow_target
-                for sampler in (EllipticalSlice(), Gibbs()):
-                    latent = sampler.step(target, latent, rng).latent
-                self._latent[self._narrow] = latent
+            for sampler, which, target in self._parts:
+                if isinstance(sampler, Gibbs):
+                    # Most looks missed these sets, so their chains hardly moved.
+                    latent = EllipticalSlice().step(target, self._latent[which], rng).latent
+                    self._latent[which] = sampler.step(target, latent, rng).latent
 
     def step(self, rng: Generator) -> Draw:
         """Take one step with both chains of every row, the second below the first."""
@@ -103,13 +122,11 @@ class Walk:
                 self._latent = draw.latent
             return draw
         n, k = self._latent.shape
+        more = np.empty((2, n, k)) if self._chains.samplers is FEW else None
         control = None if self._target.correlation is not None else np.empty((k, k, n))
-        draw = Draw(*np.empty((3, n, k)), control)
-        for part, target in self._wide:
-            draw.put(part, WIDE.step(target, self._latent[part], rng))
-        if self._narrow.size:
-            latent = self._latent[self._narrow]
-            draw.put(self._narrow, Gibbs().step(self._narrow_target, latent, rng))
+        draw = Draw(*np.empty((3, n, k)), more, control)
+        for sampler, which, target in self._parts:
+            draw.put(which, sampler.step(target, self._latent[which], rng))
         self._latent = draw.latent
         return draw
 

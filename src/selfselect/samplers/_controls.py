@@ -37,10 +37,14 @@ def controlled(first: Array, square: Array, control: Array, spread: Array) -> tu
     means, squares = first[::-1] / unit, square[::-1] / unit**2
     tiny = np.where(means < 0, -1e-3, 1e-3)
     bound = np.clip(
-        (squares - 1.0) / np.where(np.abs(means) < 1e-3, tiny, means), -FARTHEST_BOUND, FARTHEST_BOUND
+        (squares - 1.0) / np.where(np.abs(means) < 1e-3, tiny, means),
+        -FARTHEST_BOUND,
+        FARTHEST_BOUND,
     )
     with_square = np.clip(0.5 * means * (2.0 + bound**2 - squares), -LARGEST[0], LARGEST[0])
-    own_square = np.clip(1.5 - 0.5 * (bound**2 + 3.0) * (1.0 - squares) - 0.5 * squares**2, 0, LARGEST[1])
+    own_square = np.clip(
+        1.5 - 0.5 * (bound**2 + 3.0) * (1.0 - squares) - 0.5 * squares**2, 0, LARGEST[1]
+    )
     variance = np.clip(squares - means**2, 0.0, 1.0)
     own = np.einsum("cjjn->cnj", scaled)
     # What the other outcomes' products with this one say, each as far as that one is bounded.

@@ -37,9 +37,11 @@ class Antithetic:
     Parameters
     ----------
     pairs : fresh points of a step, not counting mirror images.
+    more : further points to choose, which measure the variance inside at next to no cost.
     """
 
     pairs: int = 24
+    more: int = 0
 
     requires: ClassVar[tuple[type, ...]] = ()
     exact: ClassVar[bool] = False
@@ -48,6 +50,8 @@ class Antithetic:
     def __post_init__(self) -> None:
         if self.pairs < 1:
             raise OptionError(f"pairs={self.pairs!r} must be at least 1.")
+        if self.more < 0:
+            raise OptionError(f"more={self.more!r} must not be negative.")
 
     def init(self, target: Target, rng: Generator) -> Array:
         return find_inside(target, rng)
@@ -84,10 +88,12 @@ class Antithetic:
                     for b in range(a, k):
                         products[a, b] += np.einsum("pn,pn->n", fresh[a], fresh[b])
         # To choose from the last points and the present pair alone is as valid, and cheaper.
-        moved = _choose(latent, mirror, mirrored, inside, points, rng)
+        moved = _choose(1 + self.more, latent, mirror, mirrored, inside, points, rng)
         # Rounding must not move what was seen.
-        moved[np.arange(n), target.chosen] = target.outcome
-        draw = Draw(moved, (first / count).T, (square / count).T, self._control(products, target))
+        moved[:, np.arange(n), target.chosen] = target.outcome
+        control = self._control(products, target)
+        more = moved[1:] if self.more else None
+        draw = Draw(moved[0], (first / count).T, (square / count).T, more, control)
         return draw, count - 1.0
 
     def _control(self, products: Array | None, target: Target) -> Array | None:
@@ -102,13 +108,23 @@ class Antithetic:
 
 
 def _choose(
-    latent: Array, mirror: Array, mirrored: Mask, inside: Mask, points: Array, rng: Generator
+    times: int,
+    latent: Array,
+    mirror: Array,
+    mirrored: Mask,
+    inside: Mask,
+    points: Array,
+    rng: Generator,
 ) -> Array:
-    """Return one of the points inside, each as likely as the others."""
+    """Return points (times, n, k), each any of those inside, all as likely."""
     below = np.cumsum(inside, axis=0, dtype=np.int16)
-    number = (rng.random(len(latent)) * (1 + mirrored + below[-1])).astype(np.int16)
-    at = np.minimum((below <= number).sum(axis=0), len(inside) - 1)
-    moved: Array = points[at, np.arange(len(latent))]
-    stays, turned = number == below[-1], number > below[-1]
-    moved[stays], moved[turned] = latent[stays], mirror[turned]
+    number = rng.random((times, len(latent))) * (1 + mirrored + below[-1])
+    number = number.astype(np.int16)
+    each = np.arange(len(latent))
+    moved = np.empty((times, *latent.shape))
+    for one, place in zip(number, moved, strict=True):
+        at = np.minimum((below <= one).sum(axis=0), len(inside) - 1)
+        place[:] = points[at, each]
+        stays, turned = one == below[-1], one > below[-1]
+        place[stays], place[turned] = latent[stays], mirror[turned]
     return moved

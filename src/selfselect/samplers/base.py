@@ -150,6 +150,7 @@ class Draw:
     latent : (n, k) where the chains stand.
     first, square : (n, k) means of the deviation from the target's `center` and of its square,
         given what the step looked at. A sampler that knows no better gives those of `latent`.
+    more : (m, n, k) further points distributed as `latent`; None where there are none.
     control : (k, k, n) numbers of expectation zero that move with `first` and `square`: mean
         products of fresh deviations, less their expectations. None where there are none.
     """
@@ -157,6 +158,7 @@ class Draw:
     latent: Array
     first: Array
     square: Array
+    more: Array | None = None
     control: Array | None = None
 
     @classmethod
@@ -169,6 +171,8 @@ class Draw:
         """Set the rows `which` to those of another draw."""
         self.latent[which], self.first[which] = part.latent, part.first
         self.square[which] = part.square
+        if self.more is not None:
+            self.more[:, which] = part.latent if part.more is None else part.more
         if self.control is not None:
             self.control[:, :, which] = 0.0 if part.control is None else part.control
 
