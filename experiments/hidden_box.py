@@ -1,4 +1,4 @@
-"""A box rule with its bounds hidden against exact Newton: python experiments/hidden_box.py [--help].
+"""A box rule with its bounds hidden: python experiments/hidden_box.py [--help].
 
 MonteCarloNewton sees only who is chosen; the exact fit knows the boxes. Writes a page.
 """
@@ -21,10 +21,8 @@ def largest(latent):
     return latent.argmax(axis=1)
 
 
-def compare(
-    n_rows: int, scale: float | str, mc_tol: float, seed: int
-) -> tuple[float, float, float]:
-    """Return the largest and the rms gap to the exact fit, and the error reported, in std errors."""
+def compare(n_rows: int, scale: float | str, mc_tol: float, seed: int) -> list[float]:
+    """Return largest and rms gap to the exact fit, and the reported error, in standard errors."""
     sample = ss.simulators.gaussian(n_rows, 2, 3, seed=seed)
     options = {"chosen": "chosen", "noise": Independent(scale), "seed": seed}
     exact = ss.fit(sample.formula, sample.data, **options)
@@ -33,7 +31,7 @@ def compare(
     assert drawn.converged, drawn.status
     gap = ((drawn.params - exact.params) / exact.bse).to_numpy()
     reported = float((drawn.mc_error / drawn.bse).max())
-    return float(np.abs(gap).max()), float(np.sqrt(np.mean(gap**2))), reported
+    return [float(np.abs(gap).max()), float(np.sqrt(np.mean(gap**2))), reported]
 
 
 def main() -> None:
@@ -69,9 +67,9 @@ Monte-Carlo error that was reported.
 |---|---|---|---|---|---|
 {rows}
 
-`mc_tol` bounds one standard deviation of the Monte-Carlo error of each parameter. The largest gap of
-a dozen parameters in a sample is beyond one standard deviation as often as not, and in the worst
-sample near three.
+`mc_tol` bounds one standard deviation of the Monte-Carlo error of each parameter. The largest gap
+of a dozen parameters in a sample is beyond one standard deviation as often as not, and in the
+worst sample near three.
 
 Made by `python experiments/hidden_box.py --samples {options.samples} --rows {options.rows}`.
 """,

@@ -64,16 +64,15 @@ def page(squares: dict[str, list[float]], n_rows: int) -> str:
 
 Root mean square error of all 18 coefficients over {n_samples} samples of {n_rows:,} rows: three
 alternatives with an intercept and five standard normal covariates each, noise of known scale 1, the
-largest seen, none dominated. `ProjectedSGD` makes one pass with its defaults (batches, average of
-the last iterates). The last column is the ratio to the error of the MLE on the same samples, with its
-standard error over samples.
+largest seen, none dominated. `ProjectedSGD` makes one pass with its defaults. The last column is
+the ratio to the error of the MLE on the same samples, with its standard error over samples.
 
 | ProjectedSGD with | rmse | over the MLE's |
 |---|---|---|
 {rows}
 
-The floor with one draw per row: a draw scatters as much as what was not seen, so its score is
-noisier than the one of exact means at every step, and no longer run of the same pass mends it.
+With one draw per row the score of a row scatters around that of the exact mean, which one pass
+cannot average out: that line is the floor of one pass with any sampler of draws.
 
 Made by `python experiments/one_pass.py --samples {n_samples} --rows {n_rows}`.
 """

@@ -11,9 +11,9 @@ import selfselect as ss
 from selfselect.errors import OptionError, RuleError, UnsupportedError
 from selfselect.rules import ConvexRule, LinearArgmax, Maximum, Minimum, RowData
 from selfselect.samplers import (
+    Antithetic,
     BoxExact,
     EllipticalSlice,
-    Antithetic,
     Gibbs,
     ProjectedLangevin,
     Rejection,

@@ -124,7 +124,8 @@ class Walk:
         n, k = self._latent.shape
         more = np.empty((2, n, k)) if self._chains.samplers is FEW else None
         control = None if self._target.correlation is not None else np.empty((k, k, n))
-        draw = Draw(*np.empty((3, n, k)), more, control)
+        latent, first, square = np.empty((3, n, k))
+        draw = Draw(latent, first, square, more, control)
         for sampler, which, target in self._parts:
             draw.put(which, sampler.step(target, self._latent[which], rng))
         self._latent = draw.latent

@@ -18,7 +18,9 @@ __all__ = ["controlled"]
 
 Array = NDArray[np.float64]
 
-FARTHEST_BOUND = 20.0
+SMALLEST, FARTHEST_BOUND = 1e-3, 20.0
+"""Means and bounds, in standard deviations, that the formulas below are kept from passing."""
+
 LARGEST = (0.6, 1.5)
 """Coefficients of the squares for means and for means of squares: halves of one-sided normals."""
 
@@ -35,16 +37,11 @@ def controlled(first: Array, square: Array, control: Array, spread: Array) -> tu
     unit = np.where(spread > 0, spread, 1.0)
     scaled = control / (unit.T[:, None] * unit.T[None, :])
     means, squares = first[::-1] / unit, square[::-1] / unit**2
-    tiny = np.where(means < 0, -1e-3, 1e-3)
-    bound = np.clip(
-        (squares - 1.0) / np.where(np.abs(means) < 1e-3, tiny, means),
-        -FARTHEST_BOUND,
-        FARTHEST_BOUND,
-    )
+    safe = np.where(np.abs(means) < SMALLEST, np.copysign(SMALLEST, means), means)
+    bound = np.clip((squares - 1.0) / safe, -FARTHEST_BOUND, FARTHEST_BOUND)
     with_square = np.clip(0.5 * means * (2.0 + bound**2 - squares), -LARGEST[0], LARGEST[0])
-    own_square = np.clip(
-        1.5 - 0.5 * (bound**2 + 3.0) * (1.0 - squares) - 0.5 * squares**2, 0, LARGEST[1]
-    )
+    fourth = 3.0 - (bound**2 + 3.0) * (1.0 - squares)
+    own_square = np.clip(0.5 * (fourth - squares**2), 0.0, LARGEST[1])
     variance = np.clip(squares - means**2, 0.0, 1.0)
     own = np.einsum("cjjn->cnj", scaled)
     # What the other outcomes' products with this one say, each as far as that one is bounded.

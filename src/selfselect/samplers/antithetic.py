@@ -94,7 +94,7 @@ class Antithetic:
         control = self._control(products, target)
         more = moved[1:] if self.more else None
         draw = Draw(moved[0], (first / count).T, (square / count).T, more, control)
-        return draw, count - 1.0
+        return draw, np.asarray(count - 1.0, dtype=np.float64)
 
     def _control(self, products: Array | None, target: Target) -> Array | None:
         """Return mean products of the fresh deviations less their expectations, (k, k, n)."""

@@ -48,8 +48,8 @@ class Gibbs:
     A point is drawn from the bracket, again and closer to the present one while it is outside:
     that draw :math:`t` is exact. With the first one tried, :math:`t_0`, and the mean over the
     bracket :math:`m`, which is known in closed form, :math:`m + t - t_0` has the same mean as
-    :math:`t` and scatters by next to nothing where the bracket is tight. Looks at some thirty points
-    per outcome, whatever the mass of the set.
+    :math:`t` and scatters by next to nothing where the bracket is tight. Looks at some thirty
+    points per outcome, whatever the mass of the set.
     """
 
     requires: ClassVar[tuple[type, ...]] = ()
@@ -117,8 +117,14 @@ class _Lines:
 
     def take(self, which: Indices) -> _Lines:
         """Keep some rows."""
-        parts = (self.latent, self.column, self.middle, self.unit, self.present)
-        return _Lines(self.target.take(which), *(part[which] for part in parts))
+        return _Lines(
+            self.target.take(which),
+            self.latent[which],
+            self.column[which],
+            self.middle[which],
+            self.unit[which],
+            self.present[which],
+        )
 
     def contain(self, mass: Array) -> Mask:
         """Say whether the points with a given mass to their left explain the rows."""
