@@ -16,9 +16,10 @@ from selfselect.engines import memory
 from selfselect.noises import Independent
 from selfselect.rules import ConvexRule, LinearArgmax, Maximum
 from selfselect.samplers import (
+    Antithetic,
     BoxExact,
     EllipticalSlice,
-    Icosahedral,
+    Gibbs,
     ProjectedLangevin,
     Rejection,
     Target,
@@ -58,7 +59,7 @@ def sampler_table(budget: float) -> None:
     print("|---|---|---|---|")
     samplers = [
         *(ProjectedLangevin(gamma) for gamma in (0.2, 0.05, 0.01, 0.002)),
-        EllipticalSlice(), Icosahedral(), Rejection(), BoxExact(moments=False), BoxExact(),
+        EllipticalSlice(), Antithetic(), Gibbs(), Rejection(), BoxExact(moments=False), BoxExact(),
     ]  # fmt: skip
     for sampler in samplers:
         started, steps, total = time.process_time(), 0, np.zeros_like(means)
@@ -125,49 +126,13 @@ def against_langevin(n_rows: int) -> None:
         print(f"| {name} | {own:.1f} | {gap:.3f} |", flush=True)
 
 
-def one_pass(n_samples: int) -> None:
-    """ProjectedSGD in one pass against the MLE, n = 100,000, d = 5, k = 3, none dominated."""
-    solvers = {
-        "MLE": None,
-        "exact conditional means": ProjectedSGD(),
-        "one draw per row": ProjectedSGD(sampler=BoxExact(moments=False)),
-        "exact conditional means, all iterates averaged": ProjectedSGD(average="all"),
-    }
-    squares: dict[str, list[float]] = {name: [] for name in solvers}
-    slopes = [(0.8, -0.3, 0.2, 0.1, -0.3), (-0.5, 0.6, 0.1, -0.4, 0.2), (0.2, 0.4, -0.6, 0.3, 0.3)]
-    for seed in range(n_samples):
-        x = np.random.default_rng(seed).standard_normal((100_000, 5))
-        table = {f"x{i + 1}": x[:, i] for i in range(5)}
-        truth = {
-            label: {"Intercept": 0.2 * j} | dict(zip(table, slopes[j], strict=True))
-            for j, label in enumerate("abc")
-        }
-        sample = ss.simulate(truth, table, seed=seed)
-        for name, solver in solvers.items():
-            result = ss.fit(
-                sample.formula, sample.data, chosen="chosen", noise=Independent(1.0),
-                solver=solver, seed=seed,
-            )  # fmt: skip
-            gap = result.params - sample.params.reindex(result.params.index)
-            squares[name].append(float(np.mean(gap**2)))
-    best = np.sqrt(np.mean(squares["MLE"]))
-    print(f"\none pass over n = 1e5, d = 5, k = 3, intercepts, {n_samples} samples")
-    print("| ProjectedSGD with | rmse | over the MLE's |")
-    print("|---|---|---|")
-    for name, found in squares.items():
-        rmse = np.sqrt(np.mean(found))
-        print(f"| {name} | {rmse:.5f} | {rmse / best:.2f} |", flush=True)
-
-
 def main() -> None:
     parser = argparse.ArgumentParser(prog="python -m benchmarks.convex_rules")
     parser.add_argument("--rows", type=float, default=1e5, help="rows of the speed table")
     parser.add_argument("--budget", type=float, default=1.0, help="seconds per sampler")
-    parser.add_argument("--samples", type=int, default=8, help="samples of the one-pass table")
     options = parser.parse_args()
     sampler_table(options.budget)
     against_langevin(2_000)
-    one_pass(options.samples)
     speed(int(options.rows))
 
 

@@ -33,7 +33,7 @@ RANKS = [
     {"classics"},
     {"simulators", "datasets"},
     {"fit"},
-    {"choose"},
+    {"choose", "posing"},
     {"sklearn"},
     {"cli"},
     {"__main__"},

@@ -34,6 +34,7 @@ if TYPE_CHECKING:
     from selfselect.classics.sample_selection import sample_selection
     from selfselect.classics.switching import switching
     from selfselect.fit import fit
+    from selfselect.posing import pose
     from selfselect.results.archive import load
     from selfselect.results.assumptions import assumptions
     from selfselect.results.fit_result import FitResult
@@ -59,6 +60,7 @@ _NAMES = {
     "choose_alternatives": "selfselect.choose",
     "fit": "selfselect.fit",
     "load": "selfselect.results.archive",
+    "pose": "selfselect.posing",
     "FitResult": "selfselect.results.fit_result",
     "sample_selection": "selfselect.classics",
     "switching": "selfselect.classics",
@@ -81,6 +83,7 @@ __all__ = [
     "load",
     "noises",
     "plots",
+    "pose",
     "rules",
     "sample_selection",
     "samplers",

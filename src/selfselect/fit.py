@@ -138,7 +138,7 @@ def fit(
     rule = as_rule(rule)
     choice = engine_for(data, engine)
     source = choice.open(data)
-    cost = _one_cost(cost, getattr(rule, "cost", None))
+    cost = one_cost(cost, getattr(rule, "cost", None))
     build: Any = build_design
     if source is not None:
         from selfselect.data.stream import build_stream_design
@@ -202,24 +202,7 @@ def fit_design(
 ) -> FitResult:
     """Fit a design that is already made, as `fit` does; `call` is kept with the result."""
     rng = np.random.default_rng(0 if seed is None else seed)
-    step = max(1, len(design.rows) // UNITS_SAMPLE)
-    units = measure_units(design.equations, design.rows.take(slice(None, None, step)))
-    if noise is None and design.index == "unknown":
-        noise = Independent(scale="common")
-    problem = Problem(
-        design.equations,
-        as_rule(rule),
-        as_noise(noise),
-        units,
-        design.index,
-        design.exchangeable,
-        design.partial,
-    )
-    # Alternatives whose outcomes are weighed each in their own way are not alike.
-    problem = replace(problem, exchangeable=problem.exchangeable and not problem.tilted)
-    problem.check(design.facts.outcome_range)
-    refuse_unidentified(problem, design.rows)
-    probe_rule(problem, design.rows, rng)
+    problem = pose_design(design, rule=rule, noise=noise, rng=rng)
     choice: EngineChoice = Memory() if engine is None else engine
     with one_blas_thread():
         rows = choice.load(problem, design.rows if design.stream is None else design.stream)
@@ -254,7 +237,30 @@ def fit_design(
     )
 
 
-def _one_cost(cost: Any, of_rule: Any) -> Any:
+def pose_design(design: Design, *, rule: Any, noise: Any, rng: np.random.Generator) -> Problem:
+    """Put equations, rule and noise together, and say what cannot be right with them."""
+    step = max(1, len(design.rows) // UNITS_SAMPLE)
+    units = measure_units(design.equations, design.rows.take(slice(None, None, step)))
+    if noise is None and design.index == "unknown":
+        noise = Independent(scale="common")
+    problem = Problem(
+        design.equations,
+        as_rule(rule),
+        as_noise(noise),
+        units,
+        design.index,
+        design.exchangeable,
+        design.partial,
+    )
+    # Alternatives whose outcomes are weighed each in their own way are not alike.
+    problem = replace(problem, exchangeable=problem.exchangeable and not problem.tilted)
+    problem.check(design.facts.outcome_range)
+    refuse_unidentified(problem, design.rows)
+    probe_rule(problem, design.rows, rng)
+    return problem
+
+
+def one_cost(cost: Any, of_rule: Any) -> Any:
     """Return the costs, given here or with the rule."""
     if cost is not None and of_rule is not None:
         raise OptionError("Costs are given twice, by `cost` and by the rule. Give them once.")

@@ -345,7 +345,7 @@ def make_tilted(noise, k, rule):
         problem = replace(problem, rule=Maximum(cost=dict.fromkeys(LABELS[:k], 0.2)))
     assert problem.tilted
     rows = replace(engine.rows, known=replace(engine.rows.known, available=None))
-    return problem, Memory.load(problem, rows), natural
+    return problem, Memory().load(problem, rows), natural
 
 
 @pytest.mark.parametrize("rule", TILTED)

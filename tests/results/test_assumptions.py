@@ -122,7 +122,45 @@ def test_rules_without_bounds_are_measured_too():
     assert 0.05 < found["alpha (mass)"] < 0.5 and found["thickness"] > 0.01
 
 
-def test_a_problem_without_rows_is_refused():
-    with pytest.raises(ss.errors.OptionError, match="measured on a fit, not on Problem"):
-        ss.assumptions(ss.fit("y ~ x", {"y": [0.0, 1, 2, 3, 5, 4] * 5, "x": [1.0, 2, 4] * 10,
-                                        "j": [0, 1] * 15}, chosen="j").problem)  # fmt: skip
+def test_a_problem_is_measured_before_it_is_fitted():
+    sample = ss.simulators.gaussian(1_500, 2, 3, seed=1)
+    result = ss.fit(sample.formula, sample.data, chosen="chosen")
+    posed = ss.pose(sample.formula, sample.data, chosen="chosen")
+    there, fitted = ss.assumptions(posed, result.params), ss.assumptions(result)
+    assert [one.name for one in there.each] == [one.name for one in fitted.each]
+    for one, other in zip(there.each, fitted.each, strict=True):
+        assert one.value == pytest.approx(other.value, rel=1e-9), one.name
+    assert there.note == "" and str(there) == str(fitted)
+    guess = ss.assumptions(posed)
+    naive = result.naive["estimate"].to_dict()
+    by_hand = ss.assumptions(posed, naive)
+    assert guess["B"] == pytest.approx(by_hand["B"], rel=1e-6)
+    assert guess["thickness"] == pytest.approx(by_hand["thickness"], rel=1e-6)
+    assert "which selection biases: a first look" in str(guess)
+
+
+def test_a_rule_without_bounds_is_measured_before_it_is_fitted():
+    sample = ss.simulators.curved(600, seed=1)
+    options = {"chosen": "chosen", "rule": sample.rule, "noise": ss.noises.Independent(1.0)}
+    posed = ss.pose(sample.formula, sample.data, **options)
+    found = ss.assumptions(posed, sample.params)
+    assert 0.05 < found["alpha (mass)"] < 0.5 and found["thickness"] > 0.01
+    wrong = sample.data.assign(chosen=np.roll(sample.data["chosen"], 1))
+    with pytest.raises(ss.errors.RuleError):
+        ss.pose(sample.formula, wrong, **options)
+
+
+def test_what_cannot_be_measured_is_refused(sample, result):
+    with pytest.raises(ss.errors.OptionError, match=r"Problem holds none.*selfselect\.pose"):
+        ss.assumptions(result.problem)
+    posed = ss.pose("outcome ~ x1 + x2", sample.data, alternatives=2)
+    with pytest.raises(ss.errors.OptionError, match="no quick guess"):
+        ss.assumptions(posed)
+    there, fitted = ss.assumptions(posed, result.params), ss.assumptions(result)
+    assert there["Delta"] == pytest.approx(fitted["Delta"], rel=1e-9)
+    with pytest.raises(ss.errors.OptionError, match="params has no"):
+        ss.assumptions(posed, result.params.iloc[1:])
+    with pytest.raises(ss.errors.OptionError, match="not finite"):
+        ss.assumptions(posed, result.params * np.nan)
+    with pytest.raises(ss.errors.OptionError, match="'solver' does not"):
+        ss.pose("outcome ~ x1 + x2", sample.data, alternatives=2, solver=None)

@@ -160,3 +160,15 @@ def test_a_linear_rule_that_is_none_is_refused(matrix, constant, words):
 def test_a_linear_rule_of_other_size_than_the_alternatives_is_refused():
     with pytest.raises(RuleError, match="3 rows but there are 2 alternatives"):
         LinearArgmax(MATRIX).for_alternatives(["a", "b"])
+
+
+def test_a_function_that_works_in_place_is_refused():
+    """It gives the same answer twice, so no probe sees it, and would move the draws."""
+
+    def clipped(latent):
+        return np.maximum(latent, -1.0, out=latent).argmax(axis=1)
+
+    latent = np.array([[-2.0, -3.0], [1.0, 0.0]])
+    with pytest.raises(RuleError, match=r"clipped changes the arrays .* latent\.copy\(\)"):
+        ConvexRule(clipped).choose(latent)
+    assert latent.min() == -3.0

@@ -11,9 +11,10 @@ import selfselect as ss
 from selfselect.errors import OptionError, RuleError, UnsupportedError
 from selfselect.rules import ConvexRule, LinearArgmax, Maximum, Minimum, RowData
 from selfselect.samplers import (
+    Antithetic,
     BoxExact,
     EllipticalSlice,
-    Icosahedral,
+    Gibbs,
     ProjectedLangevin,
     Rejection,
     Sampler,
@@ -21,8 +22,11 @@ from selfselect.samplers import (
     effective_sample_size,
     split_r_hat,
 )
+from selfselect.samplers._controls import controlled
 
-SAMPLERS = [BoxExact(), BoxExact(moments=False), EllipticalSlice(), Icosahedral(), Rejection()]
+SAMPLERS = [
+    BoxExact(), BoxExact(moments=False), EllipticalSlice(), Antithetic(), Gibbs(), Rejection(),
+]  # fmt: skip
 
 CORRELATION = 0.4 * np.ones((4, 4)) + 0.6 * np.eye(4)
 CASES = {
@@ -233,7 +237,7 @@ def test_what_is_not_available_stays_at_its_mean():
     known = RowData(available=np.array([[True, True, False]] * 50))
     means = np.zeros((50, 3))
     target = Target(Maximum(), np.zeros(50, int), np.full(50, -0.5), means, np.ones(3), known=known)
-    for sampler in (EllipticalSlice(), Icosahedral(), BoxExact(), Rejection()):
+    for sampler in (EllipticalSlice(), Antithetic(), Gibbs(), BoxExact(), Rejection()):
         latent = run(sampler, target, n_steps=3, burn=2)[3]
         assert (latent[:, 2] == 0).all() and (latent[:, 1] <= -0.5).all()
 
@@ -253,3 +257,51 @@ def test_diagnostics_see_slow_chains_and_chains_that_disagree():
     assert split_r_hat(np.ones((2, 10))) == 1.0
     with pytest.raises(OptionError, match="4 steps or more"):
         split_r_hat(noise[:, :3])
+
+
+def test_control_variates_take_out_scatter_and_leave_the_mean():
+    target = make_target(Maximum(), n_rows=2_000)
+    exact = run(BoxExact(), target, n_steps=1, burn=0)
+    both = target.take(np.tile(np.arange(len(target)), 2))
+    sampler, rng, n_steps = Antithetic(24), np.random.default_rng(0), 6
+    latent = run(EllipticalSlice(), both, n_steps=1, burn=10)[3]
+    total = [0.0, 0.0, 0.0]
+    for _ in range(n_steps):
+        draw = sampler.step(both, latent, rng)
+        latent = draw.latent
+        parts = (draw.first, draw.square, draw.control)
+        total = [one + part / n_steps for one, part in zip(total, parts, strict=True)]
+    plain = [one.reshape(2, len(target), 4) for one in total[:2]]
+    control = total[2].reshape(4, 4, 2, len(target)).transpose(2, 0, 1, 3)
+    for before, after, truth in zip(
+        plain, controlled(*plain, control, target.spread), exact[:2], strict=True
+    ):
+        gap = after.mean(axis=0) - truth
+        error = gap.std(axis=0) / np.sqrt(len(gap))
+        assert (np.abs(gap.mean(axis=0)) < DEVIATIONS * error).all()
+        # Rows in narrow sets keep their scatter, so the worst twentieth is left out.
+        gaps = [np.sort(((one[0] - one[1]) ** 2).sum(axis=1)) for one in (before, after)]
+        scatter = [one[: int(0.95 * len(one))].mean() for one in gaps]
+        assert scatter[1] < 0.85 * scatter[0]
+
+
+def test_lines_find_sets_of_little_mass_and_their_means():
+    """Where next to no normal point falls: five scales off in one outcome, thin in another."""
+    n_rows = 2_000
+    means = np.tile([0.0, 5.0, 0.0], (n_rows, 1))
+
+    def near(latent):
+        thin = np.abs(latent[:, 2] - 1.0) < 0.01
+        return np.where((latent[:, 1] < latent[:, 0]) & thin, 0, 1)
+
+    target = Target(ConvexRule(near), np.zeros(n_rows, int), np.zeros(n_rows), means, np.ones(3))
+    start = np.tile([0.0, -0.5, 1.0], (n_rows, 1))
+    draws = [Gibbs().step(target, start, np.random.default_rng(seed)) for seed in range(3)]
+    first = np.mean([draw.first for draw in draws], axis=0)
+    exact = BoxExact().step(
+        Target(Maximum(), target.chosen, target.outcome, means, np.ones(3)), start,
+        np.random.default_rng(0),
+    ).first  # fmt: skip
+    assert first[:, 1].mean() == pytest.approx(exact[0, 1], abs=0.01)
+    assert first[:, 2].mean() == pytest.approx(1.0, abs=0.002)
+    assert all(target.contains(draw.latent).all() for draw in draws)

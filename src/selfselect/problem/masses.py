@@ -8,8 +8,6 @@ error of every row's mass is measured by the draws themselves.
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import numpy as np
 from numpy.typing import NDArray
 
@@ -69,7 +67,7 @@ def sampled_loglik(
 
 def _masses(problem: Problem, natural: Array, n_draws: int, seed: int, batch: Batch) -> Array:
     rows, rng = SampledRows.of(problem, natural, batch), batch_stream(seed, batch)
-    target, sampler = replace(rows.target, squares=True), EllipticalSlice()
+    target, sampler = rows.target, EllipticalSlice()
     latent = sampler.init(target, rng)
     first, square = np.zeros_like(latent), np.zeros_like(latent)
     for number in range(SCOUTS):

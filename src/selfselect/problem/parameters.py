@@ -206,10 +206,17 @@ class Layout(Placement):
 
     def read(self, reported: Array) -> Array:
         """Return the free parameters whose report is `reported`: the inverse of `report`."""
+        return self.collect(
+            self.coefficients_of(reported), self.scales_of(reported), self.extras_of(reported)
+        )
+
+    def collect(self, each: Sequence[Array], scales: Array, extras: Array | None = None) -> Array:
+        """Return the free parameters of all alternatives' coefficients and scales."""
         natural = np.empty(self.n_natural)
-        natural[self.starts[-1] :] = self.extras_of(reported) / self.extra_units
+        natural[self.starts[-1] :] = (
+            self.extra_starts if extras is None else extras / self.extra_units
+        )
         units, unit = self.units, self.units.outcome_unit
-        scales, each = self.scales_of(reported), self.coefficients_of(reported)
         for j, equation in enumerate(self.equations.each):
             start, coefficients = int(self.starts[j]), each[j]
             h = unit / scales[j]

@@ -26,14 +26,15 @@ from selfselect.errors import UnsupportedError
 from selfselect.problem.batch import Batch
 from selfselect.problem.problem import Problem
 from selfselect.samplers._chains import Chains
+from selfselect.samplers._controls import controlled
 from selfselect.samplers.base import Target
 
 __all__ = ["SampledRows", "SampledSums", "Sweep", "batch_stream", "sample_scores"]
 
 Array = NDArray[np.float64]
 
-ROWS_AT_ONCE = 1_024
-"""Rows stepped at once: with both chains and all candidates of a step they stay in cache."""
+ROWS_AT_ONCE = 4_096
+"""Rows stepped at once: what is kept of them is small, and few of them are hard."""
 
 
 def batch_stream(seed: int, batch: Batch) -> Generator:
@@ -101,7 +102,6 @@ class SampledRows:
             self.problem.correlation,
             rows.known,
             self.start,
-            squares=self.problem.layout.scales is None,
         )
 
     @cached_property
@@ -270,23 +270,31 @@ def _sample_block(
     n, k = rows.location.shape
     n_free = problem.layout.n_free
     walk = chains.walk(rows.target, place)
-    for _ in range(sweep.burn):
-        walk.step(rng)
+    walk.follow(sweep.burn, rng)
     first, square = np.zeros((2, n, k)), np.zeros((2, n, k))
-    missing, n_pairs = np.zeros((2, n_free, n_free)), 0
+    control: Array | None = None
+    missing, n_pairs, n_draws = np.zeros((2, n_free, n_free)), 0, 0
     for number in range(sweep.steps):
         draw = walk.step(rng)
         first += draw.first.reshape(2, n, k)
         square += draw.square.reshape(2, n, k)
+        if draw.control is not None:
+            control = draw.control if control is None else control + draw.control
         if number % sweep.thin == 0:
-            deviation = draw.latent.reshape(2, n, k) - rows.target.center
-            one, other = (rows.scores(part, part * part) for part in deviation)
-            gap = one - other
-            missing[n_pairs % 2] += gap.T @ (gap * (0.5 * rows.weights)[:, None])
+            for latent in [draw.latent] if draw.more is None else [draw.latent, *draw.more]:
+                deviation = latent.reshape(2, n, k) - rows.target.center
+                one, other = (rows.scores(part, part * part) for part in deviation)
+                gap = one - other
+                missing[n_pairs % 2] += gap.T @ (gap * (0.5 * rows.weights)[:, None])
+                n_draws += 1
             n_pairs += 1
     walk.rest()
+    missing *= n_pairs / n_draws
     first /= sweep.steps
     square /= sweep.steps
+    if control is not None:
+        control = (control / sweep.steps).reshape(k, k, 2, n).transpose(2, 0, 1, 3)
+        first, square = controlled(first, square, control, rows.target.spread)
     scores = [
         rows.scores(*moments) * rows.weights[:, None] for moments in zip(first, square, strict=True)
     ]

@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from selfselect.data.equations import INTERCEPT
 from selfselect.errors import OptionError
+from selfselect.problem.problem import Problem
 from selfselect.results.diagnosis import RARE_SHARE, THIN
-from selfselect.results.survival import measure_survival
+from selfselect.results.memberships import expected_shares
+from selfselect.results.posed import Posed
+from selfselect.results.survival import Survival, measure_survival
 
 if TYPE_CHECKING:
     from selfselect.results.fit_result import FitResult
@@ -42,17 +45,29 @@ class Assumptions:
     """What the theory assumes, as measured on a fit."""
 
     each: tuple[Assumption, ...]
+    note: str = ""
 
     def __getitem__(self, name: str) -> float:
         return {one.name: one.value for one in self.each}[name]
 
     def __str__(self) -> str:
         mark = {True: "  ", False: "! "}
-        return "\n".join(mark[one.met] + one.sentence for one in self.each)
+        lines = [mark[one.met] + one.sentence for one in self.each]
+        return "\n".join(lines + [self.note] * bool(self.note))
 
 
-def assumptions(fit: FitResult) -> Assumptions:
-    r"""Measure the assumptions of the theory on a fit, each with a verdict.
+GUESSED = (
+    "Measured at least squares on the rows in which each alternative was seen, which selection "
+    "biases: a first look. Measure again on the fit."
+)
+
+
+def assumptions(fit: FitResult | Posed, params: Any = None) -> Assumptions:
+    r"""Measure the assumptions of the theory, each with a verdict.
+
+    On a fit they are measured at its estimates. Before there is one, on a problem with its rows
+    (`selfselect.pose`), at `params`, or else at least squares on the rows in which each alternative
+    was seen: a first look.
 
     B bounds the coefficients. Slopes are taken in units of the noise scale and of one standard
     deviation of their covariate, so that the numbers do not depend on the user's units.
@@ -68,7 +83,9 @@ def assumptions(fit: FitResult) -> Assumptions:
 
     Parameters
     ----------
-    fit : the result of a fit that has its rows.
+    fit : the result of a fit that has its rows, or what `selfselect.pose` returns.
+    params : coefficients (and scales, where they are to be estimated) to measure at, labelled and
+        in the user's units as `FitResult.params`; None for the estimates, or a first guess.
 
     Examples
     --------
@@ -78,15 +95,28 @@ def assumptions(fit: FitResult) -> Assumptions:
     >>> 0 < ss.assumptions(result)["thickness"] < 1
     True
     """
-    if not hasattr(fit, "solution"):
+    if not hasattr(fit, "engine_of_rows"):
         raise OptionError(
-            f"The assumptions are measured on a fit, not on {type(fit).__name__}: coefficients and "
-            "rows are needed. Give the result of selfselect.fit."
+            f"The assumptions are measured on rows, and {type(fit).__name__} holds none. Give the "
+            "result of selfselect.fit, or of selfselect.pose, which puts a problem and its rows "
+            "together without a fit."
         )
-    slopes = _standardised_slopes(fit)
+    problem, engine, note = fit.problem, fit.engine_of_rows(), ""
+    if params is not None:
+        free = _read(problem, params)
+    elif isinstance(fit, Posed):
+        free, note = fit.first_guess(), GUESSED
+    else:
+        free = fit.solution.free
+    slopes = _standardised_slopes(problem, free)
     bound = float(np.linalg.norm(slopes, axis=1).max())
-    smallest = float(fit.shares.min())
-    of_index = _unknown(slopes) if fit.problem.index == "unknown" else _known(fit, smallest)
+    shares = np.array(fit.facts.counts, dtype=float)
+    shares = shares / shares.sum() if shares.size else expected_shares(problem, engine, free)
+    smallest = float(shares.min())
+    if problem.index == "unknown":
+        of_index = _unknown(slopes)
+    else:
+        of_index = _known(measure_survival(problem, engine, free), len(shares), smallest)
     return Assumptions(
         (
             Assumption(
@@ -98,8 +128,25 @@ def assumptions(fit: FitResult) -> Assumptions:
                 "smallest share", smallest, smallest >= RARE_SHARE,
                 f"The rarest alternative is seen in {100 * smallest:.2g}% of the rows.",
             ),
-        )
+        ),
+        note,
     )  # fmt: skip
+
+
+def _read(problem: Problem, params: Any) -> Array:
+    """Return the free parameters of coefficients labelled as a fit labels them."""
+    labels = problem.layout.report(np.ones(problem.layout.n_free)).labels
+    given = params.to_dict() if hasattr(params, "to_dict") else dict(params)
+    lacking = [label for label in labels if label not in given]
+    if lacking:
+        raise OptionError(
+            f"params has no {lacking[0]!r}. Label coefficients by alternative and term, as "
+            f"FitResult.params does: {', '.join(map(repr, labels[:3]))}, and so on."
+        )
+    values = np.array([float(given[label]) for label in labels])
+    if not np.isfinite(values).all():
+        raise OptionError("params has numbers that are not finite.")
+    return problem.layout.read(values)
 
 
 def _unknown(slopes: Array) -> tuple[Assumption, ...]:
@@ -117,9 +164,7 @@ def _unknown(slopes: Array) -> tuple[Assumption, ...]:
     return (Assumption("Delta", separation, separation > 0, f"Δ = {separation:.3g}: {verdict}"),)
 
 
-def _known(fit: FitResult, smallest: float) -> tuple[Assumption, ...]:
-    found = measure_survival(fit)
-    k = fit.problem.equations.n_alternatives
+def _known(found: Survival, k: int, smallest: float) -> tuple[Assumption, ...]:
     lowest, low, low5, middle = found.masses
     far = found.longest > FAR * found.typical
     return (
@@ -157,12 +202,13 @@ def _known(fit: FitResult, smallest: float) -> tuple[Assumption, ...]:
     )  # fmt: skip
 
 
-def _standardised_slopes(fit: FitResult) -> Array:
+def _standardised_slopes(problem: Problem, free: Array) -> Array:
     """Return the slopes (k, D) over all covariates, zero where an equation leaves one out."""
-    equations, units = fit.problem.equations, fit.problem.units
-    scales = fit.problem.layout.scales_of(fit.values)
+    equations, units = problem.equations, problem.units
+    values = problem.layout.report(free).values
+    scales = problem.layout.scales_of(values)
     slopes = np.zeros((equations.n_alternatives, len(equations.covariates)))
-    coefficients = fit.problem.layout.coefficients_of(fit.values)
+    coefficients = problem.layout.coefficients_of(values)
     for j, (equation, own) in enumerate(zip(equations.each, coefficients, strict=True)):
         for term, column, value in zip(equation.terms, equation.columns, own, strict=True):
             if term != INTERCEPT:

@@ -3,16 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
 
+from selfselect.engines.base import Engine
+from selfselect.problem.problem import Problem
 from selfselect.results.diagnosis import log_masses
 from selfselect.results.predictions import row_expectations
-
-if TYPE_CHECKING:
-    from selfselect.results.fit_result import FitResult
 
 __all__ = ["Survival", "measure_survival"]
 
@@ -43,11 +41,10 @@ class Survival:
     thinnest: object
 
 
-def measure_survival(fit: FitResult) -> Survival:
-    """Measure what the theorem assumes on a sample of the rows, at the estimate."""
-    problem, engine = fit.problem, fit.engine_of_rows()
+def measure_survival(problem: Problem, engine: Engine, free: Array) -> Survival:
+    """Measure what the theorem assumes on a sample of the rows, at given free parameters."""
     rows = engine.sample(SAMPLE, np.random.default_rng(0)).rows
-    chance = row_expectations(problem, fit.values, rows).chance
+    chance = row_expectations(problem, problem.layout.report(free).values, rows).chance
     lengths, conditioning, thickness = [], [], []
     for j, equation in enumerate(problem.equations.each):
         design = problem.units.design(rows.covariates, equation.columns)
@@ -55,7 +52,7 @@ def measure_survival(fit: FitResult) -> Survival:
         conditioning.append(_smallest(design, np.ones(len(rows))))
         thickness.append(_smallest(design, chance[:, j]))
     squares = np.max(lengths, axis=0)
-    natural = problem.layout.natural(fit.solution.free)
+    natural = problem.layout.natural(free)
     quantiles = np.quantile(log_masses(problem, engine, natural), [0.0, 0.01, 0.05, 0.5])
     thinnest = int(np.argmin(thickness))
     return Survival(

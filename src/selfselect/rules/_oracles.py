@@ -23,6 +23,21 @@ class _Oracle:
     takes_rows: bool
 
     def _call(self, *arguments: Any, rows: RowData) -> Any:
+        # What is handed out is used again: a function that worked in place would move the draws.
+        views = [argument.view() for argument in arguments]
+        for view in views:
+            view.flags.writeable = False
+        try:
+            return self._ask(*views, rows=rows)
+        except ValueError as problem:
+            if "read-only" not in str(problem):
+                raise
+            raise RuleError(
+                f"{self.words()} changes the arrays it is given, which must stay as they are. Work "
+                "on a copy: latent = latent.copy()."
+            ) from problem
+
+    def _ask(self, *arguments: Any, rows: RowData) -> Any:
         if self.takes_rows:
             return self.function(*arguments, rows)
         if rows.available is not None:

@@ -1,18 +1,20 @@
 """Samplers: latent outcomes that explain what was seen."""
 
 from selfselect.samplers._diagnostics import effective_sample_size, split_r_hat
+from selfselect.samplers.antithetic import Antithetic
 from selfselect.samplers.base import Draw, Sampler, Target
 from selfselect.samplers.box_exact import BoxExact
 from selfselect.samplers.elliptical_slice import EllipticalSlice
-from selfselect.samplers.icosahedral import Icosahedral
+from selfselect.samplers.gibbs import Gibbs
 from selfselect.samplers.projected_langevin import ProjectedLangevin
 from selfselect.samplers.rejection import Rejection
 
 __all__ = [
+    "Antithetic",
     "BoxExact",
     "Draw",
     "EllipticalSlice",
-    "Icosahedral",
+    "Gibbs",
     "ProjectedLangevin",
     "Rejection",
     "Sampler",

@@ -41,7 +41,6 @@ class Target:
     correlation : (k, k) of the noise; None where it is independent.
     known : row data of the rule.
     start : position of the first row in the data, to name rows by.
-    squares : whether means of squares are wanted of a step.
     """
 
     rule: Any
@@ -52,7 +51,6 @@ class Target:
     correlation: Array | None = None
     known: RowData = field(default=NO_ROW_DATA)
     start: int = 0
-    squares: bool = True
 
     def __len__(self) -> int:
         return len(self.chosen)
@@ -104,16 +102,20 @@ class Target:
             spread *= self.known.available
         return spread
 
-    def deviations(self, rng: Generator) -> Array:
-        """Draw normal deviations (n, k) from `center`, whatever the rule says of them."""
-        noise = rng.standard_normal(self.means.shape)
+    def deviations(self, rng: Generator, times: int | None = None) -> Array:
+        """Draw normal deviations (n, k) from `center`, whatever the rule says of them.
+
+        With `times`, so many of every row: (times, n, k).
+        """
+        shape = self.means.shape if times is None else (times, *self.means.shape)
+        noise = rng.standard_normal(shape)
         if self.correlation is None:
             noise *= self.spread
             return noise
         noise = noise @ self._root
         each = np.arange(len(self))
-        noise -= noise[each, self.chosen][:, None] * self._gain[self.chosen]
-        noise[each, self.chosen] = 0.0
+        noise -= noise[..., each, self.chosen][..., None] * self._gain[self.chosen]
+        noise[..., each, self.chosen] = 0.0
         return noise
 
     def contains(self, latent: Array) -> Mask:
@@ -148,18 +150,31 @@ class Draw:
     latent : (n, k) where the chains stand.
     first, square : (n, k) means of the deviation from the target's `center` and of its square,
         given what the step looked at. A sampler that knows no better gives those of `latent`.
-        `square` means nothing where the target does not want it.
+    more : (m, n, k) further points distributed as `latent`; None where there are none.
+    control : (k, k, n) numbers of expectation zero that move with `first` and `square`: mean
+        products of fresh deviations, less their expectations. None where there are none.
     """
 
     latent: Array
     first: Array
     square: Array
+    more: Array | None = None
+    control: Array | None = None
 
     @classmethod
     def at(cls, target: Target, latent: Array) -> Draw:
         """Take the latent outcomes for all that is known."""
         deviation = latent - target.center
         return cls(latent, deviation, deviation * deviation)
+
+    def put(self, which: Indices, part: Draw) -> None:
+        """Set the rows `which` to those of another draw."""
+        self.latent[which], self.first[which] = part.latent, part.first
+        self.square[which] = part.square
+        if self.more is not None:
+            self.more[:, which] = part.latent if part.more is None else part.more
+        if self.control is not None:
+            self.control[:, :, which] = 0.0 if part.control is None else part.control
 
 
 @runtime_checkable

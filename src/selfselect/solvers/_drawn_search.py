@@ -25,14 +25,15 @@ __all__ = ["DrawnSearch"]
 
 Array = NDArray[np.float64]
 
-FIRST_STEPS = 8
-"""Steps of a pass while the optimum is still far: the step is then larger than its error."""
+FIRST_POINTS = 48
+"""Pairs of points looked at in a pass while the optimum is still far: the step is then larger than
+its error."""
 
-MOST_STEPS = 128
-"""Steps of one pass, so that parameters, progress and interrupts are looked at now and then."""
+MOST_POINTS = 1_536
+"""The same of one pass, so that parameters, progress and interrupts are looked at now and then."""
 
-BURN = 4
-"""Steps after a change of parameters that are not used: the chains follow."""
+BURN_POINTS = 24
+"""The same after a change of parameters, not used: the chains follow."""
 
 FARTHEST = 0.5
 """Standard errors from the optimum within which one Newton step from draws is as good as many."""
@@ -114,8 +115,11 @@ class DrawnSearch:
         self.solver, self.problem, self.engine, self.rng = solver, problem, engine, rng
         self.progress, self.mc_tol = progress, mc_tol
         self.free = start.copy()
-        few = min(1.0, float(np.sqrt(engine.n_rows / MANY_ROWS)))
-        self.near = few * min(FARTHEST, 1.6 * float(np.sqrt(mc_tol)))
+        # The error of a Newton step is its square, in standard errors, over the root of the rows.
+        many = engine.n_rows / MANY_ROWS
+        self.near = min(FARTHEST, 1.6 * float(np.sqrt(mc_tol))) * many ** (
+            0.5 if many < 1 else 0.25
+        )
         self.trace: list[TraceEntry] = []
         self.estimate: _Estimate | None = None
         self.converged = self.interrupted = False
@@ -137,7 +141,10 @@ class DrawnSearch:
         if sampler is None and not self.problem.sampled:
             sampler = BoxExact()
         chains = start_chains(self.problem, self.engine, self.free, sampler, self.rng)
-        place, drawn, steps, burn = self.free, None, FIRST_STEPS, BURN
+        first, most, follow = (
+            points // chains.pairs for points in (FIRST_POINTS, MOST_POINTS, BURN_POINTS)
+        )
+        place, drawn, steps, burn = self.free, None, first, follow
         with progress_bar(self.progress, what="Monte-Carlo Newton") as bar:
             while self.n_passes < self.solver.max_passes:
                 fresh = self._pass(chains, place, Sweep(new_seed(self.rng), burn, steps,
@@ -151,13 +158,13 @@ class DrawnSearch:
                 if found is None or found.clear_gap > self.near or found.clear_move > WANDERING:
                     bar.set_postfix_str("approaching the optimum")
                     place = self.free = self._step(place, drawn.sums, found)
-                    steps = min(2 * drawn.steps, 4 * FIRST_STEPS)
-                    drawn, burn = None, BURN
+                    steps = min(2 * drawn.steps, 4 * first)
+                    drawn, burn = None, follow
                     continue
                 self.estimate, self.free = found, found.free
                 bar.set_postfix_str(f"Monte-Carlo error {100 * found.ratio:.1f}% of std errors")
                 if found.gap > self.near and found.ratio <= 0.5 * self.near:
-                    place, drawn, burn = found.free, None, BURN
+                    place, drawn, burn = found.free, None, follow
                 elif found.ratio <= self.mc_tol and found.doubt <= 0.5 * self.mc_tol:
                     self.converged, self.status = True, _success(self.n_passes, found)
                     return
@@ -167,7 +174,7 @@ class DrawnSearch:
                 goal = self.mc_tol if found.gap <= self.near else 0.5 * self.near
                 lack = max(found.ratio, 2.0 * found.doubt) / goal
                 wanted = found.steps * (SHARPER * lack**2 - (drawn is not None))
-                steps = int(np.clip(wanted, FIRST_STEPS, min(MOST_STEPS, 4 * found.steps)))
+                steps = int(np.clip(wanted, first, min(most, 4 * found.steps)))
         self.status = f"Stopped after {self.n_passes} passes over the rows" + (
             "."
             if self.estimate is None
@@ -176,7 +183,7 @@ class DrawnSearch:
         )
 
     def _thin(self, steps: int) -> int:
-        return int(np.clip(steps * self.engine.n_rows // PAIRS, 1, min(32, steps // 4)))
+        return int(np.clip(steps * self.engine.n_rows // PAIRS, 1, max(1, min(32, steps // 4))))
 
     def _pass(self, chains: Chains, place: Array, sweep: Sweep) -> _Drawn:
         natural = self.problem.layout.natural(place)

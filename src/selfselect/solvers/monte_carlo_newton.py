@@ -44,9 +44,9 @@ class MonteCarloNewton:
     ----------
     mc_tol : largest Monte-Carlo error, as a share of the standard error.
     max_passes : passes over all rows after which it gives up.
-    sampler : of the latent outcomes, one of `selfselect.samplers`; None for `Icosahedral`,
-        with `EllipticalSlice` where sets are narrow; and for `BoxExact`, which leaves no
-        Monte-Carlo error, where they are boxes.
+    sampler : of the latent outcomes, one of `selfselect.samplers`; None for `Antithetic`, with
+        `Gibbs` where sets are narrow; and for `BoxExact`, which leaves no Monte-Carlo error, where
+        they are boxes.
     sample : rows of the sample that the first steps are taken on.
     loglik_draws : draws per row that the log-likelihood is estimated from, once, at the end; None
         for some two million in all, from 64 to 16,384 a row. Its error is reported too.
