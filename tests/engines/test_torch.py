@@ -222,6 +222,17 @@ def test_reweighting_multiplies_the_weights_on_both_sides(loaded):
     )
 
 
+@pytest.mark.parametrize("index", ["known", "unknown"])
+def test_no_rows_add_up_to_nothing(loaded, index):
+    fitted, there, _ = loaded
+    problem = replace(fitted.problem, index=index)
+    rows = replace(fitted.rows, weights=None).take(slice(0, 0))
+    empty = Torch(there.choice.device).load(problem, rows)
+    found = empty.sum(partial(evaluate, problem, away_from(fitted)))
+    assert found.loglik == 0.0
+    assert not found.score.any() and not found.hessian.any()
+
+
 def test_collecting_keeps_the_order_of_the_rows(loaded):
     fitted, there, _ = loaded
     outcome = there.single_threaded().collect(lambda batch: batch.rows.outcome)

@@ -72,8 +72,9 @@ class Torch:
     --------
     >>> import selfselect as ss
     >>> villagers = ss.simulators.village(500, seed=1).data
-    >>> engine = ss.engines.Torch("cpu")  # doctest: +SKIP
-    >>> ss.fit("income ~ height", villagers, chosen="job", engine=engine)  # doctest: +SKIP
+    >>> engine = ss.engines.Torch("cpu")
+    >>> ss.fit("income ~ height", villagers, chosen="job", engine=engine).converged
+    True
     """
 
     device: Any = None

@@ -78,6 +78,6 @@ def pack(status: Tensor) -> Tensor | None:
 
 def weighted_grams(table: Tensor, factors: Tensor) -> Tensor:
     """Return Z diag(c) Z' for each row c of `factors` (k, n): one product for all, (k, m, m)."""
-    n_columns = table.shape[0]
-    weighted = (table * factors[:, None, :]).reshape(-1, table.shape[1])
+    n_columns, n_rows = table.shape
+    weighted = (table * factors[:, None, :]).reshape(len(factors) * n_columns, n_rows)
     return torch.matmul(weighted, table.T).reshape(len(factors), n_columns, n_columns)
