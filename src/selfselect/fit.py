@@ -263,6 +263,6 @@ def _refuse_what_is_not_possible(chosen: Any, alternatives: Any, case: Any, engi
         )
     if engine is not None and not hasattr(engine, "load"):
         raise OptionError(
-            f"engine={engine!r} is not an engine. Leave it out to sum in memory, or give an object "
-            "of selfselect.engines, such as engines.Torch('cuda')."
+            f"engine={engine!r} is not possible: it is not an engine. Leave it out to sum in "
+            "memory, or give an object of selfselect.engines, such as engines.Torch('cuda')."
         )
