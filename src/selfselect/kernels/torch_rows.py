@@ -9,13 +9,19 @@ from typing import Final
 import torch
 from torch import Tensor
 
-__all__ = ["BITS", "MOST_PACKED", "TensorRows", "pack", "weighted_grams"]
+__all__ = [
+    "BITS", "MOST_PACKED", "WIDEST_GRAMS", "WIDEST_TERMS", "TensorRows", "pack", "weighted_grams",
+]  # fmt: skip
 
 BITS: Final = 4
 """Bits per code where they are packed."""
 
 MOST_PACKED: Final = 7
 """Alternatives whose codes fit into a number of 32 bits with its sign."""
+
+WIDEST_TERMS: Final = 64
+WIDEST_GRAMS: Final = 32
+"""Rows of the table that a card's kernels keep in registers; wider ones are left to its library."""
 
 
 @dataclass(frozen=True, eq=False)
