@@ -5,7 +5,7 @@ from __future__ import annotations
 from importlib.util import find_spec
 
 NEEDED = {
-    "torch": ("src/selfselect/kernels/torch_*.py", "src/selfselect/engines/_torch_*.py"),
+    "torch": ("src/selfselect/kernels/torch_*.py", "src/selfselect/engines/*torch*.py"),
     "triton": ("src/selfselect/kernels/triton_*.py",),
 }
 

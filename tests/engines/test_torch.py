@@ -6,6 +6,7 @@ import pickle
 import sys
 from dataclasses import replace
 from functools import partial
+from itertools import product
 
 import numpy as np
 import pytest
@@ -222,6 +223,17 @@ def test_reweighting_multiplies_the_weights_on_both_sides(loaded):
     )
 
 
+@pytest.mark.parametrize("index", ["known", "unknown"])
+def test_no_rows_add_up_to_nothing(loaded, index):
+    fitted, there, _ = loaded
+    problem = replace(fitted.problem, index=index)
+    rows = replace(fitted.rows, weights=None).take(slice(0, 0))
+    empty = Torch(there.choice.device).load(problem, rows)
+    found = empty.sum(partial(evaluate, problem, away_from(fitted)))
+    assert found.loglik == 0.0
+    assert not found.score.any() and not found.hessian.any()
+
+
 def test_collecting_keeps_the_order_of_the_rows(loaded):
     fitted, there, _ = loaded
     outcome = there.single_threaded().collect(lambda batch: batch.rows.outcome)
@@ -287,6 +299,23 @@ def test_a_device_without_any_room_is_said_so(loaded, monkeypatch):
     monkeypatch.setattr(engine_module, "free_bytes", lambda _: 3 * 2**20)
     with pytest.raises(EngineError, match=r"3 MiB are free.*1,024 rows.*leave `engine` out"):
         there.sum(task)
+
+
+@pytest.mark.parametrize("in_registers", [False, True])
+def test_what_a_pass_keeps_per_row_is_no_less_where_more_is_asked(in_registers):
+    kernels = replace(_torch_kernels.PLAIN, in_registers=in_registers)
+    for known, own_limits, width in product((True, False), (True, False), (5, 30, 60, 90)):
+        plain, whole = (
+            kernels.doubles_per_row(
+                3, width, known=known, curvature=curvature, own_limits=own_limits
+            )
+            for curvature in ("none", "exact")
+        )
+        assert 0 <= plain <= whole
+        if own_limits or not in_registers or width > 64:
+            assert plain > 0
+        if width > 32 or not in_registers:
+            assert whole >= 3 * width
 
 
 def test_kernels_that_do_not_compile_give_way_to_plain_ones(loaded):

@@ -14,6 +14,7 @@ import torch
 
 from selfselect.errors import SelfSelectWarning
 from selfselect.kernels import torch_known, torch_unknown
+from selfselect.kernels.torch_rows import MOST_PACKED, WIDEST_GRAMS, WIDEST_TERMS
 
 __all__ = ["Kernels", "kernels_for"]
 
@@ -26,14 +27,19 @@ class Kernels:
     unknown: Callable[..., Any]
     in_registers: bool
 
-    def doubles_per_row(self, n_alternatives: int, width: int, known: bool, curvature: str) -> int:
+    def doubles_per_row(
+        self, n_alternatives: int, width: int, *, known: bool, curvature: str, own_limits: bool
+    ) -> int:
         """Return how many numbers a pass keeps per row beside the rows themselves."""
-        if self.in_registers and curvature == "none":
-            return 0
-        if self.in_registers and known:
-            return n_alternatives
-        n_grams = n_alternatives * (1 if known else (n_alternatives + 3) // 2)
-        return n_alternatives * (20 + n_alternatives) + (not self.in_registers) * n_grams * width
+        k = n_alternatives
+        narrow = self.in_registers and width <= WIDEST_GRAMS
+        if self.in_registers and width <= WIDEST_TERMS and k <= MOST_PACKED and not own_limits:
+            if curvature == "none":
+                return 0
+            if known and narrow:
+                return k
+        n_grams = 0 if curvature == "none" else k if known else k * (k + 1) // 2
+        return k * (20 + k) + (0 if narrow else n_grams * width)
 
 
 PLAIN = Kernels(torch_known.sum_known_rows, torch_unknown.sum_unknown_rows, False)

@@ -135,7 +135,10 @@ def _likelihood_sums(
         kernel = partial(kernels.known, parameters=at, curved=curvature != "none")
     else:
         kernel = partial(kernels.unknown, parameters=at, side=problem.side, curvature=curvature)
-    return engine.add_up(kernel, kernels.doubles_per_row(*places.shape, known, curvature))
+    n_doubles = kernels.doubles_per_row(
+        *places.shape, known=known, curvature=curvature, own_limits=engine.own_limits
+    )
+    return engine.add_up(kernel, n_doubles)
 
 
 def _chances(problem: Problem, natural: Array, engine: OnDevice) -> Array:

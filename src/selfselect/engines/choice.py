@@ -24,8 +24,8 @@ def engine_for(data: Any, engine: Any = None) -> EngineChoice:
     if engine is not None:
         if not hasattr(engine, "load") or isinstance(engine, type):
             raise OptionError(
-                f"engine={engine!r} is not an engine. Give an object of selfselect.engines, "
-                "such as engines.Torch('cuda'), or leave it out."
+                f"engine={engine!r} is not possible: it is not an engine. Give an object of "
+                "selfselect.engines, such as engines.Torch('cuda'), or leave it out."
             )
         chosen: EngineChoice = engine
         return chosen

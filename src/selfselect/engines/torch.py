@@ -76,8 +76,9 @@ class Torch:
     --------
     >>> import selfselect as ss
     >>> villagers = ss.simulators.village(500, seed=1).data
-    >>> engine = ss.engines.Torch("cpu")  # doctest: +SKIP
-    >>> ss.fit("income ~ height", villagers, chosen="job", engine=engine)  # doctest: +SKIP
+    >>> engine = ss.engines.Torch("cpu")
+    >>> ss.fit("income ~ height", villagers, chosen="job", engine=engine).converged
+    True
     """
 
     device: Any = None
@@ -156,6 +157,13 @@ class OnDevice:
             return self.host.weight_total
         weights = self.resident.weights
         return float(self.n_rows if weights is None else weights.sum())
+
+    @cached_property
+    def own_limits(self) -> bool:
+        """Whether alternatives have limits of their own."""
+        if self.resident is not None:
+            return self.resident.limits is not None
+        return _own_limits(self.host.batch)
 
     def sum(self, task: Callable[[Batch], Sum]) -> Sum:
         from selfselect.engines._torch_tasks import twin_of
@@ -342,11 +350,15 @@ def _has_twins(problem: Problem) -> bool:
     return not (problem.joint or problem.sampled or problem.rank is not None)
 
 
+def _own_limits(batch: Batch) -> bool:
+    return batch.observation.limit.shape[1] > 1 or batch.observation.upper is not None
+
+
 def _bytes_per_row(problem: Problem, batch: Batch) -> int:
     """Return how much of the device's memory a row takes."""
     n_alternatives, n_covariates = problem.equations.n_alternatives, batch.rows.covariates.shape[1]
     doubles = n_covariates + 2 + (batch.rows.weights is not None)
-    if batch.observation.limit.shape[1] > 1:
+    if _own_limits(batch):
         doubles += n_alternatives
     if batch.observation.upper is not None:
         doubles += n_alternatives
@@ -367,7 +379,7 @@ def _move(problem: Problem, batch: Batch, device: str) -> TensorRows:
     table = torch.empty((n_covariates + 2, aligned), dtype=torch.float64, device=device)
     table = table[:, :n_rows]
     status = torch.empty(observation.status.shape[::-1], dtype=torch.int8, device=device)
-    own = observation.limit.shape[1] > 1 or observation.upper is not None
+    own = _own_limits(batch)
     limits = torch.empty(status.shape, dtype=table.dtype, device=device) if own else None
     upper = None if observation.upper is None else torch.empty_like(limits)
     weights = None if rows.weights is None else _tensor(rows.weights).to(device)

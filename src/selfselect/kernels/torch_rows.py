@@ -9,13 +9,19 @@ from typing import Final
 import torch
 from torch import Tensor
 
-__all__ = ["BITS", "MOST_PACKED", "TensorRows", "pack", "weighted_grams"]
+__all__ = [
+    "BITS", "MOST_PACKED", "WIDEST_GRAMS", "WIDEST_TERMS", "TensorRows", "pack", "weighted_grams",
+]  # fmt: skip
 
 BITS: Final = 4
 """Bits per code where they are packed."""
 
 MOST_PACKED: Final = 7
 """Alternatives whose codes fit into a number of 32 bits with its sign."""
+
+WIDEST_TERMS: Final = 64
+WIDEST_GRAMS: Final = 32
+"""Rows of the table that a card's kernels keep in registers; wider ones are left to its library."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -78,6 +84,6 @@ def pack(status: Tensor) -> Tensor | None:
 
 def weighted_grams(table: Tensor, factors: Tensor) -> Tensor:
     """Return Z diag(c) Z' for each row c of `factors` (k, n): one product for all, (k, m, m)."""
-    n_columns = table.shape[0]
-    weighted = (table * factors[:, None, :]).reshape(-1, table.shape[1])
+    n_columns, n_rows = table.shape
+    weighted = (table * factors[:, None, :]).reshape(len(factors) * n_columns, n_rows)
     return torch.matmul(weighted, table.T).reshape(len(factors), n_columns, n_columns)

@@ -133,7 +133,7 @@ def sum_unknown_rows(
     along = torch.matmul(terms.missing, rows.table.T) * (side / inverse_scale)[:, None]
     own[:, -1, :] -= along
     own[:, :, -1] -= along
-    mixed = (drawn[:, None, :] * terms.chance).reshape(-1, rows.n_rows)
+    mixed = (drawn[:, None, :] * terms.chance).reshape(n_alternatives**2, rows.n_rows)
     return torch.cat(
         [
             *parts,

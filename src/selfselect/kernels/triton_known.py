@@ -21,13 +21,8 @@ from torch import Tensor
 from selfselect.kernels import status as status_codes
 from selfselect.kernels import torch_known, torch_rows
 from selfselect.kernels.torch_known import KnownTerms
-from selfselect.kernels.torch_rows import TensorRows
-from selfselect.kernels.triton_rows import (
-    SIDE,
-    WIDEST_TERMS,
-    launch_terms,
-    weighted_grams,
-)
+from selfselect.kernels.torch_rows import WIDEST_TERMS, TensorRows
+from selfselect.kernels.triton_rows import SIDE, launch_terms, weighted_grams
 from selfselect.kernels.triton_scalars import (
     HALF_LOG_TWO_PI,
     INV_SQRT_TWO_PI,

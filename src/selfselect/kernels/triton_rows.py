@@ -19,16 +19,12 @@ import triton.language as tl
 from torch import Tensor
 
 from selfselect.kernels import torch_rows
-from selfselect.kernels.torch_rows import TensorRows
+from selfselect.kernels.torch_rows import WIDEST_GRAMS, TensorRows
 
 __all__ = ["SIDE", "Shape", "launch_terms", "padded", "weighted_grams"]
 
 SIDE: Any = tl.constexpr(16)
 """Columns that z is multiplied with: residuals, weights of seen rows, log-likelihood."""
-
-WIDEST_TERMS = 64
-WIDEST_GRAMS = 32
-"""Rows of the table that a program can keep in registers; wider ones are left to the library."""
 
 
 @dataclass(frozen=True)

@@ -16,14 +16,9 @@ from torch import Tensor
 
 from selfselect.kernels import status as status_codes
 from selfselect.kernels import torch_rows, torch_unknown
-from selfselect.kernels.torch_rows import MOST_PACKED, TensorRows
+from selfselect.kernels.torch_rows import MOST_PACKED, WIDEST_TERMS, TensorRows
 from selfselect.kernels.torch_unknown import UnknownTerms
-from selfselect.kernels.triton_rows import (
-    SIDE,
-    WIDEST_TERMS,
-    launch_terms,
-    weighted_grams,
-)
+from selfselect.kernels.triton_rows import SIDE, launch_terms, weighted_grams
 from selfselect.kernels.triton_scalars import (
     HALF_LOG_TWO_PI,
     INV_SQRT_TWO_PI,
