@@ -32,7 +32,7 @@ except ImportError:  # a bare machine: there is nothing to limit
 from selfselect.data.equations import Equations
 from selfselect.data.rows import Rows
 from selfselect.engines import _torch_kernels
-from selfselect.engines.memory import Memory
+from selfselect.engines.memory import Memory, RowsInMemory
 from selfselect.engines.torch import OnDevice, Torch
 from selfselect.kernels.torch_rows import TensorRows, pack, weighted_grams
 from selfselect.noises import Independent
@@ -113,14 +113,14 @@ def generate(n_rows: int, problem: Problem, device: str) -> OnDevice:
     return Generated(Torch(device), problem, partial(_download, rows, problem), rows, n_rows)
 
 
-def _download(rows: TensorRows, problem: Problem) -> Memory:
+def _download(rows: TensorRows, problem: Problem) -> RowsInMemory:
     covariates = np.ascontiguousarray(rows.table[:-2].cpu().numpy().T)
     outcome = -rows.table[-1].cpu().numpy()
     status = np.ascontiguousarray(rows.status.cpu().numpy().T)
     chosen = None if problem.index == "unknown" else np.argmax(status == 0, axis=1)
     weights = None if rows.weights is None else rows.weights.cpu().numpy()
     given = Rows(covariates, outcome, chosen, weights)
-    return Memory(Batch(given, problem.observe(given), "numpy"), 1)
+    return Memory().load(problem, given)
 
 
 def on_clock(task: Any, *, repeats: int = 5, cuda: bool = True) -> dict[str, float]:

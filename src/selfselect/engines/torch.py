@@ -17,9 +17,11 @@ from numpy.typing import NDArray
 
 from selfselect.data.rows import Rows
 from selfselect.engines._sampling import spread_evenly, times_drawn
+from selfselect.engines._torch_device import as_device, free_bytes, out_of_memory
+from selfselect.engines._torch_moving import bytes_per_row, move, own_limits
 from selfselect.engines.base import Sum
 from selfselect.engines.memory import Memory, RowsInMemory
-from selfselect.errors import EngineError, MissingDependencyError, OptionError
+from selfselect.errors import EngineError, OptionError
 from selfselect.problem.batch import Batch
 from selfselect.problem.problem import Problem
 
@@ -41,18 +43,13 @@ PASS_BYTES = 2**30
 FEWEST_ROWS = 1_024
 """Rows below which chunks are not made smaller: less is no work for a device."""
 
-FEW_TO_SEARCH = 100_000
-"""Rows of a sample up to which a search from many starts is left to the processor's cores: its
-thousands of short passes would wait for a card to begin and to answer."""
-
 CHUNK_ON_HOST = 8_192
 """Rows per chunk on the processor: what operations leave behind should stay in its cache."""
 
-ALIGNED = 16
-"""Rows of the table start at multiples of this many numbers, so that a card reads two at a time."""
 
-MOVED_AT_ONCE = 2**27
-"""Bytes of rows that are moved to the device in one go."""
+FEW_TO_SEARCH = 100_000
+"""Rows of a sample up to which a search from many starts is left to the processor's cores: its
+thousands of short passes would wait for a card to begin and to answer."""
 
 
 @dataclass(frozen=True)
@@ -85,7 +82,7 @@ class Torch:
     chunk_rows: int | None = None
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "device", _as_device(self.device))
+        object.__setattr__(self, "device", as_device(self.device))
         if self.chunk_rows is not None and not (
             isinstance(self.chunk_rows, int) and self.chunk_rows >= 1
         ):
@@ -130,12 +127,12 @@ class OnDevice:
         streamed = cls(choice, problem, make_host, None, n_rows)
         if not _has_twins(problem):
             return streamed
-        room = free_bytes(choice.device)
-        if room is not None and n_rows * _bytes_per_row(problem, make_host().batch) > SHARE * room:
+        room, batch = free_bytes(choice.device), streamed.host.batch
+        if room is not None and n_rows * bytes_per_row(problem, batch) > SHARE * room:
             return streamed
         try:
-            return replace(streamed, resident=_move(problem, make_host().batch, choice.device))
-        except _out_of_memory():
+            return replace(streamed, resident=move(problem, batch, choice.device))
+        except out_of_memory():
             return streamed
 
     @cached_property
@@ -163,7 +160,7 @@ class OnDevice:
         """Whether alternatives have limits of their own."""
         if self.resident is not None:
             return self.resident.limits is not None
-        return _own_limits(self.host.batch)
+        return own_limits(self.host.batch)
 
     def sum(self, task: Callable[[Batch], Sum]) -> Sum:
         from selfselect.engines._torch_tasks import twin_of
@@ -180,10 +177,8 @@ class OnDevice:
     def sample(self, n_rows: int, rng: Generator) -> OnDevice | RowsInMemory:
         if n_rows >= self.n_rows:
             return self
-        which = spread_evenly(self.n_rows, n_rows, rng)
-        if n_rows <= FEW_TO_SEARCH and not self.problem.concave:
-            return _taken(self, which)
-        return self._taking(which)
+        part = self._taking(spread_evenly(self.n_rows, n_rows, rng))
+        return part.host if n_rows <= FEW_TO_SEARCH and not self.problem.concave else part
 
     def recorded(self) -> OnDevice:
         outcome = self.rows.outcome
@@ -232,7 +227,7 @@ class OnDevice:
         while True:
             try:
                 return self._add_up(kernel, step)
-            except _out_of_memory() as error:
+            except out_of_memory() as error:
                 if step <= FEWEST_ROWS:
                     raise EngineError(self._no_room(step)) from error
                 step = max(FEWEST_ROWS, min(step, self.n_rows) // 4)
@@ -243,7 +238,7 @@ class OnDevice:
         step = PASS_BYTES // (8 * n_doubles) if n_doubles else self.n_rows
         room = free_bytes(self.choice.device)
         if self.resident is None and room is not None:
-            per_row = 8 * n_doubles + 2 * _bytes_per_row(self.problem, self.host.batch)
+            per_row = 8 * n_doubles + 2 * bytes_per_row(self.problem, self.host.batch)
             step = min(step, int(SHARE * room) // per_row)
         return max(FEWEST_ROWS, step)
 
@@ -261,10 +256,10 @@ class OnDevice:
                 yield self.resident.slice(first, first + step)
             else:
                 batch = self.host.batch.take(slice(first, first + step))
-                yield _move(self.problem, batch, self.choice.device)
+                yield move(self.problem, batch, self.choice.device)
 
     def _no_room(self, step: int) -> str:
-        needed = step * _bytes_per_row(self.problem, self.host.batch)
+        needed = step * bytes_per_row(self.problem, self.host.batch)
         free = free_bytes(self.choice.device)
         room = "" if free is None else f" of which {free / 2**20:.0f} MiB are free,"
         return (
@@ -290,127 +285,6 @@ def _single_threaded(parent: OnDevice) -> RowsInMemory:
     return parent.host.single_threaded()
 
 
-def _torch() -> Any:
-    try:
-        import torch
-    except ImportError as error:
-        raise MissingDependencyError(
-            "The Torch engine needs PyTorch: pip install 'selfselect[torch]'"
-        ) from error
-    return torch
-
-
-def _as_device(given: Any) -> str:
-    """Return the name of a device that is there."""
-    torch = _torch()
-    there = torch.cuda.is_available()
-    if given is None:
-        return "cuda" if there else "cpu"
-    try:
-        device = torch.device(given)
-    except (RuntimeError, TypeError) as error:
-        raise OptionError(
-            f"device={given!r} is not a device of PyTorch. Use 'cuda', 'cuda:1' or 'cpu', or None "
-            "for the card if there is one."
-        ) from error
-    if device.type not in ("cuda", "cpu"):
-        raise OptionError(
-            f"device={given!r} is not possible: the Torch engine sums in double precision on "
-            "'cuda' or 'cpu'."
-        )
-    if device.type == "cuda" and not there:
-        raise OptionError(
-            f"device={given!r} is not possible: PyTorch finds no CUDA card here. Install a build "
-            "of PyTorch for CUDA and a driver, or use device='cpu'."
-        )
-    if device.type == "cuda" and (device.index or 0) >= torch.cuda.device_count():
-        raise OptionError(
-            f"device={given!r} is not possible: there are {torch.cuda.device_count()} cards, "
-            "counted from 0."
-        )
-    return str(device)
-
-
-def free_bytes(device: str) -> int | None:
-    """Return how many bytes are free on a card; None where that is the host's own memory."""
-    if device == "cpu":
-        return None
-    torch = _torch()
-    unused = torch.cuda.memory_reserved(device) - torch.cuda.memory_allocated(device)
-    return int(torch.cuda.mem_get_info(device)[0] + unused)
-
-
-def _out_of_memory() -> type[Exception]:
-    kind: type[Exception] = _torch().OutOfMemoryError
-    return kind
-
-
 def _has_twins(problem: Problem) -> bool:
     """Say whether the likelihood is one the device evaluates; else rows need not be there."""
     return not (problem.joint or problem.sampled or problem.rank is not None)
-
-
-def _own_limits(batch: Batch) -> bool:
-    return batch.observation.limit.shape[1] > 1 or batch.observation.upper is not None
-
-
-def _bytes_per_row(problem: Problem, batch: Batch) -> int:
-    """Return how much of the device's memory a row takes."""
-    n_alternatives, n_covariates = problem.equations.n_alternatives, batch.rows.covariates.shape[1]
-    doubles = n_covariates + 2 + (batch.rows.weights is not None)
-    if _own_limits(batch):
-        doubles += n_alternatives
-    if batch.observation.upper is not None:
-        doubles += n_alternatives
-    return 8 * doubles + n_alternatives
-
-
-def _move(problem: Problem, batch: Batch, device: str) -> TensorRows:
-    """Turn rows into tensors in internal units, a portion at a time."""
-    import torch
-
-    from selfselect.kernels.status import BETWEEN
-    from selfselect.kernels.torch_rows import TensorRows, pack
-
-    rows, observation, units = batch.rows, batch.observation, problem.units
-    assert rows.outcome is not None
-    n_rows, n_covariates = rows.covariates.shape
-    aligned = -(-n_rows // ALIGNED) * ALIGNED
-    table = torch.empty((n_covariates + 2, aligned), dtype=torch.float64, device=device)
-    table = table[:, :n_rows]
-    status = torch.empty(observation.status.shape[::-1], dtype=torch.int8, device=device)
-    own = _own_limits(batch)
-    limits = torch.empty(status.shape, dtype=table.dtype, device=device) if own else None
-    upper = None if observation.upper is None else torch.empty_like(limits)
-    weights = None if rows.weights is None else _tensor(rows.weights).to(device)
-    shift, unit = (_tensor(one[1:]).to(device)[:, None] for one in (units.shift, units.unit))
-    table[-2] = 1.0
-    step = max(1, MOVED_AT_ONCE // (8 * (n_covariates + 1)))
-    for first in range(0, n_rows, step):
-        here = slice(first, first + step)
-        part = _tensor(rows.covariates[here]).to(device).T
-        table[:-2, here] = part.sub(shift).div_(unit)
-        table[-1, here] = -_inside(_tensor(rows.outcome[here]).to(device), units)
-        status[:, here] = _tensor(observation.status[here]).to(device).T
-        for target, source in ((limits, observation.limit), (upper, observation.upper)):
-            if target is not None and source is not None:
-                told = status[:, here] <= BETWEEN
-                value = _inside(_tensor(source[here]).to(device).T, units)
-                # Where a limit means nothing it may be anything, and 0 * nan is not 0.
-                target[:, here] = torch.where(told, value, 0.0)
-    codes = None if device == "cpu" else pack(status)
-    return TensorRows(table, status, weights, limits, upper, codes)
-
-
-def _inside(values: Tensor, units: Any) -> Tensor:
-    """Return outcomes or limits in internal units."""
-    return (values - units.outcome_shift) / units.outcome_unit
-
-
-def _tensor(values: NDArray[Any]) -> Tensor:
-    """Return an array as a tensor of the host, without a copy where strides allow it."""
-    import torch
-
-    if not values.flags.writeable or any(stride < 0 for stride in values.strides):
-        values = values.copy()
-    return torch.from_numpy(values)
