@@ -36,14 +36,13 @@ from selfselect.engines.memory import Memory, RowsInMemory
 from selfselect.engines.torch import OnDevice, Torch
 from selfselect.kernels.torch_rows import TensorRows, pack, weighted_grams
 from selfselect.noises import Independent
-from selfselect.problem.batch import Batch
 from selfselect.problem.evaluation import evaluate
 from selfselect.problem.grams import sum_grams
 from selfselect.problem.problem import Problem
 from selfselect.problem.units import Units
 from selfselect.rules import Maximum, Minimum
 from selfselect.solvers import MaximumLikelihood, Newton
-from selfselect.solvers._climb import approach, climb, information_at
+from selfselect.threads import one_blas_thread
 
 FOUND: dict[str, Any] = {}
 AGREEMENT = 1e-9
@@ -167,7 +166,7 @@ def check(device: str) -> None:
             rng.integers(k, size=n_rows) if index == "known" else None,
             rng.uniform(0, 2, n_rows) if weighted else None,
         )
-        host = Memory(Batch(rows, problem.observe(rows), "numpy"), 1)
+        host = Memory().load(problem, rows)
         there = OnDevice.place(Torch(device), problem, partial(_itself, host), n_rows)
         natural = rng.normal(size=problem.layout.n_natural) * 0.7
         at_h = problem.layout.inverse_scale_positions
@@ -288,16 +287,19 @@ def passes(engine: OnDevice, free: Any, what: str, *, cuda: bool) -> None:
             _torch_tasks.kernels_for = kept
 
 
-def fits(engine: OnDevice, solver: Any, what: str, *, cuda: bool, repeats: int) -> Any:
+def fits(
+    engine: OnDevice, solver: Any, what: str, *, cuda: bool, repeats: int = 1, start: Any = None
+) -> Any:
     walls = []
     for _ in range(repeats + 1):
         if cuda:
             torch.cuda.synchronize()
-        start = time.perf_counter()
-        solution = solver.solve(
-            engine.problem, engine, rng=np.random.default_rng(0), progress=False
-        )
-        walls.append(round(1e3 * (time.perf_counter() - start), 2))
+        begun = time.perf_counter()
+        with one_blas_thread():
+            solution = solver.solve(
+                engine.problem, engine, rng=np.random.default_rng(0), start=start, progress=False
+            )
+        walls.append(round(1e3 * (time.perf_counter() - begun), 2))
     say(
         f"{what} fit {type(solver).__name__}",
         {
@@ -311,40 +313,13 @@ def fits(engine: OnDevice, solver: Any, what: str, *, cuda: bool, repeats: int) 
     return solution
 
 
-def planned(engine: OnDevice, what: str, *, sample: int) -> None:
-    """Fit as a solver would that approaches the optimum by passes without curvature."""
-    problem = engine.problem
-    for _ in range(3):
-        times = [time.perf_counter()]
-        rng = np.random.default_rng(0)
-        small = engine.sample(20_000, rng)
-        begun = Newton().solve(problem, small, rng=rng, progress=False).free
-        times.append(time.perf_counter())
-        part = engine.sample(sample, rng)
-        nearer = climb(problem, part, begun, max_steps=20, tol=1e-3, progress=False)
-        information = engine.n_rows / part.n_rows * information_at(problem, part, nearer.free)
-        times.append(time.perf_counter())
-        found = approach(problem, engine, nearer.free, information, tol=1e-6)
-        times.append(time.perf_counter())
-        ended = climb(problem, engine, found, max_steps=20, tol=1e-5, progress=False)
-        times.append(time.perf_counter())
-    names = ("small sample", "large sample", "approach", "climb")
-    stages = dict(zip(names, np.round(1e3 * np.diff(times), 2).tolist(), strict=True))
-    stages["all"] = round(1e3 * (times[-1] - times[0]), 2)
-    say(
-        f"{what} planned fit, sample of {sample}",
-        stages
-        | {"passes": ended.n_passes, "trace": [(one.rows, one.distance) for one in ended.trace]},
-    )
-
-
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--rows", type=float, default=1e8)
     parser.add_argument("--covariates", type=int, default=20)
     parser.add_argument("--device", default=None)
     parser.add_argument("--out", default=None)
-    parser.add_argument("--no-variants", action="store_true")
+    parser.add_argument("--variants", action="store_true")
     parser.add_argument("--no-unknown", action="store_true")
     options = parser.parse_args()
     device = Torch(options.device).device
@@ -363,10 +338,8 @@ def main() -> None:
             floors(engine)
         solution = fits(engine, Newton(), "known", cuda=cuda, repeats=3)
         passes(engine, solution.free, "known", cuda=cuda)
-        for sample in (100_000, 1_000_000):
-            planned(engine, "known", sample=sample)
         say("seconds", round(time.perf_counter() - started, 1))
-        if cuda and not options.no_variants:
+        if cuda and options.variants:
             natural = problem.layout.natural(solution.free).reshape(3, -1)
             width = options.covariates + 2
             order = np.append(np.arange(1, width - 1), [0, width - 1])
@@ -378,7 +351,9 @@ def main() -> None:
                 options.covariates, 4, index="unknown", noise=Independent("common")
             )
             engine = generate(n_rows, problem, device)
-            solution = fits(engine, MaximumLikelihood(), "unknown", cuda=cuda, repeats=1)
+            solution = fits(engine, MaximumLikelihood(), "unknown", cuda=cuda, repeats=2)
+            start = solution.free + 1e-3
+            fits(engine, MaximumLikelihood(), "unknown, from a start,", cuda=cuda, start=start)
             passes(engine, solution.free, "unknown", cuda=cuda)
     except Exception:
         say("failed", traceback.format_exc())
