@@ -8,6 +8,7 @@ __all__ = [
     "ArchiveError",
     "ConvergenceWarning",
     "DataError",
+    "EngineError",
     "ExtrapolationWarning",
     "FormulaError",
     "MissingDependencyError",
@@ -43,6 +44,10 @@ class OptionError(SelfSelectError, ValueError):
 
 class UnsupportedError(SelfSelectError):
     """The parts fit individually but not together: a solver lacks what it requires."""
+
+
+class EngineError(SelfSelectError):
+    """Sums cannot be done where they were asked for: a cluster or a device is gone or full."""
 
 
 class ArchiveError(SelfSelectError, ValueError):

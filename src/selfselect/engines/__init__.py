@@ -2,7 +2,8 @@
 
 from selfselect.engines.base import Engine
 from selfselect.engines.choice import engine_for
+from selfselect.engines.dask import Dask
 from selfselect.engines.memory import Memory
 from selfselect.engines.parquet import Parquet
 
-__all__ = ["Engine", "Memory", "Parquet", "engine_for"]
+__all__ = ["Dask", "Engine", "Memory", "Parquet", "engine_for"]

@@ -1,0 +1,115 @@
+"""A Dask cluster that already runs: found, asked, and given up on with a sentence."""
+
+from __future__ import annotations
+
+import time
+from typing import Any
+
+from selfselect.errors import EngineError, MissingDependencyError, OptionError
+
+__all__ = ["find_client", "gather", "workers_of"]
+
+LOOK_S = 0.5
+"""Seconds between two looks at what is done."""
+
+PATIENCE_S = 60.0
+"""Seconds that a cluster may be without a worker: one that died is often started again."""
+
+
+def find_client(client: Any) -> Any:
+    """Return the client that was given, or the current one."""
+    try:
+        import distributed
+    except ImportError as error:
+        raise MissingDependencyError(
+            "Rows on a Dask cluster need dask: pip install 'selfselect[dask]'"
+        ) from error
+    if client is None:
+        try:
+            client = distributed.get_client()
+        except ValueError as error:
+            raise EngineError(
+                "There is no Dask cluster to sum on. Start or join one first, as in "
+                "client = distributed.Client(), which takes the cores of this machine, or "
+                "distributed.Client('tcp://scheduler:8786'); or read the rows into memory: "
+                "fit(..., data.compute())."
+            ) from error
+    if not isinstance(client, distributed.Client):
+        raise OptionError(
+            f"client={client!r} is not possible. Give a distributed.Client, or None for the "
+            "current one."
+        )
+    if client.asynchronous:
+        raise OptionError(
+            "The client is asynchronous, and a fit waits for its sums. Give one made with "
+            "distributed.Client(address)."
+        )
+    if client.status != "running":
+        raise _gone(client)
+    return client
+
+
+def workers_of(client: Any) -> dict[str, int]:
+    """Return the workers' addresses, and how many threads each has."""
+    try:
+        found: dict[str, int] = client.nthreads()
+    except (OSError, ValueError, AttributeError, RuntimeError) as error:
+        raise _gone(client) from error
+    return found
+
+
+def gather(client: Any, futures: list[Any], done: Any = None) -> list[Any]:
+    """Wait for futures and return what they hold; give up where the cluster is gone.
+
+    Dask starts again what was lost with a worker. It waits forever for a worker where there is
+    none.
+
+    Parameters
+    ----------
+    client : of the cluster.
+    futures : what was asked.
+    done : called now and then with the futures that are done.
+    """
+    from concurrent.futures import CancelledError
+
+    from distributed import wait
+    from distributed.scheduler import KilledWorker
+
+    alone_since: float | None = None
+    try:
+        while True:
+            try:
+                wait(futures, timeout=LOOK_S)
+                break
+            except TimeoutError:
+                if done is not None:
+                    done([future for future in futures if future.done()])
+            if client.status != "running" or workers_of(client):
+                alone_since = None
+            elif alone_since is None:
+                alone_since = time.monotonic()
+            elif time.monotonic() - alone_since > PATIENCE_S:
+                raise EngineError(
+                    f"The cluster has had no worker for {PATIENCE_S:.0f} seconds, so nobody sums. "
+                    "Add workers and fit again."
+                )
+        found: list[Any] = client.gather(futures)
+        return found
+    except KilledWorker as error:
+        raise EngineError(
+            "Workers died one after the other over the same rows, most likely for lack of memory. "
+            "Give them more, or smaller partitions."
+        ) from error
+    except CancelledError as error:
+        raise _gone(client) from error
+    except OSError as error:
+        if client.status == "running":
+            raise
+        raise _gone(client) from error
+
+
+def _gone(client: Any) -> EngineError:
+    return EngineError(
+        f"The Dask cluster is gone (its client is {client.status}), and the rows on its workers "
+        "with it. Start one and fit again; with checkpoint= a fit goes on where it stopped."
+    )
