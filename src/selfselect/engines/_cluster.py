@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from typing import Any
 
 from selfselect.errors import EngineError, MissingDependencyError, OptionError
 
-__all__ = ["find_client", "gather", "workers_of"]
+__all__ = ["find_client", "gather", "home_of", "submit", "workers_of"]
 
 LOOK_S = 0.5
 """Seconds between two looks at what is done."""
@@ -51,14 +53,28 @@ def find_client(client: Any) -> Any:
 
 def workers_of(client: Any) -> dict[str, int]:
     """Return the workers' addresses, and how many threads each has."""
-    try:
+    with _still_there(client):
         found: dict[str, int] = client.nthreads()
-    except (OSError, ValueError, AttributeError, RuntimeError) as error:
-        raise _gone(client) from error
     return found
 
 
-def gather(client: Any, futures: list[Any], done: Any = None) -> list[Any]:
+def home_of(client: Any, futures: Sequence[Any]) -> dict[Any, str]:
+    """Return the address of a worker that holds each future, by its key; others are left out."""
+    with _still_there(client):
+        where = client.who_has(list(futures))
+    return {key: min(holders) for key, holders in where.items() if holders}
+
+
+def submit(client: Any, task: Callable[..., Any], *arguments: Any, home: str | None) -> Any:
+    """Ask for a task, on a worker of choice while it lives."""
+    workers = None if home is None else [home]
+    with _still_there(client):
+        return client.submit(
+            task, *arguments, workers=workers, allow_other_workers=home is not None, pure=False
+        )
+
+
+def gather(client: Any, futures: list[Any], done: Callable[[int], None] | None = None) -> list[Any]:
     """Wait for futures and return what they hold; give up where the cluster is gone.
 
     Dask starts again what was lost with a worker. It waits forever for a worker where there is
@@ -68,23 +84,21 @@ def gather(client: Any, futures: list[Any], done: Any = None) -> list[Any]:
     ----------
     client : of the cluster.
     futures : what was asked.
-    done : called now and then with the futures that are done.
+    done : called now and then with how many of them are done.
     """
-    from concurrent.futures import CancelledError
-
     from distributed import wait
     from distributed.scheduler import KilledWorker
 
     alone_since: float | None = None
-    try:
+    with _still_there(client):
         while True:
             try:
                 wait(futures, timeout=LOOK_S)
                 break
             except TimeoutError:
                 if done is not None:
-                    done([future for future in futures if future.done()])
-            if client.status != "running" or workers_of(client):
+                    done(sum(future.done() for future in futures))
+            if workers_of(client):
                 alone_since = None
             elif alone_since is None:
                 alone_since = time.monotonic()
@@ -93,17 +107,27 @@ def gather(client: Any, futures: list[Any], done: Any = None) -> list[Any]:
                     f"The cluster has had no worker for {PATIENCE_S:.0f} seconds, so nobody sums. "
                     "Add workers and fit again."
                 )
-        found: list[Any] = client.gather(futures)
-        return found
-    except KilledWorker as error:
-        raise EngineError(
-            "Workers died one after the other over the same rows, most likely for lack of memory. "
-            "Give them more, or smaller partitions."
-        ) from error
+        try:
+            found: list[Any] = client.gather(futures)
+        except KilledWorker as error:
+            raise EngineError(
+                "Workers died one after the other over the same rows, most likely for lack of "
+                "memory. Give them more, or smaller partitions."
+            ) from error
+    return found
+
+
+@contextmanager
+def _still_there(client: Any) -> Iterator[None]:
+    """Say that the cluster is gone where that is why Dask fails."""
+    from concurrent.futures import CancelledError
+
+    try:
+        yield
     except CancelledError as error:
         raise _gone(client) from error
-    except OSError as error:
-        if client.status == "running":
+    except Exception as error:
+        if client.status == "running" or isinstance(error, EngineError):
             raise
         raise _gone(client) from error
 

@@ -17,7 +17,7 @@ import pandas as pd
 
 from selfselect.data.files import Files, read_fragment
 from selfselect.data.source import Piece, Result
-from selfselect.engines._cluster import gather
+from selfselect.engines._cluster import gather, home_of
 from selfselect.errors import DataError, SelfSelectError
 
 __all__ = ["FilesOnCluster", "FrameOnCluster", "Partition"]
@@ -52,6 +52,10 @@ class _OnCluster(ABC):
     def partitions(self, columns: Sequence[str]) -> list[Partition]:
         """Return the partitions with these columns, none of them computed yet."""
 
+    def homes(self) -> dict[int, str]:
+        """Return the worker that holds each partition, where they are in memory already."""
+        return {}
+
     @abstractmethod
     def head(self, columns: Sequence[str]) -> pd.DataFrame:
         """Return a few rows as a frame."""
@@ -73,7 +77,7 @@ class _OnCluster(ABC):
             yield from self._met(waiting.pop(0), columns)
 
     def _met(self, future: Any, columns: Sequence[str]) -> list[Any]:
-        (found,) = self._gather([future], columns)
+        (found,) = self.gather([future], columns)
         return [] if found is None else [found]
 
     def sums(
@@ -92,7 +96,7 @@ class _OnCluster(ABC):
                 delayed(_add_all)(level[at : at + AT_ONCE]) for at in range(0, len(level), AT_ONCE)
             ]
         if level:
-            (total,) = self._gather([self.client.compute(level[0])], columns)
+            (total,) = self.gather([self.client.compute(level[0])], columns)
             if total is not None:
                 yield total
 
@@ -111,7 +115,8 @@ class _OnCluster(ABC):
         head = self.head(columns)
         return {name: kind_of(head[name]) for name in columns}
 
-    def _gather(self, futures: list[Any], columns: Sequence[str]) -> list[Any]:
+    def gather(self, futures: list[Any], columns: Sequence[str]) -> list[Any]:
+        """Wait for what was asked of partitions; say which one cannot be computed."""
         try:
             return gather(self.client, futures)
         except SelfSelectError:
@@ -154,12 +159,15 @@ class FrameOnCluster(_OnCluster):
         known = f"{self.frame.npartitions} {self.frame.dtypes.astype(str).to_dict()}"
         return sha256(known.encode()).hexdigest()
 
-    @property
-    def held(self) -> bool:
-        """Whether the partitions are in the workers' memory already."""
+    def homes(self) -> dict[int, str]:
+        """Return the worker that holds each partition, where they are in memory already."""
         from distributed import futures_of
 
-        return bool(futures_of(self.frame))
+        kept = futures_of(self.frame)
+        if len(kept) != self.frame.npartitions:
+            return {}
+        at = {future.key: future.key[1] for future in kept if isinstance(future.key, tuple)}
+        return {at[key]: home for key, home in home_of(self.client, kept).items() if key in at}
 
     def partitions(self, columns: Sequence[str]) -> list[Partition]:
         frames = self.frame[list(columns)].to_delayed()
@@ -173,7 +181,7 @@ class FrameOnCluster(_OnCluster):
         if wanted not in self.heads:
             for part in self.partitions(wanted):
                 first = self.client.compute(delayed(_first_rows)(part.frame))
-                (self.heads[wanted],) = self._gather([first], wanted)
+                (self.heads[wanted],) = self.gather([first], wanted)
                 if len(self.heads[wanted]):
                     break
         return self.heads[wanted]
@@ -185,8 +193,6 @@ class FilesOnCluster(_OnCluster):
 
     client: Any
     files: Files
-
-    held = False
 
     @property
     def names(self) -> list[str]:

@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import pickle
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, replace
-from functools import partial, reduce
-from operator import add
 from typing import Any
 
 import numpy as np
@@ -15,17 +13,25 @@ from numpy.typing import NDArray
 from selfselect.data.files import are_files, open_files
 from selfselect.data.rows import Rows
 from selfselect.data.stream import RowStream
-from selfselect.engines._cluster import find_client, gather, workers_of
-from selfselect.engines._partitions import FilesOnCluster, FrameOnCluster, as_piece
-from selfselect.engines._tree import add_up, merge
+from selfselect.engines._cluster import find_client, gather, home_of, submit, workers_of
+from selfselect.engines._on_workers import (
+    Asked,
+    Coder,
+    code_group,
+    collect_groups,
+    is_there,
+    sum_groups,
+)
+from selfselect.engines._partitions import FilesOnCluster, FrameOnCluster, Partition
+from selfselect.engines._tree import add_up
 from selfselect.engines.base import Sum
-from selfselect.engines.memory import RowsInMemory, backend_for
-from selfselect.engines.parquet import Change, RowsInPieces
+from selfselect.engines.memory import backend_for
+from selfselect.engines.parquet import RowsInPieces
 from selfselect.errors import OptionError, UnsupportedError
 from selfselect.problem.evaluation import Batch
 from selfselect.problem.problem import Problem
 from selfselect.progress import progress_bar
-from selfselect.threads import n_cores, one_blas_thread, parallel_map
+from selfselect.threads import n_cores
 
 __all__ = ["Dask", "RowsOnWorkers", "is_dask_frame"]
 
@@ -95,13 +101,13 @@ class RowsOnWorkers(RowsInPieces):
 
     def sum(self, task: Callable[[Batch], Sum]) -> Sum:
         branches: dict[tuple[int, int], Any] = {}
-        for found in self._ask(_sum_groups, task):
+        for found in self._ask(sum_groups, task):
             branches.update(found)
         total: Sum = add_up(branches, len(self.groups))
         return total
 
     def collect(self, task: Callable[[Batch], Array]) -> Array:
-        found = [pair for each in self._ask(_collect_groups, task) for pair in each]
+        found = [pair for each in self._ask(collect_groups, task) for pair in each]
         return np.concatenate([values for _, values in sorted(found, key=lambda pair: pair[0])])
 
     def message(self, task: Callable[[Batch], Any]) -> bytes:
@@ -109,101 +115,40 @@ class RowsOnWorkers(RowsInPieces):
         import cloudpickle
 
         backend = backend_for(self.problem, self.n_rows)
-        asked = _Asked(task, self.problem if self.changes else None, self.changes, backend)
+        asked = Asked(task, self.problem if self.changes else None, self.changes, backend)
         sent: bytes = cloudpickle.dumps(asked)
         return sent
 
     def _ask(self, how: Callable[..., bytes], task: Callable[[Batch], Any]) -> Iterator[Any]:
         """Yield what each worker answers: one task for all of its groups."""
         client = self.stream.source.client  # type: ignore[attr-defined]
-        message, n_groups = self.message(task), len(self.groups)
-        shares = self._shares(client)
+        message = self.message(task)
         futures = [
-            client.submit(
-                how, message, n_groups, [self.groups[i] for i in share],
-                workers=where, allow_other_workers=True, pure=False,
+            submit(
+                client, how, message, len(self.groups), [self.groups[i] for i in mine], home=home
             )
-            for where, share in shares
-        ]  # fmt: skip
+            for home, mine in self._shares(client).items()
+        ]
         with progress_bar(self.stream.progress, what="Pass", total=self.n_rows) as bar:
             shown = 0
 
-            def show(done: Sequence[Any]) -> None:
+            def show(n_done: int) -> None:
                 nonlocal shown
-                reached = len(done) * self.n_rows // len(futures)
+                reached = n_done * self.n_rows // len(futures)
                 bar.update(reached - shown)
                 shown = reached
 
             for answer in gather(client, futures, show):
                 yield pickle.loads(answer)
-            show(futures)
+            show(len(futures))
 
-    def _shares(self, client: Any) -> list[tuple[Any, list[int]]]:
+    def _shares(self, client: Any) -> dict[str | None, list[int]]:
         """Say which groups each worker has; those on their way go by themselves."""
-        where = client.who_has(list(self.groups))
-        shares: dict[Any, list[int]] = {}
+        homes = home_of(client, self.groups)
+        shares: dict[str | None, list[int]] = {}
         for i, group in enumerate(self.groups):
-            holders = sorted(where.get(group.key, ()))
-            shares.setdefault(holders[0] if holders else None, []).append(i)
-        return [(None if at is None else [at], share) for at, share in shares.items()]
-
-
-@dataclass(frozen=True, eq=False)
-class _Group:
-    """Partitions that follow each other, coded, as a worker keeps them."""
-
-    number: int
-    pieces: tuple[tuple[int, Batch], ...]
-
-    def __sizeof__(self) -> int:
-        """Tell Dask how much memory this takes, so that it is not moved about lightly."""
-        return sum(_bytes(batch.rows) + _bytes(batch.observation) for _, batch in self.pieces)
-
-
-def _bytes(held: Any) -> int:
-    arrays = [value for value in vars(held).values() if isinstance(value, np.ndarray)]
-    return sum(array.nbytes for array in arrays)
-
-
-@dataclass(frozen=True, eq=False)
-class _Asked:
-    """A task for every batch of rows, and what is done to the rows first."""
-
-    task: Callable[[Batch], Any]
-    problem: Problem | None
-    changes: tuple[Change, ...]
-    backend: Any
-
-    def batches(self, group: _Group, n_threads: int) -> Iterator[tuple[int, RowsInMemory]]:
-        """Yield the rows of each partition with its number."""
-        for number, batch in group.pieces:
-            rows, observation = batch.rows, batch.observation
-            for change in self.changes:
-                rows = change(rows, batch.start, number)
-            if self.problem is not None:
-                observation = self.problem.observe(rows)
-            changed = Batch(rows, observation, self.backend, batch.start)
-            yield number, RowsInMemory(changed, n_threads)
-
-
-@dataclass(frozen=True, eq=False)
-class _Coder:
-    """What a worker needs to code partitions."""
-
-    problem: Problem
-    stream: RowStream
-    kinds: dict[str, str]
-    backend: Any
-
-
-def _code_group(
-    coder: _Coder, number: int, named: list[tuple[int, str]], frames: list[Any]
-) -> _Group:
-    pieces = []
-    for (at, name), frame in zip(named, frames, strict=True):
-        rows, start = coder.stream.code(as_piece(coder.kinds, at, name, frame))
-        pieces.append((at, Batch(rows, coder.problem.observe(rows), coder.backend, start)))
-    return _Group(number, tuple(pieces))
+            shares.setdefault(homes.get(group.key), []).append(i)
+        return shares
 
 
 def _place(problem: Problem, stream: RowStream) -> tuple[Any, ...]:
@@ -214,38 +159,27 @@ def _place(problem: Problem, stream: RowStream) -> tuple[Any, ...]:
     sizes = _sizes(stream)
     parts = [part for part in source.partitions(stream.columns) if sizes.get(part.number)]
     numbers = _grouped([sizes[part.number] for part in parts])
-    sent = replace(stream, source=None, sample=stream.sample.take(slice(0, 0)), progress=False)
+    nowhere: Any = None  # workers are sent how to code rows, not where they come from
+    few = stream.sample.take(slice(0, 0))
+    sent = replace(stream, source=nowhere, sample=few, progress=False)
     # One task of the graph, so that it travels once to a worker and is made again where it is lost.
-    coder = delayed(_Coder)(
+    coder = delayed(Coder)(
         problem, sent, source.kinds(stream.columns), backend_for(problem, stream.n_rows)
     )
     graphs = []
     for number, which in enumerate(numbers):
         members = [parts[i] for i in which]
         named = [(part.number, part.name) for part in members]
-        graphs.append(
-            delayed(_code_group)(coder, number, named, [part.frame for part in members])
-        )
-    weights = [sum(sizes[parts[i].number] for i in which) for which in numbers]
-    futures: list[Any] = []
-    for where, share in _stretches(source, weights):
-        options = {} if where is None else {"workers": [where], "allow_other_workers": True}
-        futures += source.client.compute([graphs[i] for i in share], **options)
-    with progress_bar(stream.progress, what="Coding") as bar:
-        bar.update(0)
-        _wait(source, futures, stream.columns)
-    return tuple(futures)
-
-
-def _wait(source: Any, futures: list[Any], columns: Sequence[str]) -> None:
-    """Wait until all is coded; what travels is whether it could be."""
-    client = source.client
-    done = client.map(_is_there, futures, pure=False)
-    source._gather(done, columns)
-
-
-def _is_there(group: _Group) -> bool:
-    return bool(group.pieces)
+        graphs.append(delayed(code_group)(coder, number, named, [part.frame for part in members]))
+    futures: dict[int, Any] = {}
+    for home, mine in _deal(source, parts, numbers, sizes).items():
+        options = {} if home is None else {"workers": [home], "allow_other_workers": True}
+        asked = source.client.compute([graphs[i] for i in mine], **options)
+        futures.update(zip(mine, asked, strict=True))
+    groups = tuple(futures[i] for i in range(len(graphs)))
+    # Wait until all is coded; what travels is whether it could be.
+    source.gather(source.client.map(is_there, groups, pure=False), stream.columns)
+    return groups
 
 
 def _sizes(stream: RowStream) -> dict[int, int]:
@@ -268,56 +202,20 @@ def _grouped(sizes: list[int]) -> list[list[int]]:
     return groups
 
 
-def _stretches(source: Any, weights: list[int]) -> Iterator[tuple[str | None, list[int]]]:
-    """Deal stretches of groups out to workers, by their threads; rows in memory stay."""
-    if source.held:
-        yield None, list(range(len(weights)))
-        return
-    threads = workers_of(source.client)
-    if not threads:
-        yield None, list(range(len(weights)))
-        return
+def _deal(
+    source: Any, parts: list[Partition], numbers: list[list[int]], sizes: dict[int, int]
+) -> dict[str | None, list[int]]:
+    """Say which groups each worker shall have: those in its memory, else a stretch of them."""
+    homes, threads = source.homes(), workers_of(source.client)
+    shares: dict[str | None, list[int]] = {}
+    if homes or not threads:
+        for i, which in enumerate(numbers):
+            shares.setdefault(homes.get(parts[which[0]].number), []).append(i)
+        return shares
+    weights = np.array([sum(sizes[parts[i].number] for i in which) for which in numbers])
     addresses = sorted(threads)
-    share = np.cumsum([threads[address] for address in addresses]) / sum(threads.values())
-    middle = (np.cumsum(weights) - 0.5 * np.array(weights)) / sum(weights)
-    owner = np.minimum(np.searchsorted(share, middle), len(addresses) - 1)
-    for place, address in enumerate(addresses):
-        mine = np.flatnonzero(owner == place).tolist()
-        if mine:
-            yield address, mine
-
-
-def _sum_groups(message: bytes, n_groups: int, groups: list[_Group]) -> bytes:
-    """Sum over the rows of some groups; runs on a worker."""
-    asked: _Asked = pickle.loads(message)
-    outer, inner = _threads(len(groups))
-    with one_blas_thread():
-        sums = parallel_map(partial(_sum_group, asked, inner), groups, n_threads=outer)
-        leaves = {group.number: total for group, total in zip(groups, sums, strict=True)}
-        return pickle.dumps(merge(leaves, n_groups))
-
-
-def _sum_group(asked: _Asked, n_threads: int, group: _Group) -> Any:
-    return reduce(add, (held.sum(asked.task) for _, held in asked.batches(group, n_threads)))
-
-
-def _collect_groups(message: bytes, n_groups: int, groups: list[_Group]) -> bytes:
-    """Collect what a task says of each row of some groups; runs on a worker."""
-    del n_groups
-    asked: _Asked = pickle.loads(message)
-    _, inner = _threads(1)
-    with one_blas_thread():
-        found = [
-            (number, held.collect(asked.task))
-            for group in groups
-            for number, held in asked.batches(group, inner)
-        ]
-    return pickle.dumps(found)
-
-
-def _threads(n_groups: int) -> tuple[int, int]:
-    """Say how many groups are summed at once, and with how many threads each."""
-    from distributed import get_worker
-
-    n_threads = get_worker().state.nthreads
-    return (n_threads, 1) if n_groups >= n_threads else (1, n_threads)
+    edges = np.cumsum([threads[address] for address in addresses]) / sum(threads.values())
+    middle = (np.cumsum(weights) - 0.5 * weights) / weights.sum()
+    for i, place in enumerate(np.searchsorted(edges[:-1], middle)):
+        shares.setdefault(addresses[place], []).append(i)
+    return shares
