@@ -148,6 +148,7 @@ def test_fit_is_a_function_whoever_imports_its_module_first(first):
 
 def test_what_is_optional_is_imported_in_one_room_only():
     optional = {"numba": "kernels", "sklearn": "sklearn", "matplotlib": "plots", "tqdm": "progress"}
+    optional |= {"dask": "engines", "distributed": "engines"}
     for path in MODULES:
         tree = ast.parse(path.read_text(encoding="utf-8"))
         for node in ast.walk(tree):

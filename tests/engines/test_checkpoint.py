@@ -333,3 +333,5 @@ def test_hashes_know_what_matters_and_nothing_else(villagers):
     one = large.copy()
     one[1, 1] = 1.0
     assert digest(large) != digest(one)
+    large[5], one[5] = np.nan, np.nan
+    assert digest(large) != digest(one)

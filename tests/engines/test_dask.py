@@ -113,6 +113,10 @@ def test_files_are_fitted_as_in_memory(client, table, in_memory, tmp_path):
         engine=engine,
     )  # fmt: skip
     agree(result, in_memory)
+    assert result.call == (
+        "ss.fit(\n    'y ~ x1 + C(town)',\n    data,\n    chosen='job',\n    weights='w',\n"
+        "    cluster='group',\n    engine=ss.engines.Dask(),\n)"
+    )
     listed = [tmp_path / f"{i}.parquet" for i in range(3)]
     again = ss.fit(FORMULA, listed, chosen="job", weights="w", cluster="group", engine=engine)
     same_bits(again, result)
@@ -153,7 +157,7 @@ def test_a_worker_that_is_killed_does_not_change_the_answer(client, table, monke
 
 def test_samples_of_a_bootstrap_are_summed_on_the_workers(table):
     options = {
-        "chosen": "job", "covariance": ss.inference.Bootstrap(20), "cluster": "group", "seed": 3,
+        "chosen": "job", "covariance": ss.inference.Bootstrap(8), "cluster": "group", "seed": 3,
     }  # fmt: skip
     result = ss.fit("y ~ x1", partitioned(table, 3), **options)
     agree(result, ss.fit("y ~ x1", table, **options))
@@ -173,6 +177,33 @@ def test_rows_without_an_outcome_count_for_their_choice(table):
     assert result.engine.recorded().n_rows == silent.y.notna().sum()
     weight = result.engine.recorded().sum(lambda batch: float(len(batch)))
     assert weight == silent.y.notna().sum()
+
+
+def test_a_checkpoint_spares_the_workers_what_is_known(table, tmp_path, monkeypatch):
+    options = {"chosen": "job", "covariance": "robust"}
+    plain = ss.fit(FORMULA, partitioned(table), **options)
+    whole, passes = dask_engine.RowsOnWorkers.sum, []
+
+    def counted(engine, task):
+        passes.append(1)
+        if len(passes) == 3:
+            raise KeyboardInterrupt
+        return whole(engine, task)
+
+    monkeypatch.setattr(dask_engine.RowsOnWorkers, "sum", counted)
+    path = tmp_path / "fit.ckpt.json"
+    with pytest.raises(KeyboardInterrupt):
+        ss.fit(FORMULA, partitioned(table), **options, checkpoint=path)
+    same_bits(ss.fit(FORMULA, partitioned(table), **options, checkpoint=path), plain)
+    n_resumed = len(passes) - 3
+    ss.fit(FORMULA, partitioned(table), **options)
+    assert n_resumed == len(passes) - 3 - n_resumed - 2
+    other = table.assign(x1=table.x1.where(table.index != 77, 0.0))
+    passes.clear()
+    with pytest.raises(KeyboardInterrupt):
+        ss.fit(FORMULA, partitioned(table), **options, checkpoint=path)
+    with pytest.raises(ss.errors.ArchiveError, match="differs in data"):
+        ss.fit(FORMULA, partitioned(other), **options, checkpoint=path)
 
 
 def test_what_is_collected_keeps_the_order_of_the_rows(table):

@@ -13,7 +13,6 @@ import warnings
 from pathlib import Path
 from typing import Any
 
-from selfselect import __version__
 from selfselect.engines._codec import decode, encode
 from selfselect.errors import ArchiveError, SelfSelectWarning
 
@@ -48,8 +47,10 @@ class Checkpoint:
     """
 
     def __init__(self, path: str | Path, about: dict[str, str]) -> None:
+        from selfselect import __version__
+
         self.path = Path(path)
-        self.about = {"selfselect": __version__, **about}
+        self.about = {"version of selfselect": __version__, **about}
         self.known: dict[str, tuple[str, Any]] = {}
         self.lock = threading.Lock()
         self.file = self.path.open("a+b")

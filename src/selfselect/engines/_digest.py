@@ -70,7 +70,10 @@ def _of_array(array: Any) -> list[bytes]:
     if array.size <= WHOLE:
         return [head, np.ascontiguousarray(array).tobytes()]
     some = array[:: -(-array.size // WHOLE)]
-    return [head, np.ascontiguousarray(some).tobytes(), array.sum(axis=0).tobytes()]
+    total = array.sum(axis=0)
+    if np.isnan(total).any():  # a missing outcome would hide all others
+        total = np.nansum(array, axis=0)
+    return [head, np.ascontiguousarray(some).tobytes(), total.tobytes()]
 
 
 def _name(value: Any) -> bytes:

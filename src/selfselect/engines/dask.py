@@ -60,7 +60,7 @@ class Dask:
     client : a `distributed.Client`; None for the current one.
     """
 
-    client: Any = None
+    client: Any = field(default=None, repr=False)
 
     def open(self, data: Any) -> FrameOnCluster | FilesOnCluster:
         """Look at the partitions of a `dask.dataframe`, or at files that all workers can read."""
