@@ -134,27 +134,6 @@ def test_it_does_not_matter_which_worker_has_what(client, table):
     same_bits(on_one, dealt)
 
 
-def test_a_worker_that_is_killed_does_not_change_the_answer(client, table, monkeypatch):
-    frame = partitioned(table)
-    undisturbed = ss.fit(FORMULA, frame, chosen="job", covariance="robust")
-    passes, killed = [], []
-    ask = dask_engine.gather
-
-    def kill_in_the_second_pass(client, futures, done=None):
-        passes.append(1)
-        if len(passes) == 2:
-            address, pid = sorted(client.run(os.getpid).items())[0]
-            os.kill(pid, signal.SIGKILL)
-            killed.append(address)
-        return ask(client, futures, done)
-
-    monkeypatch.setattr(dask_engine, "gather", kill_in_the_second_pass)
-    disturbed = ss.fit(FORMULA, frame, chosen="job", covariance="robust")
-    assert len(killed) == 1 and len(passes) > 3
-    assert killed[0] not in client.nthreads()
-    same_bits(disturbed, undisturbed)
-
-
 def test_samples_of_a_bootstrap_are_summed_on_the_workers(table):
     options = {
         "chosen": "job", "covariance": ss.inference.Bootstrap(8), "cluster": "group", "seed": 3,
@@ -180,30 +159,27 @@ def test_rows_without_an_outcome_count_for_their_choice(table):
 
 
 def test_a_checkpoint_spares_the_workers_what_is_known(table, tmp_path, monkeypatch):
-    options = {"chosen": "job", "covariance": "robust"}
-    plain = ss.fit(FORMULA, partitioned(table), **options)
-    whole, passes = dask_engine.RowsOnWorkers.sum, []
+    options = {"chosen": "job", "checkpoint": tmp_path / "fit.ckpt.json"}
+    whole, passes, stop_at = dask_engine.RowsOnWorkers.sum, [], []
 
     def counted(engine, task):
         passes.append(1)
-        if len(passes) == 3:
+        if len(passes) in stop_at:
             raise KeyboardInterrupt
         return whole(engine, task)
 
     monkeypatch.setattr(dask_engine.RowsOnWorkers, "sum", counted)
-    path = tmp_path / "fit.ckpt.json"
-    with pytest.raises(KeyboardInterrupt):
-        ss.fit(FORMULA, partitioned(table), **options, checkpoint=path)
-    same_bits(ss.fit(FORMULA, partitioned(table), **options, checkpoint=path), plain)
-    n_resumed = len(passes) - 3
-    ss.fit(FORMULA, partitioned(table), **options)
-    assert n_resumed == len(passes) - 3 - n_resumed - 2
-    other = table.assign(x1=table.x1.where(table.index != 77, 0.0))
+    plain = ss.fit("y ~ x1", partitioned(table), **options)
+    n_whole = len(passes)
     passes.clear()
+    stop_at.append(3)
     with pytest.raises(KeyboardInterrupt):
-        ss.fit(FORMULA, partitioned(table), **options, checkpoint=path)
+        ss.fit("y ~ x1", partitioned(table), **options)
+    other = table.assign(x1=table.x1.where(table.index != 77, 0.0))
     with pytest.raises(ss.errors.ArchiveError, match="differs in data"):
-        ss.fit(FORMULA, partitioned(other), **options, checkpoint=path)
+        ss.fit("y ~ x1", partitioned(other), **options)
+    same_bits(ss.fit("y ~ x1", partitioned(table), **options), plain)
+    assert len(passes) - 3 == n_whole - 2
 
 
 def test_what_is_collected_keeps_the_order_of_the_rows(table):
@@ -323,3 +299,45 @@ def test_other_data_does_not_import_dask():
         "sys.exit('dask' in sys.modules or 'distributed' in sys.modules)"
     )
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
+
+
+# A worker that is started again takes seconds, so tests that kill one come last.
+
+
+@pytest.fixture
+def killing(monkeypatch):
+    """Kill a worker in the second pass of the next fit; collect whom, and the passes."""
+    passes, killed = [], []
+    ask = dask_engine.gather
+
+    def kill_in_the_second_pass(client, futures, done=None):
+        passes.append(1)
+        if len(passes) == 2:
+            address, pid = sorted(client.run(os.getpid).items())[0]
+            os.kill(pid, signal.SIGKILL)
+            killed.append(address)
+        return ask(client, futures, done)
+
+    def begin():
+        monkeypatch.setattr(dask_engine, "gather", kill_in_the_second_pass)
+        return passes, killed
+
+    return begin
+
+
+def test_a_worker_that_is_killed_does_not_change_the_answer(client, table, killing):
+    frame = partitioned(table)
+    undisturbed = ss.fit(FORMULA, frame, chosen="job", covariance="robust")
+    passes, killed = killing()
+    disturbed = ss.fit(FORMULA, frame, chosen="job", covariance="robust")
+    assert len(killed) == 1 and len(passes) > 3
+    assert killed[0] not in client.nthreads()
+    same_bits(disturbed, undisturbed)
+
+
+def test_rows_that_cannot_be_made_again_are_said_to_be_lost(client, table, killing):
+    scattered = client.scatter([table.iloc[i::4] for i in range(4)])
+    frame = dd.from_delayed(scattered, meta=table.iloc[:0])
+    killing()
+    with pytest.raises(EngineError, match="Rows were lost with a worker"):
+        ss.fit("y ~ x1", frame, chosen="job")

@@ -125,7 +125,7 @@ def _still_there(client: Any) -> Iterator[None]:
     try:
         yield
     except CancelledError as error:
-        raise _gone(client) from error
+        raise (_lost() if client.status == "running" else _gone(client)) from error
     except Exception as error:
         if client.status == "running" or isinstance(error, EngineError):
             raise
@@ -136,4 +136,12 @@ def _gone(client: Any) -> EngineError:
     return EngineError(
         f"The Dask cluster is gone (its client is {client.status}), and the rows on its workers "
         "with it. Start one and fit again; with checkpoint= a fit goes on where it stopped."
+    )
+
+
+def _lost() -> EngineError:
+    return EngineError(
+        "Rows were lost with a worker, and Dask does not know how to make them again: they were "
+        "sent to the cluster (Client.scatter) or computations were cancelled. Make the frame of "
+        "files or functions, as dask.dataframe.read_parquet does, and fit again."
     )
