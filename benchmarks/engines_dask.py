@@ -60,11 +60,13 @@ def compare(n_rows: int, rounds: int) -> None:
         names = write(Path(folder), n_rows)
         here = ss.fit(formula, names, chosen="job", progress=False)
         there = ss.fit(formula, names, chosen="job", progress=False, engine=ss.engines.Dask(client))
+        held = ss.fit(formula, names, chosen="job", progress=False, engine=ss.engines.Memory())
         natural = here.problem.layout.natural(here.solution.free)
         task = partial(evaluate, here.problem, natural)
         spent = take_turns(
             {
                 "parquet": lambda: here.engine.sum(task),
+                "memory": lambda: held.engine.sum(task),
                 "dask": lambda: there.engine.sum(task),
                 "overhead": lambda: there.engine.sum(nothing),
             },
@@ -84,6 +86,7 @@ def compare(n_rows: int, rounds: int) -> None:
         size = f"n={n_rows:.0e} d={COVARIATES} k={ALTERNATIVES}"
         print(f"{size}: Parquet, two threads {1e3 * spent['parquet']:.0f} ms a pass")
         print(f"   Dask, two processes {1e3 * spent['dask']:.0f} ms a pass")
+        print(f"   rows in memory, two threads {1e3 * spent['memory']:.0f} ms a pass")
         print(f"   ratio {spent['dask'] / spent['parquet']:.3f} (limit 1.3)")
         print(f"   a pass without work {1e3 * spent['overhead']:.0f} ms (limit 100)")
         print(f"   bytes a pass: {len(there.engine.message(task)):,} out to each worker, "

@@ -103,7 +103,7 @@ def test_a_frame_is_fitted_as_in_memory(table, in_memory):
         _ = result.rows
 
 
-def test_files_are_fitted_as_in_memory(client, table, in_memory, tmp_path):
+def test_files_are_fitted_as_in_memory(client, table, in_memory, tmp_path, monkeypatch):
     for i in range(3):
         part = table.iloc[i * 700 : (i + 1) * 700]
         part.to_parquet(tmp_path / f"{i}.parquet", row_group_size=250)
@@ -117,7 +117,9 @@ def test_files_are_fitted_as_in_memory(client, table, in_memory, tmp_path):
         "ss.fit(\n    'y ~ x1 + C(town)',\n    data,\n    chosen='job',\n    weights='w',\n"
         "    cluster='group',\n    engine=ss.engines.Dask(),\n)"
     )
-    listed = [tmp_path / f"{i}.parquet" for i in range(3)]
+    # Workers may be in another folder than this process.
+    monkeypatch.chdir(tmp_path)
+    listed = [f"{i}.parquet" for i in range(3)]
     again = ss.fit(FORMULA, listed, chosen="job", weights="w", cluster="group", engine=engine)
     same_bits(again, result)
 

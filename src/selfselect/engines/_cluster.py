@@ -9,7 +9,7 @@ from typing import Any
 
 from selfselect.errors import EngineError, MissingDependencyError, OptionError
 
-__all__ = ["find_client", "gather", "home_of", "submit", "workers_of"]
+__all__ = ["compute", "find_client", "gather", "home_of", "submit", "workers_of"]
 
 LOOK_S = 0.5
 """Seconds between two looks at what is done."""
@@ -65,13 +65,21 @@ def home_of(client: Any, futures: Sequence[Any]) -> dict[Any, str]:
     return {key: min(holders) for key, holders in where.items() if holders}
 
 
+def compute(client: Any, graphs: list[Any], *, home: str | None = None) -> list[Any]:
+    """Ask for what graphs describe, on a worker of choice while it lives; return futures."""
+    with _still_there(client):
+        futures: list[Any] = client.compute(graphs, **_at(home))
+    return futures
+
+
 def submit(client: Any, task: Callable[..., Any], *arguments: Any, home: str | None) -> Any:
     """Ask for a task, on a worker of choice while it lives."""
-    workers = None if home is None else [home]
     with _still_there(client):
-        return client.submit(
-            task, *arguments, workers=workers, allow_other_workers=home is not None, pure=False
-        )
+        return client.submit(task, *arguments, **_at(home), pure=False)
+
+
+def _at(home: str | None) -> dict[str, Any]:
+    return {} if home is None else {"workers": [home], "allow_other_workers": True}
 
 
 def gather(client: Any, futures: list[Any], done: Callable[[int], None] | None = None) -> list[Any]:

@@ -17,7 +17,7 @@ import pandas as pd
 
 from selfselect.data.files import Files, read_fragment
 from selfselect.data.source import Piece, Result
-from selfselect.engines._cluster import gather, home_of
+from selfselect.engines._cluster import compute, gather, home_of
 from selfselect.errors import DataError, SelfSelectError
 
 __all__ = ["FilesOnCluster", "FrameOnCluster", "Partition"]
@@ -70,7 +70,7 @@ class _OnCluster(ABC):
         leaves = self._leaves(task, columns, delayed)
         waiting: list[Any] = []
         for leaf in leaves:
-            waiting.append(self.client.compute(leaf))
+            waiting += compute(self.client, [leaf])
             if len(waiting) > WINDOW:
                 yield from self._met(waiting.pop(0), columns)
         while waiting:
@@ -96,7 +96,7 @@ class _OnCluster(ABC):
                 delayed(_add_all)(level[at : at + AT_ONCE]) for at in range(0, len(level), AT_ONCE)
             ]
         if level:
-            (total,) = self.gather([self.client.compute(level[0])], columns)
+            (total,) = self.gather(compute(self.client, level), columns)
             if total is not None:
                 yield total
 
@@ -129,7 +129,7 @@ class _OnCluster(ABC):
         from dask import delayed
 
         parts = self.partitions(columns)
-        found = self.client.compute([delayed(_try_out)(part.frame) for part in parts])
+        found = compute(self.client, [delayed(_try_out)(part.frame) for part in parts])
         for part, future in zip(parts, found, strict=True):
             try:
                 gather(self.client, [future])
@@ -180,8 +180,8 @@ class FrameOnCluster(_OnCluster):
         wanted = tuple(columns)
         if wanted not in self.heads:
             for part in self.partitions(wanted):
-                first = self.client.compute(delayed(_first_rows)(part.frame))
-                (self.heads[wanted],) = self.gather([first], wanted)
+                first = compute(self.client, [delayed(_first_rows)(part.frame)])
+                (self.heads[wanted],) = self.gather(first, wanted)
                 if len(self.heads[wanted]):
                     break
         return self.heads[wanted]

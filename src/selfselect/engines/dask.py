@@ -5,6 +5,7 @@ from __future__ import annotations
 import pickle
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, replace
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -13,7 +14,14 @@ from numpy.typing import NDArray
 from selfselect.data.files import are_files, open_files
 from selfselect.data.rows import Rows
 from selfselect.data.stream import RowStream
-from selfselect.engines._cluster import find_client, gather, home_of, submit, workers_of
+from selfselect.engines._cluster import (
+    compute,
+    find_client,
+    gather,
+    home_of,
+    submit,
+    workers_of,
+)
 from selfselect.engines._on_workers import (
     Asked,
     Coder,
@@ -68,7 +76,7 @@ class Dask:
         if is_dask_frame(data) and hasattr(data, "columns"):
             return FrameOnCluster(client, data)
         if are_files(data):
-            return FilesOnCluster(client, open_files(data))
+            return FilesOnCluster(client, open_files(_absolute(data)))
         raise OptionError(
             f"The engine Dask sums over a dask.dataframe or files, not a {type(data).__name__}. "
             "Make one of it with dask.dataframe.from_pandas(data, npartitions=...), or leave the "
@@ -78,6 +86,13 @@ class Dask:
     def load(self, problem: Problem, rows: RowStream) -> RowsOnWorkers:
         """Have every partition coded where it is, and kept there."""
         return RowsOnWorkers(problem, rows, n_cores(), groups=_place(problem, rows))
+
+
+def _absolute(data: Any) -> Any:
+    """Return names of files that mean the same in another folder, where workers may be."""
+    if isinstance(data, str | Path):
+        return str(Path(data).absolute())
+    return [_absolute(one) for one in data] if isinstance(data, list | tuple) else data
 
 
 @dataclass(frozen=True, eq=False)
@@ -173,8 +188,7 @@ def _place(problem: Problem, stream: RowStream) -> tuple[Any, ...]:
         graphs.append(delayed(code_group)(coder, number, named, [part.frame for part in members]))
     futures: dict[int, Any] = {}
     for home, mine in _deal(source, parts, numbers, sizes).items():
-        options = {} if home is None else {"workers": [home], "allow_other_workers": True}
-        asked = source.client.compute([graphs[i] for i in mine], **options)
+        asked = compute(source.client, [graphs[i] for i in mine], home=home)
         futures.update(zip(mine, asked, strict=True))
     groups = tuple(futures[i] for i in range(len(graphs)))
     # Wait until all is coded; what travels is whether it could be.
