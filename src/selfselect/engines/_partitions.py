@@ -1,6 +1,6 @@
 """Partitions on a cluster as a source: of a Dask frame, or of files that its workers read.
 
-Only this file and `_cluster` speak to Dask. What is asked of rows runs where their partition is.
+What is asked of rows runs where their partition is; only what it returns, or the sum, travels.
 """
 
 from __future__ import annotations
