@@ -44,6 +44,7 @@ types: .venv/lint-ready      ## static types
 bench: .venv/bench-ready     ## table of cost ratios; R is used where Rscript is installed
 	$(BIN)/python -m benchmarks
 	$(BIN)/python -m benchmarks.convex_rules
+	$(BIN)/python -m benchmarks.engines_dask
 
 study: .venv/test-ready      ## Monte-Carlo studies, tens of minutes; tables go to docs/studies
 	$(BIN)/python -m pytest -q -m slow

@@ -30,10 +30,6 @@ class DataError(SelfSelectError, ValueError):
     """The table cannot be used as it is: a column, a value or a count is wrong."""
 
 
-class EngineError(SelfSelectError):
-    """Where the rows live, sums over them cannot be done: a device lacks the memory."""
-
-
 class FormulaError(DataError):
     """A formula does not parse, or names something it may not use."""
 
@@ -48,6 +44,10 @@ class OptionError(SelfSelectError, ValueError):
 
 class UnsupportedError(SelfSelectError):
     """The parts fit individually but not together: a solver lacks what it requires."""
+
+
+class EngineError(SelfSelectError):
+    """Sums cannot be done where they were asked for: a cluster or a device is gone or full."""
 
 
 class ArchiveError(SelfSelectError, ValueError):

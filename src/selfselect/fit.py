@@ -6,12 +6,15 @@ import warnings
 from collections.abc import Mapping
 from dataclasses import replace
 from functools import partial
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from selfselect.data.build import Design, build_design
 from selfselect.data.costs import split_costs
+from selfselect.engines._checkpoint import check_place
+from selfselect.engines._recorded import recorded_in
 from selfselect.engines.base import EngineChoice
 from selfselect.engines.choice import engine_for
 from selfselect.engines.memory import Memory
@@ -56,6 +59,7 @@ def fit(
     covariance: Any = "observed",
     cluster: Any = None,
     engine: Any = None,
+    checkpoint: str | Path | None = None,
     seed: int | None = None,
     progress: bool | None = None,
 ) -> FitResult:
@@ -70,7 +74,7 @@ def fit(
         alternative for covariates of their own.
     data : a pandas or polars frame, a pyarrow table, or a dict of arrays; or files that are read
         piece by piece and may be larger than memory: a path, a pattern such as
-        ``"rows/*.parquet"``, a list of them, an Arrow dataset.
+        ``"rows/*.parquet"``, a list of them, an Arrow dataset; or a `dask.dataframe`.
     chosen : the column that says which alternative was seen. Alternatives are ordered as in the
         dict of formulas, else sorted by label.
     alternatives : how many alternatives there are, where nobody recorded which one was seen
@@ -117,6 +121,9 @@ def fit(
     engine : where rows live and sums over them are done: None to have one chosen by the type of
         `data`, or an object of `selfselect.engines`, such as ``engines.Torch("cuda")`` for a
         graphics card.
+    checkpoint : a file that keeps what a long fit has summed so far. The same call after the
+        process was killed goes on where it stopped and ends with the same numbers; a file of
+        another fit or other data is refused. It is removed when the fit is done.
     seed : of everything random (bootstrap samples, the sample of rows a large fit starts on).
     progress : whether to show progress; None shows it on a terminal for what takes seconds.
 
@@ -135,6 +142,8 @@ def fit(
     """
     call = write_call(fit, locals())
     _refuse_what_is_not_possible(chosen, alternatives, case)
+    if checkpoint is not None:
+        check_place(checkpoint)
     rule = as_rule(rule)
     choice = engine_for(data, engine)
     source = choice.open(data)
@@ -185,6 +194,7 @@ def fit(
         progress=progress,
         call=call,
         engine=choice,
+        checkpoint=checkpoint,
     )
 
 
@@ -199,6 +209,7 @@ def fit_design(
     progress: bool | None = None,
     call: str | None = None,
     engine: EngineChoice | None = None,
+    checkpoint: str | Path | None = None,
 ) -> FitResult:
     """Fit a design that is already made, as `fit` does; `call` is kept with the result."""
     rng = np.random.default_rng(0 if seed is None else seed)
@@ -207,20 +218,29 @@ def fit_design(
     with one_blas_thread():
         rows = choice.load(problem, design.rows if design.stream is None else design.stream)
         solver, reason = choose_solver(problem, solver)
-        solution = solver.solve(problem, rows, rng=rng, progress=progress)
-        problem = with_points(problem, solution.points)
-        spread = estimate_covariance(
-            problem,
+        if checkpoint is not None:
+            _refuse_chains(solver)
+        with recorded_in(
+            checkpoint,
             rows,
-            solution,
-            kind=covariance,
-            clusters=design.cluster_sizes,
-            cluster_name=design.facts.cluster,
-            solver=solver,
-            rng=rng,
-            progress=progress,
-            weights_kind=design.facts.weights_kind,
-        )
+            data=_data_of(design),
+            model=(problem, design.facts),
+            options=(solver, covariance, seed),
+        ) as summed:
+            solution = solver.solve(problem, summed, rng=rng, progress=progress)
+            problem = with_points(problem, solution.points)
+            spread = estimate_covariance(
+                problem,
+                summed,
+                solution,
+                kind=covariance,
+                clusters=design.cluster_sizes,
+                cluster_name=design.facts.cluster,
+                solver=solver,
+                rng=rng,
+                progress=progress,
+                weights_kind=design.facts.weights_kind,
+            )
     if not solution.converged:
         warnings.warn(f"Not converged. {solution.status}", ConvergenceWarning, stacklevel=3)
     return FitResult(
@@ -235,6 +255,24 @@ def fit_design(
         call=call,
         table=design.table,
     )
+
+
+def _data_of(design: Design) -> Any:
+    """Return what tells the rows of a fit from others."""
+    if design.stream is None:
+        return design.rows
+    return design.stream.source.fingerprint, design.stream.tally, design.rows
+
+
+def _refuse_chains(solver: Any) -> None:
+    """Refuse to resume what rests on more than sums."""
+    from selfselect.solvers import MonteCarloNewton, ProjectedSGD
+
+    if isinstance(solver, MonteCarloNewton | ProjectedSGD):
+        raise UnsupportedError(
+            f"{type(solver).__name__} keeps Markov chains of every row from pass to pass, which a "
+            "checkpoint of sums does not hold. Fit without checkpoint=."
+        )
 
 
 def pose_design(design: Design, *, rule: Any, noise: Any, rng: np.random.Generator) -> Problem:

@@ -118,6 +118,11 @@ Exit codes: 0 the fit converged, 2 bad input, 3 the fit did not converge.
     help="Test normality and constant variance by a parametric bootstrap of so many samples, such "
     "as 199, in place of the asymptotic tests.",
 )  # fmt: skip
+@click.option(
+    "--checkpoint", metavar="FILE",
+    help="Keep what is summed so far, so that the same command goes on after a kill; removed when "
+    "the fit is done.",
+)  # fmt: skip
 @click.option("--seed", type=int, help="Seed of everything random.")
 @click.option("--level", default=0.95, show_default=True, help="Confidence level of intervals.")
 @click.option("--compare", is_flag=True, help="Put least squares beside the corrected estimates.")
@@ -152,6 +157,7 @@ def command(
     missing_outcome: str,
     test_noise: int | None,
     outcome_between: tuple[str, str] | None,
+    checkpoint: str | None,
     seed: int | None,
     level: float,
     compare: bool,
@@ -194,6 +200,7 @@ def command(
         missing=missing,
         missing_outcome=missing_outcome,
         outcome_between=limits,
+        checkpoint=checkpoint,
         seed=seed,
     )
     if test_noise is not None:

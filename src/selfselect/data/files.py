@@ -16,7 +16,7 @@ from selfselect.data.source import Piece, Result
 from selfselect.errors import DataError, OptionError
 from selfselect.threads import parallel_map
 
-__all__ = ["Files", "are_files", "open_files"]
+__all__ = ["Files", "are_files", "open_files", "read_fragment"]
 
 BATCH_ROWS = 131_072
 """Rows per piece: large enough to make calls cheap, small enough that a few of them are little."""
@@ -106,6 +106,18 @@ class Files:
     ) -> Iterator[Result]:
         yield from parallel_map(task, self._pieces(columns), n_threads=n_threads)
 
+    def sums(
+        self, task: Callable[[Piece], Any], columns: Sequence[str], *, n_threads: int
+    ) -> Iterator[Any]:
+        yield from self.map(task, columns, n_threads=n_threads)
+
+    def fragments(self) -> Iterator[tuple[str, Any]]:
+        """Yield the parts that can be read on their own, each with the name of its file."""
+        for fragment in self.dataset.get_fragments():
+            whole = not hasattr(fragment, "split_by_row_group")
+            for part in [fragment] if whole else fragment.split_by_row_group():
+                yield _name(fragment), part
+
     def _pieces(self, columns: Sequence[str]) -> Iterator[Piece]:
         number = 0
         for fragment in self.dataset.get_fragments():
@@ -172,6 +184,20 @@ class Files:
                         f"The column {name!r} holds {found} in {_name(fragment)} but {expected} in "
                         "the first file. Write all files with the same types."
                     )
+
+
+def read_fragment(fragment: Any, schema: Any, columns: Sequence[str]) -> pd.DataFrame:
+    """Read one part of a dataset at once, wherever this runs."""
+    import pyarrow
+
+    try:
+        table = fragment.to_table(schema=schema, columns=list(columns))
+        return _to_pandas(table.unify_dictionaries())
+    except (pyarrow.ArrowException, OSError) as error:
+        raise DataError(
+            f"{_name(fragment)} cannot be read: {_reason(error)} Every worker must be able to "
+            "read it under this name."
+        ) from error
 
 
 def _paths(data: Any) -> list[Path]:

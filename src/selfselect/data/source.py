@@ -49,5 +49,10 @@ class Source(Protocol):
     ) -> Iterator[Result]:
         """Yield what `task` returns for each piece, in order, a few of them in memory at a time."""
 
+    def sums(
+        self, task: Callable[[Piece], Any], columns: Sequence[str], *, n_threads: int
+    ) -> Iterator[Any]:
+        """Yield sums of what `task` returns, over pieces that follow each other: one or many."""
+
     def head(self, columns: Sequence[str]) -> Any:
         """Return a few rows as a frame, to see what the columns hold."""

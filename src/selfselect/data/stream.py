@@ -166,7 +166,7 @@ def _survey(plan: Plan, source: Source, seed: int, progress: bool | None) -> Sur
     task = partial(_named, partial(Survey.of, plan, wanted, seed))
     found: list[Survey] = []
     with progress_bar(progress, what="Reading") as bar:
-        for one in source.map(task, plan.columns, n_threads=n_cores()):
+        for one in source.sums(task, plan.columns, n_threads=n_cores()):
             bar.update(one.n_read)
             found = [reduce(add, [*found, one])]
     if not found:

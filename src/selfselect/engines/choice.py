@@ -6,6 +6,7 @@ from typing import Any
 
 from selfselect.data.files import are_files
 from selfselect.engines.base import EngineChoice
+from selfselect.engines.dask import Dask, is_dask_frame
 from selfselect.engines.memory import Memory
 from selfselect.errors import OptionError
 
@@ -18,7 +19,7 @@ def engine_for(data: Any, engine: Any = None) -> EngineChoice:
     Parameters
     ----------
     data : a table is held in memory; files (a path, a pattern, a list, an Arrow dataset) are read
-        piece by piece.
+        piece by piece; a `dask.dataframe` is summed over by the workers of the current cluster.
     engine : None, or an object of `selfselect.engines`.
     """
     if engine is not None:
@@ -29,6 +30,8 @@ def engine_for(data: Any, engine: Any = None) -> EngineChoice:
             )
         chosen: EngineChoice = engine
         return chosen
+    if is_dask_frame(data):
+        return Dask()
     if are_files(data):
         from selfselect.engines.parquet import Parquet
 

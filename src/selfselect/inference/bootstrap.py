@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import partial
+from itertools import count
 
 import numpy as np
 from numpy.random import Generator, SeedSequence
 from numpy.typing import NDArray
 
+from selfselect.engines._recorded import once
 from selfselect.engines.base import Engine
 from selfselect.errors import DataError, OptionError
 from selfselect.problem.problem import Problem
@@ -97,9 +100,13 @@ def bootstrap_draws(
         free = match_alternatives(problem, groups, fitted.free, solution.free)
         return problem.layout.report(free).values
 
+    def draw_once(number: int, seed: SeedSequence) -> Array | None:
+        about = (seed.entropy, seed.spawn_key, solution.free)
+        return once(engine, f"bootstrap sample {number}", about, partial(draw, seed))
+
     done: list[Array] = []
     with progress_bar(progress, what="Bootstrap", total=options.replications) as bar:
-        for values in parallel_map(draw, seeds):
+        for values in parallel_map(draw_once, count(), seeds):
             bar.update()
             if values is not None:
                 done.append(values)

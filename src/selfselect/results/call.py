@@ -8,7 +8,7 @@ from typing import Any
 
 __all__ = ["write_call"]
 
-UNSAID = ("data", "progress")
+UNSAID = ("data", "progress", "checkpoint")
 LONGEST = 300
 
 

@@ -1,0 +1,198 @@
+"""The file of a checkpoint: one line of JSON for each sum that is known.
+
+A line is written whole and forced to the disk before the fit goes on. A process that is killed
+leaves at most its last line torn, which is cut off by the next one.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import threading
+import warnings
+from pathlib import Path
+from typing import Any
+
+from selfselect.engines._codec import decode, encode
+from selfselect.errors import ArchiveError, SelfSelectWarning
+
+__all__ = ["Checkpoint", "check_place"]
+
+FORMAT = 1
+
+
+def check_place(path: str | Path) -> None:
+    """Refuse a place that cannot be written to, before any work is done."""
+    place = Path(path)
+    new = not place.exists()
+    try:
+        with place.open("ab"):
+            pass
+    except OSError as error:
+        raise ArchiveError(
+            f"The checkpoint {str(path)!r} cannot be written: {error.strerror}. Choose another "
+            "place, or fit without checkpoint=."
+        ) from error
+    if new:
+        place.unlink(missing_ok=True)
+
+
+class Checkpoint:
+    """What is known already of a fit, and where to write what becomes known.
+
+    Parameters
+    ----------
+    path : of the file.
+    about : hashes of what makes this fit what it is, by name; a file about another is refused.
+    """
+
+    def __init__(self, path: str | Path, about: dict[str, str]) -> None:
+        from selfselect import __version__
+
+        self.path = Path(path)
+        self.about = {"version of selfselect": __version__, **about}
+        self.known: dict[str, tuple[str, Any]] = {}
+        self.lock = threading.Lock()
+        self.file = self.path.open("a+b")
+        try:
+            _take_alone(self.file, self.path)
+            self._read()
+        except BaseException:
+            self.file.close()
+            raise
+        self.writing = True
+        if not self.file.tell():
+            self._write({"format": FORMAT, "about": self.about})
+
+    def _read(self) -> None:
+        self.file.seek(0)
+        whole, good = self.file.read(), 0
+        lines = whole.split(b"\n")[:-1]  # what follows the last line's end was never finished
+        for number, line in enumerate(lines):
+            try:
+                entry = json.loads(line)
+                if number == 0:
+                    self._check(entry)
+                else:
+                    self.known[entry["what"]] = (entry["asked"], entry["found"])
+            except (ValueError, KeyError, TypeError) as error:
+                if isinstance(error, ArchiveError):
+                    raise
+                if number < len(lines) - 1:
+                    raise ArchiveError(
+                        f"{self.path} is damaged in line {number + 1}, or is no checkpoint. Delete "
+                        "it, or choose another name."
+                    ) from error
+                break
+            good += len(line) + 1
+        if whole and not good and not _may_be_ours(whole):
+            raise ArchiveError(f"{self.path} is no checkpoint of a fit. Choose another name.")
+        self.file.truncate(good)
+        self.file.seek(good)
+
+    def _check(self, header: Any) -> None:
+        if header["format"] != FORMAT:
+            raise ArchiveError(
+                f"{self.path} is a checkpoint of format {header['format']}, and this version reads "
+                f"{FORMAT}. Delete it, or choose another name."
+            )
+        other = [what for what, found in self.about.items() if header["about"].get(what) != found]
+        if other:
+            raise ArchiveError(
+                f"{self.path} is the checkpoint of another fit: it differs in {_listed(other)}. "
+                "Delete it to begin anew, or choose another name."
+            )
+
+    def recall(self, what: str, asked: str) -> tuple[bool, Any]:
+        """Return whether it is known, and the answer.
+
+        Parameters
+        ----------
+        what : which step of the fit.
+        asked : a hash of what is asked. Where another question was asked at this step, as on a
+            machine that rounds otherwise, this and all that follows is forgotten.
+        """
+        with self.lock:
+            if what not in self.known:
+                return False, None
+            question, answer = self.known[what]
+            if question == asked:
+                return True, decode(answer)
+            warnings.warn(
+                f"The checkpoint {self.path} leaves the path of this fit at {what}: another "
+                "machine or library rounds otherwise. The fit goes on from there by itself.",
+                SelfSelectWarning,
+                stacklevel=2,
+            )
+            self._forget_from(what)
+        return False, None
+
+    def _forget_from(self, what: str) -> None:
+        names = list(self.known)
+        for name in names[names.index(what) :]:
+            del self.known[name]
+        self.file.truncate(0)
+        self._write({"format": FORMAT, "about": self.about})
+        for name, (asked, found) in self.known.items():
+            self._write({"what": name, "asked": asked, "found": found})
+
+    def keep(self, what: str, asked: str, found: Any) -> Any:
+        """Write down an answer, and return it as it will be read."""
+        held = encode(found)
+        with self.lock:
+            self._write({"what": what, "asked": asked, "found": held})
+        return decode(held)
+
+    def _write(self, entry: dict[str, Any]) -> None:
+        if not self.writing:
+            return
+        try:
+            self.file.write(json.dumps(entry, allow_nan=False).encode() + b"\n")
+            self.file.flush()
+            os.fsync(self.file.fileno())
+        except OSError as error:
+            self.writing = False
+            warnings.warn(
+                f"The checkpoint {self.path} can no longer be written: {error.strerror}. The fit "
+                "goes on without; if it is stopped it will begin again from what is in the file.",
+                SelfSelectWarning,
+                stacklevel=2,
+            )
+
+    def close(self) -> None:
+        """Let go of the file; it stays for the next process."""
+        try:
+            self.file.close()
+        except OSError:
+            # What could not be written was said already.
+            self.writing = False
+
+    def remove(self) -> None:
+        """Delete the file of a fit that is done."""
+        self.close()
+        self.path.unlink(missing_ok=True)
+
+
+def _take_alone(file: Any, path: Path) -> None:
+    """Refuse a file that another process writes."""
+    try:
+        import fcntl
+    except ImportError:  # not on Windows
+        return
+    try:
+        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError as error:
+        raise ArchiveError(
+            f"{path} is in use by another fit that runs now. Choose another name."
+        ) from error
+    except OSError:
+        return  # a file system without locks
+
+
+def _may_be_ours(text: bytes) -> bool:
+    """Say whether text may be the torn first line of a checkpoint."""
+    return b"\n" not in text and (b'{"format": ').startswith(text[:11])
+
+
+def _listed(names: list[str]) -> str:
+    return names[0] if len(names) == 1 else f"{', '.join(names[:-1])} and {names[-1]}"

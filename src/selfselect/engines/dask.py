@@ -1,0 +1,235 @@
+"""Rows on the workers of a Dask cluster: coded once, summed where they are, only sums travel."""
+
+from __future__ import annotations
+
+import pickle
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from selfselect.data.files import are_files, open_files
+from selfselect.data.rows import Rows
+from selfselect.data.stream import RowStream
+from selfselect.engines._cluster import (
+    compute,
+    find_client,
+    gather,
+    home_of,
+    submit,
+    workers_of,
+)
+from selfselect.engines._on_workers import (
+    Asked,
+    Coder,
+    code_group,
+    collect_groups,
+    is_there,
+    sum_groups,
+)
+from selfselect.engines._partitions import FilesOnCluster, FrameOnCluster, Partition
+from selfselect.engines._tree import add_up
+from selfselect.engines.base import Sum
+from selfselect.engines.memory import backend_for
+from selfselect.engines.parquet import RowsInPieces
+from selfselect.errors import OptionError, UnsupportedError
+from selfselect.problem.evaluation import Batch
+from selfselect.problem.problem import Problem
+from selfselect.progress import progress_bar
+from selfselect.threads import n_cores
+
+__all__ = ["Dask", "RowsOnWorkers", "is_dask_frame"]
+
+Array = NDArray[np.float64]
+
+GROUP_ROWS = 131_072
+"""Partitions that follow each other form a group until they have so many rows. Groups depend on
+the data alone, never on the workers, and are added as a tree of fixed shape."""
+
+
+def is_dask_frame(data: Any) -> bool:
+    """Say whether data is a `dask.dataframe`, without importing Dask."""
+    return type(data).__module__.startswith("dask.") and hasattr(data, "npartitions")
+
+
+@dataclass(frozen=True)
+class Dask:
+    """Sum over rows on the workers of a `dask.distributed` cluster that already runs.
+
+    Workers code their partitions once and keep them in memory. A pass sends each of them a task
+    of some kilobytes and gets its sums back. Rows that are lost with a worker are read again from
+    where they came, by another one, and estimates are the same to the last bit.
+
+    Parameters
+    ----------
+    client : a `distributed.Client`; None for the current one.
+    """
+
+    client: Any = field(default=None, repr=False)
+
+    def open(self, data: Any) -> FrameOnCluster | FilesOnCluster:
+        """Look at the partitions of a `dask.dataframe`, or at files that all workers can read."""
+        client = find_client(self.client)
+        if is_dask_frame(data) and hasattr(data, "columns"):
+            return FrameOnCluster(client, data)
+        if are_files(data):
+            return FilesOnCluster(client, open_files(_absolute(data)))
+        raise OptionError(
+            f"The engine Dask sums over a dask.dataframe or files, not a {type(data).__name__}. "
+            "Make one of it with dask.dataframe.from_pandas(data, npartitions=...), or leave the "
+            "engine out."
+        )
+
+    def load(self, problem: Problem, rows: RowStream) -> RowsOnWorkers:
+        """Have every partition coded where it is, and kept there."""
+        return RowsOnWorkers(problem, rows, n_cores(), groups=_place(problem, rows))
+
+
+def _absolute(data: Any) -> Any:
+    """Return names of files that mean the same in another folder, where workers may be."""
+    if isinstance(data, str | Path):
+        return str(Path(data).absolute())
+    return [_absolute(one) for one in data] if isinstance(data, list | tuple) else data
+
+
+@dataclass(frozen=True, eq=False)
+class RowsOnWorkers(RowsInPieces):
+    """Rows that are kept coded in the memory of workers.
+
+    Attributes
+    ----------
+    groups : futures of the groups of partitions, in order.
+    """
+
+    groups: tuple[Any, ...] = field(default=(), kw_only=True)
+
+    @property
+    def rows(self) -> Rows:
+        raise UnsupportedError(
+            f"The rows of this fit are those of {self.stream.source.title} on the workers of a "
+            "cluster and are never all in this process, as this needs. Give new rows, for example "
+            "a sample of them, or fit with engine=engines.Memory() where they fit."
+        )
+
+    def sum(self, task: Callable[[Batch], Sum]) -> Sum:
+        branches: dict[tuple[int, int], Any] = {}
+        for found in self._ask(sum_groups, task):
+            branches.update(found)
+        total: Sum = add_up(branches, len(self.groups))
+        return total
+
+    def collect(self, task: Callable[[Batch], Array]) -> Array:
+        found = [pair for each in self._ask(collect_groups, task) for pair in each]
+        return np.concatenate([values for _, values in sorted(found, key=lambda pair: pair[0])])
+
+    def message(self, task: Callable[[Batch], Any]) -> bytes:
+        """Return what is sent to every worker in a pass."""
+        import cloudpickle
+
+        backend = backend_for(self.problem, self.n_rows)
+        asked = Asked(task, self.problem if self.changes else None, self.changes, backend)
+        sent: bytes = cloudpickle.dumps(asked)
+        return sent
+
+    def _ask(self, how: Callable[..., bytes], task: Callable[[Batch], Any]) -> Iterator[Any]:
+        """Yield what each worker answers: one task for all of its groups."""
+        client = self.stream.source.client  # type: ignore[attr-defined]
+        message = self.message(task)
+        futures = [
+            submit(
+                client, how, message, len(self.groups), [self.groups[i] for i in mine], home=home
+            )
+            for home, mine in self._shares(client).items()
+        ]
+        with progress_bar(self.stream.progress, what="Pass", total=self.n_rows) as bar:
+            shown = 0
+
+            def show(n_done: int) -> None:
+                nonlocal shown
+                reached = n_done * self.n_rows // len(futures)
+                bar.update(reached - shown)
+                shown = reached
+
+            for answer in gather(client, futures, show):
+                yield pickle.loads(answer)
+            show(len(futures))
+
+    def _shares(self, client: Any) -> dict[str | None, list[int]]:
+        """Say which groups each worker has; those on their way go by themselves."""
+        homes = home_of(client, self.groups)
+        shares: dict[str | None, list[int]] = {}
+        for i, group in enumerate(self.groups):
+            shares.setdefault(homes.get(group.key), []).append(i)
+        return shares
+
+
+def _place(problem: Problem, stream: RowStream) -> tuple[Any, ...]:
+    """Have groups of partitions coded on the workers, each close to where its rows are."""
+    from dask import delayed
+
+    source: Any = stream.source
+    sizes = _sizes(stream)
+    parts = [part for part in source.partitions(stream.columns) if sizes.get(part.number)]
+    numbers = _grouped([sizes[part.number] for part in parts])
+    nowhere: Any = None  # workers are sent how to code rows, not where they come from
+    few = stream.sample.take(slice(0, 0))
+    sent = replace(stream, source=nowhere, sample=few, progress=False)
+    # One task of the graph, so that it travels once to a worker and is made again where it is lost.
+    coder = delayed(Coder)(
+        problem, sent, source.kinds(stream.columns), backend_for(problem, stream.n_rows)
+    )
+    graphs = []
+    for number, which in enumerate(numbers):
+        members = [parts[i] for i in which]
+        named = [(part.number, part.name) for part in members]
+        graphs.append(delayed(code_group)(coder, number, named, [part.frame for part in members]))
+    futures: dict[int, Any] = {}
+    for home, mine in _deal(source, parts, numbers, sizes).items():
+        asked = compute(source.client, [graphs[i] for i in mine], home=home)
+        futures.update(zip(mine, asked, strict=True))
+    groups = tuple(futures[i] for i in range(len(graphs)))
+    # Wait until all is coded; what travels is whether it could be.
+    source.gather(source.client.map(is_there, groups, pure=False), stream.columns)
+    return groups
+
+
+def _sizes(stream: RowStream) -> dict[int, int]:
+    """Return how many rows each piece has that are used."""
+    numbers = sorted(stream.starts)
+    edges = [*(stream.starts[number] for number in numbers), stream.n_rows]
+    return dict(zip(numbers, np.diff(edges).tolist(), strict=True))
+
+
+def _grouped(sizes: list[int]) -> list[list[int]]:
+    """Put partitions that follow each other together until they have enough rows."""
+    groups: list[list[int]] = []
+    reached = GROUP_ROWS
+    for i, size in enumerate(sizes):
+        if reached >= GROUP_ROWS:
+            groups.append([])
+            reached = 0
+        groups[-1].append(i)
+        reached += size
+    return groups
+
+
+def _deal(
+    source: Any, parts: list[Partition], numbers: list[list[int]], sizes: dict[int, int]
+) -> dict[str | None, list[int]]:
+    """Say which groups each worker shall have: those in its memory, else a stretch of them."""
+    homes, threads = source.homes(), workers_of(source.client)
+    shares: dict[str | None, list[int]] = {}
+    if homes or not threads:
+        for i, which in enumerate(numbers):
+            shares.setdefault(homes.get(parts[which[0]].number), []).append(i)
+        return shares
+    weights = np.array([sum(sizes[parts[i].number] for i in which) for which in numbers])
+    addresses = sorted(threads)
+    edges = np.cumsum([threads[address] for address in addresses]) / sum(threads.values())
+    middle = (np.cumsum(weights) - 0.5 * weights) / weights.sum()
+    for i, place in enumerate(np.searchsorted(edges[:-1], middle)):
+        shares.setdefault(addresses[place], []).append(i)
+    return shares
