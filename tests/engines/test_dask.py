@@ -149,6 +149,18 @@ def test_the_unknown_index_is_searched_on_a_sample_and_polished_on_the_workers(t
     agree(ss.fit("y ~ x1", partitioned(table), **options), ss.fit("y ~ x1", table, **options))
 
 
+def test_work_of_its_own_is_done_on_the_workers_in_order(table):
+    fitted = ss.fit("y ~ x1", partitioned(table), chosen="job")
+    offset = 10
+
+    def where(number):
+        return offset + number, os.getpid()
+
+    found = list(fitted.engine.spread(where, range(4)))
+    assert [value for value, _ in found] == [10, 11, 12, 13]
+    assert os.getpid() not in {process for _, process in found}
+
+
 def test_rows_without_an_outcome_count_for_their_choice(table):
     silent = table.assign(y=table.y.where(np.arange(2_000) % 9 > 0))
     silent.loc[400:900, "y"] = np.nan

@@ -20,7 +20,17 @@ from selfselect.problem.evaluation import Batch
 from selfselect.problem.problem import Problem
 from selfselect.threads import one_blas_thread, parallel_map
 
-__all__ = ["Asked", "Coder", "Group", "code_group", "collect_groups", "is_there", "sum_groups"]
+__all__ = [
+    "Asked",
+    "Coder",
+    "Group",
+    "code_group",
+    "collect_groups",
+    "is_there",
+    "itself",
+    "run_alone",
+    "sum_groups",
+]
 
 
 @dataclass(frozen=True, eq=False)
@@ -78,6 +88,17 @@ def code_group(coder: Coder, number: int, named: list[tuple[int, str]], frames: 
         rows, start = coder.stream.code(as_piece(coder.kinds, at, name, frame))
         pieces.append((at, Batch(rows, coder.problem.observe(rows), coder.backend, start)))
     return Group(number, tuple(pieces))
+
+
+def itself(message: bytes) -> bytes:
+    """Keep a message on a worker for tasks to come."""
+    return message
+
+
+def run_alone(message: bytes, *item: Any) -> Any:
+    """Do a task that was sent before on one item."""
+    with one_blas_thread():
+        return pickle.loads(message)(*item)
 
 
 def is_there(group: Group) -> bool:

@@ -7,7 +7,7 @@ repeated.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from itertools import count
@@ -101,6 +101,9 @@ class Recorded:
 
     def collect(self, task: Callable[[Batch], Array]) -> Array:
         return self.engine.collect(task)
+
+    def spread(self, task: Callable[..., Any], *items: Iterable[Any]) -> Iterator[Any]:
+        return self.engine.spread(task, *items)
 
     def sample(self, n_rows: int, rng: Generator) -> Engine:
         return self.engine.sample(n_rows, rng)

@@ -6,7 +6,7 @@ a batch whose results can be added, and gets the sum back.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any, Protocol, TypeVar
 
 import numpy as np
@@ -56,6 +56,12 @@ class Engine(Protocol):
 
     def collect(self, task: Callable[[Batch], Array]) -> Array:
         """Join what `task` returns per row, in the order of the rows."""
+
+    def spread(self, task: Callable[..., Any], *items: Iterable[Any]) -> Iterator[Any]:
+        """Yield what `task` returns for each item, in order, worked on where the engine's work is.
+
+        It is for work of its own, such as the climbs of a search on a sample, not for sums.
+        """
 
     def sample(self, n_rows: int, rng: Generator) -> Engine:
         """Return an engine over `n_rows` rows spread evenly at random over all rows."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pickle
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -28,6 +28,8 @@ from selfselect.engines._on_workers import (
     code_group,
     collect_groups,
     is_there,
+    itself,
+    run_alone,
     sum_groups,
 )
 from selfselect.engines._partitions import FilesOnCluster, FrameOnCluster, Partition
@@ -124,6 +126,17 @@ class RowsOnWorkers(RowsInPieces):
     def collect(self, task: Callable[[Batch], Array]) -> Array:
         found = [pair for each in self._ask(collect_groups, task) for pair in each]
         return np.concatenate([values for _, values in sorted(found, key=lambda pair: pair[0])])
+
+    def spread(self, task: Callable[..., Any], *items: Iterable[Any]) -> Iterator[Any]:
+        import cloudpickle
+
+        client = self.stream.source.client  # type: ignore[attr-defined]
+        # What all items share travels once, and is sent again where it is lost with a worker.
+        shared = submit(client, itself, cloudpickle.dumps(task), home=None)
+        futures = [
+            submit(client, run_alone, shared, *each, home=None) for each in zip(*items, strict=True)
+        ]
+        yield from gather(client, futures)
 
     def message(self, task: Callable[[Batch], Any]) -> bytes:
         """Return what is sent to every worker in a pass."""

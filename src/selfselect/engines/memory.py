@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, replace
 from functools import cached_property, reduce
 from operator import add
@@ -100,6 +100,9 @@ class RowsInMemory:
 
     def collect(self, task: Callable[[Batch], Array]) -> Array:
         return np.concatenate(list(self._run(task)))
+
+    def spread(self, task: Callable[..., Any], *items: Iterable[Any]) -> Iterator[Any]:
+        yield from parallel_map(task, *items)
 
     def sample(self, n_rows: int, rng: Generator) -> RowsInMemory:
         if n_rows >= self.n_rows:

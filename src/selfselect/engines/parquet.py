@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, replace
 from functools import cached_property, partial, reduce
 from operator import add
@@ -21,7 +21,7 @@ from selfselect.engines.memory import RowsInMemory, backend_for
 from selfselect.errors import UnsupportedError
 from selfselect.problem.evaluation import Batch
 from selfselect.problem.problem import Problem
-from selfselect.threads import n_cores
+from selfselect.threads import n_cores, parallel_map
 
 __all__ = ["Parquet", "RowsInPieces"]
 
@@ -108,6 +108,9 @@ class RowsInPieces:
 
     def collect(self, task: Callable[[Batch], Array]) -> Array:
         return np.concatenate(list(self._run(lambda held: held.collect(task))))
+
+    def spread(self, task: Callable[..., Any], *items: Iterable[Any]) -> Iterator[Any]:
+        yield from parallel_map(task, *items)
 
     def sample(self, n_rows: int, rng: Generator) -> RowsInMemory:
         rows = self.stream.sample

@@ -6,7 +6,7 @@ sums come back; all others run on the host, on the rows it holds anyway. A task 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field, replace
 from functools import cached_property, partial
 from typing import TYPE_CHECKING, Any
@@ -24,6 +24,7 @@ from selfselect.engines.memory import Memory, RowsInMemory
 from selfselect.errors import EngineError, OptionError
 from selfselect.problem.batch import Batch
 from selfselect.problem.problem import Problem
+from selfselect.threads import parallel_map
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -173,6 +174,9 @@ class OnDevice:
 
     def collect(self, task: Callable[[Batch], Array]) -> Array:
         return self.host.collect(task)
+
+    def spread(self, task: Callable[..., Any], *items: Iterable[Any]) -> Iterator[Any]:
+        yield from parallel_map(task, *items)
 
     def sample(self, n_rows: int, rng: Generator) -> OnDevice | RowsInMemory:
         if n_rows >= self.n_rows:

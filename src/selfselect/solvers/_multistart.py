@@ -30,7 +30,6 @@ from selfselect.solvers._start import (
 )
 from selfselect.solvers._starts import Recipe, recipes_for
 from selfselect.solvers.base import Solution, StartRecord, require_counts, same_optimum
-from selfselect.threads import parallel_map
 
 __all__ = ["MultiStart"]
 
@@ -117,7 +116,7 @@ class MultiStart(ABC):
             return _solution(self, problem, engine, ascent, (), 1.0)
         part = engine.sample(self.sample, rng)
         space = self._space(problem, engine, part)
-        found = self._search(space, part, rng, progress)
+        found = self._search(space, engine, part, rng, progress)
         found, wasted = self._move_on(space, part, found, rng)
         return self._best(problem, engine, part, space, found, wasted, progress)
 
@@ -130,9 +129,14 @@ class MultiStart(ABC):
         return SearchSpace.build(problem, grams, weight=weight, floor=self.floor)
 
     def _search(
-        self, space: SearchSpace, part: Engine, rng: Generator, progress: bool | None
+        self,
+        space: SearchSpace,
+        engine: Engine,
+        part: Engine,
+        rng: Generator,
+        progress: bool | None,
     ) -> list[Ending]:
-        """Climb from every start, in parallel; each has a random stream of its own."""
+        """Climb from every start, by the engine's workers; each has a random stream of its own."""
         all_open = part.rows.known.available is None
         recipes = recipes_for(space.problem, self.starts, self.start, all_open=all_open)
         seeds = SeedSequence(int(rng.integers(2**63))).spawn(len(recipes))
@@ -145,7 +149,7 @@ class MultiStart(ABC):
 
         done = []
         with progress_bar(progress, what="Starts", total=len(recipes)) as bar:
-            for one in parallel_map(run, recipes, seeds):
+            for one in engine.spread(run, recipes, seeds):
                 bar.update()
                 done.append(one)
         return done
