@@ -26,6 +26,8 @@ __all__ = [
 
 Indices = NDArray[np.intp]
 
+FEW_LABELS = 16
+
 
 def unnamed_alternatives(
     parsed: ParsedFormula | dict[Any, ParsedFormula], alternatives: Any
@@ -112,6 +114,10 @@ def recorded_alternatives(
 
 def code_chosen(values: pd.Series[Any], chosen: str, labels: tuple[Label, ...]) -> Indices:
     """Return the index of the one seen in each row, -1 where it was not recorded."""
+    if isinstance(values.dtype, np.dtype) and values.dtype.kind in "iuf":
+        codes = _code_numbers(values.to_numpy(), labels)
+        if codes is not None:
+            return codes
     codes, found = label_rows(values)
     for label in found:
         if label not in labels:
@@ -120,6 +126,21 @@ def code_chosen(values: pd.Series[Any], chosen: str, labels: tuple[Label, ...]) 
                 f"({', '.join(map(repr, labels))})."
             )
     return _recode(codes, [labels.index(label) for label in found])
+
+
+def _code_numbers(values: NDArray[Any], labels: tuple[Label, ...]) -> Indices | None:
+    """Look for few labels one by one, which is faster than a table of those met.
+
+    None where they are many, or some value is none of them.
+    """
+    numbers = [label for label in labels if isinstance(label, int | float)]
+    if len(numbers) < len(labels) or len(labels) > FEW_LABELS:
+        return None
+    codes = np.full(len(values), -1, dtype=np.intp)
+    for place, label in enumerate(numbers):
+        codes[values == label] = place
+    unmet = codes < 0
+    return None if unmet.any() and not np.isnan(values[unmet]).all() else codes
 
 
 def label_rows(values: pd.Series[Any]) -> tuple[Indices, list[Any]]:

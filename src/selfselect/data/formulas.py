@@ -7,6 +7,7 @@ import re
 import warnings
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -288,9 +289,38 @@ class Coder:
             },
         }
 
+    @cached_property
+    def plain(self) -> frozenset[str] | None:
+        """The columns that are the terms, apart from a constant; None where any is computed."""
+        columns: list[str] = []
+        for term in Formula(self.text):
+            factor, *others = term.factors
+            if factor.eval_method is Factor.EvalMethod.LITERAL and factor.expr == "1":
+                continue
+            kind, learnt = self.spec.encoder_state.get(factor.expr, (None, {}))
+            looked_up = factor.eval_method is Factor.EvalMethod.LOOKUP and not others
+            if not looked_up or kind is not Factor.Kind.NUMERICAL or learnt:
+                return None
+            columns.append(factor.expr)
+        return frozenset(columns) if set(columns) == set(self.names) - {INTERCEPT} else None
+
+    def terms(self, frame: pd.DataFrame) -> dict[str, NDArray[Any]]:
+        """Code rows as those of the fit were coded: each term (n,) but the constant, by name.
+
+        Terms that are columns of numbers are returned as they are, without a copy.
+        """
+        if self.plain is not None and all(_is_plain_number(frame[name]) for name in self.plain):
+            return {name: frame[name].to_numpy() for name in self.plain}
+        matrix = self.code(frame)
+        return {name: matrix[:, i] for i, name in enumerate(self.names) if name != INTERCEPT}
+
     def code(self, frame: pd.DataFrame) -> Array:
         """Code rows as those of the fit were coded, shape (n, p)."""
         return _materialise(self.spec, _with_met_categories(frame), self.text)[0]
+
+
+def _is_plain_number(values: pd.Series[Any]) -> bool:
+    return isinstance(values.dtype, np.dtype) and values.dtype.kind in "iuf"
 
 
 def _with_met_categories(frame: pd.DataFrame) -> pd.DataFrame:
