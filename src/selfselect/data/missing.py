@@ -52,8 +52,8 @@ def find_incomplete(frame: pd.DataFrame, columns: Sequence[str]) -> tuple[Mask, 
 
 def find_absent(values: pd.Series[Any]) -> Mask | None:
     """Return which values are missing; None where none is."""
-    # The usual cases, without a mask: whole numbers have no way to be missing, and a sum is a number
-    # only if all its parts are.
+    # The usual cases, without a mask: whole numbers have no way to be missing, and a sum is a
+    # number only if all its parts are.
     kind = values.dtype.kind if isinstance(values.dtype, np.dtype) else "O"
     if kind in "iub" or (kind == "f" and not np.isnan(values.to_numpy().sum())):
         return None

@@ -161,7 +161,7 @@ def build_stream_design(
         tally = replace(tally, weight_total=float(tally.n_weighted))
     empty = Rows(np.empty((0, len(coder.coding.equations.covariates))))
     stream = RowStream(source, coder, tally, factor, empty, survey.starts, survey.lengths, progress)
-    stream = replace(stream, sample=stream._code(survey.drawn.rows()))
+    stream = replace(stream, sample=_code_sample(stream, survey.drawn.rows()))
     facts = describe(
         coder.coding.equations,
         tally,
@@ -177,6 +177,20 @@ def build_stream_design(
     if plan.chosen is None:
         check_enough_rows(tally.n_weighted, design.n_coefficients, design.equations.n_alternatives)
     return design
+
+
+def _code_sample(stream: RowStream, frame: pd.DataFrame) -> Rows:
+    try:
+        return stream._code(frame)
+    except DataError:
+        # What is wrong with a row of the sample is said better where its file is known.
+        for _ in stream.map(_nothing, n_threads=1, what="Looking"):
+            pass
+        raise
+
+
+def _nothing(*_: Any) -> None:
+    """Do nothing with rows that were coded."""
 
 
 def _survey(plan: Plan, source: Source, seed: int, progress: bool | None) -> Survey:
