@@ -466,7 +466,7 @@ def test_files_that_change_after_the_first_pass_are_named(table, tmp_path):
 def test_few_pieces_are_in_memory_at_a_time(table, tmp_path):
     source = open_files(write(tmp_path, table), batch_rows=4)
     alive, most, lock = [0], [0], threading.Lock()
-    batches = source._batches
+    batches = source.batches
 
     def counted(columns):
         for one in batches(columns):
@@ -475,7 +475,7 @@ def test_few_pieces_are_in_memory_at_a_time(table, tmp_path):
                 most[0] = max(most[0], alive[0])
             yield one
 
-    object.__setattr__(source, "_batches", counted)
+    object.__setattr__(source, "batches", counted)
     for _ in source.map(lambda piece: len(piece.frame), ["x1"], n_threads=2):
         with lock:
             alive[0] -= 1

@@ -17,7 +17,7 @@ from selfselect.data.source import Piece, Result
 from selfselect.errors import DataError, OptionError
 from selfselect.threads import parallel_map
 
-__all__ = ["Files", "are_files", "open_files"]
+__all__ = ["Files", "are_files", "ending_of", "open_files", "to_pandas"]
 
 MOST_ROWS = 131_072
 """Rows per piece: large enough to make calls cheap, small enough that a few of them are little."""
@@ -136,16 +136,16 @@ class Files:
                 )
         # Batches become frames where they are worked on: that takes time, too.
         whole = partial(_worked_on, task)
-        yield from parallel_map(whole, self._batches(columns), n_threads=n_threads)
+        yield from parallel_map(whole, self.batches(columns), n_threads=n_threads)
 
-    def _batches(self, columns: Sequence[str]) -> Iterator[tuple[int, str, Any, int]]:
+    def batches(self, columns: Sequence[str]) -> Iterator[tuple[int, str, Any, int]]:
         """Yield number, file, rows and position in the file of all batches that have rows."""
         rows = self.batch_rows or min(MOST_ROWS, MOST_VALUES // max(len(columns), 1) + 1)
         number = 0
         for fragment in self.dataset.get_fragments():
             first = 0
             with _named(fragment):
-                for batch in fragment.to_batches(
+                for batch in fragment.tobatches(
                     schema=self.dataset.schema,
                     columns=list(columns),
                     batch_size=rows,
@@ -158,10 +158,10 @@ class Files:
                         first += batch.num_rows
 
     def head(self, columns: Sequence[str]) -> pd.DataFrame:
-        for _, _, batch, _ in self._batches(columns):
-            return _to_pandas(batch.slice(0, 1_000))
+        for _, _, batch, _ in self.batches(columns):
+            return to_pandas(batch.slice(0, 1_000))
         empty = self.dataset.schema.empty_table().select(list(columns))
-        return _to_pandas(empty)
+        return to_pandas(empty)
 
     def table(self, columns: Sequence[str]) -> pd.DataFrame:
         """Return all rows at once."""
@@ -170,9 +170,9 @@ class Files:
         self.check(columns)
         schema = self.dataset.schema
         kept = pyarrow.schema([schema.field(name) for name in dict.fromkeys(columns)])
-        batches = [batch for _, _, batch, _ in self._batches(columns)]
-        table = pyarrow.Table.from_batches(batches, kept)
-        return _to_pandas(table.unify_dictionaries())
+        batches = [batch for _, _, batch, _ in self.batches(columns)]
+        table = pyarrow.Table.frombatches(batches, kept)
+        return to_pandas(table.unify_dictionaries())
 
     def check(self, columns: Sequence[str]) -> None:
         """Refuse files that cannot be read, lack a column, or hold it as another type.
@@ -206,7 +206,7 @@ class Files:
 
 def _worked_on(task: Callable[[Piece], Result], numbered: tuple[int, str, Any, int]) -> Result:
     number, name, batch, first = numbered
-    return task(Piece(number, name, _to_pandas(batch), first))
+    return task(Piece(number, name, to_pandas(batch), first))
 
 
 @contextmanager
@@ -229,7 +229,9 @@ def _paths(data: Any) -> list[Path]:
     for one in given:
         path = Path(one).expanduser()
         if path.is_dir():
-            inside = sorted(p for p in path.rglob("*") if _ending(p) and p.is_file())
+            # Hidden files are what others left behind or have not finished.
+            shown = (p for p in path.rglob("*") if not p.name.startswith((".", "_")))
+            inside = sorted(p for p in shown if ending_of(p) and p.is_file())
             if not inside:
                 raise DataError(f"The folder {one} has no {' or '.join(FORMATS)} file in it.")
             found += inside
@@ -246,15 +248,14 @@ def _paths(data: Any) -> list[Path]:
     return found
 
 
-def _ending(path: Path) -> str | None:
-    """Return the known ending of a file; hidden files, as others leave behind, have none."""
-    endings = ("".join(path.suffixes[-2:]), path.suffix)
-    found = [ending.lower() for ending in endings if ending.lower() in FORMATS]
-    return found[0] if found and not path.name.startswith((".", "_")) else None
+def ending_of(path: Path) -> str | None:
+    """Return the ending that tells the format of a file; None where it is not known."""
+    endings = ("".join(path.suffixes[-2:]).lower(), path.suffix.lower())
+    return next((ending for ending in endings if ending in FORMATS), None)
 
 
 def _format(name: str) -> str:
-    ending = _ending(Path(name))
+    ending = ending_of(Path(name))
     if ending is None:
         raise DataError(
             f"{name} is of no known format. Files end in {', '.join(FORMATS)}; read others into a "
@@ -331,8 +332,8 @@ def _common_schema(dataset: Any) -> Any:
     return pyarrow.schema([pyarrow.field(name, one) for name, one in pairs])
 
 
-def _to_pandas(batch: Any) -> pd.DataFrame:
-    # Columns apart are views of the batch where nothing is missing.
+def to_pandas(batch: Any) -> pd.DataFrame:
+    """Return a batch or table as a frame; columns are views of it where nothing is missing."""
     frame: pd.DataFrame = batch.to_pandas(split_blocks=True, self_destruct=False)
     return frame
 
