@@ -145,7 +145,7 @@ class Files:
         for fragment in self.dataset.get_fragments():
             first = 0
             with _named(fragment):
-                for batch in fragment.tobatches(
+                for batch in fragment.to_batches(
                     schema=self.dataset.schema,
                     columns=list(columns),
                     batch_size=rows,
@@ -171,7 +171,7 @@ class Files:
         schema = self.dataset.schema
         kept = pyarrow.schema([schema.field(name) for name in dict.fromkeys(columns)])
         batches = [batch for _, _, batch, _ in self.batches(columns)]
-        table = pyarrow.Table.frombatches(batches, kept)
+        table = pyarrow.Table.from_batches(batches, kept)
         return to_pandas(table.unify_dictionaries())
 
     def check(self, columns: Sequence[str]) -> None:
