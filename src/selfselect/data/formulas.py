@@ -309,8 +309,10 @@ class Coder:
 
         Terms that are columns of numbers are returned as they are, without a copy.
         """
-        if self.plain is not None and all(_is_plain_number(frame[name]) for name in self.plain):
-            return {name: frame[name].to_numpy() for name in self.plain}
+        if self.plain is not None:
+            columns = {name: frame[name] for name in self.plain}
+            if all(map(_is_plain_number, columns.values())):
+                return {name: column.to_numpy() for name, column in columns.items()}
         matrix = self.code(frame)
         return {name: matrix[:, i] for i, name in enumerate(self.names) if name != INTERCEPT}
 

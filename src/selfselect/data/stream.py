@@ -46,6 +46,7 @@ class RowStream:
     starts : by piece, the position of its first row among all rows.
     lengths : by piece, how many rows it has.
     progress : whether to show progress of passes.
+    passes : names of the passes that were made, for progress.
     """
 
     source: Source
@@ -56,6 +57,7 @@ class RowStream:
     starts: dict[int, int]
     lengths: dict[int, int]
     progress: bool | None = field(default=None)
+    passes: list[str] = field(default_factory=list)
 
     @property
     def n_rows(self) -> int:
@@ -94,7 +96,11 @@ class RowStream:
         """Yield what `task` makes of the rows of each piece, their position and its number."""
         whole = partial(_coded, self, task)
         n_met = 0
-        with progress_bar(self.progress, what=what, total=self.n_rows, unit="rows") as bar:
+        # The survey was the first pass.
+        self.passes.append(f"{what} {len(self.passes) + 2}")
+        with progress_bar(
+            self.progress, what=self.passes[-1], total=self.n_rows, unit="rows"
+        ) as bar:
             for result, n_rows in self.source.map(whole, self.columns, n_threads=n_threads):
                 n_met += n_rows
                 bar.update(n_rows)
@@ -199,7 +205,8 @@ def _survey(plan: Plan, source: Source, seed: int, progress: bool | None) -> Sur
     wanted = what_to_learn(plan, source.head(plan.columns))
     task = partial(_named, partial(Survey.of, plan, wanted, seed))
     found: list[Survey] = []
-    with progress_bar(progress, what="First pass", unit="rows") as bar:
+    total = getattr(source, "n_rows", None)
+    with progress_bar(progress, what="First pass", total=total, unit="rows") as bar:
         for one in source.map(task, plan.columns, n_threads=n_cores()):
             bar.update(one.n_read)
             found = [reduce(add, [*found, one])]

@@ -101,9 +101,7 @@ def _write(
             places = _places(source)
             with (
                 _Writer(folder, places) as writer,
-                progress_bar(
-                    progress, what="Predicting", total=source.dataset.count_rows(), unit="rows"
-                ) as bar,
+                progress_bar(progress, what="Predicting", total=source.n_rows, unit="rows") as bar,
             ):
                 for name, table, lacking in parallel_map(task, source.batches(wanted)):
                     writer.write(name, table)
