@@ -26,7 +26,11 @@ __all__ = [
 
 Indices = NDArray[np.intp]
 
-FEW_LABELS = 16
+NO_LABEL = -2
+"""Marks a value that is none of the alternatives."""
+
+LONGEST_LIST = 4_096
+"""Whole numbers between the first and the last label that are looked up in a list."""
 
 
 def unnamed_alternatives(
@@ -114,10 +118,9 @@ def recorded_alternatives(
 
 def code_chosen(values: pd.Series[Any], chosen: str, labels: tuple[Label, ...]) -> Indices:
     """Return the index of the one seen in each row, -1 where it was not recorded."""
-    if isinstance(values.dtype, np.dtype) and values.dtype.kind in "iuf":
-        codes = _code_numbers(values.to_numpy(), labels)
-        if codes is not None:
-            return codes
+    known = _look_up(values, labels)
+    if known is not None:
+        return known
     codes, found = label_rows(values)
     for label in found:
         if label not in labels:
@@ -128,19 +131,26 @@ def code_chosen(values: pd.Series[Any], chosen: str, labels: tuple[Label, ...]) 
     return _recode(codes, [labels.index(label) for label in found])
 
 
-def _code_numbers(values: NDArray[Any], labels: tuple[Label, ...]) -> Indices | None:
-    """Look for few labels one by one, which is faster than a table of those met.
-
-    None where they are many, or some value is none of them.
-    """
-    numbers = [label for label in labels if isinstance(label, int | float)]
-    if len(numbers) < len(labels) or len(labels) > FEW_LABELS:
+def _look_up(values: pd.Series[Any], labels: tuple[Label, ...]) -> Indices | None:
+    """Look every row up in a short list; None where there is none, or it lacks a value."""
+    if isinstance(values.dtype, pd.CategoricalDtype):
+        keys: NDArray[Any] = values.cat.codes.to_numpy()
+        met = values.cat.categories.tolist()
+        places = [labels.index(label) if label in labels else NO_LABEL for label in met]
+        # Rows without a label have the code -1, which picks the last entry.
+        found: Indices = np.array([*places, -1], dtype=np.intp)[keys]
+        return None if NO_LABEL in places and (found == NO_LABEL).any() else found
+    whole = isinstance(values.dtype, np.dtype) and values.dtype.kind in "iu" and len(values)
+    if not whole or not all(isinstance(label, int) for label in labels):
         return None
-    codes = np.full(len(values), -1, dtype=np.intp)
-    for place, label in enumerate(numbers):
-        codes[values == label] = place
-    unmet = codes < 0
-    return None if unmet.any() and not np.isnan(values[unmet]).all() else codes
+    numbers = values.to_numpy()
+    low, high = min(labels), max(labels)
+    if high - low > LONGEST_LIST or numbers.min() < low or numbers.max() > high:
+        return None
+    table = np.full(high - low + 1, NO_LABEL, dtype=np.intp)
+    table[np.array(labels) - low] = np.arange(len(labels))
+    found = table[numbers - low] if low else table[numbers]
+    return None if (table == NO_LABEL).any() and (found == NO_LABEL).any() else found
 
 
 def label_rows(values: pd.Series[Any]) -> tuple[Indices, list[Any]]:

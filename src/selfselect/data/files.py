@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import glob
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property, partial
 from hashlib import sha256
 from pathlib import Path
@@ -86,12 +86,16 @@ def open_files(data: Any, *, batch_rows: int | None = None) -> Files:
         raise DataError(f"{names[0]} cannot be read as {kind}: {_reason(error)}") from error
     if kind in TEXT_FORMATS:
         schema = _with_decimals(dataset.schema)
-        form = _text_format(kind, {field.name: field.type for field in schema})
+        form = _text_format(kind, {one.name: one.type for one in schema})
     else:
         schema = _common_schema(dataset)
+    text: dict[str, Any] = {}
+    if kind == "parquet":
+        schema, text = _text_as_categories(schema, next(dataset.get_fragments()).physical_schema)
+        form = pyarrow_dataset.ParquetFileFormat(dictionary_columns=sorted(text))
     dataset = pyarrow_dataset.dataset(names, format=form, schema=schema, partitioning=partitioning)
     title = names[0] if len(names) == 1 else f"{len(names)} files, {names[0]} to {names[-1]}"
-    return Files(dataset, title, batch_rows)
+    return Files(dataset, title, batch_rows, text)
 
 
 @dataclass(frozen=True, eq=False)
@@ -103,11 +107,14 @@ class Files:
     dataset : the files as an Arrow dataset.
     title : what it is, for messages.
     batch_rows : rows read at a time; None for as many as suit the columns.
+    text : columns of text that are read as categories, which is how Parquet holds them, and the
+        types they have.
     """
 
     dataset: Any
     title: str
     batch_rows: int | None = None
+    text: Mapping[str, Any] = field(default_factory=dict)
 
     @property
     def names(self) -> list[str]:
@@ -142,7 +149,7 @@ class Files:
                     "written."
                 )
         # Batches become frames where they are worked on: that takes time, too.
-        whole = partial(_worked_on, task)
+        whole = partial(_worked_on, task, frozenset(self.text))
         yield from parallel_map(whole, self.batches(columns), n_threads=n_threads)
 
     def batches(self, columns: Sequence[str]) -> Iterator[tuple[int, str, Any, int]]:
@@ -167,8 +174,7 @@ class Files:
     def head(self, columns: Sequence[str]) -> pd.DataFrame:
         for _, _, batch, _ in self.batches(columns):
             return to_pandas(batch.slice(0, 1_000))
-        empty = self.dataset.schema.empty_table().select(list(columns))
-        return to_pandas(empty)
+        return to_pandas(self.dataset.schema.empty_table().select(list(columns)))
 
     def table(self, columns: Sequence[str]) -> pd.DataFrame:
         """Return all rows at once."""
@@ -179,7 +185,14 @@ class Files:
         kept = pyarrow.schema([schema.field(name) for name in dict.fromkeys(columns)])
         batches = [batch for _, _, batch, _ in self.batches(columns)]
         table = pyarrow.Table.from_batches(batches, kept)
-        return to_pandas(table.unify_dictionaries())
+        return to_pandas(self.with_text(table).unify_dictionaries())
+
+    def with_text(self, rows: Any) -> Any:
+        """Return a table or batch with text as text."""
+        import pyarrow
+
+        fields = [pyarrow.field(one.name, self.text.get(one.name, one.type)) for one in rows.schema]
+        return rows.cast(pyarrow.schema(fields))
 
     def check(self, columns: Sequence[str]) -> None:
         """Refuse files that cannot be read, lack a column, or hold it as another type.
@@ -211,9 +224,11 @@ class Files:
                     )
 
 
-def _worked_on(task: Callable[[Piece], Result], numbered: tuple[int, str, Any, int]) -> Result:
+def _worked_on(
+    task: Callable[[Piece], Result], text: frozenset[str], numbered: tuple[int, str, Any, int]
+) -> Result:
     number, name, batch, first = numbered
-    return task(Piece(number, name, to_pandas(batch), first))
+    return task(Piece(number, name, to_pandas(batch), first, text))
 
 
 @contextmanager
@@ -297,9 +312,9 @@ def _with_decimals(schema: Any) -> Any:
     """Read whole numbers of text as decimals: types are guessed from the first rows only."""
     import pyarrow
 
-    for i, field in enumerate(schema):
-        if pyarrow.types.is_integer(field.type):
-            schema = schema.set(i, pyarrow.field(field.name, pyarrow.float64()))
+    for i, one in enumerate(schema):
+        if pyarrow.types.is_integer(one.type):
+            schema = schema.set(i, pyarrow.field(one.name, pyarrow.float64()))
     return schema
 
 
@@ -313,7 +328,7 @@ def _common_schema(dataset: Any) -> Any:
     from pyarrow import types
 
     schema = dataset.schema
-    found: list[Any] = [field.type for field in schema]
+    found: list[Any] = [one.type for one in schema]
     for fragment in dataset.get_fragments():
         with _named(fragment):
             other = fragment.physical_schema
@@ -337,6 +352,23 @@ def _common_schema(dataset: Any) -> Any:
             found[i] = pyarrow.dictionary(pyarrow.int32(), one.value_type, one.ordered)
     pairs = zip(schema.names, found, strict=True)
     return pyarrow.schema([pyarrow.field(name, one) for name, one in pairs])
+
+
+def _text_as_categories(schema: Any, inside: Any) -> tuple[Any, dict[str, Any]]:
+    """Return a schema that leaves text as numbers into a list of its values, and what is text.
+
+    `inside` is the schema of a file, without the columns that folders name.
+    """
+    import pyarrow
+
+    types = {}
+    for i, one in enumerate(schema):
+        coded = pyarrow.types.is_dictionary(one.type)
+        if _kind(one.type) == "text" and not coded and one.name in inside.names:
+            numbers = pyarrow.dictionary(pyarrow.int32(), pyarrow.string())
+            schema = schema.set(i, pyarrow.field(one.name, numbers))
+            types[one.name] = one.type
+    return schema, types
 
 
 def to_pandas(batch: Any) -> pd.DataFrame:

@@ -120,13 +120,13 @@ class Levels:
     order: dict[Any, None] | None
 
     @classmethod
-    def of(cls, values: pd.Series[Any]) -> Levels:
-        """Find the values that occur."""
-        order = None
+    def of(cls, values: pd.Series[Any], *, text: bool = False) -> Levels:
+        """Find the values that occur; those of `text` have no order, although they are coded."""
         if isinstance(values.dtype, pd.CategoricalDtype):
-            order = dict.fromkeys(values.cat.categories)
-            values = values.cat.remove_unused_categories().cat.categories.to_series()
-        met = pd.Index(pd.unique(values.dropna()))
+            order = None if text else dict.fromkeys(values.cat.categories)
+            met = pd.Index(values.cat.remove_unused_categories().cat.categories)
+        else:
+            order, met = None, pd.Index(pd.unique(values.dropna()))
         return cls((met,), len(met), order)
 
     def __add__(self, other: Levels) -> Levels:
@@ -245,7 +245,7 @@ class Survey:
             lacking=lacking,
             kept=np.array([[piece.number, len(kept)]], dtype=np.int64),
             tally=Tally.of(outcome, chosen, weights, labels),
-            levels={name: Levels.of(kept[name]) for name in wanted.levels},
+            levels={name: Levels.of(kept[name], text=name in piece.text) for name in wanted.levels},
             held={name: [kept[name].to_numpy(dtype=np.float64)] for name in wanted.held},
             drawn=Drawn.of(piece, kept, seed, min(SAMPLE, SAMPLE_VALUES // len(plan.columns) + 1)),
         )

@@ -93,7 +93,7 @@ def _write(
             )
     wanted = tuple(dict.fromkeys((*columns, *keep)))
     source.check(wanted)
-    task = partial(_made, make, tuple(dict.fromkeys(columns)), keep)
+    task = partial(_made, source, make, tuple(dict.fromkeys(columns)), keep)
     n_rows = n_lacking = 0
     target = Path(out)
     try:
@@ -153,7 +153,11 @@ def _places(source: Files) -> dict[str, Path]:
 
 
 def _made(
-    make: Make, columns: tuple[str, ...], keep: tuple[str, ...], numbered: tuple[int, str, Any, int]
+    source: Files,
+    make: Make,
+    columns: tuple[str, ...],
+    keep: tuple[str, ...],
+    numbered: tuple[int, str, Any, int],
 ) -> tuple[str, Any, int]:
     """Return the file a batch is from, what is written of it, and how many rows lack something."""
     import pyarrow
@@ -167,12 +171,9 @@ def _made(
         if column in frame.columns:
             raise OptionError(f"The predictions have a column {column!r}, so it cannot be kept.")
     # Columns that are kept go from file to file as they are.
-    arrays = [*(batch.column(column) for column in keep), *(frame[one] for one in frame.columns)]
-    made_arrays = [
-        one if isinstance(one, pyarrow.Array) else pyarrow.array(one, from_pandas=True)
-        for one in arrays
-    ]
-    table = pyarrow.Table.from_arrays(made_arrays, names=[*keep, *frame.columns])
+    kept = source.with_text(batch.select(keep))
+    arrays = [*kept.columns, *(pyarrow.array(frame[one], from_pandas=True) for one in frame)]
+    table = pyarrow.Table.from_arrays(arrays, names=[*keep, *frame.columns])
     return name, table, n_lacking
 
 
