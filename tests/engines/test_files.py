@@ -311,7 +311,7 @@ def test_files_with_other_columns_or_types_are_named(table, tmp_path):
     with pytest.raises(DataError, match=r"part-1\.parquet has no column 'x2', which the first"):
         fit(pattern)
     pattern = write(tmp_path, table, table.assign(x2=table["x2"].astype(str)))
-    with pytest.raises(DataError, match=r"'x2' holds .*string in .*part-1\.parquet but double in"):
+    with pytest.raises(DataError, match=r"'x2' holds text in .*part-1\.parquet but number in"):
         fit(pattern)
 
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import glob
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import cached_property, partial
 from hashlib import sha256
@@ -13,6 +12,16 @@ from typing import Any
 
 import pandas as pd
 
+from selfselect.data.file_types import (
+    common_schema,
+    kind_of,
+    name_of,
+    reading,
+    reason_of,
+    text_as_categories,
+    text_format,
+    with_decimals,
+)
 from selfselect.data.source import Piece, Result
 from selfselect.errors import DataError, OptionError
 from selfselect.threads import parallel_map
@@ -63,7 +72,7 @@ def open_files(data: Any, *, batch_rows: int | None = None) -> Files:
     if _is_dataset(data):
         filed = hasattr(data, "files")
         return Files(
-            data.replace_schema(_common_schema(data)) if filed else data,
+            data.replace_schema(common_schema(data)) if filed else data,
             "an Arrow dataset",
             batch_rows,
         )
@@ -79,19 +88,19 @@ def open_files(data: Any, *, batch_rows: int | None = None) -> Files:
             f"The files are of different formats ({', '.join(sorted(kinds))}). Give files of one."
         )
     kind = kinds.pop()
-    form: Any = _text_format(kind) if kind in TEXT_FORMATS else kind
+    form: Any = text_format(kind) if kind in TEXT_FORMATS else kind
     try:
         dataset, partitioning = _first_look(names, form)
     except (OSError, ValueError) as error:
-        raise DataError(f"{names[0]} cannot be read as {kind}: {_reason(error)}") from error
+        raise DataError(f"{names[0]} cannot be read as {kind}: {reason_of(error)}") from error
     if kind in TEXT_FORMATS:
-        schema = _with_decimals(dataset.schema)
-        form = _text_format(kind, {one.name: one.type for one in schema})
+        schema = with_decimals(dataset.schema)
+        form = text_format(kind, {one.name: one.type for one in schema})
     else:
-        schema = _common_schema(dataset)
+        schema = common_schema(dataset)
     text: dict[str, Any] = {}
     if kind == "parquet":
-        schema, text = _text_as_categories(schema, next(dataset.get_fragments()).physical_schema)
+        schema, text = text_as_categories(schema, next(dataset.get_fragments()).physical_schema)
         form = pyarrow_dataset.ParquetFileFormat(dictionary_columns=sorted(text))
     dataset = pyarrow_dataset.dataset(names, format=form, schema=schema, partitioning=partitioning)
     title = names[0] if len(names) == 1 else f"{len(names)} files, {names[0]} to {names[-1]}"
@@ -158,7 +167,7 @@ class Files:
         number = 0
         for fragment in self.dataset.get_fragments():
             first = 0
-            with _named(fragment):
+            with reading(fragment):
                 for batch in fragment.to_batches(
                     schema=self.dataset.schema,
                     columns=list(columns),
@@ -167,7 +176,7 @@ class Files:
                     fragment_readahead=1,
                 ):
                     if batch.num_rows:
-                        yield number, _name(fragment), batch, first
+                        yield number, name_of(fragment), batch, first
                         number += 1
                         first += batch.num_rows
 
@@ -201,26 +210,26 @@ class Files:
         """
         wanted = self.dataset.schema
         for fragment in self.dataset.get_fragments():
-            with _named(fragment):
+            with reading(fragment):
                 schema = fragment.physical_schema
             for name in columns:
                 if name in _pyarrow_dataset().get_partition_keys(fragment.partition_expression):
                     continue
                 if name not in schema.names:
                     raise DataError(
-                        f"{_name(fragment)} has no column {name!r}, which the first file has. "
+                        f"{name_of(fragment)} has no column {name!r}, which the first file has. "
                         "All files need the same columns."
                     )
                 if schema.names.count(name) > 1:
                     raise DataError(
-                        f"{_name(fragment)} has several columns named {name!r}: it is not clear "
+                        f"{name_of(fragment)} has several columns named {name!r}: it is not clear "
                         "which is meant. Rename all but one."
                     )
-                found, expected = schema.field(name).type, wanted.field(name).type
-                if _kind(found) not in (_kind(expected), "nothing"):
+                found, expected = (kind_of(one.field(name).type) for one in (schema, wanted))
+                if found not in (expected, "nothing"):
                     raise DataError(
-                        f"The column {name!r} holds {found} in {_name(fragment)} but {expected} in "
-                        "the first file. Write all files with the same types."
+                        f"The column {name!r} holds {found} in {name_of(fragment)} but {expected} "
+                        "in the first file. Write all files with the same types."
                     )
 
 
@@ -229,20 +238,6 @@ def _worked_on(
 ) -> Result:
     number, name, batch, first = numbered
     return task(Piece(number, name, to_pandas(batch), first, text))
-
-
-@contextmanager
-def _named(fragment: Any) -> Iterator[None]:
-    """Say which file cannot be read."""
-    import pyarrow
-
-    try:
-        yield
-    except (pyarrow.ArrowException, OSError) as error:
-        raise DataError(
-            f"{_name(fragment)} cannot be read: {_reason(error)} Write the file again, or leave "
-            "it out."
-        ) from error
 
 
 def _paths(data: Any) -> list[Path]:
@@ -299,101 +294,10 @@ def _first_look(names: list[str], form: Any) -> tuple[Any, str | None]:
         return _pyarrow_dataset().dataset(names, format=form), None
 
 
-def _text_format(kind: str, types: dict[str, Any] | None = None) -> Any:
-    import pyarrow.csv
-
-    return _pyarrow_dataset().CsvFileFormat(
-        parse_options=pyarrow.csv.ParseOptions(delimiter="\t" if kind == "tsv" else ","),
-        convert_options=pyarrow.csv.ConvertOptions(column_types=types, strings_can_be_null=True),
-    )
-
-
-def _with_decimals(schema: Any) -> Any:
-    """Read whole numbers of text as decimals: types are guessed from the first rows only."""
-    import pyarrow
-
-    for i, one in enumerate(schema):
-        if pyarrow.types.is_integer(one.type):
-            schema = schema.set(i, pyarrow.field(one.name, pyarrow.float64()))
-    return schema
-
-
-def _common_schema(dataset: Any) -> Any:
-    """Return types that hold what is in every file.
-
-    Numbers of several types become decimals, categories get room for those of all files, and a
-    column in which a file has nothing is what it is in others.
-    """
-    import pyarrow
-    from pyarrow import types
-
-    schema = dataset.schema
-    found: list[Any] = [one.type for one in schema]
-    for fragment in dataset.get_fragments():
-        with _named(fragment):
-            other = fragment.physical_schema
-        for i, name in enumerate(schema.names):
-            place = other.get_field_index(name)
-            if place < 0 or other.types[place] == found[i]:
-                continue
-            theirs = other.types[place]
-            if types.is_null(found[i]):
-                found[i] = theirs
-            elif types.is_dictionary(found[i]) and types.is_dictionary(theirs):
-                continue
-            elif _kind(found[i]) == _kind(theirs) == "number":
-                found[i] = pyarrow.float64()
-            elif _kind(found[i]) == _kind(theirs) == "text":
-                found[i] = pyarrow.string()
-    for i, one in enumerate(found):
-        if types.is_decimal(one):
-            found[i] = pyarrow.float64()
-        elif types.is_dictionary(one):
-            found[i] = pyarrow.dictionary(pyarrow.int32(), one.value_type, one.ordered)
-    pairs = zip(schema.names, found, strict=True)
-    return pyarrow.schema([pyarrow.field(name, one) for name, one in pairs])
-
-
-def _text_as_categories(schema: Any, inside: Any) -> tuple[Any, dict[str, Any]]:
-    """Return a schema that leaves text as numbers into a list of its values, and what is text.
-
-    `inside` is the schema of a file, without the columns that folders name.
-    """
-    import pyarrow
-
-    types = {}
-    for i, one in enumerate(schema):
-        coded = pyarrow.types.is_dictionary(one.type)
-        if _kind(one.type) == "text" and not coded and one.name in inside.names:
-            numbers = pyarrow.dictionary(pyarrow.int32(), pyarrow.string())
-            schema = schema.set(i, pyarrow.field(one.name, numbers))
-            types[one.name] = one.type
-    return schema, types
-
-
 def to_pandas(batch: Any) -> pd.DataFrame:
     """Return a batch or table as a frame; columns are views of it where nothing is missing."""
     frame: pd.DataFrame = batch.to_pandas(split_blocks=True, self_destruct=False)
     return frame
-
-
-def _kind(type_: Any) -> str:
-    """Return what a column is to a formula: number, text, or something else."""
-    import pyarrow.types as kinds
-
-    if kinds.is_dictionary(type_):
-        return _kind(type_.value_type)
-    if kinds.is_null(type_):
-        return "nothing"
-    if kinds.is_integer(type_) or kinds.is_floating(type_) or kinds.is_decimal(type_):
-        return "number"
-    if kinds.is_string(type_) or kinds.is_large_string(type_) or kinds.is_string_view(type_):
-        return "text"
-    return str(type_)
-
-
-def _name(fragment: Any) -> str:
-    return getattr(fragment, "path", None) or "the dataset"
 
 
 def _state(name: str) -> tuple[int, int] | None:
@@ -402,11 +306,6 @@ def _state(name: str) -> tuple[int, int] | None:
     except OSError:
         return None
     return found.st_size, found.st_mtime_ns
-
-
-def _reason(error: Exception) -> str:
-    text = str(error).strip().splitlines()
-    return (text[0] if text else type(error).__name__).rstrip(".") + "."
 
 
 def _is_dataset(data: Any) -> bool:

@@ -202,10 +202,10 @@ def _nothing(*_: Any) -> None:
 def _survey(plan: Plan, source: Source, seed: int, progress: bool | None) -> Survey:
     if hasattr(source, "check"):
         source.check(plan.columns)
-    wanted = what_to_learn(plan, source.head(plan.columns))
+    total = getattr(source, "n_rows", None)
+    wanted = what_to_learn(plan, source.head(plan.columns), total)
     task = partial(_named, partial(Survey.of, plan, wanted, seed))
     found: list[Survey] = []
-    total = getattr(source, "n_rows", None)
     with progress_bar(progress, what="First pass", total=total, unit="rows") as bar:
         for one in source.map(task, plan.columns, n_threads=n_cores()):
             bar.update(one.n_read)

@@ -43,6 +43,9 @@ SAMPLE = 200_000
 SAMPLE_VALUES = 20_000_000
 """Values kept, which tables of many columns reach with fewer rows: 160 MB of doubles."""
 
+AMPLE = 1.5
+"""Rows that are kept on the way to a sample, by row of the sample, where the share is known."""
+
 UNSORTED = 100_000
 """Values of a column that may wait before they are looked through for those that are the same."""
 
@@ -61,14 +64,21 @@ class Wanted:
     ----------
     levels : columns of which all values that occur are kept.
     held : columns of which all values are kept.
+    sample : rows that are drawn.
+    share : of the rows, from which they are drawn: somewhat more than will be drawn.
     """
 
     levels: frozenset[str]
     held: frozenset[str]
+    sample: int = SAMPLE
+    share: float = 1.0
 
 
-def what_to_learn(plan: Plan, head: pd.DataFrame) -> Wanted:
-    """Say what the formulas must learn from all rows, given a few to see what columns hold."""
+def what_to_learn(plan: Plan, head: pd.DataFrame, n_rows: int | None = None) -> Wanted:
+    """Say what must be learnt from all rows, given a few to see what columns hold.
+
+    Where it is known how many rows there are, few of each piece need to be kept for the sample.
+    """
     levels = {
         name for name in plan.term_columns if not pd.api.types.is_numeric_dtype(head[name].dtype)
     }
@@ -92,7 +102,9 @@ def what_to_learn(plan: Plan, head: pd.DataFrame) -> Wanted:
                 "Compute it as a column first, or read the rows into memory: "
                 "engine=engines.Memory()."
             )
-    return Wanted(frozenset(levels), frozenset(held - levels))
+    sample = min(SAMPLE, SAMPLE_VALUES // len(plan.columns) + 1)
+    share = min(1.0, AMPLE * sample / n_rows) if n_rows else 1.0
+    return Wanted(frozenset(levels), frozenset(held - levels), sample, share)
 
 
 def clean(plan: Plan, frame: pd.DataFrame) -> tuple[pd.DataFrame, Counter[str], int, int]:
@@ -166,10 +178,16 @@ class Drawn:
     parts: tuple[tuple[Array, NDArray[np.int64], pd.DataFrame], ...]
 
     @classmethod
-    def of(cls, piece: Piece, kept: pd.DataFrame, seed: int, size: int) -> Drawn:
+    def of(
+        cls, piece: Piece, kept: pd.DataFrame, seed: int, size: int, share: float = 1.0
+    ) -> Drawn:
         """Draw from one piece, with a random stream of its own."""
         keys = np.random.default_rng([seed, piece.number]).random(len(kept))
-        places = np.column_stack([np.full(len(kept), piece.number), np.arange(len(kept))])
+        at = np.arange(len(kept))
+        if share < 1.0:
+            at = np.flatnonzero(keys <= share)
+            keys, kept = keys[at], kept.take(at)
+        places = np.column_stack([np.full(len(at), piece.number), at])
         return cls(size, ((keys, places, kept),))._thinned(size)
 
     def __add__(self, other: Drawn) -> Drawn:
@@ -247,7 +265,7 @@ class Survey:
             tally=Tally.of(outcome, chosen, weights, labels),
             levels={name: Levels.of(kept[name], text=name in piece.text) for name in wanted.levels},
             held={name: [kept[name].to_numpy(dtype=np.float64)] for name in wanted.held},
-            drawn=Drawn.of(piece, kept, seed, min(SAMPLE, SAMPLE_VALUES // len(plan.columns) + 1)),
+            drawn=Drawn.of(piece, kept, seed, wanted.sample, wanted.share),
         )
 
     def __add__(self, other: Survey) -> Survey:
