@@ -20,6 +20,7 @@ from formulaic.utils.code import sanitize_variable_names
 from numpy.typing import NDArray
 
 from selfselect.data.equations import INTERCEPT
+from selfselect.data.recipes import Recipes, code_by_recipes, find_recipes
 from selfselect.errors import DataError, FormulaError
 
 __all__ = ["Coder", "ParsedFormula", "calls_in", "parse_formula", "parse_formulas"]
@@ -290,39 +291,22 @@ class Coder:
         }
 
     @cached_property
-    def plain(self) -> frozenset[str] | None:
-        """The columns that are the terms, apart from a constant; None where any is computed."""
-        columns: list[str] = []
-        for term in Formula(self.text):
-            factor, *others = term.factors
-            if factor.eval_method is Factor.EvalMethod.LITERAL and factor.expr == "1":
-                continue
-            kind, learnt = self.spec.encoder_state.get(factor.expr, (None, {}))
-            looked_up = factor.eval_method is Factor.EvalMethod.LOOKUP and not others
-            if not looked_up or kind is not Factor.Kind.NUMERICAL or learnt:
-                return None
-            columns.append(factor.expr)
-        return frozenset(columns) if set(columns) == set(self.names) - {INTERCEPT} else None
+    def recipes(self) -> Recipes | None:
+        """How each term is had without evaluating the formula; None where that is not possible."""
+        return find_recipes(self.text, self.names, self.spec.encoder_state)
 
     def terms(self, frame: pd.DataFrame) -> dict[str, NDArray[Any]]:
-        """Code rows as those of the fit were coded: each term (n,) but the constant, by name.
-
-        Terms that are columns of numbers are returned as they are, without a copy.
-        """
-        if self.plain is not None:
-            columns = {name: frame[name] for name in self.plain}
-            if all(map(_is_plain_number, columns.values())):
-                return {name: column.to_numpy() for name, column in columns.items()}
+        """Code rows as those of the fit were coded: each term (n,) but the constant, by name."""
+        if self.recipes is not None:
+            found = code_by_recipes(self.recipes, frame, self.spec.encoder_state)
+            if found is not None:
+                return found
         matrix = self.code(frame)
         return {name: matrix[:, i] for i, name in enumerate(self.names) if name != INTERCEPT}
 
     def code(self, frame: pd.DataFrame) -> Array:
         """Code rows as those of the fit were coded, shape (n, p)."""
         return _materialise(self.spec, _with_met_categories(frame), self.text)[0]
-
-
-def _is_plain_number(values: pd.Series[Any]) -> bool:
-    return isinstance(values.dtype, np.dtype) and values.dtype.kind in "iuf"
 
 
 def _with_met_categories(frame: pd.DataFrame) -> pd.DataFrame:
