@@ -26,7 +26,9 @@ class _Silent:
         """Do nothing."""
 
 
-def progress_bar(show: bool | None, *, what: str, total: int | None = None) -> Any:
+def progress_bar(
+    show: bool | None, *, what: str, total: int | None = None, unit: str = "it"
+) -> Any:
     """Return a bar on standard error.
 
     Parameters
@@ -34,9 +36,14 @@ def progress_bar(show: bool | None, *, what: str, total: int | None = None) -> A
     show : True or False; None shows it where standard error is a terminal.
     what : a word before the bar.
     total : how many updates there will be, if known.
+    unit : what is counted; its numbers are shown as 1.2M where they are rows.
     """
     if show is False or (show is None and not sys.stderr.isatty()):
         return _Silent()
     from tqdm.auto import tqdm
 
-    return tqdm(desc=what, total=total, delay=PATIENCE_S, leave=False, file=sys.stderr)
+    counts_rows = unit == "rows"
+    return tqdm(
+        desc=what, total=total, delay=PATIENCE_S, leave=False, file=sys.stderr,
+        unit=" rows" if counts_rows else unit, unit_scale=counts_rows,
+    )  # fmt: skip

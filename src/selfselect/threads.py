@@ -53,11 +53,16 @@ def parallel_map(
     if n_threads <= 1:
         yield from map(task, *items)
         return
-    with one_blas_thread(), ThreadPoolExecutor(n_threads) as pool:
-        waiting: deque[Future[Result]] = deque()
-        for item in zip(*items, strict=False):
-            waiting.append(pool.submit(task, *item))
-            if len(waiting) > AHEAD * n_threads:
+    pool = ThreadPoolExecutor(n_threads)
+    with one_blas_thread():
+        try:
+            waiting: deque[Future[Result]] = deque()
+            for item in zip(*items, strict=False):
+                waiting.append(pool.submit(task, *item))
+                if len(waiting) > AHEAD * n_threads:
+                    yield waiting.popleft().result()
+            while waiting:
                 yield waiting.popleft().result()
-        while waiting:
-            yield waiting.popleft().result()
+        finally:
+            # After an error or an interrupt nobody asks for what has not begun.
+            pool.shutdown(cancel_futures=True)

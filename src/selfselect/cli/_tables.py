@@ -11,6 +11,7 @@ import click
 import pandas as pd
 
 from selfselect.errors import DataError, MissingDependencyError
+from selfselect.results.streaming import flat_columns
 
 __all__ = ["read_table", "write_table"]
 
@@ -51,13 +52,20 @@ def _read_parquet(source: Path) -> pd.DataFrame:
         raise MissingDependencyError(NEEDS_PYARROW) from error
 
 
-def write_table(table: pd.DataFrame | pd.Series[Any], out: str | None, *, index: bool) -> None:
-    """Write a table to a CSV or Parquet file, or as CSV to standard output."""
-    frame = table.to_frame() if isinstance(table, pd.Series) else table
-    if isinstance(frame.columns, pd.MultiIndex):
-        frame = frame.set_axis([":".join(map(str, pair)) for pair in frame.columns], axis=1)
-    else:
-        frame = frame.set_axis([str(name) for name in frame.columns], axis=1)
+def write_table(
+    table: pd.DataFrame | pd.Series[Any],
+    out: str | None,
+    *,
+    index: bool,
+    beside: pd.DataFrame | None = None,
+) -> None:
+    """Write a table, columns `beside` it first, to a CSV or Parquet file, or to standard output."""
+    frame = flat_columns(table)
+    if beside is not None:
+        twice = [name for name in beside.columns if name in frame.columns]
+        if twice:
+            raise DataError(f"There would be two columns {twice[0]!r}: it cannot be kept.")
+        frame = pd.concat([beside.set_axis(frame.index), frame], axis=1)
     if out is None:
         click.echo(frame.to_csv(index=index), nl=False)
         return

@@ -7,6 +7,8 @@ from typing import Any
 
 import click
 
+from selfselect.cli._engines import ENGINE_HELP, engine_named, rows_of, split_words
+
 __all__ = ["command"]
 
 EPILOG = """\b
@@ -23,6 +25,7 @@ Examples:
       --equation supply="q ~ rate + deposits" --report market.html
   selfselect fit auctions.csv "bid ~ distance" --case auction --alternatives bidder \\
       --chosen won --shared all
+  selfselect fit "income ~ height + weight" rows/*.parquet --chosen job --save fit.json
 
 \b
 Exit codes: 0 the fit converged, 2 bad input, 3 the fit did not converge.
@@ -30,8 +33,7 @@ Exit codes: 0 the fit converged, 2 bad input, 3 the fit did not converge.
 
 
 @click.command("fit", epilog=EPILOG)
-@click.argument("data")
-@click.argument("formula", required=False)
+@click.argument("words", nargs=-1, required=True, metavar="DATA... [FORMULA]")
 @click.option("--chosen", metavar="COLUMN", help="Column that says which alternative was seen.")
 @click.option(
     "--alternatives", metavar="K|COLUMN",
@@ -123,6 +125,7 @@ Exit codes: 0 the fit converged, 2 bad input, 3 the fit did not converge.
     help="Keep what is summed so far, so that the same command goes on after a kill; removed when "
     "the fit is done.",
 )  # fmt: skip
+@click.option("--engine", metavar="NAME", help=ENGINE_HELP)
 @click.option("--seed", type=int, help="Seed of everything random.")
 @click.option("--level", default=0.95, show_default=True, help="Confidence level of intervals.")
 @click.option("--compare", is_flag=True, help="Put least squares beside the corrected estimates.")
@@ -134,8 +137,7 @@ Exit codes: 0 the fit converged, 2 bad input, 3 the fit did not converge.
     help="What to print.",
 )  # fmt: skip
 def command(
-    data: str,
-    formula: str | None,
+    words: Sequence[str],
     chosen: str | None,
     alternatives: str | None,
     equations: Sequence[str],
@@ -158,6 +160,7 @@ def command(
     test_noise: int | None,
     outcome_between: tuple[str, str] | None,
     checkpoint: str | None,
+    engine: str | None,
     seed: int | None,
     level: float,
     compare: bool,
@@ -165,24 +168,26 @@ def command(
     report: str | None,
     form: str,
 ) -> int:
-    """Fit a model to DATA (a CSV or Parquet file) by FORMULA.
+    """Fit a model to DATA (CSV, Parquet or Arrow files, or a folder of them) by FORMULA.
 
-    FORMULA is for all alternatives, as in "income ~ height + weight"; give --equation instead
-    for covariates of their own.
+    One file is read into memory. Several files, a folder or a pattern are read piece by piece, and
+    may be larger than memory; --engine says otherwise. FORMULA, first or last, is for all
+    alternatives, as in "income ~ height + weight"; give --equation instead for covariates of their
+    own.
     """
     import selfselect as ss
     from selfselect.cli._formats import render
-    from selfselect.cli._tables import read_table
     from selfselect.cli.main import NOT_CONVERGED
     from selfselect.report.summary import compare_page
 
+    files, formula = split_words(words)
     if bool(formula) == bool(equations):
         raise click.UsageError("Give either a FORMULA or --equation for every alternative.")
     cost = {label: _number(value) for label, value in pairs_of(costs, "--cost").items()}
     limits = outcome_between and [None if one == "-" else _number(one) for one in outcome_between]
     result = ss.fit(
         formula or pairs_of(equations, "--equation"),
-        read_table(data),
+        rows_of(files, engine),
         chosen=chosen,
         alternatives=_whole(alternatives) if case is None else alternatives,
         available=pairs_of(available, "--available") or None,
@@ -201,6 +206,7 @@ def command(
         missing_outcome=missing_outcome,
         outcome_between=limits,
         checkpoint=checkpoint,
+        engine=engine_named(engine),
         seed=seed,
     )
     if test_noise is not None:

@@ -20,7 +20,7 @@ class _Lazy(click.Group):
     """A group whose commands are imported only when they run, so that --help is instant."""
 
     commands_help: ClassVar[dict[str, str]] = {
-        "fit": "Fit a model to a CSV or Parquet file.",
+        "fit": "Fit a model to CSV or Parquet files.",
         "selection": "Fit a sample-selection model (Heckman, tobit-2).",
         "switching": "Fit an endogenous switching regression (tobit-5).",
         "choose": "Say how many alternatives there are, where no column does.",

@@ -2,29 +2,76 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from typing import Any
+
 import click
 
 __all__ = ["command"]
 
+EPILOG = """\b
+Examples:
+  selfselect predict fit.json newcomers.csv --kind chance
+  selfselect predict fit.json rows/*.parquet --out predictions/ --keep id
+"""
 
-@click.command("predict")
+
+@click.command("predict", epilog=EPILOG)
 @click.argument("fit")
-@click.argument("data")
+@click.argument("data", nargs=-1, required=True)
 @click.option(
     "--kind", default="latent", show_default=True,
-    type=click.Choice(["latent", "chance", "outcome", "given_seen"]),
-    help="Mean of every outcome; chance to be seen; mean of what is seen; means given who is seen.",
+    type=click.Choice(["latent", "chance", "outcome", "given_seen", "responsibilities"]),
+    help="Mean of every outcome; chance to be seen; mean of what is seen; means given who is "
+    "seen; where nobody recorded it, who was probably seen.",
 )  # fmt: skip
 @click.option(
     "--scale", default="model", show_default=True, type=click.Choice(["model", "level"]),
     help="As the formula's left side has it; or, where that is log(y), means of y itself.",
 )  # fmt: skip
-@click.option("--out", metavar="FILE", help="CSV or Parquet file; standard output if left out.")
-def command(fit: str, data: str, kind: str, scale: str, out: str | None) -> int:
-    """Predict for the rows of DATA with the saved FIT."""
-    import selfselect as ss
-    from selfselect.cli._tables import read_table, write_table
+@click.option(
+    "--keep", multiple=True, metavar="COLUMN",
+    help="Column of DATA to copy beside the predictions, such as an id; repeatable.",
+)  # fmt: skip
+@click.option(
+    "--out", metavar="FILE|FOLDER",
+    help="CSV or Parquet file; or a folder, into which one Parquet file is written for each of "
+    "DATA, batch by batch. Standard output if left out.",
+)  # fmt: skip
+@click.option("--overwrite", is_flag=True, help="Replace files of the same name in the folder.")
+def command(
+    fit: str,
+    data: Sequence[str],
+    kind: str,
+    scale: str,
+    keep: Sequence[str],
+    out: str | None,
+    overwrite: bool,
+) -> int:
+    """Predict for the rows of DATA (files, or a folder of them) with the saved FIT.
 
-    made = ss.load(fit).predict(read_table(data), kind=kind, scale=scale)
-    write_table(made, out, index=False)
+    With a folder as --out, data may be larger than memory, and files appear there when all are
+    whole.
+    """
+    import selfselect as ss
+    from selfselect.cli._engines import is_folder, rows_of
+    from selfselect.cli._tables import write_table
+    from selfselect.data.tables import to_frame
+
+    result = ss.load(fit)
+    inferred = kind == "responsibilities"
+    if inferred and scale != "model":
+        raise click.UsageError("A probability has no scale. Leave --scale out.")
+    if out is not None and is_folder(out):
+        options: dict[str, Any] = {"keep": keep, "overwrite": overwrite}
+        if inferred:
+            result.write_responsibilities(out, list(data), **options)
+        else:
+            result.write_predictions(out, list(data), kind, scale, **options)
+        return 0
+    rows = rows_of(data, None)
+    made: Any = (
+        result.responsibilities(rows) if inferred else result.predict(rows, kind=kind, scale=scale)
+    )
+    write_table(made, out, index=False, beside=to_frame(rows, keep) if keep else None)
     return 0

@@ -26,6 +26,12 @@ __all__ = [
 
 Indices = NDArray[np.intp]
 
+NO_LABEL = -2
+"""Marks a value that is none of the alternatives."""
+
+LONGEST_LIST = 4_096
+"""Whole numbers between the first and the last label that are looked up in a list."""
+
 
 def unnamed_alternatives(
     parsed: ParsedFormula | dict[Any, ParsedFormula], alternatives: Any
@@ -117,6 +123,9 @@ def recorded_alternatives(
 
 def code_chosen(values: pd.Series[Any], chosen: str, labels: tuple[Label, ...]) -> Indices:
     """Return the index of the one seen in each row, -1 where it was not recorded."""
+    known = _look_up(values, labels)
+    if known is not None:
+        return known
     codes, found = label_rows(values)
     for label in found:
         if label not in labels:
@@ -125,6 +134,28 @@ def code_chosen(values: pd.Series[Any], chosen: str, labels: tuple[Label, ...]) 
                 f"({', '.join(map(repr, labels))})."
             )
     return _recode(codes, [labels.index(label) for label in found])
+
+
+def _look_up(values: pd.Series[Any], labels: tuple[Label, ...]) -> Indices | None:
+    """Look every row up in a short list; None where there is none, or it lacks a value."""
+    if isinstance(values.dtype, pd.CategoricalDtype):
+        keys: NDArray[Any] = values.cat.codes.to_numpy()
+        met = values.cat.categories.tolist()
+        places = [labels.index(label) if label in labels else NO_LABEL for label in met]
+        # Rows without a label have the code -1, which picks the last entry.
+        found: Indices = np.array([*places, -1], dtype=np.intp)[keys]
+        return None if NO_LABEL in places and (found == NO_LABEL).any() else found
+    whole = isinstance(values.dtype, np.dtype) and values.dtype.kind in "iu" and len(values)
+    if not whole or not all(isinstance(label, int) for label in labels):
+        return None
+    numbers = values.to_numpy()
+    low, high = min(labels), max(labels)
+    if high - low > LONGEST_LIST or numbers.min() < low or numbers.max() > high:
+        return None
+    table = np.full(high - low + 1, NO_LABEL, dtype=np.intp)
+    table[np.array(labels) - low] = np.arange(len(labels))
+    found = table[numbers - low] if low else table[numbers]
+    return None if (table == NO_LABEL).any() and (found == NO_LABEL).any() else found
 
 
 def label_rows(values: pd.Series[Any]) -> tuple[Indices, list[Any]]:

@@ -51,6 +51,8 @@ def check_numbers(values: pd.Series[Any], what: str) -> Array:
             f"{what} must hold numbers, but it holds {values.dtype} values such as {example!r}. "
             "Convert it first."
         ) from error
+    if _all_finite(numbers):
+        return numbers
     missing = np.isnan(numbers)
     if missing.any():
         raise DataError(
@@ -64,6 +66,15 @@ def check_numbers(values: pd.Series[Any], what: str) -> Array:
             "Correct them or leave those rows out."
         )
     return numbers
+
+
+def _all_finite(values: Array) -> bool:
+    """Say that all are finite, without a mask: a sum is only if all its parts are.
+
+    A sum of huge values may overflow, so False says that it takes a closer look.
+    """
+    with np.errstate(invalid="ignore", over="ignore"):
+        return bool(np.isfinite(values.sum()))
 
 
 def check_availability(values: pd.Series[Any], column: str) -> Mask:
@@ -80,6 +91,8 @@ def check_availability(values: pd.Series[Any], column: str) -> Mask:
 
 def check_outcome(outcome: Array, name: str) -> None:
     """Refuse an outcome that is infinite; it is not a number where it was not recorded."""
+    if _all_finite(outcome):
+        return
     infinite = np.isinf(outcome)
     if infinite.any():
         raise DataError(
@@ -99,10 +112,7 @@ def check_varies(lowest: float, highest: float, name: str) -> None:
 
 def check_covariates(covariates: Array, names: Sequence[str]) -> None:
     """Refuse covariates that are infinite or not a number."""
-    # A sum is finite only if all its parts are: one pass without a mask in the usual case.
-    with np.errstate(invalid="ignore", over="ignore"):
-        suspicious = not np.isfinite(covariates.sum())
-    if not suspicious:
+    if _all_finite(covariates):
         return
     for position, name in enumerate(names):
         bad = ~np.isfinite(covariates[:, position])

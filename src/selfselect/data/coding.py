@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 from selfselect.data.checks import check_availability, check_numbers, first_rows
 from selfselect.data.equations import INTERCEPT, Equations
 from selfselect.data.formulas import Coder
+from selfselect.data.missing import find_any_absent
 from selfselect.data.rows import Rows
 from selfselect.data.tables import to_frame
 from selfselect.errors import DataError, FormulaError, OptionError
@@ -170,12 +171,12 @@ class OutcomeCoder:
         cls, text: str, columns: tuple[str, ...], frame: pd.DataFrame
     ) -> tuple[OutcomeCoder, Array]:
         """Learn how the outcome is coded, and code it; nan where it was not recorded."""
-        recorded = frame[list(columns)].notna().all(axis=1).to_numpy()
-        if not recorded.all():
+        lacking = find_any_absent(frame, columns)
+        if lacking is not None:
             # Learnt from the rows that have an outcome; it is missing in the others.
-            learnt, values = cls.learn(text, columns, frame[recorded])
+            learnt, values = cls.learn(text, columns, frame[~lacking])
             outcome = np.full(len(frame), np.nan)
-            outcome[recorded] = values
+            outcome[~lacking] = values
             return learnt, outcome
         for name in columns:
             if not pd.api.types.is_numeric_dtype(frame[name]):
@@ -240,13 +241,27 @@ class FormulaCoding:
             return np.empty((matrices[0].shape[0], 0))
         return np.column_stack([found[name] for name in self.equations.covariates])
 
+    def read_covariates(self, frame: pd.DataFrame) -> Array:
+        """Code the right sides of other rows into one matrix of all covariates.
+
+        Its columns lie one after the other, as they do in frames and files: turning them around
+        takes longer than a pass over them.
+        """
+        found: dict[str, NDArray[Any]] = {}
+        for coder in self.coders:
+            found = {**coder.terms(frame), **found}
+        made = np.empty((len(self.equations.covariates), len(frame)))
+        for place, name in enumerate(self.equations.covariates):
+            made[place] = found[name]
+        return made.T
+
     def code(self, data: Any, *, with_known: bool, with_outcome: bool = False) -> CodedRows:
         formula_columns = (*self.columns, *(self.outcome.columns if with_outcome else ()))
         frame = to_frame(data, (*formula_columns, *(self.known.columns if with_known else ())))
-        complete = ~frame[list(formula_columns)].isna().any(axis=1).to_numpy()
-        kept = frame[complete]
-        matrices = [coder.code(kept) for coder in self.coders]
-        covariates = self.covariates(matrices)
+        lacking = find_any_absent(frame, dict.fromkeys(formula_columns))
+        complete = np.ones(len(frame), dtype=bool) if lacking is None else ~lacking
+        kept = frame if lacking is None else frame[complete]
+        covariates = self.read_covariates(kept)
         if not np.isfinite(covariates).all():
             bad = self.equations.covariates[
                 int(np.flatnonzero(~np.isfinite(covariates).all(axis=0))[0])

@@ -3,28 +3,51 @@
 from __future__ import annotations
 
 import glob
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
-from functools import cached_property
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property, partial
 from hashlib import sha256
 from pathlib import Path
 from typing import Any
 
 import pandas as pd
 
+from selfselect.data.file_types import (
+    common_schema,
+    kind_of,
+    name_of,
+    reading,
+    reason_of,
+    text_as_categories,
+    text_format,
+    with_decimals,
+)
 from selfselect.data.source import Piece, Result
 from selfselect.errors import DataError, OptionError
 from selfselect.threads import parallel_map
 
-__all__ = ["Files", "are_files", "open_files", "read_fragment"]
+__all__ = [
+    "Files",
+    "are_files",
+    "ending_of",
+    "open_files",
+    "read_fragment",
+    "to_pandas",
+    "with_text",
+]
 
-BATCH_ROWS = 131_072
+MOST_ROWS = 131_072
 """Rows per piece: large enough to make calls cheap, small enough that a few of them are little."""
 
+MOST_VALUES = 4_000_000
+"""Values per piece, which tables of many columns reach with fewer rows: 32 MB of doubles."""
+
 FORMATS = {
-    ".parquet": "parquet", ".pq": "parquet", ".csv": "csv", ".feather": "feather",
-    ".arrow": "ipc", ".ipc": "ipc",
+    ".parquet": "parquet", ".pq": "parquet", ".csv": "csv", ".csv.gz": "csv", ".tsv": "tsv",
+    ".tsv.gz": "tsv", ".feather": "feather", ".arrow": "ipc", ".ipc": "ipc",
 }  # fmt: skip
+
+TEXT_FORMATS = frozenset({"csv", "tsv"})
 
 READ_AHEAD = 2
 """Batches that are decoded before they are asked for."""
@@ -39,38 +62,57 @@ def are_files(data: Any) -> bool:
     return _is_dataset(data)
 
 
-def open_files(data: Any, *, batch_rows: int = BATCH_ROWS) -> Files:
+def open_files(data: Any, *, batch_rows: int | None = None) -> Files:
     """Find the files and look at their schemas; no row is read yet.
 
     Parameters
     ----------
     data : a file, a folder, a pattern such as ``rows/*.parquet``, a list of files, or a
         `pyarrow.dataset.Dataset`.
-    batch_rows : how many rows are read at a time.
+    batch_rows : how many rows are read at a time; None for as many as suit the columns.
     """
+    if isinstance(data, Files):
+        return data
     pyarrow_dataset = _pyarrow_dataset()
-    if isinstance(batch_rows, bool) or not isinstance(batch_rows, int) or batch_rows < 1:
+    whole = isinstance(batch_rows, int) and not isinstance(batch_rows, bool)
+    if batch_rows is not None and not (whole and batch_rows >= 1):
         raise OptionError(f"batch_rows={batch_rows!r} is not possible. Give a whole number from 1.")
     if _is_dataset(data):
-        return Files(data, "an Arrow dataset", batch_rows)
-    paths = _paths(data)
-    kinds = {_format(path) for path in paths}
+        filed = hasattr(data, "files")
+        return Files(
+            data.replace_schema(common_schema(data)) if filed else data,
+            "an Arrow dataset",
+            batch_rows,
+        )
+    if not are_files(data):
+        raise DataError(
+            f"A {type(data).__name__} is no file. Give a path, a pattern, a list of them, or an "
+            "Arrow dataset; tables are for engine=selfselect.engines.Memory()."
+        )
+    names = [str(path) for path in _paths(data)]
+    kinds = {_format(name) for name in names}
     if len(kinds) > 1:
         raise DataError(
             f"The files are of different formats ({', '.join(sorted(kinds))}). Give files of one."
         )
     kind = kinds.pop()
-    names = [str(path) for path in paths]
+    form: Any = text_format(kind) if kind in TEXT_FORMATS else kind
     try:
-        dataset = pyarrow_dataset.dataset(names[:1], format=kind)
-        if kind == "csv":
-            dataset = _with_decimals(dataset, names)
-        else:
-            dataset = pyarrow_dataset.dataset(names, format=kind, schema=dataset.schema)
+        dataset, partitioning = _first_look(names, form)
     except (OSError, ValueError) as error:
-        raise DataError(f"{names[0]} cannot be read as {kind}: {_reason(error)}") from error
+        raise DataError(f"{names[0]} cannot be read as {kind}: {reason_of(error)}") from error
+    if kind in TEXT_FORMATS:
+        schema = with_decimals(dataset.schema)
+        form = text_format(kind, {one.name: one.type for one in schema})
+    else:
+        schema = common_schema(dataset)
+    text: dict[str, Any] = {}
+    if kind == "parquet":
+        schema, text = text_as_categories(schema, next(dataset.get_fragments()).physical_schema)
+        form = pyarrow_dataset.ParquetFileFormat(dictionary_columns=sorted(text))
+    dataset = pyarrow_dataset.dataset(names, format=form, schema=schema, partitioning=partitioning)
     title = names[0] if len(names) == 1 else f"{len(names)} files, {names[0]} to {names[-1]}"
-    return Files(dataset, title, batch_rows)
+    return Files(dataset, title, batch_rows, text)
 
 
 @dataclass(frozen=True, eq=False)
@@ -81,30 +123,51 @@ class Files:
     ----------
     dataset : the files as an Arrow dataset.
     title : what it is, for messages.
-    batch_rows : rows read at a time.
+    batch_rows : rows read at a time; None for as many as suit the columns.
+    text : columns of text that are read as categories, which is how Parquet holds them, and the
+        types they have.
     """
 
     dataset: Any
     title: str
-    batch_rows: int = BATCH_ROWS
+    batch_rows: int | None = None
+    text: Mapping[str, Any] = field(default_factory=dict)
 
     @property
     def names(self) -> list[str]:
         return list(self.dataset.schema.names)
 
     @cached_property
+    def n_rows(self) -> int | None:
+        """How many rows there are, where files say so without being read."""
+        named = {ending_of(Path(name)) for name in getattr(self.dataset, "files", ())}
+        known = all(FORMATS.get(ending or "") == "parquet" for ending in named)
+        return self.dataset.count_rows() if named and known else None
+
+    @cached_property
+    def states(self) -> dict[str, tuple[int, int] | None]:
+        """Size and time of change of every file when it was first asked for."""
+        return {name: _state(name) for name in getattr(self.dataset, "files", ())}
+
+    @property
     def fingerprint(self) -> str:
         known = sha256(str(self.dataset.schema).encode())
-        for name in self.dataset.files if hasattr(self.dataset, "files") else ():
-            path = Path(name)
-            state = path.stat() if path.exists() else None
-            known.update(f"{name} {state and (state.st_size, state.st_mtime_ns)}".encode())
+        for name, state in self.states.items():
+            known.update(f"{name} {state}".encode())
         return known.hexdigest()
 
     def map(
         self, task: Callable[[Piece], Result], columns: Sequence[str], *, n_threads: int
     ) -> Iterator[Result]:
-        yield from parallel_map(task, self._pieces(columns), n_threads=n_threads)
+        for name, state in self.states.items():
+            if _state(name) != state:
+                raise DataError(
+                    f"{name} has changed since it was first read. Fit again when all files are "
+                    "written."
+                )
+        # Batches become frames where they are worked on: that takes time, too.
+        whole = partial(_worked_on, task, frozenset(self.text))
+        yield from parallel_map(whole, self.batches(columns), n_threads=n_threads)
 
     def sums(
         self, task: Callable[[Piece], Any], columns: Sequence[str], *, n_threads: int
@@ -116,161 +179,163 @@ class Files:
         for fragment in self.dataset.get_fragments():
             whole = not hasattr(fragment, "split_by_row_group")
             for part in [fragment] if whole else fragment.split_by_row_group():
-                yield _name(fragment), part
+                yield name_of(fragment), part
 
-    def _pieces(self, columns: Sequence[str]) -> Iterator[Piece]:
+    def batches(self, columns: Sequence[str]) -> Iterator[tuple[int, str, Any, int]]:
+        """Yield number, file, rows and position in the file of all batches that have rows."""
+        rows = self.batch_rows or min(MOST_ROWS, MOST_VALUES // max(len(columns), 1) + 1)
         number = 0
         for fragment in self.dataset.get_fragments():
-            for batch in self._batches(fragment, columns):
-                if batch.num_rows:
-                    yield Piece(number, _name(fragment), _to_pandas(batch))
-                    number += 1
-
-    def _batches(self, fragment: Any, columns: Sequence[str]) -> Iterator[Any]:
-        import pyarrow
-
-        try:
-            yield from fragment.to_batches(
-                schema=self.dataset.schema,
-                columns=list(columns),
-                batch_size=self.batch_rows,
-                batch_readahead=READ_AHEAD,
-                fragment_readahead=1,
-            )
-        except (pyarrow.ArrowException, OSError) as error:
-            raise DataError(
-                f"{_name(fragment)} cannot be read: {_reason(error)} Write the file again, or "
-                "leave it out."
-            ) from error
+            first = 0
+            with reading(fragment):
+                for batch in fragment.to_batches(
+                    schema=self.dataset.schema,
+                    columns=list(columns),
+                    batch_size=rows,
+                    batch_readahead=READ_AHEAD,
+                    fragment_readahead=1,
+                ):
+                    if batch.num_rows:
+                        yield number, name_of(fragment), batch, first
+                        number += 1
+                        first += batch.num_rows
 
     def head(self, columns: Sequence[str]) -> pd.DataFrame:
-        return _to_pandas(self.dataset.head(1_000, columns=list(columns)))
+        for _, _, batch, _ in self.batches(columns):
+            return to_pandas(batch.slice(0, 1_000))
+        return to_pandas(self.dataset.schema.empty_table().select(list(columns)))
 
     def table(self, columns: Sequence[str]) -> pd.DataFrame:
         """Return all rows at once."""
         import pyarrow
 
         self.check(columns)
-        try:
-            return _to_pandas(self.dataset.to_table(columns=list(columns)).unify_dictionaries())
-        except (pyarrow.ArrowException, OSError) as error:
-            raise DataError(f"{self.title} cannot be read: {_reason(error)}") from error
+        schema = self.dataset.schema
+        kept = pyarrow.schema([schema.field(name) for name in dict.fromkeys(columns)])
+        batches = [batch for _, _, batch, _ in self.batches(columns)]
+        table = pyarrow.Table.from_batches(batches, kept)
+        return to_pandas(with_text(table, self.text).unify_dictionaries())
 
     def check(self, columns: Sequence[str]) -> None:
         """Refuse files that cannot be read, lack a column, or hold it as another type.
 
         Parquet and Arrow files say so themselves, before any row is read.
         """
-        import pyarrow
-
         wanted = self.dataset.schema
         for fragment in self.dataset.get_fragments():
-            try:
+            with reading(fragment):
                 schema = fragment.physical_schema
-            except (pyarrow.ArrowException, OSError) as error:
-                raise DataError(
-                    f"{_name(fragment)} cannot be read: {_reason(error)} Write the file again, or "
-                    "leave it out."
-                ) from error
             for name in columns:
+                if name in _pyarrow_dataset().get_partition_keys(fragment.partition_expression):
+                    continue
                 if name not in schema.names:
                     raise DataError(
-                        f"{_name(fragment)} has no column {name!r}, which the other files have. "
+                        f"{name_of(fragment)} has no column {name!r}, which the first file has. "
                         "All files need the same columns."
                     )
-                found, expected = schema.field(name).type, wanted.field(name).type
-                if _kind(found) != _kind(expected):
+                if schema.names.count(name) > 1:
                     raise DataError(
-                        f"The column {name!r} holds {found} in {_name(fragment)} but {expected} in "
-                        "the first file. Write all files with the same types."
+                        f"{name_of(fragment)} has several columns named {name!r}: it is not clear "
+                        "which is meant. Rename all but one."
+                    )
+                found, expected = (kind_of(one.field(name).type) for one in (schema, wanted))
+                if found not in (expected, "nothing"):
+                    raise DataError(
+                        f"The column {name!r} holds {found} in {name_of(fragment)} but {expected} "
+                        "in the first file. Write all files with the same types."
                     )
 
 
-def read_fragment(fragment: Any, schema: Any, columns: Sequence[str]) -> pd.DataFrame:
-    """Read one part of a dataset at once, wherever this runs."""
+def _worked_on(
+    task: Callable[[Piece], Result], text: frozenset[str], numbered: tuple[int, str, Any, int]
+) -> Result:
+    number, name, batch, first = numbered
+    return task(Piece(number, name, to_pandas(batch), first, text))
+
+
+def with_text(rows: Any, text: Mapping[str, Any]) -> Any:
+    """Return a table or batch with text as text, of the types that columns of `text` have."""
     import pyarrow
 
-    try:
+    fields = [pyarrow.field(one.name, text.get(one.name, one.type)) for one in rows.schema]
+    return rows.cast(pyarrow.schema(fields))
+
+
+def read_fragment(
+    fragment: Any, schema: Any, columns: Sequence[str], text: Mapping[str, Any]
+) -> pd.DataFrame:
+    """Read one part of a dataset at once, wherever this runs; `text` is as in `Files`."""
+    with reading(fragment):
         table = fragment.to_table(schema=schema, columns=list(columns))
-        return _to_pandas(table.unify_dictionaries())
-    except (pyarrow.ArrowException, OSError) as error:
-        raise DataError(
-            f"{_name(fragment)} cannot be read: {_reason(error)} Every worker must be able to "
-            "read it under this name."
-        ) from error
+    return to_pandas(with_text(table, text).unify_dictionaries())
 
 
 def _paths(data: Any) -> list[Path]:
     given = list(data) if isinstance(data, list | tuple) else [data]
     found: list[Path] = []
     for one in given:
-        path = Path(one)
+        path = Path(one).expanduser()
         if path.is_dir():
-            inside = sorted(p for p in path.rglob("*") if p.suffix in FORMATS and p.is_file())
+            # Hidden files are what others left behind or have not finished.
+            shown = (p for p in path.rglob("*") if not p.name.startswith((".", "_")))
+            inside = sorted(p for p in shown if ending_of(p) and p.is_file())
             if not inside:
                 raise DataError(f"The folder {one} has no {' or '.join(FORMATS)} file in it.")
             found += inside
         elif path.is_file():
             found.append(path)
         else:
-            matched = sorted(Path(name) for name in glob.glob(str(one), recursive=True))
+            matched = sorted(Path(name) for name in glob.glob(str(path), recursive=True))
             if not matched:
                 raise DataError(f"There is no file {one}. Check the path, or the pattern.")
             found += [p for p in matched if p.is_file()]
+    if len(set(found)) < len(found):
+        twice = next(path for path in found if found.count(path) > 1)
+        raise DataError(f"The file {twice} is given twice, so its rows would count twice.")
     return found
 
 
-def _format(path: Path) -> str:
-    if path.suffix not in FORMATS:
+def ending_of(path: Path) -> str | None:
+    """Return the ending that tells the format of a file; None where it is not known."""
+    endings = ("".join(path.suffixes[-2:]).lower(), path.suffix.lower())
+    return next((ending for ending in endings if ending in FORMATS), None)
+
+
+def _format(name: str) -> str:
+    ending = ending_of(Path(name))
+    if ending is None:
         raise DataError(
-            f"{path} is of no known format. Files end in {', '.join(FORMATS)}; read others into a "
+            f"{name} is of no known format. Files end in {', '.join(FORMATS)}; read others into a "
             "table first."
         )
-    return FORMATS[path.suffix]
+    return FORMATS[ending]
 
 
-def _with_decimals(dataset: Any, names: list[str]) -> Any:
-    """Read whole numbers of CSV as decimals: types are guessed from the first rows only."""
+def _first_look(names: list[str], form: Any) -> tuple[Any, str | None]:
+    """Return the files as a dataset with the first one's schema, and how folders are read.
+
+    Folders such as ``year=2020`` name a column, unless the files have it themselves.
+    """
     import pyarrow
-    import pyarrow.csv
 
-    schema = dataset.schema
-    for i, field in enumerate(schema):
-        if pyarrow.types.is_integer(field.type):
-            schema = schema.set(i, pyarrow.field(field.name, pyarrow.float64()))
-    types = {field.name: field.type for field in schema}
-    form = _pyarrow_dataset().CsvFileFormat(
-        convert_options=pyarrow.csv.ConvertOptions(column_types=types, strings_can_be_null=True)
-    )
-    return _pyarrow_dataset().dataset(names, format=form, schema=schema)
+    try:
+        return _pyarrow_dataset().dataset(names, format=form, partitioning="hive"), "hive"
+    except pyarrow.ArrowTypeError:
+        return _pyarrow_dataset().dataset(names, format=form), None
 
 
-def _to_pandas(batch: Any) -> pd.DataFrame:
-    # Columns of their own are views of the batch where nothing is missing.
+def to_pandas(batch: Any) -> pd.DataFrame:
+    """Return a batch or table as a frame; columns are views of it where nothing is missing."""
     frame: pd.DataFrame = batch.to_pandas(split_blocks=True, self_destruct=False)
     return frame
 
 
-def _kind(type_: Any) -> str:
-    """Return what a column is to a formula: number, text, or something else."""
-    import pyarrow.types as kinds
-
-    if kinds.is_dictionary(type_):
-        return _kind(type_.value_type)
-    if kinds.is_integer(type_) or kinds.is_floating(type_) or kinds.is_decimal(type_):
-        return "number"
-    if kinds.is_string(type_) or kinds.is_large_string(type_) or kinds.is_string_view(type_):
-        return "text"
-    return str(type_)
-
-
-def _name(fragment: Any) -> str:
-    return getattr(fragment, "path", None) or "the dataset"
-
-
-def _reason(error: Exception) -> str:
-    text = str(error).strip().splitlines()
-    return (text[0] if text else type(error).__name__).rstrip(".") + "."
+def _state(name: str) -> tuple[int, int] | None:
+    try:
+        found = Path(name).stat()
+    except OSError:
+        return None
+    return found.st_size, found.st_mtime_ns
 
 
 def _is_dataset(data: Any) -> bool:

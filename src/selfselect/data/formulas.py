@@ -7,7 +7,7 @@ import re
 import warnings
 from collections.abc import Mapping
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import cached_property, lru_cache
 from typing import Any
 
 import numpy as np
@@ -20,6 +20,7 @@ from formulaic.utils.code import sanitize_variable_names
 from numpy.typing import NDArray
 
 from selfselect.data.equations import INTERCEPT
+from selfselect.data.recipes import Recipes, code_by_recipes, find_recipes
 from selfselect.errors import DataError, FormulaError
 
 __all__ = ["Coder", "ParsedFormula", "calls_in", "parse_formula", "parse_formulas"]
@@ -298,6 +299,20 @@ class Coder:
                 for name, (kind, learnt) in self.spec.encoder_state.items()
             },
         }
+
+    @cached_property
+    def recipes(self) -> Recipes | None:
+        """How each term is had without evaluating the formula; None where that is not possible."""
+        return find_recipes(self.text, self.names, self.spec.encoder_state)
+
+    def terms(self, frame: pd.DataFrame) -> dict[str, NDArray[Any]]:
+        """Code rows as those of the fit were coded: each term (n,) but the constant, by name."""
+        if self.recipes is not None:
+            found = code_by_recipes(self.recipes, frame, self.spec.encoder_state)
+            if found is not None:
+                return found
+        matrix = self.code(frame)
+        return {name: matrix[:, i] for i, name in enumerate(self.names) if name != INTERCEPT}
 
     def code(self, frame: pd.DataFrame) -> Array:
         """Code rows as those of the fit were coded, shape (n, p)."""

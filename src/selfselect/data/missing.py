@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import warnings
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -14,7 +15,16 @@ from selfselect.data.checks import first_rows
 from selfselect.data.unrecorded import EVERYTHING_RECORDED, Unrecorded
 from selfselect.errors import DataError, MissingRowsWarning
 
-__all__ = ["drop_incomplete", "drop_unrecorded", "find_incomplete", "say_incomplete"]
+__all__ = [
+    "drop_incomplete",
+    "drop_unrecorded",
+    "find_absent",
+    "find_any_absent",
+    "find_incomplete",
+    "say_incomplete",
+]
+
+Mask = NDArray[np.bool_]
 
 
 def drop_incomplete(
@@ -28,21 +38,33 @@ def drop_incomplete(
     return frame[~incomplete], int(incomplete.sum())
 
 
-def find_incomplete(
-    frame: pd.DataFrame, columns: Sequence[str]
-) -> tuple[NDArray[np.bool_], Counter[str]]:
+def find_incomplete(frame: pd.DataFrame, columns: Sequence[str]) -> tuple[Mask, Counter[str]]:
     """Return which rows lack a covariate, and how many lack each."""
     incomplete = np.zeros(len(frame), dtype=bool)
     lacking: Counter[str] = Counter()
     for name in columns:
-        values = frame[name]
-        if values.dtype == np.float64 and not np.isnan(values.to_numpy().sum()):
-            continue  # The usual case, without a mask: a sum is a number only if all parts are.
-        absent = values.isna().to_numpy()
-        if absent.any():
+        absent = find_absent(frame[name])
+        if absent is not None:
             lacking[name] = int(absent.sum())
             incomplete |= absent
     return incomplete, lacking
+
+
+def find_absent(values: pd.Series[Any]) -> Mask | None:
+    """Return which values are missing; None where none is."""
+    # The usual cases, without a mask: whole numbers have no way to be missing, and a sum is a
+    # number only if all its parts are.
+    kind = values.dtype.kind if isinstance(values.dtype, np.dtype) else "O"
+    if kind in "iub" or (kind == "f" and not np.isnan(values.to_numpy().sum())):
+        return None
+    absent = values.isna().to_numpy()
+    return absent if absent.any() else None
+
+
+def find_any_absent(frame: pd.DataFrame, columns: Iterable[str]) -> Mask | None:
+    """Return the rows in which any of the columns is missing; None where none is."""
+    found = [one for one in map(find_absent, (frame[name] for name in columns)) if one is not None]
+    return np.logical_or.reduce(found) if found else None
 
 
 def say_incomplete(
@@ -77,10 +99,13 @@ def drop_unrecorded(
 
     `can_keep` says whether the model has a use for rows of which only part was recorded.
     """
-    no_choice = np.zeros(len(frame), dtype=bool)
-    if chosen is not None:
-        no_choice = frame[chosen].isna().to_numpy()
-    no_outcome = np.asarray(frame[list(outcome)].isna().to_numpy().any(axis=1))
+    no_choice = None if chosen is None else find_absent(frame[chosen])
+    no_outcome = find_any_absent(frame, outcome)
+    if no_choice is None and no_outcome is None:
+        return frame, 0
+    nothing = np.zeros(len(frame), dtype=bool)
+    no_choice = nothing if no_choice is None else no_choice
+    no_outcome = nothing if no_outcome is None else no_outcome
     if unrecorded.silent:
         if chosen is None and unrecorded.between is None and no_outcome.any():
             raise DataError(
@@ -89,9 +114,9 @@ def drop_unrecorded(
                 "say nothing. Leave them out with missing_outcome='drop', or give "
                 "`outcome_between`."
             )
-        no_outcome = np.zeros(len(frame), dtype=bool)
+        no_outcome = nothing
     if unrecorded.possible is not None:
-        no_choice = np.zeros(len(frame), dtype=bool)
+        no_choice = nothing
     lacking = no_choice | no_outcome
     if not lacking.any():
         return frame, 0

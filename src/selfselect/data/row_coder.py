@@ -21,6 +21,7 @@ from selfselect.data.coding import FormulaCoding, KnownColumns, OutcomeCoder
 from selfselect.data.costs import check_costs
 from selfselect.data.equations import Equations, intercept_first
 from selfselect.data.formulas import Coder, ParsedFormula
+from selfselect.data.missing import find_any_absent
 from selfselect.data.plan import Plan
 from selfselect.data.restrictions import (
     check_symmetric,
@@ -41,9 +42,9 @@ Indices = NDArray[np.intp]
 
 @dataclass(frozen=True, eq=False)
 class Made:
-    """What depends on what was learnt: right sides, choices, outcome and clusters of rows."""
+    """What depends on what was learnt: covariates, choices, outcome and clusters of rows."""
 
-    matrices: list[Array]
+    covariates: Array
     chosen: Indices | None
     outcome: Array
     clusters: Indices | None
@@ -117,19 +118,23 @@ class RowCoder:
         coding = FormulaCoding(equations, coders, coder_of, known, plan.term_columns, outcome_coder)
         clusters, members = learn_clusters(frame, plan.ways)
         coder = cls(plan, coding, labels, formulas, clusters)
-        return coder, Made([matrix for _, matrix in learnt], codes, outcome, members)
+        covariates = coding.covariates([matrix for _, matrix in learnt])
+        return coder, Made(covariates, codes, outcome, members)
 
     def code(self, frame: pd.DataFrame) -> Rows:
         """Code other rows as those that were learnt from; the frame holds only rows to be used."""
         plan, outcome = self.plan, self.coding.outcome
-        recorded = frame[list(outcome.columns)].notna().all(axis=1).to_numpy()
-        values = np.full(len(frame), np.nan)
-        values[recorded] = outcome.code(frame if recorded.all() else frame[recorded])
+        lacking = find_any_absent(frame, outcome.columns)
+        if lacking is None:
+            values = outcome.code(frame)
+        else:
+            values = np.full(len(frame), np.nan)
+            values[~lacking] = outcome.code(frame[~lacking])
         chosen = None
         if plan.chosen is not None:
             chosen = code_chosen(frame[plan.chosen], plan.chosen, self.labels)
         made = Made(
-            [coder.code(frame) for coder in self.coding.coders],
+            self.coding.read_covariates(frame),
             chosen,
             values,
             code_clusters(frame, plan.ways, self.clusters),
@@ -143,7 +148,7 @@ class RowCoder:
         if plan.weights is not None:
             weights = check_numbers(frame[plan.weights], f"The column of weights {plan.weights!r}")
         return Rows(
-            self.coding.covariates(made.matrices),
+            made.covariates,
             outcome=made.outcome,
             chosen=made.chosen,
             weights=weights,

@@ -22,11 +22,15 @@ class Piece:
     number : its place among all pieces of the source, the same in every pass.
     name : of the file or partition it is from, for error messages.
     frame : the columns that were asked for.
+    first : the position of its first row in that file or partition.
+    text : columns that are text, although the frame holds them as categories.
     """
 
     number: int
     name: str
     frame: pd.DataFrame
+    first: int = 0
+    text: frozenset[str] = frozenset()
 
 
 class Source(Protocol):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from functools import cached_property, partial, reduce
 from operator import add
@@ -22,7 +23,7 @@ from selfselect.data.rows import Rows
 from selfselect.data.source import Piece, Result, Source
 from selfselect.data.survey import Survey, clean, what_to_learn
 from selfselect.data.tables import nearest
-from selfselect.errors import DataError, OptionError
+from selfselect.errors import DataError, OptionError, SelfSelectError
 from selfselect.progress import progress_bar
 from selfselect.threads import n_cores
 
@@ -43,7 +44,9 @@ class RowStream:
     weight_factor : what weights are multiplied by.
     sample : some of them, at random and in order, coded and held in memory.
     starts : by piece, the position of its first row among all rows.
+    lengths : by piece, how many rows it has.
     progress : whether to show progress of passes.
+    passes : names of the passes that were made, for progress.
     """
 
     source: Source
@@ -52,7 +55,9 @@ class RowStream:
     weight_factor: float
     sample: Rows
     starts: dict[int, int]
+    lengths: dict[int, int]
     progress: bool | None = field(default=None)
+    passes: list[str] = field(default_factory=list)
 
     @property
     def n_rows(self) -> int:
@@ -71,13 +76,11 @@ class RowStream:
 
     def code(self, piece: Piece) -> tuple[Rows, int]:
         """Code one piece; return its rows and the position of the first."""
-        try:
+        with placed(piece):
             frame, *_ = clean(self.coder.plan, piece.frame)
             rows = self._code(frame)
-        except DataError as error:
-            raise DataError(f"{piece.name}: {error}") from error
-        if piece.number not in self.starts:
-            raise DataError(f"{piece.name} has more rows than in the first pass over the data.")
+            if self.lengths.get(piece.number) != len(rows):
+                raise DataError(CHANGED)
         return rows, self.starts[piece.number]
 
     def _code(self, frame: pd.DataFrame) -> Rows:
@@ -92,17 +95,42 @@ class RowStream:
     ) -> Iterator[Result]:
         """Yield what `task` makes of the rows of each piece, their position and its number."""
         whole = partial(_coded, self, task)
-        with progress_bar(self.progress, what=what, total=self.n_rows) as bar:
+        n_met = 0
+        # The survey was the first pass.
+        self.passes.append(f"{what} {len(self.passes) + 2}")
+        with progress_bar(
+            self.progress, what=self.passes[-1], total=self.n_rows, unit="rows"
+        ) as bar:
             for result, n_rows in self.source.map(whole, self.columns, n_threads=n_threads):
+                n_met += n_rows
                 bar.update(n_rows)
                 yield result
+        if n_met != self.n_rows:
+            raise DataError(f"{self.source.title}: {CHANGED}")
+
+
+CHANGED = (
+    "There are not as many rows as in the first pass over the data. Fit again when it no longer "
+    "changes."
+)
 
 
 def _coded(
     stream: RowStream, task: Callable[[Rows, int, int], Result], piece: Piece
 ) -> tuple[Result, int]:
     rows, start = stream.code(piece)
-    return task(rows, start, piece.number), len(rows)
+    with placed(piece):
+        return task(rows, start, piece.number), len(rows)
+
+
+@contextmanager
+def placed(piece: Piece) -> Iterator[None]:
+    """Add to an error of this package where it was met: rows are counted from there."""
+    try:
+        yield
+    except SelfSelectError as error:
+        where = piece.name if not piece.first else f"{piece.name}, rows from {piece.first}"
+        raise type(error)(f"{where}: {error}") from error
 
 
 def build_stream_design(
@@ -137,11 +165,9 @@ def build_stream_design(
     if plan.weights_kind == "probability" and tally.weight_total > 0:
         factor = tally.n_weighted / tally.weight_total
         tally = replace(tally, weight_total=float(tally.n_weighted))
-    first = np.cumsum([0, *(survey.kept[number] for number in sorted(survey.kept))])
-    starts = dict(zip(sorted(survey.kept), first.tolist(), strict=False))
     empty = Rows(np.empty((0, len(coder.coding.equations.covariates))))
-    stream = RowStream(source, coder, tally, factor, empty, starts, progress)
-    stream = replace(stream, sample=stream._code(survey.drawn.rows()))
+    stream = RowStream(source, coder, tally, factor, empty, survey.starts, survey.lengths, progress)
+    stream = replace(stream, sample=_code_sample(stream, survey.drawn.rows()))
     facts = describe(
         coder.coding.equations,
         tally,
@@ -159,13 +185,28 @@ def build_stream_design(
     return design
 
 
+def _code_sample(stream: RowStream, frame: pd.DataFrame) -> Rows:
+    try:
+        return stream._code(frame)
+    except DataError:
+        # What is wrong with a row of the sample is said better where its file is known.
+        for _ in stream.map(_nothing, n_threads=1, what="Looking"):
+            pass
+        raise
+
+
+def _nothing(*_: Any) -> None:
+    """Do nothing with rows that were coded."""
+
+
 def _survey(plan: Plan, source: Source, seed: int, progress: bool | None) -> Survey:
     if hasattr(source, "check"):
         source.check(plan.columns)
-    wanted = what_to_learn(plan, source.head(plan.columns))
+    total = getattr(source, "n_rows", None)
+    wanted = what_to_learn(plan, source.head(plan.columns), total)
     task = partial(_named, partial(Survey.of, plan, wanted, seed))
     found: list[Survey] = []
-    with progress_bar(progress, what="Reading") as bar:
+    with progress_bar(progress, what="First pass", total=total, unit="rows") as bar:
         for one in source.sums(task, plan.columns, n_threads=n_cores()):
             bar.update(one.n_read)
             found = [reduce(add, [*found, one])]
@@ -183,11 +224,8 @@ def _survey(plan: Plan, source: Source, seed: int, progress: bool | None) -> Sur
 
 
 def _named(task: Callable[[Piece], Survey], piece: Piece) -> Survey:
-    """Add to an error where it was met."""
-    try:
+    with placed(piece):
         return task(piece)
-    except DataError as error:
-        raise DataError(f"{piece.name}: {error}") from error
 
 
 def _learn(plan: Plan, survey: Survey) -> RowCoder:

@@ -11,6 +11,8 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cached_property
+from itertools import accumulate
 from typing import Any
 
 import numpy as np
@@ -23,7 +25,7 @@ from selfselect.data.checks import check_numbers
 from selfselect.data.coding import OutcomeCoder
 from selfselect.data.design import Tally
 from selfselect.data.formulas import calls_in
-from selfselect.data.missing import drop_unrecorded, find_incomplete
+from selfselect.data.missing import drop_unrecorded, find_any_absent, find_incomplete
 from selfselect.data.plan import Plan
 from selfselect.data.source import Piece
 from selfselect.errors import DataError, UnsupportedError
@@ -37,6 +39,15 @@ MOST_LEVELS = 100_000
 
 SAMPLE = 200_000
 """Rows kept for starts and units: enough that the optimum on them is close to that of all rows."""
+
+SAMPLE_VALUES = 20_000_000
+"""Values kept, which tables of many columns reach with fewer rows: 160 MB of doubles."""
+
+AMPLE = 1.5
+"""Rows that are kept on the way to a sample, by row of the sample, where the share is known."""
+
+UNSORTED = 100_000
+"""Values of a column that may wait before they are looked through for those that are the same."""
 
 LEARNT_AT_ONCE = frozenset({"C", "Q"})
 """Transforms with a state that the values met suffice for, however often each was met."""
@@ -53,14 +64,21 @@ class Wanted:
     ----------
     levels : columns of which all values that occur are kept.
     held : columns of which all values are kept.
+    sample : rows that are drawn.
+    share : of the rows, from which they are drawn: somewhat more than will be drawn.
     """
 
     levels: frozenset[str]
     held: frozenset[str]
+    sample: int = SAMPLE
+    share: float = 1.0
 
 
-def what_to_learn(plan: Plan, head: pd.DataFrame) -> Wanted:
-    """Say what the formulas must learn from all rows, given a few to see what columns hold."""
+def what_to_learn(plan: Plan, head: pd.DataFrame, n_rows: int | None = None) -> Wanted:
+    """Say what must be learnt from all rows, given a few to see what columns hold.
+
+    Where it is known how many rows there are, few of each piece need to be kept for the sample.
+    """
     levels = {
         name for name in plan.term_columns if not pd.api.types.is_numeric_dtype(head[name].dtype)
     }
@@ -84,13 +102,16 @@ def what_to_learn(plan: Plan, head: pd.DataFrame) -> Wanted:
                 "Compute it as a column first, or read the rows into memory: "
                 "engine=engines.Memory()."
             )
-    return Wanted(frozenset(levels), frozenset(held - levels))
+    sample = min(SAMPLE, SAMPLE_VALUES // len(plan.columns) + 1)
+    share = min(1.0, AMPLE * sample / n_rows) if n_rows else 1.0
+    return Wanted(frozenset(levels), frozenset(held - levels), sample, share)
 
 
 def clean(plan: Plan, frame: pd.DataFrame) -> tuple[pd.DataFrame, Counter[str], int, int]:
     """Return the rows to be used, which covariates others lack, how many, and without outcome."""
     incomplete, lacking = find_incomplete(frame, plan.term_columns)
-    kept = frame[~incomplete] if lacking else frame
+    # True and false are objects in a piece where some are missing, and plain in others.
+    kept = frame[~incomplete].infer_objects() if lacking else frame
     kept, n_without = drop_unrecorded(
         kept, plan.first.outcome_columns, plan.chosen, plan.missing_outcome, plan.first.outcome,
         plan.unrecorded,
@@ -100,33 +121,49 @@ def clean(plan: Plan, frame: pd.DataFrame) -> tuple[pd.DataFrame, Counter[str], 
 
 @dataclass(frozen=True, eq=False)
 class Levels:
-    """The values a column takes, and their order where it is one of categories."""
+    """The values a column takes, and their order where it is one of categories.
 
-    met: dict[Any, None]
+    `parts` may hold a value twice; they are looked through only when they have become twice too
+    many, `n_sorted` of which are distinct.
+    """
+
+    parts: tuple[pd.Index[Any], ...]
+    n_sorted: int
     order: dict[Any, None] | None
 
     @classmethod
-    def of(cls, values: pd.Series[Any]) -> Levels:
-        """Find the values that occur."""
-        order = None
+    def of(cls, values: pd.Series[Any], *, text: bool = False) -> Levels:
+        """Find the values that occur; those of `text` have no order, although they are coded."""
         if isinstance(values.dtype, pd.CategoricalDtype):
-            order = dict.fromkeys(values.cat.categories)
-        return cls(dict.fromkeys(pd.unique(values.dropna())), order)
+            order = None if text else dict.fromkeys(values.cat.categories)
+            met = pd.Index(values.cat.remove_unused_categories().cat.categories)
+        else:
+            order, met = None, pd.Index(pd.unique(values.dropna()))
+        return cls((met,), len(met), order)
 
     def __add__(self, other: Levels) -> Levels:
         order = None
         if self.order is not None and other.order is not None:
             order = {**self.order, **other.order}
-        return Levels({**self.met, **other.met}, order)
+        joined = Levels((*self.parts, *other.parts), max(self.n_sorted, other.n_sorted), order)
+        if sum(map(len, joined.parts)) <= 2 * joined.n_sorted + UNSORTED:
+            return joined
+        return Levels((joined.met,), len(joined.met), order)
+
+    @cached_property
+    def met(self) -> pd.Index[Any]:
+        """The values, each once. Whole numbers are decimals where they are in any piece."""
+        # An empty part has a type of its own, which says nothing.
+        full = [part for part in self.parts if len(part)] or self.parts
+        return full[0].append(list(full[1:])).unique()
 
     def repeated(self, n_rows: int) -> Any:
         """Return a column of that length in which every value occurs."""
-        values = list(self.met)
         if self.order is not None:
-            met = [value for value in self.order if value in self.met]
-            return pd.Categorical(np.resize(np.array(values, dtype=object), n_rows), met)
-        kind = object if any(isinstance(value, str) for value in values) else None
-        return np.resize(np.array(values, dtype=kind), n_rows)
+            met = set(self.met)
+            ordered = [value for value in self.order if value in met]
+            return pd.Categorical(np.resize(np.array(ordered, dtype=object), n_rows), ordered)
+        return self.met.take(np.resize(np.arange(len(self.met)), n_rows)).array
 
 
 @dataclass(frozen=True, eq=False)
@@ -141,10 +178,16 @@ class Drawn:
     parts: tuple[tuple[Array, NDArray[np.int64], pd.DataFrame], ...]
 
     @classmethod
-    def of(cls, piece: Piece, kept: pd.DataFrame, seed: int, size: int) -> Drawn:
+    def of(
+        cls, piece: Piece, kept: pd.DataFrame, seed: int, size: int, share: float = 1.0
+    ) -> Drawn:
         """Draw from one piece, with a random stream of its own."""
         keys = np.random.default_rng([seed, piece.number]).random(len(kept))
-        places = np.column_stack([np.full(len(kept), piece.number), np.arange(len(kept))])
+        at = np.arange(len(kept))
+        if share < 1.0:
+            at = np.flatnonzero(keys <= share)
+            keys, kept = keys[at], kept.take(at)
+        places = np.column_stack([np.full(len(at), piece.number), at])
         return cls(size, ((keys, places, kept),))._thinned(size)
 
     def __add__(self, other: Drawn) -> Drawn:
@@ -183,7 +226,7 @@ class Survey:
     ----------
     n_read, n_incomplete, n_without : rows read, left out for a covariate, and for an outcome.
     lacking : by covariate, rows that lack it.
-    kept : by piece, rows that are used.
+    kept : (pieces, 2) number of each piece, and rows of it that are used.
     tally : of the rows that are used.
     levels, held : what was wanted of columns.
     drawn : a sample of the rows that are used.
@@ -193,7 +236,7 @@ class Survey:
     n_incomplete: int
     n_without: int
     lacking: Counter[str]
-    kept: dict[int, int]
+    kept: NDArray[np.int64]
     tally: Tally
     levels: dict[str, Levels]
     held: dict[str, list[Array]]
@@ -207,23 +250,22 @@ class Survey:
         weights = None
         if plan.weights is not None:
             weights = check_numbers(kept[plan.weights], f"The column of weights {plan.weights!r}")
+        columns = plan.first.outcome_columns
+        absent = find_any_absent(kept, columns)
         outcome = np.full(len(kept), np.nan)
-        recorded = kept[list(plan.first.outcome_columns)].notna().all(axis=1).to_numpy()
-        if recorded.any():
-            _, outcome[recorded] = OutcomeCoder.learn(
-                plan.first.outcome, plan.first.outcome_columns, kept[recorded]
-            )
+        if len(kept) and (absent is None or not absent.all()):
+            _, outcome = OutcomeCoder.learn(plan.first.outcome, columns, kept)
         chosen, labels = (None, []) if plan.chosen is None else label_rows(kept[plan.chosen])
         return cls(
             n_read=len(frame),
             n_incomplete=n_incomplete,
             n_without=n_without,
             lacking=lacking,
-            kept={piece.number: len(kept)},
+            kept=np.array([[piece.number, len(kept)]], dtype=np.int64),
             tally=Tally.of(outcome, chosen, weights, labels),
-            levels={name: Levels.of(kept[name]) for name in wanted.levels},
+            levels={name: Levels.of(kept[name], text=name in piece.text) for name in wanted.levels},
             held={name: [kept[name].to_numpy(dtype=np.float64)] for name in wanted.held},
-            drawn=Drawn.of(piece, kept, seed, SAMPLE),
+            drawn=Drawn.of(piece, kept, seed, wanted.sample, wanted.share),
         )
 
     def __add__(self, other: Survey) -> Survey:
@@ -233,12 +275,22 @@ class Survey:
             n_incomplete=self.n_incomplete + other.n_incomplete,
             n_without=self.n_without + other.n_without,
             lacking=self.lacking + other.lacking,
-            kept={**self.kept, **other.kept},
+            kept=np.concatenate([self.kept, other.kept]),
             tally=self.tally + other.tally,
             levels=levels,
             held={name: one + other.held[name] for name, one in self.held.items()},
             drawn=self.drawn + other.drawn,
         )
+
+    @property
+    def lengths(self) -> dict[int, int]:
+        """By piece, in order, rows that are used."""
+        return dict(self.kept[np.argsort(self.kept[:, 0])].tolist())
+
+    @property
+    def starts(self) -> dict[int, int]:
+        """By piece, the position of its first row among all rows that are used."""
+        return dict(zip(self.lengths, accumulate(self.lengths.values(), initial=0), strict=False))
 
     def check_levels(self, covariates: Sequence[str]) -> None:
         """Refuse a covariate with more categories than any model could hold."""
@@ -261,5 +313,6 @@ class Survey:
         n_rows = max(map(len, whole.values())) if whole else max(lengths)
         place = np.resize(np.arange(len(sample)), n_rows)
         frame = sample.iloc[place].reset_index(drop=True)
-        made = {name: found.repeated(n_rows) for name, found in self.levels.items() if found.met}
+        full = {name: found for name, found in self.levels.items() if len(found.met)}
+        made = {name: found.repeated(n_rows) for name, found in full.items()}
         return frame.assign(**made, **whole)

@@ -218,7 +218,7 @@ class FilesOnCluster(_OnCluster):
 
         read, schema = delayed(read_fragment, pure=False), self.files.dataset.schema
         return [
-            Partition(i, name, read(fragment, schema, tuple(columns)))
+            Partition(i, name, read(fragment, schema, tuple(columns), dict(self.files.text)))
             for i, (name, fragment) in enumerate(self.files.fragments())
         ]
 

@@ -12,7 +12,7 @@ import numpy as np
 from numpy.random import Generator
 from numpy.typing import NDArray
 
-from selfselect.data.files import BATCH_ROWS, Files, open_files
+from selfselect.data.files import Files, open_files
 from selfselect.data.rows import Rows
 from selfselect.data.stream import RowStream
 from selfselect.engines._sampling import draw_counts
@@ -36,10 +36,11 @@ class Parquet:
 
     Parameters
     ----------
-    batch_rows : how many rows are read at a time; memory grows with it, not with the data.
+    batch_rows : how many rows are read at a time; memory grows with it, not with the data. None
+        takes 131,072, and fewer where columns are many.
     """
 
-    batch_rows: int = BATCH_ROWS
+    batch_rows: int | None = None
 
     def open(self, data: Any) -> Files:
         """Find the files."""

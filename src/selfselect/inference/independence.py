@@ -104,18 +104,13 @@ def _joint_test(problem: Problem, engine: Engine, free: Array, information: Arra
         )
     if not np.isfinite(information).all():
         return impossible_test(NAME, "the estimate is not one of maximum likelihood")
-    rows = engine.collect(partial(_products_and_scores, problem, problem.layout.natural(free)))
-    k = problem.equations.n_alternatives
-    n_pairs = k * (k - 1) // 2
-    products = rows[:, :n_pairs]
-    scores = problem.layout.pull_back_vector(rows[:, n_pairs:-1], free)
-    weights = rows[:, -1]
-    weighted = scores * weights[:, None]
+    total, mean = engine.sum(partial(_joint_sums, problem, problem.layout.natural(free)))
+    n_pairs = len(total)
+    scores = problem.layout.pull_back_matrix(mean[n_pairs:, n_pairs:], free)
+    shared = problem.layout.pull_back_vector(mean[:n_pairs, n_pairs:], free)
     try:
-        explained = np.linalg.solve(weighted.T @ scores, weighted.T @ products)
-        left = products - scores @ explained
-        variance = left.T @ (left * weights[:, None])
-        total = weights @ products
+        # What is left of the products when scores have explained what they can.
+        variance = mean[:n_pairs, :n_pairs] - shared @ np.linalg.solve(scores, shared.T)
         np.linalg.cholesky(variance)
         statistic = float(total @ np.linalg.solve(variance, total))
     except np.linalg.LinAlgError:
@@ -123,14 +118,15 @@ def _joint_test(problem: Problem, engine: Engine, free: Array, information: Arra
     return chi_square_test(NAME, statistic, n_pairs, "no correlation")
 
 
-def _products_and_scores(problem: Problem, natural: Array, batch: Batch) -> Array:
-    """Return products of residuals of each pair, scores and weight of each row."""
+def _joint_sums(problem: Problem, natural: Array, batch: Batch) -> Parts:
+    """Sum products of residuals of each pair, and outer products of those and the scores."""
     rows = joint_rows(problem, natural, batch, products=True)
     weights = np.ones(len(batch)) if batch.rows.weights is None else batch.rows.weights
     assert rows.products is not None
-    pairs = list(combinations(range(problem.equations.n_alternatives), 2))
-    chosen = [rows.products[:, j, m] for j, m in pairs]
-    return np.column_stack([*chosen, rows.score, weights])
+    pairs = combinations(range(problem.equations.n_alternatives), 2)
+    products = np.column_stack([rows.products[:, j, m] for j, m in pairs])
+    joined = np.column_stack([products, rows.score])
+    return Parts((weights @ products, joined.T @ (joined * weights[:, None])))
 
 
 def wald_test_of_correlations(problem: Problem, free: Array, information: Array) -> TestResult:

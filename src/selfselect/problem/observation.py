@@ -63,6 +63,10 @@ def observe(rule: HasBounds, rows: Rows, alternatives: Sequence[Label]) -> Obser
     assert rows.outcome is not None and rows.chosen is not None
     shape = (len(rows), len(alternatives))
     lower, upper = rule.bounds(rows.chosen, rows.outcome, rows.known)
+    if rows.known.available is None and _is_outcome(rows.outcome, upper, lower, -np.inf):
+        return _observe_one_side(rows.chosen, rows.outcome, len(alternatives), BELOW)
+    if rows.known.available is None and _is_outcome(rows.outcome, lower, upper, np.inf):
+        return _observe_one_side(rows.chosen, rows.outcome, len(alternatives), ABOVE)
     bounded_below, bounded_above = lower > -np.inf, upper < np.inf
     kind = np.select(
         [bounded_below & bounded_above, bounded_above, bounded_below],
@@ -82,6 +86,22 @@ def observe(rule: HasBounds, rows: Rows, alternatives: Sequence[Label]) -> Obser
         limit[np.arange(shape[0]), rows.chosen] = rows.outcome
     has_two = bool((kind == BETWEEN).any()) and bool((status == BETWEEN).any())
     return Observation(status, limit, np.broadcast_to(upper, shape) if has_two else None)
+
+
+def _is_outcome(outcome: Array, bound: Array, other: Array, infinite: float) -> bool:
+    """Say whether a bound is the outcome itself, finite in every row, and the other side open."""
+    open_side = not any(other.strides) and other.size and other.flat[0] == infinite
+    same = bound.shape == (len(outcome), 1) and np.shares_memory(bound, outcome)
+    return bool(open_side and same and np.isfinite(outcome.sum()))
+
+
+def _observe_one_side(
+    chosen: Indices, outcome: Array, n_alternatives: int, side: int
+) -> Observation:
+    """Observe the usual case: all others lie on one side of the outcome, seen in every row."""
+    status = np.full((len(outcome), n_alternatives), side, dtype=np.int8)
+    status[np.arange(len(outcome)), chosen] = SEEN
+    return Observation(status, outcome[:, None])
 
 
 def observe_partial(rule: HasBounds, rows: Rows, alternatives: Sequence[Label]) -> Observation:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
@@ -422,6 +423,63 @@ class FitResult(MaketablesHooks):
             means of what it is the logarithm of, by the normal noise of the model.
         """
         return predict(self, data, kind, scale)
+
+    def write_predictions(
+        self,
+        out: str | Path,
+        data: Any = None,
+        kind: str = "latent",
+        scale: str = "model",
+        *,
+        keep: Sequence[str] = (),
+        overwrite: bool = False,
+        progress: bool | None = None,
+    ) -> list[Path]:
+        """Predict for files that may be larger than memory, and write Parquet files into a folder.
+
+        There is one file for each that is read, with its name and its rows in their order. They
+        appear when all are written; after an error or an interrupt none is left.
+
+        Parameters
+        ----------
+        out : the folder.
+        data : files as in `selfselect.fit`: a path, a pattern, a list of them, an Arrow dataset;
+            None for those of the fit, where it was made of files.
+        kind, scale : as in `predict`.
+        keep : columns that are copied from the files that are read, such as an id.
+        overwrite : whether files of the same name may be replaced; else the folder must be empty.
+        progress : whether to show progress; None shows it on a terminal for what takes seconds.
+
+        Returns
+        -------
+        list of Path
+            The files that were written.
+        """
+        from selfselect.results.streaming import write_predictions
+
+        return write_predictions(
+            self, data, out, kind=kind, scale=scale, keep=keep, overwrite=overwrite,
+            progress=progress,
+        )  # fmt: skip
+
+    def write_responsibilities(
+        self,
+        out: str | Path,
+        data: Any = None,
+        *,
+        keep: Sequence[str] = (),
+        overwrite: bool = False,
+        progress: bool | None = None,
+    ) -> list[Path]:
+        """Write the probabilities of `responsibilities` for files that may be larger than memory.
+
+        Parameters are those of `write_predictions`.
+        """
+        from selfselect.results.streaming import write_responsibilities
+
+        return write_responsibilities(
+            self, data, out, keep=keep, overwrite=overwrite, progress=progress
+        )
 
     def report(self, path: str | Path, *, level: float = 0.95, command: str | None = None) -> None:
         """Write everything about the fit into one HTML file to send to a colleague.

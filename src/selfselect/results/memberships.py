@@ -14,11 +14,12 @@ from selfselect.engines.base import Engine, Parts
 from selfselect.errors import MissingRowsWarning, OptionError
 from selfselect.problem.evaluation import Batch, find_memberships, joint_rows
 from selfselect.problem.problem import Problem
+from selfselect.results.predictions import say_lacking
 
 if TYPE_CHECKING:
     from selfselect.results.fit_result import FitResult
 
-__all__ = ["expected_shares", "responsibilities"]
+__all__ = ["expected_shares", "new_responsibilities", "responsibilities"]
 
 Array = NDArray[np.float64]
 
@@ -31,23 +32,31 @@ def responsibilities(fit: FitResult, data: Any) -> pd.DataFrame:
             "In this fit it was recorded who was seen, so there is nothing to infer but in its own "
             "rows that lack it. For chances before anything is seen use predict(kind='chance')."
         )
-    natural = problem.layout.natural(fit.solution.free)
-    columns = pd.Index(problem.equations.alternatives, name="alternative")
     if data is None:
+        natural = problem.layout.natural(fit.solution.free)
+        columns = pd.Index(problem.equations.alternatives, name="alternative")
         values = fit.engine_of_rows().collect(partial(_chance, problem, natural))
         return pd.DataFrame(values, index=fit.row_labels, columns=columns)
-    coded = fit.coding.code(data, with_known=True, with_outcome=True)
-    if not coded.complete.all():
+    made, n_lacking = new_responsibilities(fit, data)
+    if n_lacking:
         warnings.warn(
-            f"{(~coded.complete).sum()} of {len(coded.index)} rows have a missing value; their "
-            "probabilities are missing.",
+            say_lacking(n_lacking, len(made), "value", "probabilities"),
             MissingRowsWarning,
             stacklevel=3,
         )
+    return made
+
+
+def new_responsibilities(fit: FitResult, data: Any) -> tuple[pd.DataFrame, int]:
+    """Return the probabilities of new rows, and how many lack what is needed for them."""
+    problem = fit.problem
+    natural = problem.layout.natural(fit.solution.free)
+    columns = pd.Index(problem.equations.alternatives, name="alternative")
+    coded = fit.coding.code(data, with_known=True, with_outcome=True)
     values = np.full((len(coded.index), len(columns)), np.nan)
     batch = Batch(coded.rows, problem.observe(coded.rows))
     values[coded.complete] = _chance(problem, natural, batch)
-    return pd.DataFrame(values, index=coded.index, columns=columns)
+    return pd.DataFrame(values, index=coded.index, columns=columns), int((~coded.complete).sum())
 
 
 def expected_shares(problem: Problem, engine: Engine, free: Array) -> Array:

@@ -21,7 +21,15 @@ from selfselect.results.levels import Logarithm, expected_levels, find_logarithm
 if TYPE_CHECKING:
     from selfselect.results.fit_result import FitResult
 
-__all__ = ["KINDS", "latent_means", "predict", "row_expectations"]
+__all__ = [
+    "KINDS",
+    "find_kind",
+    "latent_means",
+    "predict",
+    "predict_new",
+    "row_expectations",
+    "say_lacking",
+]
 
 Array = NDArray[np.float64]
 
@@ -33,6 +41,41 @@ def predict(
     fit: FitResult, data: Any, kind: str, scale: str = "model"
 ) -> pd.DataFrame | pd.Series[Any]:
     """Predict for the rows of `data`, or for those of the fit where it is None."""
+    if data is None:
+        rows = fit.rows
+        index = pd.RangeIndex(len(rows)) if fit.row_labels is None else fit.row_labels
+        logarithm = find_kind(fit, kind, scale)
+        return _labelled(fit, *_values(fit, rows, kind, logarithm), index, kind, logarithm)
+    made, n_lacking = predict_new(fit, data, kind, scale)
+    if n_lacking:
+        warnings.warn(
+            say_lacking(n_lacking, len(made), "covariate", "predictions"),
+            MissingRowsWarning,
+            stacklevel=3,
+        )
+    return made
+
+
+def predict_new(
+    fit: FitResult, data: Any, kind: str, scale: str
+) -> tuple[pd.DataFrame | pd.Series[Any], int]:
+    """Predict for new rows; return, too, how many lack a covariate and so have no predictions."""
+    logarithm = find_kind(fit, kind, scale)
+    coded = fit.coding.code(data, with_known=kind != "latent")
+    values, columns = _values(fit, coded.rows, kind, logarithm)
+    full = np.full((len(coded.index), values.shape[1]), np.nan)
+    full[coded.complete] = values
+    made = _labelled(fit, full, columns, coded.index, kind, logarithm)
+    return made, int((~coded.complete).sum())
+
+
+def say_lacking(n_lacking: int, n_rows: int, what: str, made: str) -> str:
+    """Say that some rows lack something, and so have no predictions."""
+    return f"{n_lacking} of {n_rows} rows have a missing {what}; their {made} are missing."
+
+
+def find_kind(fit: FitResult, kind: str, scale: str) -> Logarithm | None:
+    """Refuse predictions that do not exist; return the logarithm that is to be undone."""
     if kind not in KINDS:
         raise OptionError(f"There is no prediction {kind!r}. Use one of {', '.join(KINDS)}.")
     if scale not in SCALES:
@@ -40,27 +83,21 @@ def predict(
     logarithm = find_logarithm(fit) if scale == "level" else None
     if logarithm is not None and kind == "chance":
         raise OptionError("A chance has no scale. Leave scale='level' out, or ask for an outcome.")
-    if data is None:
-        rows = fit.rows
-        index = pd.RangeIndex(len(rows)) if fit.row_labels is None else fit.row_labels
-        complete = np.ones(len(rows), dtype=bool)
-    else:
-        coded = fit.coding.code(data, with_known=kind != "latent")
-        rows, index, complete = coded.rows, coded.index, coded.complete
-        if not complete.all():
-            warnings.warn(
-                f"{(~complete).sum()} of {len(index)} rows have a missing covariate; their "
-                "predictions are missing.",
-                MissingRowsWarning,
-                stacklevel=3,
-            )
-    values, columns = _values(fit, rows, kind, logarithm)
-    full = np.full((len(index), values.shape[1]), np.nan)
-    full[complete] = values
+    return logarithm
+
+
+def _labelled(
+    fit: FitResult,
+    values: Array,
+    columns: pd.Index[Any],
+    index: pd.Index[Any],
+    kind: str,
+    logarithm: Logarithm | None,
+) -> pd.DataFrame | pd.Series[Any]:
     if kind == "outcome":
         name = fit.problem.equations.outcome if logarithm is None else logarithm.level
-        return pd.Series(full[:, 0], index=index, name=name)
-    return pd.DataFrame(full, index=index, columns=columns)
+        return pd.Series(values[:, 0], index=index, name=name)
+    return pd.DataFrame(values, index=index, columns=columns)
 
 
 def _values(

@@ -1,0 +1,70 @@
+"""Where the shell reads rows from, and where sums over them are done."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import click
+
+__all__ = ["ENGINE_HELP", "engine_named", "is_folder", "rows_of", "split_words"]
+
+ENGINE_HELP = (
+    "Where sums over rows are done: memory, parquet (files are read piece by piece), torch or "
+    "torch:DEVICE, dask or dask:ADDRESS. Left out, one file is read into memory, and several are "
+    "read piece by piece."
+)
+
+ENGINES = {"memory": "Memory", "parquet": "Parquet", "torch": "Torch", "dask": "Dask"}
+
+
+def engine_named(text: str | None) -> Any:
+    """Return the engine a user names, such as ``parquet`` or ``torch:cuda``; None for none."""
+    if text is None:
+        return None
+    from selfselect import engines
+
+    name, mark, detail = text.partition(":")
+    if name not in ENGINES:
+        raise click.UsageError(
+            f"Invalid value for '--engine': there is no {name!r}. Use {', '.join(ENGINES)}."
+        )
+    make = getattr(engines, ENGINES[name], None)
+    if make is None:
+        raise click.UsageError(f"This version of selfselect has no engine {name!r}.")
+    if not mark:
+        return make()
+    if name not in ("torch", "dask"):
+        raise click.UsageError(f"The engine {name!r} takes nothing after a colon.")
+    return make(detail)
+
+
+def split_words(words: Sequence[str]) -> tuple[list[str], str | None]:
+    """Tell files, of which a pattern of the shell makes many, from a formula."""
+    formulas = [word for word in words if "~" in word and not Path(word).exists()]
+    files = [word for word in words if word not in formulas]
+    if len(formulas) > 1:
+        raise click.UsageError(f"Several formulas are given: {', '.join(map(repr, formulas))}.")
+    if not files:
+        raise click.UsageError("No file is given.")
+    return files, formulas[0] if formulas else None
+
+
+def rows_of(files: Sequence[str], engine: str | None) -> Any:
+    """Return one file as a table, and several, a folder or a pattern as what engines read."""
+    whole = engine is None or engine.partition(":")[0] in ("memory", "torch")
+    if whole and len(files) == 1 and not Path(files[0]).is_dir() and not _is_pattern(files[0]):
+        from selfselect.cli._tables import read_table
+
+        return read_table(files[0])
+    return list(files)
+
+
+def is_folder(out: str | None) -> bool:
+    """Say whether predictions are to be written into a folder, not one file."""
+    return out is not None and (out.endswith("/") or not Path(out).suffix or Path(out).is_dir())
+
+
+def _is_pattern(word: str) -> bool:
+    return any(mark in word for mark in "*?[") and not Path(word).exists()

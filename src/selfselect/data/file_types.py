@@ -1,0 +1,134 @@
+"""What columns of files hold: types that are common to all files, and how they are read."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+from selfselect.errors import DataError
+
+__all__ = [
+    "common_schema",
+    "kind_of",
+    "name_of",
+    "reading",
+    "reason_of",
+    "text_as_categories",
+    "text_format",
+    "with_decimals",
+]
+
+
+@contextmanager
+def reading(fragment: Any) -> Iterator[None]:
+    """Say which file cannot be read."""
+    import pyarrow
+
+    try:
+        yield
+    except (pyarrow.ArrowException, OSError) as error:
+        raise DataError(
+            f"{name_of(fragment)} cannot be read: {reason_of(error)} Write the file again, or "
+            "leave it out."
+        ) from error
+
+
+def text_format(kind: str, types: dict[str, Any] | None = None) -> Any:
+    """Return how files of separated text are read, with types of columns where they are known."""
+    import pyarrow.csv
+    import pyarrow.dataset
+
+    return pyarrow.dataset.CsvFileFormat(
+        parse_options=pyarrow.csv.ParseOptions(delimiter="\t" if kind == "tsv" else ","),
+        convert_options=pyarrow.csv.ConvertOptions(column_types=types, strings_can_be_null=True),
+    )
+
+
+def with_decimals(schema: Any) -> Any:
+    """Read whole numbers of text as decimals: types are guessed from the first rows only."""
+    import pyarrow
+
+    for i, one in enumerate(schema):
+        if pyarrow.types.is_integer(one.type):
+            schema = schema.set(i, pyarrow.field(one.name, pyarrow.float64()))
+    return schema
+
+
+def common_schema(dataset: Any) -> Any:
+    """Return types that hold what is in every file.
+
+    Numbers of several types become decimals, categories get room for those of all files, and a
+    column in which a file has nothing is what it is in others.
+    """
+    import pyarrow
+    from pyarrow import types
+
+    schema = dataset.schema
+    found: list[Any] = [one.type for one in schema]
+    for fragment in dataset.get_fragments():
+        with reading(fragment):
+            other = fragment.physical_schema
+        for i, name in enumerate(schema.names):
+            place = other.get_field_index(name)
+            if place < 0 or other.types[place] == found[i]:
+                continue
+            theirs = other.types[place]
+            if types.is_null(found[i]):
+                found[i] = theirs
+            elif types.is_dictionary(found[i]) and types.is_dictionary(theirs):
+                continue
+            elif kind_of(found[i]) == kind_of(theirs) == "number":
+                found[i] = pyarrow.float64()
+            elif kind_of(found[i]) == kind_of(theirs) == "text":
+                found[i] = pyarrow.string()
+    for i, one in enumerate(found):
+        if types.is_decimal(one):
+            found[i] = pyarrow.float64()
+        elif types.is_dictionary(one):
+            found[i] = pyarrow.dictionary(pyarrow.int32(), one.value_type, one.ordered)
+    pairs = zip(schema.names, found, strict=True)
+    return pyarrow.schema([pyarrow.field(name, one) for name, one in pairs])
+
+
+def text_as_categories(schema: Any, inside: Any) -> tuple[Any, dict[str, Any]]:
+    """Return a schema that leaves text as numbers into a list of its values, and what is text.
+
+    `inside` is the schema of a file, without the columns that folders name.
+    """
+    import pyarrow
+
+    types = {}
+    for i, one in enumerate(schema):
+        coded = pyarrow.types.is_dictionary(one.type)
+        if kind_of(one.type) == "text" and not coded and one.name in inside.names:
+            numbers = pyarrow.dictionary(pyarrow.int32(), pyarrow.string())
+            schema = schema.set(i, pyarrow.field(one.name, numbers))
+            types[one.name] = one.type
+    return schema, types
+
+
+def kind_of(type_: Any) -> str:
+    """Return what a column is to a formula: number, text, or something else."""
+    import pyarrow.types as kinds
+
+    if kinds.is_dictionary(type_):
+        return kind_of(type_.value_type)
+    if kinds.is_null(type_):
+        return "nothing"
+    if kinds.is_integer(type_) or kinds.is_floating(type_) or kinds.is_decimal(type_):
+        return "number"
+    if kinds.is_string(type_) or kinds.is_large_string(type_) or kinds.is_string_view(type_):
+        return "text"
+    return str(type_)
+
+
+def name_of(fragment: Any) -> str:
+    """Return the file that some rows are in, for messages."""
+    return getattr(fragment, "path", None) or "the dataset"
+
+
+def reason_of(error: Exception) -> str:
+    """Return the first line of what an error says, as a sentence."""
+    text = str(error).strip().splitlines()
+    return (text[0] if text else type(error).__name__).rstrip(".") + "."

@@ -1,0 +1,216 @@
+"""Predictions for files, made and written batch by batch: nothing is ever whole in memory."""
+
+from __future__ import annotations
+
+import os
+import warnings
+from collections.abc import Callable, Sequence
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pandas as pd
+
+from selfselect.data.files import Files, are_files, ending_of, open_files, to_pandas, with_text
+from selfselect.data.source import Piece
+from selfselect.data.stream import placed
+from selfselect.data.tables import nearest
+from selfselect.errors import DataError, MissingRowsWarning, OptionError, UnsupportedError
+from selfselect.progress import progress_bar
+from selfselect.results.files import whole_folder
+from selfselect.results.memberships import new_responsibilities
+from selfselect.results.predictions import find_kind, predict_new, say_lacking
+from selfselect.threads import parallel_map
+
+if TYPE_CHECKING:
+    from selfselect.results.fit_result import FitResult
+
+__all__ = ["flat_columns", "write_predictions", "write_responsibilities"]
+
+Make = Callable[[pd.DataFrame], tuple[Any, int]]
+"""What is made of some rows, and how many of them lack what it needs."""
+
+
+def write_predictions(
+    fit: FitResult, data: Any, out: str | Path, *, kind: str, scale: str, **options: Any
+) -> list[Path]:
+    """Write predictions for the rows of files into a folder."""
+    find_kind(fit, kind, scale)
+    known = kind != "latent"
+    make = partial(predict_new, fit, kind=kind, scale=scale)
+    return _write(fit, data, out, make, _columns(fit, known=known, outcome=False), **options)
+
+
+def write_responsibilities(
+    fit: FitResult, data: Any, out: str | Path, **options: Any
+) -> list[Path]:
+    """Write who was probably seen in the rows of files into a folder."""
+    if fit.problem.index == "known":
+        raise OptionError(
+            "In this fit it was recorded who was seen, so there is nothing to infer. For chances "
+            "before anything is seen write predictions of kind='chance'."
+        )
+    make = partial(new_responsibilities, fit)
+    return _write(fit, data, out, make, _columns(fit, known=True, outcome=True), **options)
+
+
+def flat_columns(made: pd.DataFrame | pd.Series[Any]) -> pd.DataFrame:
+    """Return predictions as a frame whose columns have a text each, as files need."""
+    frame = made.to_frame() if isinstance(made, pd.Series) else made
+    if isinstance(frame.columns, pd.MultiIndex):
+        return frame.set_axis([":".join(map(str, pair)) for pair in frame.columns], axis=1)
+    return frame.set_axis([str(name) for name in frame.columns], axis=1)
+
+
+def _columns(fit: FitResult, *, known: bool, outcome: bool) -> tuple[str, ...]:
+    coding: Any = fit.coding
+    if not hasattr(coding, "outcome") or fit.facts.case is not None:
+        raise UnsupportedError(
+            "Only fits of a formula to one row per case predict for files. Read the rows into a "
+            "table and use predict()."
+        )
+    columns = (*coding.columns, *(coding.known.columns if known else ()))
+    return (*columns, *(coding.outcome.columns if outcome else ()))
+
+
+def _write(
+    fit: FitResult,
+    data: Any,
+    out: str | Path,
+    make: Make,
+    columns: Sequence[str],
+    *,
+    keep: Sequence[str],
+    overwrite: bool,
+    progress: bool | None,
+) -> list[Path]:
+    source = _source(fit, data)
+    keep = (keep,) if isinstance(keep, str) else tuple(keep)
+    for name in (*columns, *keep):
+        if name not in source.names:
+            raise DataError(
+                f"There is no column {name!r} in {source.title}.{nearest(name, source.names)}"
+            )
+    wanted = tuple(dict.fromkeys((*columns, *keep)))
+    source.check(wanted)
+    task = partial(_made, source, make, tuple(dict.fromkeys(columns)), keep)
+    n_rows = n_lacking = 0
+    target = Path(out)
+    try:
+        with whole_folder(target, overwrite=overwrite) as folder:
+            places = _places(source)
+            with (
+                _Writer(folder, places) as writer,
+                progress_bar(progress, what="Predicting", total=source.n_rows, unit="rows") as bar,
+            ):
+                for name, table, lacking in parallel_map(task, source.batches(wanted)):
+                    writer.write(name, table)
+                    bar.update(table.num_rows)
+                    n_rows, n_lacking = n_rows + table.num_rows, n_lacking + lacking
+            if not n_rows:
+                raise DataError(f"There are no rows in {source.title}.")
+    except OSError as error:
+        raise DataError(
+            f"Nothing was written to {target}: {error.strerror or error}. Check the path and the "
+            "room on the disk."
+        ) from error
+    if n_lacking:
+        said = say_lacking(n_lacking, n_rows, "value", "predictions")
+        warnings.warn(said, MissingRowsWarning, stacklevel=4)
+    return [target / place for place in places.values()]
+
+
+def _source(fit: FitResult, data: Any) -> Files:
+    if data is None:
+        stream = getattr(fit.engine, "stream", None)
+        if stream is None or not isinstance(stream.source, Files):
+            raise UnsupportedError(
+                "The rows of this fit are in no files. Give the files to predict for."
+            )
+        return stream.source
+    if not isinstance(data, Files) and not are_files(data):
+        raise DataError(
+            f"A {type(data).__name__} is no file. Give a path, a pattern or a list of them; tables "
+            "are for predict()."
+        )
+    return open_files(data)
+
+
+def _places(source: Files) -> dict[str, Path]:
+    """Return, by file that is read, the one that is written, relative to the folder."""
+    files = list(getattr(source.dataset, "files", ())) or ["part-0.parquet"]
+    above = Path(os.path.commonpath([Path(name).parent for name in files]))
+    places = {}
+    for name in files:
+        path = Path(name).relative_to(above)
+        stem = path.name[: -len(ending_of(path) or "")] or path.name
+        places[name] = path.with_name(f"{stem}.parquet")
+    if len(set(places.values())) < len(places):
+        raise DataError(
+            "Two of the files differ in their ending only. Predict for them one by one."
+        )
+    return places
+
+
+def _made(
+    source: Files,
+    make: Make,
+    columns: tuple[str, ...],
+    keep: tuple[str, ...],
+    numbered: tuple[int, str, Any, int],
+) -> tuple[str, Any, int]:
+    """Return the file a batch is from, what is written of it, and how many rows lack something."""
+    import pyarrow
+
+    number, name, batch, first = numbered
+    piece = Piece(number, name, to_pandas(batch.select(columns)), first)
+    with placed(piece):
+        made, n_lacking = make(piece.frame)
+    frame = flat_columns(made)
+    for column in keep:
+        if column in frame.columns:
+            raise OptionError(f"The predictions have a column {column!r}, so it cannot be kept.")
+    # Columns that are kept go from file to file as they are.
+    kept = with_text(batch.select(keep), source.text)
+    arrays = [*kept.columns, *(pyarrow.array(frame[one], from_pandas=True) for one in frame)]
+    table = pyarrow.Table.from_arrays(arrays, names=[*keep, *frame.columns])
+    return name, table, n_lacking
+
+
+class _Writer:
+    """Writes batches to the file that belongs to the one they were read from."""
+
+    def __init__(self, folder: Path, places: dict[str, Path]) -> None:
+        self.folder, self.places = folder, places
+        self.name: str | None = None
+        self.file: Any = None
+        self.schema: Any = None
+
+    def __enter__(self) -> _Writer:
+        return self
+
+    def __exit__(self, kind: Any, *_: object) -> None:
+        if self.file is not None:
+            self.file.close()
+        if kind is None and self.schema is not None:
+            # Files without rows have a counterpart, too.
+            for place in self.places.values():
+                if not (self.folder / place).exists():
+                    self._open(place).close()
+
+    def write(self, name: str, table: Any) -> None:
+        """Write a batch; those of one file follow each other."""
+        if name != self.name:
+            if self.file is not None:
+                self.file.close()
+            self.schema = table.schema if self.schema is None else self.schema
+            place = self.places.get(name) or next(iter(self.places.values()))
+            self.file, self.name = self._open(place), name
+        self.file.write_table(table)
+
+    def _open(self, place: Path) -> Any:
+        import pyarrow.parquet
+
+        path = self.folder / place
+        path.parent.mkdir(parents=True, exist_ok=True)
+        return pyarrow.parquet.ParquetWriter(path, self.schema)

@@ -1,0 +1,73 @@
+"""Terms coded without a formula are those that the formula makes."""
+
+from __future__ import annotations
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from selfselect.data.formulas import Coder
+from selfselect.errors import DataError
+
+ROWS = 200
+
+
+@pytest.fixture(scope="module")
+def table():
+    rng = np.random.default_rng(0)
+    text = rng.choice(["a", "b", "c d"], ROWS)
+    return pd.DataFrame(
+        {
+            "x": rng.normal(size=ROWS),
+            "i": rng.integers(5, size=ROWS),
+            "flag": rng.uniform(size=ROWS) < 0.5,
+            "text": text,
+            "object": text.astype(object),
+            "odd col": rng.choice(["u", "v"], ROWS),
+            "ordered": pd.Categorical(rng.choice([3, 1, 2], ROWS), [9, 2, 3, 1]),
+        }
+    )
+
+
+@pytest.mark.parametrize(
+    ("formula", "cooked"),
+    [
+        ("x", True),
+        ("0 + x + i", True),
+        ("1", True),
+        ("x + text", True),
+        ("object + ordered + `odd col`", True),
+        ("x + flag", True),
+        ("text - 1", False),
+        ("text:x", False),
+        ("C(i)", False),
+        ("np.exp(x)", False),
+        ("C(text, contr.sum)", False),
+    ],
+)
+@pytest.mark.parametrize("rows", [slice(None), slice(0, 3), slice(0, 1)])
+def test_terms_are_the_columns_of_the_formula(table, formula, cooked, rows):
+    coder, _ = Coder.learn(formula, table)
+    assert (coder.recipes is not None) == cooked
+    part = table.iloc[rows]
+    terms, matrix = coder.terms(part), coder.code(part)
+    assert set(terms) == set(coder.names) - {"Intercept"}
+    for name, values in terms.items():
+        np.testing.assert_array_equal(values, matrix[:, coder.names.index(name)])
+
+
+def test_numbers_are_not_copied(table):
+    coder, _ = Coder.learn("x + text", table)
+    assert np.shares_memory(coder.terms(table)["x"], table["x"].to_numpy())
+
+
+def test_a_restored_coder_has_the_same_recipes(table):
+    coder, _ = Coder.learn("x + text + ordered", table)
+    again = Coder.restore(coder.text, coder.names, coder.state())
+    assert again.recipes == coder.recipes
+
+
+def test_new_categories_are_refused_by_name(table):
+    coder, _ = Coder.learn("x + text", table)
+    with pytest.raises(DataError, match="'text' has 'new', not met when the model was fitted"):
+        coder.terms(table.assign(text="new"))
