@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from importlib.util import find_spec
 from itertools import pairwise
@@ -45,7 +45,22 @@ def as_parquet(table: pd.DataFrame, folder: Path) -> Handed:
     return f"{folder}/*.parquet", ss.engines.Parquet(batch_rows=257)
 
 
-WAYS = {"Parquet": Way(as_parquet)}
+def as_partitions(table: pd.DataFrame, folder: Path) -> Handed:
+    """Write the same files, to be read by workers of the cluster that runs."""
+    return as_parquet(table, folder)[0], ss.engines.Dask()
+
+
+def as_tensors(table: pd.DataFrame, folder: Path) -> Handed:
+    """Leave the table as it is: it becomes tensors of the processor."""
+    del folder
+    return table, ss.engines.Torch("cpu")
+
+
+WAYS = {
+    "Parquet": Way(as_parquet),
+    "Dask": Way(as_partitions, "distributed"),
+    "Torch": Way(as_tensors, "torch"),
+}
 
 
 @pytest.fixture(params=WAYS)
@@ -54,7 +69,23 @@ def way(request: pytest.FixtureRequest) -> Way:
     found = WAYS[request.param]
     if find_spec(found.needs) is None:
         pytest.skip(f"{request.param} needs {found.needs}, which is not installed")
+    if request.param == "Dask":
+        request.getfixturevalue("cluster")
     return found
+
+
+@pytest.fixture(scope="module")
+def cluster() -> Iterator[Any]:
+    """Run a cluster of two workers in this process, which starts at once."""
+    import distributed
+
+    with (
+        distributed.LocalCluster(
+            n_workers=2, threads_per_worker=1, processes=False, dashboard_address=None
+        ) as here,
+        distributed.Client(here) as client,
+    ):
+        yield client
 
 
 @pytest.fixture(scope="session")

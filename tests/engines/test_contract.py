@@ -171,5 +171,5 @@ def test_what_needs_all_rows_at_once_says_so(way, handed):
     found = fit(KNOWN, data, engine=engine)
     if found.has_rows:
         pytest.skip("this engine holds its rows")
-    with pytest.raises(ss.errors.UnsupportedError, match="piece by piece"):
+    with pytest.raises(ss.errors.UnsupportedError, match="never all in"):
         _ = found.rows
