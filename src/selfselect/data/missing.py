@@ -55,8 +55,12 @@ def find_absent(values: pd.Series[Any]) -> Mask | None:
     # The usual cases, without a mask: whole numbers have no way to be missing, and a sum is a
     # number only if all its parts are.
     kind = values.dtype.kind if isinstance(values.dtype, np.dtype) else "O"
-    if kind in "iub" or (kind == "f" and not np.isnan(values.to_numpy().sum())):
+    if kind in "iub":
         return None
+    if kind == "f":
+        with np.errstate(invalid="ignore", over="ignore"):
+            if not np.isnan(values.to_numpy().sum()):
+                return None
     absent = values.isna().to_numpy()
     return absent if absent.any() else None
 

@@ -91,8 +91,14 @@ def observe(rule: HasBounds, rows: Rows, alternatives: Sequence[Label]) -> Obser
 def _is_outcome(outcome: Array, bound: Array, other: Array, infinite: float) -> bool:
     """Say whether a bound is the outcome itself, finite in every row, and the other side open."""
     open_side = not any(other.strides) and other.size and other.flat[0] == infinite
-    same = bound.shape == (len(outcome), 1) and np.shares_memory(bound, outcome)
-    return bool(open_side and same and np.isfinite(outcome.sum()))
+    same = (
+        bound.shape == (len(outcome), 1)
+        and bound.strides[0] == outcome.strides[0]
+        and bound.ctypes.data == outcome.ctypes.data
+    )
+    # A sum is finite only if all its parts are; one that overflows is looked at the long way.
+    with np.errstate(invalid="ignore", over="ignore"):
+        return bool(open_side and same and np.isfinite(outcome.sum()))
 
 
 def _observe_one_side(
