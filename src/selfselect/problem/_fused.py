@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
+from selfselect.kernels.unknown_index import Curvature
 from selfselect.problem.batch import Batch, Evaluation
 from selfselect.problem.problem import Problem
 
@@ -43,16 +44,21 @@ def fused_arguments(problem: Problem, natural: Array, batch: Batch) -> dict[str,
     }
 
 
-def spread(problem: Problem, batch: Batch, sums: FusedSums) -> Evaluation:
+def spread(
+    problem: Problem, batch: Batch, sums: FusedSums, curvature: Curvature = "exact"
+) -> Evaluation:
     """Put a fused kernel's padded sums in the places of the natural parameters."""
     layout = problem.layout
     n_alternatives, widest = len(layout.sizes), max(layout.sizes)
+    used = np.arange(widest + 1) < np.array(layout.sizes)[:, None]
+    used[:, -1] = True
+    loglik, score = sums.loglik + problem.unit_correction(batch.rows), sums.score[used]
+    if curvature == "none":
+        return Evaluation(loglik, score, np.zeros((len(score), len(score))))
     shape = (n_alternatives, widest + 1)
     whole = np.zeros(shape * 2) if sums.cross is None else sums.cross.copy()
     each = np.arange(n_alternatives)
     whole[each, :, each] = sums.hessian
-    used = np.arange(widest + 1) < np.array(layout.sizes)[:, None]
-    used[:, -1] = True
     kept = np.flatnonzero(used)
     hessian = whole.reshape(used.size, used.size)[np.ix_(kept, kept)]
-    return Evaluation(sums.loglik + problem.unit_correction(batch.rows), sums.score[used], hessian)
+    return Evaluation(loglik, score, hessian)

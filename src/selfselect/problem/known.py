@@ -31,7 +31,9 @@ def evaluate_known(
     from selfselect.kernels.fused_known import sum_known_index
 
     arguments = fused_arguments(problem, natural, batch)
-    evaluation = spread(problem, batch, sum_known_index(**arguments, curvature=curvature))
+    evaluation = spread(
+        problem, batch, sum_known_index(**arguments, curvature=curvature), curvature
+    )
     if batch.observation.upper is not None:
         evaluation = evaluation + _evaluate_numpy(problem, natural, _only_between(batch), curvature)
     return evaluation

@@ -189,6 +189,9 @@ class Problem:
         """
         if rows.outcome is None:
             return 0.0
-        weights = np.ones(len(rows)) if rows.weights is None else rows.weights
-        seen = float(weights[~np.isnan(rows.outcome)].sum() if self.partial else weights.sum())
+        recorded = ~np.isnan(rows.outcome) if self.partial else None
+        if rows.weights is None:
+            seen = float(len(rows) if recorded is None else recorded.sum())
+        else:
+            seen = float((rows.weights if recorded is None else rows.weights[recorded]).sum())
         return -seen * float(np.log(self.units.outcome_unit))

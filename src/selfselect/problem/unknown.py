@@ -53,7 +53,7 @@ def evaluate_unknown(
             side=problem.side,
             curvature=curvature,
         )
-        return spread(problem, batch, fused)
+        return spread(problem, batch, fused, curvature)
     if len(batch) > ROWS_AT_ONCE:
         parts = [
             evaluate_unknown(problem, natural, batch.take(slice(at, at + ROWS_AT_ONCE)), curvature)
