@@ -216,35 +216,17 @@ def check_rows(
 
 
 def check_and_describe(
-    coding: Coding,
-    rows: Rows,
-    *,
-    formulas: tuple[str, ...],
-    chosen: str | None,
-    weights: str | None,
-    cluster: str | None,
-    n_dropped: int,
-    n_without_outcome: int,
-    weights_kind: str | None,
-    case: str | None = None,
-    n_long_rows: int = 0,
+    coding: Coding, rows: Rows, *, weights: str | None, weights_kind: str | None, **told: Any
 ) -> DataFacts:
-    """Check coded rows, and say what a reader of the results should know of them."""
+    """Check coded rows, and say what a reader of the results should know of them.
+
+    The arguments are those of `describe`.
+    """
     assert rows.outcome is not None
-    check_rows(coding.equations, rows, weights, weights_kind)
-    return describe(
-        coding.equations,
-        Tally.of(rows.outcome, rows.chosen, rows.weights, coding.equations.alternatives),
-        formulas=formulas,
-        chosen=chosen,
-        weights=weights,
-        cluster=cluster,
-        n_dropped=n_dropped,
-        n_without_outcome=n_without_outcome,
-        weights_kind=weights_kind,
-        case=case,
-        n_long_rows=n_long_rows,
-    )
+    equations = coding.equations
+    check_rows(equations, rows, weights, weights_kind)
+    tally = Tally.of(rows.outcome, rows.chosen, rows.weights, equations.alternatives)
+    return describe(equations, tally, weights=weights, weights_kind=weights_kind, **told)
 
 
 def describe(
