@@ -147,6 +147,17 @@ def test_a_bootstrap_is_that_of_its_seed(way, handed, in_memory, options):
     np.testing.assert_allclose(errors[0], in_memory("known index").bse, rtol=0.8)
 
 
+def test_a_bootstrap_of_the_unknown_index_begins_on_a_sample(way, handed, monkeypatch):
+    monkeypatch.setattr(survey, "SAMPLE", 400)
+    data, engine = handed(way)
+    solver = ss.solvers.MaximumLikelihood(starts=2, sample=300)
+    options = {"alternatives": 2, "seed": 3, "solver": solver, "engine": engine}
+    drawn = fit(KNOWN, data, covariance=ss.inference.Bootstrap(4), **options)
+    # Four samples know a standard error to 40 per cent.
+    ratio = drawn.bse / fit(KNOWN, data, **options).bse
+    assert ((ratio > 0.1) & (ratio < 4.0)).all()
+
+
 def test_a_fit_that_starts_on_a_sample_ends_where_memory_does(way, handed, in_memory, monkeypatch):
     monkeypatch.setattr(survey, "SAMPLE", 200)
     data, engine = handed(way)

@@ -115,10 +115,9 @@ class RowsInPieces:
 
     def sample(self, n_rows: int, rng: Generator) -> RowsInMemory:
         rows = self.stream.sample
-        for change in self.changes:
-            if change is not _only_recorded:
-                raise UnsupportedError("A bootstrap sample of a stream cannot be sampled again.")
-            rows = change(rows, 0, 0)
+        # What is drawn again with replacement is not: solvers only begin on a sample.
+        if _only_recorded in self.changes:
+            rows = _only_recorded(rows, 0, 0)
         held = RowsInMemory(
             Batch(rows, self.problem.observe(rows), backend_for(self.problem, len(rows))),
             self.n_threads,
