@@ -22,6 +22,14 @@ TRIES = 48
 """Points tried at each reach. A set that holds a thousandth of the mass around any of them is
 missed with probability e^-0.4 per reach, and then looked for among other rows' points."""
 
+MANY = 4_096
+"""Points tried at each reach for the few rows in which fewer did not do."""
+
+FEW = 0.01
+"""Share of the rows for which that is worth while: where more lack a point, the rule is wrong."""
+
+AT_ONCE = 32
+
 NEIGHBOURS = 24
 """Rows with the same choice and the nearest outcomes, whose points are tried."""
 
@@ -71,6 +79,8 @@ def _find(target: Target, latent: Array, left: Indices, rng: Generator) -> None:
             left = _try(target, latent, left, points)
     left = _from_projections(target, latent, left, rng)
     left = _from_neighbours(target, latent, left)
+    if left.size <= max(AT_ONCE, FEW * len(target)):
+        left = _from_many(target, latent, left, rng)
     if left.size:
         named = ", ".join(map(str, target.start + left[:3])) + (", ..." if left.size > 3 else "")
         raise RuleError(
@@ -104,6 +114,25 @@ def _from_projections(target: Target, latent: Array, left: Indices, rng: Generat
     points = total / PROJECTIONS
     points[np.arange(left.size), part.chosen] = part.outcome
     return _try(target, latent, left, points)
+
+
+def _from_many(target: Target, latent: Array, left: Indices, rng: Generator) -> Indices:
+    """Try many points for each of a few rows."""
+    still: list[Indices] = []
+    for first in range(0, left.size, AT_ONCE):
+        mine = left[first : first + AT_ONCE]
+        for reach in REACHES:
+            if mine.size == 0:
+                break
+            part = target.take(np.repeat(mine, MANY))
+            points = part.center + reach * part.deviations(rng)
+            inside = part.contains(points).reshape(mine.size, MANY)
+            at = inside.argmax(axis=1) + MANY * np.arange(mine.size)
+            some = inside.any(axis=1)
+            latent[mine[some]] = points[at[some]]
+            mine = mine[~some]
+        still.append(mine)
+    return np.concatenate(still) if still else left
 
 
 def _from_neighbours(target: Target, latent: Array, left: Indices) -> Indices:
