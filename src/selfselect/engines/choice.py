@@ -6,11 +6,15 @@ from typing import Any
 
 from selfselect.data.files import are_files
 from selfselect.engines.base import EngineChoice
-from selfselect.engines.dask import Dask, is_dask_frame
 from selfselect.engines.memory import Memory
 from selfselect.errors import OptionError
 
-__all__ = ["engine_for"]
+__all__ = ["engine_for", "is_dask_frame"]
+
+
+def is_dask_frame(data: Any) -> bool:
+    """Say whether data is a `dask.dataframe`, without importing Dask."""
+    return type(data).__module__.startswith("dask.") and hasattr(data, "npartitions")
 
 
 def engine_for(data: Any, engine: Any = None) -> EngineChoice:
@@ -31,6 +35,8 @@ def engine_for(data: Any, engine: Any = None) -> EngineChoice:
         chosen: EngineChoice = engine
         return chosen
     if is_dask_frame(data):
+        from selfselect.engines.dask import Dask
+
         return Dask()
     if are_files(data):
         from selfselect.engines.parquet import Parquet

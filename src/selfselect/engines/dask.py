@@ -35,6 +35,7 @@ from selfselect.engines._on_workers import (
 from selfselect.engines._partitions import FilesOnCluster, FrameOnCluster, Partition
 from selfselect.engines._tree import add_up
 from selfselect.engines.base import Sum
+from selfselect.engines.choice import is_dask_frame
 from selfselect.engines.memory import backend_for
 from selfselect.engines.parquet import RowsInPieces
 from selfselect.errors import OptionError, UnsupportedError
@@ -43,18 +44,13 @@ from selfselect.problem.problem import Problem
 from selfselect.progress import progress_bar
 from selfselect.threads import n_cores
 
-__all__ = ["Dask", "RowsOnWorkers", "is_dask_frame"]
+__all__ = ["Dask", "RowsOnWorkers"]
 
 Array = NDArray[np.float64]
 
 GROUP_ROWS = 131_072
 """Partitions that follow each other form a group until they have so many rows. Groups depend on
 the data alone, never on the workers, and are added as a tree of fixed shape."""
-
-
-def is_dask_frame(data: Any) -> bool:
-    """Say whether data is a `dask.dataframe`, without importing Dask."""
-    return type(data).__module__.startswith("dask.") and hasattr(data, "npartitions")
 
 
 @dataclass(frozen=True)
