@@ -350,8 +350,11 @@ def test_a_worker_that_is_killed_does_not_change_the_answer(client, table, killi
 
 
 def test_rows_that_cannot_be_made_again_are_said_to_be_lost(client, table, killing):
-    scattered = client.scatter([table.iloc[i::4] for i in range(4)])
+    client.wait_for_workers(2)
+    victim = sorted(client.nthreads())[0]
+    scattered = client.scatter([table.iloc[i::4] for i in range(4)], workers=[victim])
     frame = dd.from_delayed(scattered, meta=table.iloc[:0])
-    killing()
+    _, killed = killing()
     with pytest.raises(EngineError, match="Rows were lost with a worker"):
         ss.fit("y ~ x1", frame, chosen="job")
+    assert killed == [victim]
