@@ -42,7 +42,7 @@ DESIGNS = [
     Design("silent alternative", 1_000, 3),
     Design("silent alternative", 4_000, 3),
     Design("estimated cost", 1_500, 2),
-    Design("correlated, simulated", 1_000, 3, 0.25),
+    Design("correlated, simulated", 2_000, 3, 0.25),
 ]
 
 SLOPES = [(0.8, -0.3), (-0.5, 0.6), (0.2, 0.7), (0.5, 0.4)]
