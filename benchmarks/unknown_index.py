@@ -8,9 +8,9 @@ from functools import partial
 import numpy as np
 
 from benchmarks.problems import Arrays
+from selfselect._fit import fit_design
 from selfselect.data.build import design_from_arrays
 from selfselect.engines.memory import Memory
-from selfselect.fit import fit_design
 from selfselect.noises import Independent
 from selfselect.problem.evaluation import evaluate
 from selfselect.problem.problem import Problem

@@ -86,8 +86,8 @@ def replicate(task: tuple[int, int, int, bool]) -> Outcome:
     """Draw one sample, fit it, and compare with the truth."""
     import numpy as np
 
+    from selfselect._fit import fit_design
     from selfselect.data.build import design_from_arrays
-    from selfselect.fit import fit_design
     from selfselect.solvers._climb import information_at
 
     warnings.simplefilter("ignore")

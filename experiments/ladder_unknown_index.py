@@ -134,8 +134,8 @@ def _climb_mixture(
 
 def fit_ours(design: Design, x: Any, y: Any, solver: Any, scale: Any, seed: int) -> Any:
     """Return the coefficients (k, p) by a solver of the package."""
+    from selfselect._fit import fit_design
     from selfselect.data.build import design_from_arrays
-    from selfselect.fit import fit_design
     from selfselect.noises import Independent
 
     made = design_from_arrays(

@@ -65,8 +65,8 @@ def attempt(instance: Instance) -> dict[str, Any]:
     """Draw an instance, fit it from scratch and from the truth, and say how they compare."""
     import numpy as np
 
+    from selfselect._fit import fit_design
     from selfselect.data.build import design_from_arrays
-    from selfselect.fit import fit_design
     from selfselect.solvers import MaximumLikelihood
 
     warnings.simplefilter("ignore")

@@ -32,8 +32,9 @@ RANKS = [
     {"report"},
     {"classics"},
     {"simulators", "datasets"},
-    {"fit"},
-    {"choose", "posing"},
+    {"posing"},
+    {"_fit"},
+    {"choose"},
     {"sklearn"},
     {"cli"},
     {"__main__"},
@@ -145,11 +146,27 @@ def test_the_package_lists_what_it_offers():
 
 @pytest.mark.parametrize(
     "first",
-    ["import selfselect.fit", "from selfselect.fit import fit_design", "import selfselect.cli.fit"],
+    [
+        "import selfselect._fit",
+        "from selfselect._fit import fit_design",
+        "import selfselect.cli.fit",
+    ],
 )
 def test_fit_is_a_function_whoever_imports_its_module_first(first):
     code = f"{first}\nimport selfselect, inspect\nassert inspect.isfunction(selfselect.fit)"
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
+
+
+def test_a_function_that_uses_the_package_can_be_sent_to_a_worker():
+    cloudpickle = pytest.importorskip("cloudpickle")
+    code = (
+        "import selfselect as ss\nimport cloudpickle\n"
+        "def use():\n    return ss.fit.__name__, ss.noises.Independent().name\n"
+        "assert cloudpickle.loads(cloudpickle.dumps(use))() == use()"
+    )
+    assert cloudpickle.loads(cloudpickle.dumps(selfselect)) is selfselect
+    ran = subprocess.run([sys.executable, "-c", code], check=False, capture_output=True, text=True)
+    assert ran.returncode == 0, ran.stderr
 
 
 def test_what_is_optional_is_imported_in_one_room_only():

@@ -8,9 +8,7 @@ Names are loaded when first touched, so that importing the package costs next to
 
 from __future__ import annotations
 
-import sys
 from importlib import import_module
-from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
 __version__ = "0.1.0"
@@ -30,10 +28,10 @@ if TYPE_CHECKING:
         simulators,
         solvers,
     )
+    from selfselect._fit import fit
     from selfselect.choose import choose_alternatives
     from selfselect.classics.sample_selection import sample_selection
     from selfselect.classics.switching import switching
-    from selfselect.fit import fit
     from selfselect.posing import pose
     from selfselect.results.archive import load
     from selfselect.results.assumptions import assumptions
@@ -58,7 +56,7 @@ _ROOMS = (
 _NAMES = {
     "assumptions": "selfselect.results.assumptions",
     "choose_alternatives": "selfselect.choose",
-    "fit": "selfselect.fit",
+    "fit": "selfselect._fit",
     "load": "selfselect.results.archive",
     "pose": "selfselect.posing",
     "FitResult": "selfselect.results.fit_result",
@@ -106,16 +104,3 @@ def __getattr__(name: str) -> Any:
 
 def __dir__() -> list[str]:
     return sorted([*__all__, "__version__"])
-
-
-class _Package(ModuleType):
-    """The package as a module whose `fit` is always the function."""
-
-    def __setattr__(self, name: str, value: Any) -> None:
-        # Whoever imports the submodule selfselect.fit first binds its name here to the module.
-        if name == "fit" and isinstance(value, ModuleType):
-            value = value.fit
-        super().__setattr__(name, value)
-
-
-sys.modules[__name__].__class__ = _Package

@@ -12,10 +12,10 @@ import pandas as pd
 from numpy.typing import NDArray
 from scipy.special import entr
 
+from selfselect._fit import fit
 from selfselect.data.build import build_design
 from selfselect.engines.memory import Memory
 from selfselect.errors import DataError, OptionError, SelfSelectError
-from selfselect.fit import fit
 from selfselect.noises import Independent, as_noise
 from selfselect.problem.problem import Problem
 from selfselect.problem.units import measure_units

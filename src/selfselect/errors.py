@@ -4,6 +4,9 @@ An error says what is wrong, why, and what to do instead. All descend from `Self
 so one ``except`` catches them all; those about values are `ValueError` too.
 """
 
+import sys
+import warnings
+
 __all__ = [
     "ArchiveError",
     "ConvergenceWarning",
@@ -19,6 +22,7 @@ __all__ = [
     "SelfSelectError",
     "SelfSelectWarning",
     "UnsupportedError",
+    "warn_user",
 ]
 
 
@@ -76,3 +80,12 @@ class ConvergenceWarning(SelfSelectWarning):
 
 class ExtrapolationWarning(SelfSelectWarning):
     """Something is asked where the data says nothing: the answer rests on the model alone."""
+
+
+def warn_user(message: str, category: type[Warning]) -> None:
+    """Warn at the line of the user's that called this package, however deep inside it we are."""
+    level, frame = 2, sys._getframe(1)  # the caller
+    package = __name__.partition(".")[0]
+    while frame.f_back is not None and frame.f_globals["__name__"].split(".")[0] == package:
+        level, frame = level + 1, frame.f_back
+    warnings.warn(message, category, stacklevel=level)

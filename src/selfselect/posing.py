@@ -1,4 +1,4 @@
-"""The other door: a problem is posed on its rows, as for a fit, and not solved."""
+"""Posing a problem on its rows: the first half of a fit, and a door of its own."""
 
 from __future__ import annotations
 
@@ -9,16 +9,22 @@ from typing import Any
 
 import numpy as np
 
-from selfselect.data.build import build_design
+from selfselect.data.build import Design, build_design
 from selfselect.data.costs import split_costs
+from selfselect.data.source import Source
 from selfselect.engines.memory import Memory
-from selfselect.errors import OptionError
-from selfselect.fit import one_cost, pose_design
-from selfselect.noises import Independent
+from selfselect.errors import OptionError, UnsupportedError
+from selfselect.noises import Independent, as_noise
+from selfselect.problem.probing import probe_rule
+from selfselect.problem.problem import Problem
+from selfselect.problem.silent import refuse_unidentified
+from selfselect.problem.units import measure_units
 from selfselect.results.posed import Posed
 from selfselect.rules import as_rule
 
-__all__ = ["pose"]
+__all__ = ["design_for", "pose", "pose_design"]
+
+UNITS_SAMPLE = 20_000
 
 
 def pose(
@@ -58,19 +64,80 @@ def pose(
             f"pose takes what says what is in the data, and {strange[0]!r} does not: it belongs "
             "to selfselect.fit, or is misspelt."
         )
+    design, rule, noise = design_for(
+        formula, data, rule=rule, noise=noise, case=case, chosen=chosen, cost=cost, **options
+    )
+    problem = pose_design(design, rule=rule, noise=noise, rng=np.random.default_rng(seed or 0))
+    return Posed(problem, Memory().load(problem, design.rows), design.facts)
+
+
+def design_for(
+    formula: Any,
+    data: Any,
+    *,
+    rule: Any,
+    noise: Any,
+    case: str | None = None,
+    cost: Any = None,
+    source: Source | None = None,
+    seed: int | None = None,
+    progress: bool | None = None,
+    **told: Any,
+) -> tuple[Design, Any, Any]:
+    """Make a table, or a source that is read piece by piece, ready; return rule and noise as well.
+
+    `told` are the other arguments of `selfselect.fit` that say what is in the data.
+    """
     rule = as_rule(rule)
-    cost = one_cost(cost, getattr(rule, "cost", None))
+    cost = _one_cost(cost, getattr(rule, "cost", None))
     build: Any = build_design
-    if case is not None:
+    if source is not None:
+        from selfselect.data.stream import build_stream_design
+
+        if case is not None:
+            raise UnsupportedError(
+                f"Long data (case={case!r}) is not read piece by piece: the rows of a case may be "
+                "in two pieces. Read it at once: engine=selfselect.engines.Memory()."
+            )
+        build = partial(build_stream_design, seed=seed or 0, progress=progress)
+    elif case is not None:
         from selfselect.data.build_long import build_long_design
 
         build = partial(build_long_design, case=case)
-    design = build(formula, data, chosen=chosen, cost=cost, **options)
-    if noise is None and isinstance(options.get("shared"), str):
+    design = build(formula, data if source is None else source, cost=cost, **told)
+    if noise is None and isinstance(told.get("shared"), str):
         noise = Independent(scale="common")
-    fixed, _ = split_costs(cost)
-    if fixed is not None and hasattr(rule, "cost"):
-        rule = replace(rule, cost=fixed)
-    rng = np.random.default_rng(0 if seed is None else seed)
-    problem = pose_design(design, rule=rule, noise=noise, rng=rng)
-    return Posed(problem, Memory().load(problem, design.rows), design.facts)
+    known, _ = split_costs(cost)
+    if known is not None and hasattr(rule, "cost"):
+        rule = replace(rule, cost=known)
+    return design, rule, noise
+
+
+def pose_design(design: Design, *, rule: Any, noise: Any, rng: np.random.Generator) -> Problem:
+    """Put equations, rule and noise together, and say what cannot be right with them."""
+    step = max(1, len(design.rows) // UNITS_SAMPLE)
+    units = measure_units(design.equations, design.rows.take(slice(None, None, step)))
+    if noise is None and design.index == "unknown":
+        noise = Independent(scale="common")
+    problem = Problem(
+        design.equations,
+        as_rule(rule),
+        as_noise(noise),
+        units,
+        design.index,
+        design.exchangeable,
+        design.partial,
+    )
+    # Alternatives whose outcomes are weighed each in their own way are not alike.
+    problem = replace(problem, exchangeable=problem.exchangeable and not problem.tilted)
+    problem.check(design.facts.outcome_range)
+    refuse_unidentified(problem, design.rows)
+    probe_rule(problem, design.rows, rng)
+    return problem
+
+
+def _one_cost(cost: Any, of_rule: Any) -> Any:
+    """Return the costs, given here or with the rule."""
+    if cost is not None and of_rule is not None:
+        raise OptionError("Costs are given twice, by `cost` and by the rule. Give them once.")
+    return of_rule if cost is None else cost

@@ -26,9 +26,9 @@ except ImportError as error:
         "SelfSelectionRegressor needs scikit-learn: pip install 'selfselect[sklearn]'"
     ) from error
 
+from selfselect._fit import fit_design
 from selfselect.data.build import design_from_arrays
 from selfselect.data.rows import Rows
-from selfselect.fit import fit_design
 from selfselect.results.predictions import latent_means, row_expectations
 from selfselect.solvers._least_squares import SharedLeastSquares
 

@@ -315,7 +315,7 @@ def alike(back, value):
 
 
 def test_what_no_package_of_ours_made_is_not_built_from_a_file():
-    for name in ("os:system", "selfselect.engines.base:draw_counts", "selfselect.fit:fit"):
+    for name in ("os:system", "selfselect.engines._sampling:draw_counts", "selfselect._fit:fit"):
         with pytest.raises(ArchiveError, match="no sum of this package"):
             decode({"class": name, "fields": {}})
 

@@ -7,6 +7,8 @@ import pandas as pd
 import pytest
 
 import selfselect as ss
+from selfselect.errors import MissingRowsWarning
+from selfselect.inference.statistics import TestResult
 from selfselect.report.summary import compare_page, format_number
 
 WIDTH = 79
@@ -172,3 +174,34 @@ def test_a_line_break_in_a_label_does_not_break_a_markdown_table(
 )  # fmt: skip
 def test_numbers_keep_about_five_digits(value: float, text: str) -> None:
     assert format_number(value) == text
+
+
+@pytest.mark.parametrize(
+    ("p_value", "stamped", "noted"),
+    [(0.2, False, False), (0.02, False, True), (0.005, True, False)],
+)
+def test_a_quick_test_below_five_per_cent_says_what_counts(p_value, stamped, noted):
+    villagers = ss.simulators.village(300, seed=1).data
+    result = ss.fit("income ~ height + weight", villagers, chosen="job")
+    fine, odd = (
+        TestResult("Asymptotic test of noise", "as assumed", 1.0, 1, p) for p in (0.6, p_value)
+    )
+    result.memory["asymptotic"] = {"normality": fine, "heteroskedasticity": odd}
+    text = " ".join(str(result.summary()).split())
+    assert ("CONSTANT VARIANCE REJECTED" in text) == stamped
+    assert ("count as a rejection below 0.01 only" in text) == noted
+
+
+def test_warnings_point_at_the_line_that_called_however_deep_they_arise():
+    villagers = ss.simulators.village(300, seed=1).data
+    gappy = villagers.assign(height=villagers["height"].where(villagers.index > 2))
+    result = ss.fit("income ~ height + weight", villagers, chosen="job")
+    for call in (
+        lambda: ss.fit("income ~ height", gappy, chosen="job"),
+        lambda: ss.pose("income ~ height", gappy, chosen="job"),
+        lambda: result.predict(gappy),
+        lambda: result.choice_probabilities(gappy),
+    ):
+        with pytest.warns(MissingRowsWarning) as caught:
+            call()
+        assert {one.filename for one in caught} == {__file__}

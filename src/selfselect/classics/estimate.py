@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
-
 from selfselect.classics.covariance import covariance_kind
 from selfselect.classics.design import Design
 from selfselect.classics.likelihood import independent_loglik
@@ -12,7 +10,7 @@ from selfselect.classics.parameters import Layout
 from selfselect.classics.probit import fit_probit
 from selfselect.classics.result import SelectionResult
 from selfselect.classics.two_step import report_two_steps, second_step, start_of
-from selfselect.errors import ConvergenceWarning, OptionError
+from selfselect.errors import ConvergenceWarning, OptionError, warn_user
 from selfselect.threads import one_blas_thread
 
 __all__ = ["estimate"]
@@ -48,7 +46,7 @@ def estimate(design: Design, method: str, start: str, covariance: str) -> Select
         spread = estimate_covariance(layout, best, kind)
         zero = independent_loglik(design, probit.loglik)
     if not best.converged:
-        warnings.warn(f"Not converged. {best.status}", ConvergenceWarning, stacklevel=3)
+        warn_user(f"Not converged. {best.status}", ConvergenceWarning)
     return SelectionResult(
         design,
         method,

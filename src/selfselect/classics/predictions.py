@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -12,7 +11,7 @@ from scipy.special import ndtr
 
 from selfselect.classics.design import SELECTION
 from selfselect.data.tables import to_frame
-from selfselect.errors import DataError, MissingRowsWarning, OptionError
+from selfselect.errors import DataError, MissingRowsWarning, OptionError, warn_user
 from selfselect.kernels.tails import mills_terms
 from selfselect.results.predictions import KINDS
 
@@ -39,11 +38,10 @@ def predict(fit: SelectionResult, data: Any, kind: str) -> pd.DataFrame | pd.Ser
     frame = design.frame if data is None else to_frame(data, columns)
     complete = ~frame[columns].isna().any(axis=1).to_numpy()
     if data is not None and not complete.all():
-        warnings.warn(
+        warn_user(
             f"{(~complete).sum()} of {len(frame)} rows have a missing covariate; their "
             "predictions are missing.",
             MissingRowsWarning,
-            stacklevel=3,
         )
     kept = frame[complete]
     fitted: dict[Any, Array] = {}

@@ -17,9 +17,8 @@ from selfselect.classics.tables import comparison_table, glance_table, parameter
 from selfselect.data.equations import SCALE
 from selfselect.inference.covariance import Covariance
 from selfselect.inference.statistics import TestResult
-from selfselect.problem.parameters import Reported, flat_names
-from selfselect.results.maketables import MaketablesHooks, hide_from_maketables
-from selfselect.results.tables import labelled_matrix, labelled_series
+from selfselect.problem.parameters import Reported
+from selfselect.results.estimates import Estimates
 from selfselect.rules.base import Label
 
 if TYPE_CHECKING:
@@ -31,7 +30,7 @@ Array = NDArray[np.float64]
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class SelectionResult(MaketablesHooks):
+class SelectionResult(Estimates):
     """A fitted sample-selection or switching model.
 
     Attributes
@@ -72,50 +71,6 @@ class SelectionResult(MaketablesHooks):
     def facts(self) -> Facts:
         """What to know of the data."""
         return self.design.facts
-
-    @property
-    def values(self) -> Array:
-        """The estimates as a plain array, in the order of `params`."""
-        return self.reported.values
-
-    @property
-    def names(self) -> list[str]:
-        """The parameters' names, ``alternative:term``, as hypotheses use them."""
-        return flat_names(self.reported.labels)
-
-    @property
-    def params(self) -> pd.Series[float]:
-        """Coefficients, scales and correlations, labelled by alternative and term."""
-        hide_from_maketables("params")
-        return labelled_series(self.values, self.reported.labels, "estimate")
-
-    @property
-    def bse(self) -> pd.Series[float]:
-        """Standard errors."""
-        return self._column("std_error")
-
-    @property
-    def tvalues(self) -> pd.Series[float]:
-        """Estimate over standard error; missing for scales, for which zero is no hypothesis."""
-        return self._column("statistic")
-
-    @property
-    def pvalues(self) -> pd.Series[float]:
-        """Two-sided normal tail probabilities; missing for scales."""
-        return self._column("p_value")
-
-    def _column(self, name: str) -> pd.Series[float]:
-        return labelled_series(self.tidy()[name].to_numpy(), self.reported.labels, name)
-
-    def conf_int(self, level: float = 0.95) -> pd.DataFrame:
-        """Confidence intervals; of scales on the log scale, of correlations on Fisher's."""
-        table = self.tidy(level)
-        ends = table[["conf_low", "conf_high"]]
-        return ends.set_axis(self.params.index)
-
-    def cov_params(self) -> pd.DataFrame:
-        """Covariance of the estimates, labelled by alternative and term."""
-        return labelled_matrix(self.covariance.matrix, self.reported.labels)
 
     @property
     def scales(self) -> pd.Series[float]:

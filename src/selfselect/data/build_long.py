@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Mapping
 from typing import Any
 
@@ -37,7 +36,7 @@ from selfselect.data.rows import Rows
 from selfselect.data.tables import to_frame
 from selfselect.data.unrecorded import Unrecorded
 from selfselect.data.weights import check_weights_kind, scale_weights
-from selfselect.errors import DataError, MissingRowsWarning, OptionError
+from selfselect.errors import DataError, MissingRowsWarning, OptionError, warn_user
 from selfselect.rules._labels import by_alternative
 
 __all__ = ["build_long_design"]
@@ -212,11 +211,10 @@ def _say_incomplete(lacking: pd.DataFrame, complete: Any, missing: str) -> None:
     )
     if missing == "raise":
         raise DataError(f"{sentence}. Fill them in, or allow leaving them out with missing='drop'.")
-    warnings.warn(
+    warn_user(
         f"{sentence} and were left out whole: without that row an alternative would look as if it "
         "had not been open.",
         MissingRowsWarning,
-        stacklevel=4,
     )
 
 

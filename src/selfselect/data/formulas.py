@@ -252,7 +252,8 @@ class Coder:
         columns = _plain_columns(text)
         if columns is not None and all(_is_plain(frame, name) for name in columns):
             spec = _spec_of_numbers(text, columns)
-            return cls(text, tuple(spec.column_names), spec), _numbers(spec, frame)
+            coder = cls(text, tuple(spec.column_names), spec)
+            return coder, coder.code(frame)
         spec = ModelSpec(_formula(text), **_OPTIONS)
         matrix, spec = _materialise(spec, _with_met_categories(frame), text)
         for part in spec.structure:
@@ -307,15 +308,28 @@ class Coder:
 
     def terms(self, frame: pd.DataFrame) -> dict[str, NDArray[Any]]:
         """Code rows as those of the fit were coded: each term (n,) but the constant, by name."""
-        if self.recipes is not None:
-            found = code_by_recipes(self.recipes, frame, self.spec.encoder_state)
-            if found is not None:
-                return found
-        matrix = self.code(frame)
+        found = self._by_recipes(frame)
+        if found is not None:
+            return found
+        matrix = self._evaluated(frame)
         return {name: matrix[:, i] for i, name in enumerate(self.names) if name != INTERCEPT}
 
     def code(self, frame: pd.DataFrame) -> Array:
         """Code rows as those of the fit were coded, shape (n, p)."""
+        found = self._by_recipes(frame)
+        if found is None:
+            return self._evaluated(frame)
+        matrix = np.empty((len(frame), len(self.names)))
+        for place, name in enumerate(self.names):
+            matrix[:, place] = 1.0 if name == INTERCEPT else found[name]
+        return matrix
+
+    def _by_recipes(self, frame: pd.DataFrame) -> dict[str, NDArray[Any]] | None:
+        if self.recipes is None:
+            return None
+        return code_by_recipes(self.recipes, frame, self.spec.encoder_state)
+
+    def _evaluated(self, frame: pd.DataFrame) -> Array:
         return _materialise(self.spec, _with_met_categories(frame), self.text)[0]
 
 
@@ -337,16 +351,6 @@ def _spec_of_numbers(text: str, columns: tuple[str, ...]) -> ModelSpec:
     """Return the coding of columns of numbers: there is nothing to be learnt from their rows."""
     rows = pd.DataFrame({name: [0.0, 1.0] for name in columns}, index=range(2))
     return _materialise(ModelSpec(_formula(text), **_OPTIONS), rows, text)[1]
-
-
-def _numbers(spec: ModelSpec, frame: pd.DataFrame) -> Array:
-    """Return columns of numbers as they are, and the constant, in the order of the coding."""
-    matrix = np.empty((len(frame), len(spec.column_names)))
-    for place, part in enumerate(spec.structure):
-        (factor,) = part.term.factors
-        literal = factor.eval_method is Factor.EvalMethod.LITERAL
-        matrix[:, place] = float(factor.expr) if literal else frame[factor.expr]
-    return matrix
 
 
 def _with_met_categories(frame: pd.DataFrame) -> pd.DataFrame:

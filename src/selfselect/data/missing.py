@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from typing import Any
@@ -13,7 +12,7 @@ from numpy.typing import NDArray
 
 from selfselect.data.checks import first_rows
 from selfselect.data.unrecorded import EVERYTHING_RECORDED, Unrecorded
-from selfselect.errors import DataError, MissingRowsWarning
+from selfselect.errors import DataError, MissingRowsWarning, warn_user
 
 __all__ = [
     "drop_incomplete",
@@ -34,7 +33,7 @@ def drop_incomplete(
     incomplete, lacking = find_incomplete(frame, columns)
     if not lacking:
         return frame, 0
-    say_incomplete(int(incomplete.sum()), len(frame), lacking, missing, stacklevel=5)
+    say_incomplete(int(incomplete.sum()), len(frame), lacking, missing)
     return frame[~incomplete], int(incomplete.sum())
 
 
@@ -71,9 +70,7 @@ def find_any_absent(frame: pd.DataFrame, columns: Iterable[str]) -> Mask | None:
     return np.logical_or.reduce(found) if found else None
 
 
-def say_incomplete(
-    n_incomplete: int, n_rows: int, lacking: Counter[str], missing: str, *, stacklevel: int
-) -> None:
+def say_incomplete(n_incomplete: int, n_rows: int, lacking: Counter[str], missing: str) -> None:
     """Refuse rows that lack a covariate, or warn that they were left out."""
     per_column = ", ".join(f"{name}: {n}" for name, n in lacking.items())
     if missing == "raise":
@@ -81,11 +78,10 @@ def say_incomplete(
             f"{n_incomplete} rows have a missing covariate ({per_column}). Fill them in, or allow "
             "leaving them out with missing='drop'."
         )
-    warnings.warn(
+    warn_user(
         f"{n_incomplete} of {n_rows} rows have a missing covariate ({per_column}) and were "
         "left out.",
         MissingRowsWarning,
-        stacklevel=stacklevel,
     )
 
 

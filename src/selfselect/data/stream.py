@@ -214,9 +214,7 @@ def _survey(plan: Plan, source: Source, seed: int, progress: bool | None) -> Sur
         raise DataError(f"There are no rows in {source.title}.")
     survey = found[0]
     if survey.lacking:
-        say_incomplete(
-            survey.n_incomplete, survey.n_read, survey.lacking, plan.missing, stacklevel=6
-        )
+        say_incomplete(survey.n_incomplete, survey.n_read, survey.lacking, plan.missing)
     if not survey.tally.n_rows:
         raise DataError("No row is complete: every one lacks a covariate, so none is left to fit.")
     survey.check_levels(plan.term_columns)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
@@ -19,6 +18,7 @@ from selfselect.errors import (
     ExtrapolationWarning,
     MissingRowsWarning,
     UnsupportedError,
+    warn_user,
 )
 
 if TYPE_CHECKING:
@@ -83,10 +83,9 @@ def raw_table(fit: FitResult, data: Any) -> pd.DataFrame:
     table = to_frame(data, names)
     complete = table.notna().all(axis=1)
     if not complete.all():
-        warnings.warn(
+        warn_user(
             f"{(~complete).sum()} of {len(table)} rows have a missing value and are left out.",
             MissingRowsWarning,
-            stacklevel=5,
         )
     if len(table) == 0:
         raise DataError("The table has no rows, so there is nothing to average over.")
@@ -151,5 +150,5 @@ def extrapolations(
                 "answer rests on the assumed straight lines alone."
             )
     for sentence in found:
-        warnings.warn(sentence, ExtrapolationWarning, stacklevel=6)
+        warn_user(sentence, ExtrapolationWarning)
     return tuple(found)

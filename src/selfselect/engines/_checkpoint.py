@@ -9,12 +9,11 @@ from __future__ import annotations
 import json
 import os
 import threading
-import warnings
 from pathlib import Path
 from typing import Any
 
 from selfselect.engines._codec import decode, encode
-from selfselect.errors import ArchiveError, SelfSelectWarning
+from selfselect.errors import ArchiveError, SelfSelectWarning, warn_user
 
 __all__ = ["Checkpoint", "check_place"]
 
@@ -118,11 +117,10 @@ class Checkpoint:
             question, answer = self.known[what]
             if question == asked:
                 return True, decode(answer)
-            warnings.warn(
+            warn_user(
                 f"The checkpoint {self.path} leaves the path of this fit at {what}: another "
                 "machine or library rounds otherwise. The fit goes on from there by itself.",
                 SelfSelectWarning,
-                stacklevel=2,
             )
             self._forget_from(what)
         return False, None
@@ -152,11 +150,10 @@ class Checkpoint:
             os.fsync(self.file.fileno())
         except OSError as error:
             self.writing = False
-            warnings.warn(
+            warn_user(
                 f"The checkpoint {self.path} can no longer be written: {error.strerror}. The fit "
                 "goes on without; if it is stopped it will begin again from what is in the file.",
                 SelfSelectWarning,
-                stacklevel=2,
             )
 
     def close(self) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cache
@@ -12,7 +11,7 @@ from typing import Any
 
 import torch
 
-from selfselect.errors import SelfSelectWarning
+from selfselect.errors import SelfSelectWarning, warn_user
 from selfselect.kernels import torch_known, torch_unknown
 from selfselect.kernels.torch_rows import MOST_PACKED, WIDEST_GRAMS, WIDEST_TERMS
 
@@ -76,11 +75,10 @@ def _or_else(compiled: Callable[..., Any], plain: Callable[..., Any]) -> Callabl
                 raise
             except Exception as error:
                 broken = True
-                warnings.warn(
+                warn_user(
                     "The kernels for this card could not be compiled; sums are done by operations "
                     f"of PyTorch, several times slower. ({type(error).__name__}: {error})",
                     SelfSelectWarning,
-                    stacklevel=2,
                 )
         return plain(*args, **options)
 

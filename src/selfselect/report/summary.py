@@ -9,7 +9,7 @@ import numpy as np
 
 from selfselect.problem.parameters import COMMON, SCALE
 from selfselect.report.page import Block, Page
-from selfselect.results.specification import rejections, tests_of_noise
+from selfselect.results.specification import in_between, rejections, tests_of_noise
 from selfselect.solvers.base import same_optimum
 
 if TYPE_CHECKING:
@@ -207,6 +207,11 @@ def _notes(fit: FitResult) -> tuple[str, ...]:
         ),
         _identification(fit),
     ]
+    if in_between(fit):
+        notes.append(
+            "Asymptotic tests, which nobody asked for, count as a rejection below 0.01 only. Look "
+            "closer with result.normality_test() and result.heteroskedasticity_test()."
+        )
     if facts.n_silent:
         notes.append(
             f"{facts.n_silent} rows have no recorded outcome and count by "

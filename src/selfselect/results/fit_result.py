@@ -21,11 +21,11 @@ from selfselect.inference.covariance import Covariance
 from selfselect.inference.independence import independence_test
 from selfselect.inference.statistics import TestResult, impossible_test
 from selfselect.noises import Correlated
-from selfselect.problem.parameters import Reported, flat_names
+from selfselect.problem.parameters import Reported
 from selfselect.problem.problem import Problem
 from selfselect.results.diagnosis import Diagnosis, diagnose
+from selfselect.results.estimates import Estimates
 from selfselect.results.hypotheses import lr_test, wald_test
-from selfselect.results.maketables import MaketablesHooks, hide_from_maketables
 from selfselect.results.memberships import expected_shares, responsibilities
 from selfselect.results.naive import Naive, fit_naive
 from selfselect.results.predictions import predict
@@ -33,9 +33,7 @@ from selfselect.results.specification import rejections, specification_test
 from selfselect.results.tables import (
     coefficient_table,
     comparison_table,
-    confidence_table,
     glance_table,
-    labelled_matrix,
     labelled_series,
     naive_table,
 )
@@ -66,7 +64,7 @@ class Kept:
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class FitResult(MaketablesHooks):
+class FitResult(Estimates):
     """A fitted model.
 
     Attributes
@@ -104,43 +102,6 @@ class FitResult(MaketablesHooks):
         return self.problem.layout.report(self.solution.free)
 
     @property
-    def values(self) -> Array:
-        """The estimates as a plain array, in the order of `params`."""
-        return self.reported.values
-
-    @property
-    def names(self) -> list[str]:
-        """The parameters' names, ``alternative:term``, as hypotheses use them."""
-        return flat_names(self.reported.labels)
-
-    @property
-    def params(self) -> pd.Series[float]:
-        """Coefficients and estimated scales, labelled by alternative and term."""
-        hide_from_maketables("params")
-        return labelled_series(self.values, self.reported.labels, "estimate")
-
-    @property
-    def bse(self) -> pd.Series[float]:
-        """Standard errors."""
-        with np.errstate(invalid="ignore"):
-            errors = np.sqrt(np.diag(self.covariance.matrix))
-        return labelled_series(errors, self.reported.labels, "std_error")
-
-    @property
-    def tvalues(self) -> pd.Series[float]:
-        """Estimate over standard error; missing for scales, for which zero is no hypothesis."""
-        return self._column("statistic")
-
-    @property
-    def pvalues(self) -> pd.Series[float]:
-        """Two-sided normal tail probabilities; missing for scales."""
-        return self._column("p_value")
-
-    def _column(self, name: str) -> pd.Series[float]:
-        values = self.tidy()[name].to_numpy()
-        return labelled_series(values, self.reported.labels, name)
-
-    @property
     def mc_error(self) -> pd.Series[float]:
         """Monte-Carlo standard errors of the estimates: zero where nothing was drawn."""
         noise = self.solution.noise
@@ -149,14 +110,6 @@ class FitResult(MaketablesHooks):
             jacobian = self.reported.jacobian
             errors = np.sqrt(np.diag(jacobian @ noise @ jacobian.T))
         return labelled_series(errors, self.reported.labels, "mc_error")
-
-    def conf_int(self, level: float = 0.95) -> pd.DataFrame:
-        """Confidence intervals; those of scales are made on the log scale, so never negative."""
-        return confidence_table(self.reported, self.covariance.matrix, level)
-
-    def cov_params(self) -> pd.DataFrame:
-        """Covariance of the estimates, labelled by alternative and term."""
-        return labelled_matrix(self.covariance.matrix, self.reported.labels)
 
     @property
     def scales(self) -> pd.Series[float]:

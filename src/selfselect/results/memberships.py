@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -11,7 +10,7 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from selfselect.engines.base import Engine, Parts
-from selfselect.errors import MissingRowsWarning, OptionError
+from selfselect.errors import MissingRowsWarning, OptionError, warn_user
 from selfselect.problem.evaluation import Batch, find_memberships, joint_rows
 from selfselect.problem.problem import Problem
 from selfselect.results.predictions import say_lacking
@@ -39,10 +38,9 @@ def responsibilities(fit: FitResult, data: Any) -> pd.DataFrame:
         return pd.DataFrame(values, index=fit.row_labels, columns=columns)
     made, n_lacking = new_responsibilities(fit, data)
     if n_lacking:
-        warnings.warn(
+        warn_user(
             say_lacking(n_lacking, len(made), "value", "probabilities"),
             MissingRowsWarning,
-            stacklevel=3,
         )
     return made
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -10,7 +9,7 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from selfselect.data.rows import Rows
-from selfselect.errors import MissingRowsWarning, OptionError
+from selfselect.errors import MissingRowsWarning, OptionError, warn_user
 from selfselect.noises import Correlated, SharedShock
 from selfselect.problem.expectations import Expectations, expectations
 from selfselect.problem.joint import joint_expectations
@@ -48,10 +47,9 @@ def predict(
         return _labelled(fit, *_values(fit, rows, kind, logarithm), index, kind, logarithm)
     made, n_lacking = predict_new(fit, data, kind, scale)
     if n_lacking:
-        warnings.warn(
+        warn_user(
             say_lacking(n_lacking, len(made), "covariate", "predictions"),
             MissingRowsWarning,
-            stacklevel=3,
         )
     return made
 

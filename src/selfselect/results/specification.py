@@ -19,7 +19,7 @@ from selfselect.noises import Independent
 if TYPE_CHECKING:
     from selfselect.results.fit_result import FitResult
 
-__all__ = ["rejections", "specification_test", "tests_of_noise"]
+__all__ = ["in_between", "rejections", "specification_test", "tests_of_noise"]
 
 NOT_BIAS = "the difference from least squares must not be read as bias"
 
@@ -112,6 +112,11 @@ def rejections(fit: FitResult) -> tuple[str, ...]:
             f"errors are no remedy, and {NOT_BIAS}."
         )
     return tuple(said)
+
+
+def in_between(fit: FitResult) -> bool:
+    """Say whether a quick test is below 5% and not below what counts as a rejection."""
+    return any(test.rejects() and not _rejects(test) for test in tests_of_noise(fit))
 
 
 def _rejects(test: TestResult) -> bool:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import warnings
 from collections.abc import Callable, Sequence
 from functools import partial
 from pathlib import Path
@@ -15,7 +14,13 @@ from selfselect.data.files import Files, are_files, ending_of, open_files, to_pa
 from selfselect.data.source import Piece
 from selfselect.data.stream import placed
 from selfselect.data.tables import nearest
-from selfselect.errors import DataError, MissingRowsWarning, OptionError, UnsupportedError
+from selfselect.errors import (
+    DataError,
+    MissingRowsWarning,
+    OptionError,
+    UnsupportedError,
+    warn_user,
+)
 from selfselect.progress import progress_bar
 from selfselect.results.files import whole_folder
 from selfselect.results.memberships import new_responsibilities
@@ -116,7 +121,7 @@ def _write(
         ) from error
     if n_lacking:
         said = say_lacking(n_lacking, n_rows, "value", "predictions")
-        warnings.warn(said, MissingRowsWarning, stacklevel=4)
+        warn_user(said, MissingRowsWarning)
     return [target / place for place in places.values()]
 
 

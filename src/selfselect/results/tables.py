@@ -23,7 +23,6 @@ __all__ = [
     "DIFFERENCE",
     "coefficient_table",
     "comparison_table",
-    "confidence_table",
     "glance_table",
     "labelled_matrix",
     "labelled_series",
@@ -73,12 +72,6 @@ def _intervals(reported: Reported, covariance: Array, level: float) -> tuple[Arr
     low[is_scale] = reported.values[is_scale] / factor
     high[is_scale] = reported.values[is_scale] * factor
     return errors, low, high
-
-
-def confidence_table(reported: Reported, covariance: Array, level: float) -> pd.DataFrame:
-    """Return both ends of every parameter's interval."""
-    _, low, high = _intervals(reported, covariance, level)
-    return pd.DataFrame({"conf_low": low, "conf_high": high}, index=labels_index(reported.labels))
 
 
 def coefficient_table(reported: Reported, covariance: Array, level: float) -> pd.DataFrame:

@@ -2,38 +2,27 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Mapping
-from dataclasses import replace
-from functools import partial
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from selfselect.data.build import Design, build_design
-from selfselect.data.costs import split_costs
+from selfselect.data.build import Design
 from selfselect.engines._checkpoint import check_place
 from selfselect.engines._recorded import recorded_in
 from selfselect.engines.base import EngineChoice
 from selfselect.engines.choice import engine_for
 from selfselect.engines.memory import Memory
-from selfselect.errors import ConvergenceWarning, OptionError, UnsupportedError
+from selfselect.errors import ConvergenceWarning, OptionError, UnsupportedError, warn_user
 from selfselect.inference.covariance import estimate_covariance
-from selfselect.noises import Independent, as_noise
-from selfselect.problem.probing import probe_rule
-from selfselect.problem.problem import Problem
-from selfselect.problem.silent import refuse_unidentified
-from selfselect.problem.units import measure_units
+from selfselect.posing import design_for, pose_design
 from selfselect.results.call import write_call
 from selfselect.results.fit_result import FitResult
-from selfselect.rules import as_rule
 from selfselect.solvers import choose_solver, with_points
 from selfselect.threads import one_blas_thread
 
 __all__ = ["fit", "fit_design"]
-
-UNITS_SAMPLE = 20_000
 
 
 def fit(
@@ -144,27 +133,16 @@ def fit(
     _refuse_what_is_not_possible(chosen, alternatives, case)
     if checkpoint is not None:
         check_place(checkpoint)
-    rule = as_rule(rule)
     choice = engine_for(data, engine)
-    source = choice.open(data)
-    cost = one_cost(cost, getattr(rule, "cost", None))
-    build: Any = build_design
-    if source is not None:
-        from selfselect.data.stream import build_stream_design
-
-        if case is not None:
-            raise UnsupportedError(
-                f"Long data (case={case!r}) is not read piece by piece: the rows of a case may be "
-                "in two pieces. Read it at once: engine=selfselect.engines.Memory()."
-            )
-        build = partial(build_stream_design, seed=seed or 0, progress=progress)
-    elif case is not None:
-        from selfselect.data.build_long import build_long_design
-
-        build = partial(build_long_design, case=case)
-    design = build(
+    design, rule, noise = design_for(
         formula,
-        data if source is None else source,
+        data,
+        source=choice.open(data),
+        rule=rule,
+        noise=noise,
+        seed=seed,
+        progress=progress,
+        case=case,
         chosen=chosen,
         alternatives=alternatives,
         available=available,
@@ -179,11 +157,6 @@ def fit(
         missing_outcome=missing_outcome,
         outcome_between=outcome_between,
     )
-    if noise is None and isinstance(shared, str):
-        noise = Independent(scale="common")
-    known, _ = split_costs(cost)
-    if known is not None and hasattr(rule, "cost"):
-        rule = replace(rule, cost=known)
     return fit_design(
         design,
         rule=rule,
@@ -242,7 +215,7 @@ def fit_design(
                 weights_kind=design.facts.weights_kind,
             )
     if not solution.converged:
-        warnings.warn(f"Not converged. {solution.status}", ConvergenceWarning, stacklevel=3)
+        warn_user(f"Not converged. {solution.status}", ConvergenceWarning)
     return FitResult(
         design.coding,
         problem,
@@ -273,36 +246,6 @@ def _refuse_chains(solver: Any) -> None:
             f"{type(solver).__name__} keeps Markov chains of every row from pass to pass, which a "
             "checkpoint of sums does not hold. Fit without checkpoint=."
         )
-
-
-def pose_design(design: Design, *, rule: Any, noise: Any, rng: np.random.Generator) -> Problem:
-    """Put equations, rule and noise together, and say what cannot be right with them."""
-    step = max(1, len(design.rows) // UNITS_SAMPLE)
-    units = measure_units(design.equations, design.rows.take(slice(None, None, step)))
-    if noise is None and design.index == "unknown":
-        noise = Independent(scale="common")
-    problem = Problem(
-        design.equations,
-        as_rule(rule),
-        as_noise(noise),
-        units,
-        design.index,
-        design.exchangeable,
-        design.partial,
-    )
-    # Alternatives whose outcomes are weighed each in their own way are not alike.
-    problem = replace(problem, exchangeable=problem.exchangeable and not problem.tilted)
-    problem.check(design.facts.outcome_range)
-    refuse_unidentified(problem, design.rows)
-    probe_rule(problem, design.rows, rng)
-    return problem
-
-
-def one_cost(cost: Any, of_rule: Any) -> Any:
-    """Return the costs, given here or with the rule."""
-    if cost is not None and of_rule is not None:
-        raise OptionError("Costs are given twice, by `cost` and by the rule. Give them once.")
-    return of_rule if cost is None else cost
 
 
 def _refuse_what_is_not_possible(chosen: Any, alternatives: Any, case: Any) -> None:
