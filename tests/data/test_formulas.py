@@ -8,7 +8,8 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from selfselect.data.formulas import Coder, parse_formula
+from selfselect.data.coder import Coder
+from selfselect.data.formulas import parse_formula
 from selfselect.errors import DataError, FormulaError
 
 EXACT = 1e-12

@@ -24,6 +24,7 @@ from selfselect.data.checks import (
 )
 from selfselect.data.clusters import cluster_codes
 from selfselect.data.coding import OutcomeCoder
+from selfselect.data.columns import to_numbers
 from selfselect.data.formulas import ParsedFormula
 from selfselect.data.missing import drop_incomplete, drop_unrecorded
 from selfselect.data.tables import to_frame
@@ -191,11 +192,10 @@ def _truth(frame: pd.DataFrame, selection: ParsedFormula) -> NDArray[np.bool_]:
     what = f"The selection {name!r} must be true or false (1 or 0)"
     advice = f"Make a column that is, such as data[{name!r}] == {{value}}."
     if name in frame:
-        values = frame[name]
         try:
-            numbers = values.to_numpy(dtype=np.float64)
-        except (TypeError, ValueError) as error:
-            example = repr(values.iloc[0])
+            numbers = to_numbers(frame[name], what)
+        except DataError as error:
+            example = repr(frame[name].iloc[0])
             raise DataError(
                 f"{what}, but it holds values such as {example}. {advice.format(value=example)}"
             ) from error

@@ -12,9 +12,10 @@ from numpy.typing import NDArray
 from scipy.linalg import solve_triangular
 
 from selfselect.classics.rows import Rows, SeenRows, SignedRows
+from selfselect.data.coder import Coder
 from selfselect.data.coding import OutcomeCoder
 from selfselect.data.equations import INTERCEPT, SCALE
-from selfselect.data.formulas import Coder, ParsedFormula
+from selfselect.data.formulas import ParsedFormula
 from selfselect.errors import DataError, FormulaError
 from selfselect.rules.base import Label
 

@@ -17,11 +17,12 @@ from selfselect.data.checks import (
     first_rows,
 )
 from selfselect.data.clusters import cluster_codes
+from selfselect.data.coder import Coder
 from selfselect.data.coding import KnownColumns, OutcomeCoder, check_known
 from selfselect.data.costs import check_costs, parse_cost, split_costs
 from selfselect.data.design import Design, check_and_describe
 from selfselect.data.equations import intercept_first
-from selfselect.data.formulas import Coder, parse_formulas
+from selfselect.data.formulas import parse_formulas
 from selfselect.data.long import (
     LongCoding,
     Spots,

@@ -9,6 +9,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
+from selfselect.data.columns import to_numbers
 from selfselect.errors import DataError, OptionError
 
 __all__ = [
@@ -43,14 +44,7 @@ def first_rows(where: Mask, labels: pd.Index[Any] | None = None, most: int = 3) 
 
 def check_numbers(values: pd.Series[Any], what: str) -> Array:
     """Return finite numbers, or say which rows are missing, infinite or not numbers."""
-    try:
-        numbers = values.to_numpy(dtype=np.float64, na_value=np.nan)
-    except (TypeError, ValueError) as error:
-        example = next((v for v in values if not isinstance(v, int | float | np.number)), None)
-        raise DataError(
-            f"{what} must hold numbers, but it holds {values.dtype} values such as {example!r}. "
-            "Convert it first."
-        ) from error
+    numbers = to_numbers(values, what)
     if _all_finite(numbers):
         return numbers
     missing = np.isnan(numbers)

@@ -11,8 +11,9 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from selfselect.data.checks import check_availability, check_numbers, first_rows
+from selfselect.data.coder import Coder
+from selfselect.data.columns import find_kind, to_numbers
 from selfselect.data.equations import INTERCEPT, Equations
-from selfselect.data.formulas import Coder
 from selfselect.data.missing import find_any_absent
 from selfselect.data.rows import Rows
 from selfselect.data.tables import to_frame
@@ -179,8 +180,8 @@ class OutcomeCoder:
             outcome[~lacking] = values
             return learnt, outcome
         for name in columns:
-            if not pd.api.types.is_numeric_dtype(frame[name]):
-                check_numbers(frame[name], f"The outcome column {name!r}")
+            if find_kind(frame[name], name) != "number":
+                to_numbers(frame[name], f"The outcome column {name!r}")
         if text in frame:
             plain = cls(text, columns, None)
             return plain, plain.code(frame)
@@ -288,7 +289,10 @@ class ArrayCoding:
             )
         names = self.equations.covariates
         if not isinstance(data, np.ndarray):
-            data = to_frame(data, names).to_numpy(dtype=np.float64)
+            frame = to_frame(data, names)
+            data = np.column_stack(
+                [to_numbers(frame[name], f"The column {name!r}") for name in names]
+            )
         values = np.asarray(data, dtype=np.float64)
         if values.ndim != 2 or values.shape[1] != len(names):
             raise DataError(

@@ -1,37 +1,60 @@
-"""Formulas to columns: parsed once, learnt from the fitted rows, applied alike to new ones."""
+"""Formulas as text: cut into sides, searched for columns, and refused where they hold code."""
 
 from __future__ import annotations
 
 import ast
+import math
 import re
-import warnings
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from functools import cached_property, lru_cache
-from typing import Any
+from functools import lru_cache
+from typing import Any, Literal
 
 import numpy as np
-import pandas as pd
-from formulaic import Formula, ModelSpec, SimpleFormula
-from formulaic.errors import DataMismatchWarning, FormulaicError
+from formulaic import Formula, SimpleFormula
+from formulaic.errors import FormulaicError
+from formulaic.parser import DefaultFormulaParser
 from formulaic.parser.types import Factor
 from formulaic.transforms import TRANSFORMS
 from formulaic.utils.code import sanitize_variable_names
-from numpy.typing import NDArray
 
 from selfselect.data.equations import INTERCEPT
-from selfselect.data.recipes import Recipes, code_by_recipes, find_recipes
-from selfselect.errors import DataError, FormulaError
+from selfselect.errors import FormulaError
 
-__all__ = ["Coder", "ParsedFormula", "calls_in", "parse_formula", "parse_formulas"]
+__all__ = [
+    "ParsedFormula",
+    "Use",
+    "calls_in",
+    "columns_in",
+    "parse_formula",
+    "parse_formulas",
+    "parse_side",
+    "uses_of_columns",
+]
 
-Array = NDArray[np.float64]
-
-CONTEXT = {"np": np}
-"""What formulas may use besides columns and formulaic's own transforms."""
+Use = Literal["label", "logic", "arithmetic", "value"]
+"""How a formula uses a column: inside ``C(...)``, with ``& | ~``, in arithmetic, or as it is."""
 
 _NOT_COLUMNS = frozenset({"np", "contr", "Treatment", "Sum", "Helmert", "Diff", "Poly"})
 """Names that stand for something else than a column even where they are not called."""
+
+_ACROSS_ROWS = frozenset({"lag"})
+"""Transforms of formulaic that look at other rows than their own."""
+
+_SIZES = frozenset({"df", "degree", "levels"})
+"""Arguments of transforms that say how many columns they make."""
+
+LONGEST = 100_000
+"""Characters of a formula beyond which it is taken for a mistake."""
+
+MOST_TERMS = 20_000
+"""Products of terms that ``*``, ``:`` and ``**`` may take before a formula is evaluated."""
+
+LARGEST_SIZE = 1_000
+"""Columns that one transform may make."""
+
+LARGEST_POWER = 100
+"""Exponent of ``**`` between terms."""
 
 _ALL_COLUMNS = re.compile(r"(?:^|[\s+(-])\.(?:$|[\s+)-])")
 """R's dot, which stands for all other columns."""
@@ -39,8 +62,18 @@ _ALL_COLUMNS = re.compile(r"(?:^|[\s+(-])\.(?:$|[\s+)-])")
 _HARMLESS = (
     ast.Expression, ast.Call, ast.Name, ast.Load, ast.Attribute, ast.Constant, ast.keyword,
     ast.BinOp, ast.UnaryOp, ast.Compare, ast.BoolOp, ast.operator, ast.unaryop, ast.cmpop,
-    ast.boolop, ast.List, ast.Tuple, ast.Dict, ast.Subscript, ast.Slice,
+    ast.boolop, ast.List, ast.Tuple, ast.Dict,
 )  # fmt: skip
+
+_REFUSED_OPERATORS = (ast.MatMult, ast.LShift, ast.RShift)
+"""``@`` sums over rows; shifts make numbers of any length."""
+
+_ARITHMETIC: dict[type[ast.operator], Any] = {
+    ast.Add: np.add, ast.Sub: np.subtract, ast.Mult: np.multiply, ast.Div: np.divide,
+    ast.FloorDiv: np.floor_divide, ast.Mod: np.mod, ast.Pow: np.power,
+}  # fmt: skip
+
+_LOGIC = (ast.BitAnd, ast.BitOr, ast.BitXor)
 
 
 @dataclass(frozen=True)
@@ -68,6 +101,11 @@ def parse_formula(text: Any) -> ParsedFormula:
         raise FormulaError(
             f"A formula is text such as 'income ~ height + weight', not {type(text).__name__}."
         )
+    if len(text) > LONGEST:
+        raise FormulaError(
+            f"The formula has {len(text):,} characters; at most {LONGEST:,} are read. Give fewer "
+            "covariates, or put them into an array and use SelfSelectionRegressor."
+        )
     if text.count("~") != 1:
         raise FormulaError(
             f"The formula {text!r} needs exactly one '~' between the outcome and the covariates, "
@@ -77,12 +115,18 @@ def parse_formula(text: Any) -> ParsedFormula:
     if not left or not right:
         side = "outcome before" if not left else "covariates after"
         raise FormulaError(f"The formula {text!r} has no {side} the '~'.")
+    if re.match(r"[-+(.\d]", left):
+        raise FormulaError(_arithmetic(left, text))
     outcome, terms = _parse_side(left + " - 1", text), _parse_side(right, text)
     if len(outcome) != 1:
         raise FormulaError(
-            f"The formula {text!r} has {len(outcome)} outcomes on its left side. Give one."
+            f"The formula {text!r} has {len(outcome)} outcomes on its left side. Give one, or "
+            f"write I({left}) for the value of the expression."
         )
-    recorded, needed = _columns(outcome), _columns(terms)
+    read = "".join(str(factor.expr) for factor in outcome[0].factors)
+    if _without_marks(read) != _without_marks(left):
+        raise FormulaError(_arithmetic(left, text))
+    recorded, needed = columns_in(outcome), columns_in(terms)
     for name in re.findall(r"`([^`]+)`", text):
         if name not in recorded | needed:
             raise FormulaError(
@@ -115,6 +159,17 @@ def parse_formulas(formula: str | Mapping[Any, str]) -> ParsedFormula | dict[Any
     return parsed
 
 
+def _arithmetic(left: str, text: str) -> str:
+    return (
+        f"The left side {left!r} of the formula {text!r} has arithmetic, which formulas read as a "
+        f"choice of terms. Write I({left.replace('^', '**')}) for its value."
+    )
+
+
+def _without_marks(text: str) -> str:
+    return re.sub(r"[\s`]", "", text)
+
+
 def _parse_side(side: str, text: str) -> SimpleFormula:
     if _ALL_COLUMNS.search(side):
         raise FormulaError(
@@ -122,10 +177,15 @@ def _parse_side(side: str, text: str) -> SimpleFormula:
             "the covariates."
         )
     try:
-        parsed = _formula(side)
+        _refuse_expansion(side, text)
+        parsed = parse_side(side)
+    except FormulaError:
+        raise
     except (FormulaicError, SyntaxError, ValueError, TypeError) as error:
         reason = str(error).strip().splitlines()[0] if str(error).strip() else "syntax error"
         raise FormulaError(f"The formula {text!r} does not parse: {reason}") from error
+    except (RecursionError, MemoryError) as error:
+        raise FormulaError("The formula is nested too deeply to be read. Simplify it.") from error
     if not isinstance(parsed, SimpleFormula):
         raise FormulaError(
             f"The formula {text!r} has several parts (by '|' or a tuple). Give one list of "
@@ -139,9 +199,50 @@ def _parse_side(side: str, text: str) -> SimpleFormula:
 
 
 @lru_cache(maxsize=256)
-def _formula(text: str) -> Any:
-    """Parse a text once: a fit meets the same one per alternative, and once more to code it."""
-    return Formula(text)
+def parse_side(side: str) -> Any:
+    """Parse a side once: a fit meets the same one per alternative, and once more to code it.
+
+    Nothing that depends on data is in what is returned, and nobody changes it.
+    """
+    return Formula(side)
+
+
+def _refuse_expansion(side: str, text: str) -> None:
+    """Count the products that terms expand to before they are expanded."""
+    counted: list[float] = []
+    pending: list[tuple[Any, bool]] = [(DefaultFormulaParser().get_ast(side), False)]
+    while pending:
+        node, below_counted = pending.pop()
+        inner = list(getattr(node, "args", ()))
+        if inner and not below_counted:
+            pending += [(node, True), *((one, False) for one in inner)]
+            continue
+        # The last argument was pushed last, so it was counted first.
+        sizes = [counted.pop() for _ in inner]
+        counted.append(_expanded(node, sizes, text))
+        if counted[-1] > MOST_TERMS:
+            raise FormulaError(
+                f"The formula {text!r} expands to more than {MOST_TERMS:,} products of terms. "
+                "Write fewer interactions, or name those you mean with ':'."
+            )
+
+
+def _expanded(node: Any, sizes: list[float], text: str) -> float:
+    """Return how many products of terms a part of a formula takes at the most."""
+    if not sizes:
+        return 1.0
+    sign = node.operator.symbol
+    if sign in ("**", "^") and len(sizes) == 2:
+        power = str(list(node.args)[1])
+        if power.isdecimal() and (len(power) > 3 or int(power) > LARGEST_POWER):
+            raise FormulaError(
+                f"The formula {text!r} has the power {power[:12]} of terms; at most "
+                f"{LARGEST_POWER} is possible. For the power of a number write I(x**2)."
+            )
+        return float(sizes[0]) ** int(power) if power.isdecimal() else math.prod(sizes)
+    if sign in ("*", "/", ":", "in") and len(sizes) == 2:
+        return sum(sizes) + math.prod(sizes)
+    return sum(sizes)
 
 
 def _refuse_code(expression: str, text: str) -> None:
@@ -173,7 +274,9 @@ def _refuse_code(expression: str, text: str) -> None:
             refuse(f"a {type(node).__name__.lower()}")
         if isinstance(node, ast.Attribute):
             inside_numpy = isinstance(node.value, ast.Name) and node.value.id == "np"
-            elementwise = isinstance(getattr(np, node.attr, None), np.ufunc)
+            function = getattr(np, node.attr, None)
+            # A function with a signature, such as matmul, sums over rows.
+            elementwise = isinstance(function, np.ufunc) and function.signature is None
             known = isinstance(node.value, ast.Name) and node.value.id in ("contr",)
             if not (known and not node.attr.startswith("_")) and not (inside_numpy and elementwise):
                 refuse(f"{ast.unparse(node)!r}")
@@ -181,6 +284,61 @@ def _refuse_code(expression: str, text: str) -> None:
             named = isinstance(node.func, ast.Name) and node.func.id in TRANSFORMS
             if not named and not isinstance(node.func, ast.Attribute):
                 refuse(f"the function {ast.unparse(node.func)!r}")
+            if named and node.func.id in _ACROSS_ROWS:  # type: ignore[attr-defined]
+                raise FormulaError(
+                    f"The formula {text!r} uses {ast.unparse(node)!r}, which looks at other rows "
+                    "than its own. Compute it as a column first."
+                )
+            _refuse_sizes(node, text)
+        if isinstance(node, ast.BinOp):
+            if isinstance(node.op, _REFUSED_OPERATORS):
+                refuse(f"the operator of {ast.unparse(node)!r}")
+            if any(
+                isinstance(side, ast.List | ast.Tuple) or _is_text(side)
+                for side in (node.left, node.right)
+            ):
+                refuse(f"arithmetic on a list or a text, {ast.unparse(node)!r},")
+        number = _constant(node)
+        if number is not None and not math.isfinite(number):
+            raise FormulaError(
+                f"The formula {text!r} has the number {ast.unparse(node)!r}, which double "
+                "precision cannot hold."
+            )
+
+
+def _is_text(node: ast.AST) -> bool:
+    return isinstance(node, ast.Constant) and isinstance(node.value, str | bytes)
+
+
+def _refuse_sizes(call: ast.Call, text: str) -> None:
+    """Refuse transforms that make more columns than any model could hold."""
+    given = [*call.args[1:], *(one.value for one in call.keywords if one.arg in _SIZES)]
+    for one in given:
+        value = one.value if isinstance(one, ast.Constant) else 0
+        if isinstance(value, int) and value > LARGEST_SIZE and "Treatment" not in ast.dump(call):
+            raise FormulaError(
+                f"The formula {text!r} asks for {value:,} columns in {ast.unparse(call)!r}; at "
+                f"most {LARGEST_SIZE:,} are possible."
+            )
+
+
+def _constant(node: ast.AST) -> float | None:
+    """Return the value of arithmetic on constants, computed in doubles; None of anything else."""
+    if isinstance(node, ast.Constant) and isinstance(node.value, int | float):
+        try:
+            return float(node.value)
+        except OverflowError:
+            return math.inf
+    if isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.USub | ast.UAdd):
+        inner = _constant(node.operand)
+        return -inner if inner is not None and isinstance(node.op, ast.USub) else inner
+    if isinstance(node, ast.BinOp) and type(node.op) in _ARITHMETIC:
+        left, right = _constant(node.left), _constant(node.right)
+        if left is None or right is None:
+            return None
+        with np.errstate(all="ignore"):
+            return float(_ARITHMETIC[type(node.op)](np.float64(left), np.float64(right)))
+    return None
 
 
 def _tree(expression: str) -> tuple[ast.Expression, dict[str, str]]:
@@ -190,7 +348,7 @@ def _tree(expression: str) -> tuple[ast.Expression, dict[str, str]]:
     return ast.parse(sanitised, mode="eval"), aliases
 
 
-def _columns(formula: SimpleFormula) -> set[str]:
+def columns_in(formula: SimpleFormula) -> set[str]:
     """Return the data columns a formula needs, without evaluating any of it."""
     found: set[str] = set()
     for term in formula:
@@ -205,7 +363,7 @@ def _columns(formula: SimpleFormula) -> set[str]:
 def calls_in(side: str) -> list[tuple[str, set[str]]]:
     """Return the functions that a side of a formula calls, each with the columns it is given."""
     found = []
-    for term in Formula(side):
+    for term in parse_side(side):
         for factor in term.factors:
             if factor.eval_method is not Factor.EvalMethod.PYTHON:
                 continue
@@ -234,204 +392,42 @@ def _columns_of(expression: str) -> set[str]:
     return found - _NOT_COLUMNS
 
 
-@dataclass(frozen=True, eq=False)
-class Coder:
-    """The right side of a formula, with everything it learnt from the rows it was fitted on.
-
-    Categories and the state of transforms (a centre, spline knots) are learnt once and applied
-    to new rows unchanged; a category not met before is an error, never the base level.
-    """
-
-    text: str
-    names: tuple[str, ...]
-    spec: ModelSpec
-
-    @classmethod
-    def learn(cls, text: str, frame: pd.DataFrame) -> tuple[Coder, Array]:
-        """Learn the coding from `frame` and return it with the coded rows (n, p)."""
-        columns = _plain_columns(text)
-        if columns is not None and all(_is_plain(frame, name) for name in columns):
-            spec = _spec_of_numbers(text, columns)
-            coder = cls(text, tuple(spec.column_names), spec)
-            return coder, coder.code(frame)
-        spec = ModelSpec(_formula(text), **_OPTIONS)
-        matrix, spec = _materialise(spec, _with_met_categories(frame), text)
-        for part in spec.structure:
-            if not part.columns:
-                raise DataError(
-                    f"The covariate {str(part.term)!r} has the same category in every row: it does "
-                    "not vary. Leave it out."
-                )
-        return cls(text, tuple(spec.column_names), spec), matrix
-
-    @classmethod
-    def restore(cls, text: str, names: tuple[str, ...], state: dict[str, Any]) -> Coder:
-        """Rebuild a coder from what `state` returned."""
-        encoders = {
-            name: (Factor.Kind(kind), {} if categories is None else {"categories": categories})
-            for name, (kind, categories) in state["factors"].items()
-        }
-        spec = ModelSpec(
-            Formula(text),
-            transform_state=_with_numbered_keys(state["transforms"]),
-            encoder_state=encoders,
-            **_OPTIONS,
-        )
-        return cls(text, names, spec)
-
-    @property
-    def categorical(self) -> frozenset[str]:
-        """The columns that are coded as categories, numbers among them: ``C(year)``."""
-        return frozenset(
-            column
-            for name, (_, learnt) in self.spec.encoder_state.items()
-            if "categories" in learnt
-            for column in _columns(Formula(f"{name} - 1"))
-        )
-
-    def state(self) -> dict[str, Any]:
-        """Return what was learnt as plain data: enough to code new rows in another process."""
-        return {
-            "transforms": _plain(self.spec.transform_state),
-            "factors": {
-                name: [kind.value, _plain(list(learnt["categories"]))]
-                if "categories" in learnt
-                else [kind.value, None]
-                for name, (kind, learnt) in self.spec.encoder_state.items()
-            },
-        }
-
-    @cached_property
-    def recipes(self) -> Recipes | None:
-        """How each term is had without evaluating the formula; None where that is not possible."""
-        return find_recipes(self.text, self.names, self.spec.encoder_state)
-
-    def terms(self, frame: pd.DataFrame) -> dict[str, NDArray[Any]]:
-        """Code rows as those of the fit were coded: each term (n,) but the constant, by name."""
-        found = self._by_recipes(frame)
-        if found is not None:
-            return found
-        matrix = self._evaluated(frame)
-        return {name: matrix[:, i] for i, name in enumerate(self.names) if name != INTERCEPT}
-
-    def code(self, frame: pd.DataFrame) -> Array:
-        """Code rows as those of the fit were coded, shape (n, p)."""
-        found = self._by_recipes(frame)
-        if found is None:
-            return self._evaluated(frame)
-        matrix = np.empty((len(frame), len(self.names)))
-        for place, name in enumerate(self.names):
-            matrix[:, place] = 1.0 if name == INTERCEPT else found[name]
-        return matrix
-
-    def _by_recipes(self, frame: pd.DataFrame) -> dict[str, NDArray[Any]] | None:
-        if self.recipes is None:
-            return None
-        return code_by_recipes(self.recipes, frame, self.spec.encoder_state)
-
-    def _evaluated(self, frame: pd.DataFrame) -> Array:
-        return _materialise(self.spec, _with_met_categories(frame), self.text)[0]
+def uses_of_columns(side: str) -> dict[str, set[Use]]:
+    """Return how a side of a formula uses each of its columns."""
+    found: dict[str, set[Use]] = {}
+    for term in parse_side(side):
+        for factor in term.factors:
+            if factor.eval_method is Factor.EvalMethod.LOOKUP:
+                found.setdefault(factor.expr, set()).add("value")
+            elif factor.eval_method is Factor.EvalMethod.PYTHON:
+                tree, aliases = _tree(factor.expr)
+                for name, use in _uses_in(tree.body, "value"):
+                    found.setdefault(aliases.get(name, name), set()).add(use)
+    return {name: uses for name, uses in found.items() if name not in _NOT_COLUMNS}
 
 
-def _plain_columns(text: str) -> tuple[str, ...] | None:
-    """Return the columns of a formula that only lists some, None of any other."""
-    factors = [factor for term in _formula(text) for factor in term.factors]
-    names = [factor.expr for factor in factors if factor.eval_method is Factor.EvalMethod.LOOKUP]
-    constants = sum(factor.eval_method is Factor.EvalMethod.LITERAL for factor in factors)
-    alone = all(len(term.factors) == 1 for term in _formula(text))
-    return tuple(names) if alone and len(names) + constants == len(factors) else None
-
-
-def _is_plain(frame: pd.DataFrame, name: str) -> bool:
-    return name in frame and frame[name].dtype in (np.dtype(np.float64), np.dtype(np.int64))
-
-
-@lru_cache(maxsize=256)
-def _spec_of_numbers(text: str, columns: tuple[str, ...]) -> ModelSpec:
-    """Return the coding of columns of numbers: there is nothing to be learnt from their rows."""
-    rows = pd.DataFrame({name: [0.0, 1.0] for name in columns}, index=range(2))
-    return _materialise(ModelSpec(_formula(text), **_OPTIONS), rows, text)[1]
-
-
-def _with_met_categories(frame: pd.DataFrame) -> pd.DataFrame:
-    """Forget the categories a column might hold but does not."""
-    met = {
-        str(name): column.cat.remove_unused_categories()
-        for name, column in frame.items()
-        if isinstance(column.dtype, pd.CategoricalDtype)
-    }
-    return frame.assign(**met) if met else frame
-
-
-_OPTIONS: dict[str, Any] = {"na_action": "ignore", "output": "numpy", "materializer": "pandas"}
-
-
-def _materialise(spec: ModelSpec, frame: pd.DataFrame, text: str) -> tuple[Array, ModelSpec]:
-    try:
-        with warnings.catch_warnings():
-            warnings.simplefilter("error", DataMismatchWarning)
-            with np.errstate(all="ignore"):
-                matrix = spec.get_model_matrix(_readable(frame), context=CONTEXT)
-        values = np.asarray(matrix, dtype=np.float64)
-    except DataMismatchWarning as error:
-        raise DataError(_unseen_category(spec, frame, str(error))) from error
-    except (FormulaicError, TypeError, ValueError, LookupError, NameError, SyntaxError) as error:
-        reason = str(error).strip().splitlines()[0] if str(error).strip() else repr(error)
-        raise FormulaError(f"The formula part {text!r} cannot be evaluated: {reason}") from error
-    return values, matrix.model_spec
-
-
-def _readable(frame: pd.DataFrame) -> pd.DataFrame:
-    """Make text objects: formulaic takes some kinds of it for numbers. Rows are numbered afresh."""
-    text = {
-        str(name): column.to_numpy(dtype=object)
-        for name, column in frame.items()
-        if pd.api.types.is_string_dtype(column.dtype) and column.dtype not in ("object", "str")
-    }
-    numbered = frame.reset_index(drop=True)
-    return numbered.assign(**text) if text else numbered
-
-
-def _unseen_category(spec: ModelSpec, frame: pd.DataFrame, fallback: str) -> str:
-    """Name the column and the categories that were not met in the fit."""
-    for name, (_, learnt) in spec.encoder_state.items():
-        known = learnt.get("categories")
-        columns = [column for column in _columns(Formula(f"{name} - 1")) if column in frame]
-        if known is None or len(columns) != 1:
-            continue
-        new = [value for value in pd.unique(frame[columns[0]]) if value not in set(known)]
-        if new:
-            return (
-                f"The column {columns[0]!r} has {_listed(new)}, not met when the model was "
-                f"fitted (it met {_listed(known)}). There is no coefficient for it: leave those "
-                "rows out, or fit again with rows that have it."
-            )
-    return f"A category was not met when the model was fitted: {fallback}"
-
-
-def _listed(values: list[Any], most: int = 8) -> str:
-    shown = ", ".join(repr(_plain(value)) for value in values[:most])
-    return shown + (f" and {len(values) - most} more" if len(values) > most else "")
-
-
-def _plain(value: Any) -> Any:
-    """Turn NumPy scalars and arrays, at any depth, into plain Python data."""
-    if isinstance(value, dict):
-        return {str(key): _plain(part) for key, part in value.items()}
-    if isinstance(value, list | tuple):
-        return [_plain(part) for part in value]
-    if isinstance(value, np.ndarray):
-        return [_plain(part) for part in value.tolist()]
-    if isinstance(value, np.generic):
-        return value.item()
-    return value
-
-
-def _with_numbered_keys(state: Any) -> Any:
-    """Give numbers back to the keys that `_plain`, like JSON, made text of them."""
-    if not isinstance(state, dict):
-        return state
-    return {
-        int(key) if key.isdecimal() else key: _with_numbered_keys(part)
-        for key, part in state.items()
-    }
+def _uses_in(node: ast.AST, use: Use) -> Iterator[tuple[str, Use]]:
+    """Yield the columns below a node, each with its use; `use` is that of the node itself."""
+    if isinstance(node, ast.Name):
+        yield node.id, use
+        return
+    if isinstance(node, ast.Call):
+        name = node.func.id if isinstance(node.func, ast.Name) else ""
+        if name == "Q":
+            yield from ((str(one.value), use) for one in node.args if isinstance(one, ast.Constant))
+            return
+        first: Use = {"C": "label", "I": "value"}.get(name, "arithmetic")  # type: ignore[assignment]
+        for place, one in enumerate(node.args):
+            yield from _uses_in(one, first if place == 0 else "arithmetic")
+        for option in node.keywords:
+            yield from _uses_in(option.value, "arithmetic")
+        return
+    inner: Use = "arithmetic"
+    if isinstance(node, ast.BinOp) and isinstance(node.op, _LOGIC):
+        inner = "logic"
+    if isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.Invert):
+        inner = "logic"
+    if isinstance(node, ast.Compare):
+        inner = "value"
+    for child in ast.iter_child_nodes(node):
+        yield from _uses_in(child, inner)

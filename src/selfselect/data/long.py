@@ -11,9 +11,9 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from selfselect.data.checks import check_numbers, first_rows
+from selfselect.data.coder import Coder
 from selfselect.data.coding import CodedRows, KnownColumns, OutcomeCoder
 from selfselect.data.equations import INTERCEPT, Equation, Equations
-from selfselect.data.formulas import Coder
 from selfselect.data.rows import Rows
 from selfselect.data.tables import to_frame
 from selfselect.errors import DataError

@@ -17,10 +17,11 @@ from selfselect.data.alternatives import (
 )
 from selfselect.data.checks import check_numbers
 from selfselect.data.clusters import code_clusters, learn_clusters
+from selfselect.data.coder import Coder
 from selfselect.data.coding import FormulaCoding, KnownColumns, OutcomeCoder
 from selfselect.data.costs import check_costs
 from selfselect.data.equations import Equations, intercept_first
-from selfselect.data.formulas import Coder, ParsedFormula
+from selfselect.data.formulas import ParsedFormula
 from selfselect.data.missing import find_any_absent
 from selfselect.data.plan import Plan
 from selfselect.data.restrictions import (

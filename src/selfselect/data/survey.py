@@ -23,6 +23,7 @@ from numpy.typing import NDArray
 from selfselect.data.alternatives import label_rows
 from selfselect.data.checks import check_numbers
 from selfselect.data.coding import OutcomeCoder
+from selfselect.data.columns import to_numbers
 from selfselect.data.design import Tally
 from selfselect.data.formulas import calls_in
 from selfselect.data.missing import drop_unrecorded, find_any_absent, find_incomplete
@@ -51,9 +52,6 @@ UNSORTED = 100_000
 
 LEARNT_AT_ONCE = frozenset({"C", "Q"})
 """Transforms with a state that the values met suffice for, however often each was met."""
-
-BY_NEIGHBOURS = frozenset({"lag"})
-"""Transforms that look at other rows, which may be in another piece."""
 
 
 @dataclass(frozen=True)
@@ -86,17 +84,12 @@ def what_to_learn(plan: Plan, head: pd.DataFrame, n_rows: int | None = None) -> 
     held: set[str] = set()
     formulas = (*plan.each, *plan.estimated.values())
     for name, columns in (pair for one in formulas for pair in calls_in(one.terms)):
-        if name in BY_NEIGHBOURS:
-            raise UnsupportedError(
-                f"{name}() looks at other rows, which may be in another piece of the data. Compute "
-                "it as a column first, or read the rows into memory: engine=engines.Memory()."
-            )
         if name == "C":
             levels |= columns
         elif hasattr(TRANSFORMS.get(name), "__is_stateful_transform__"):
             held |= columns - levels if name not in LEARNT_AT_ONCE else set()
     for name, _ in calls_in(plan.first.outcome):
-        if hasattr(TRANSFORMS.get(name), "__is_stateful_transform__") or name in BY_NEIGHBOURS:
+        if hasattr(TRANSFORMS.get(name), "__is_stateful_transform__"):
             raise UnsupportedError(
                 f"The outcome {plan.first.outcome!r} depends on all rows at once through {name}(). "
                 "Compute it as a column first, or read the rows into memory: "
@@ -264,7 +257,7 @@ class Survey:
             kept=np.array([[piece.number, len(kept)]], dtype=np.int64),
             tally=Tally.of(outcome, chosen, weights, labels),
             levels={name: Levels.of(kept[name], text=name in piece.text) for name in wanted.levels},
-            held={name: [kept[name].to_numpy(dtype=np.float64)] for name in wanted.held},
+            held={name: [to_numbers(kept[name], f"The column {name!r}")] for name in wanted.held},
             drawn=Drawn.of(piece, kept, seed, wanted.sample, wanted.share),
         )
 

@@ -11,6 +11,7 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from selfselect.data.checks import check_availability, first_rows
+from selfselect.data.columns import to_numbers
 from selfselect.errors import DataError, OptionError
 from selfselect.rules._labels import by_alternative
 from selfselect.rules.base import Label
@@ -134,11 +135,8 @@ EVERYTHING_RECORDED = Unrecorded(silent=False, between=None, possible=None)
 
 def _limits_of(values: pd.Series[Any]) -> Array:
     """Return limits by row, nan where there is none."""
-    try:
-        return values.to_numpy(dtype=np.float64, na_value=np.nan)
-    except (TypeError, ValueError) as error:
-        example = next((v for v in values if isinstance(v, str)), None)
-        raise DataError(
-            f"The column of limits {values.name!r} must hold numbers, missing where there is no "
-            f"limit, but it holds values such as {example!r}. Convert it first."
-        ) from error
+    return to_numbers(
+        values,
+        f"The column of limits {values.name!r}",
+        "must hold numbers, missing where there is no limit",
+    )

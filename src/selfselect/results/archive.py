@@ -12,9 +12,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from selfselect.data.build import DataFacts
+from selfselect.data.coder import Coder
 from selfselect.data.coding import ArrayCoding, FormulaCoding, KnownColumns, OutcomeCoder
 from selfselect.data.equations import Equation, Equations, SharedTerm
-from selfselect.data.formulas import Coder, parse_formula
+from selfselect.data.formulas import parse_formula
 from selfselect.data.long import LongCoding, Source
 from selfselect.errors import ArchiveError, SelfSelectError
 from selfselect.inference.covariance import Covariance

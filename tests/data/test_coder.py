@@ -6,7 +6,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from selfselect.data.formulas import Coder
+from selfselect.data.coder import Coder
 from selfselect.errors import DataError
 
 ROWS = 200
