@@ -13,16 +13,11 @@ from selfselect.data.checks import (
     check_enough_rows,
     check_numbers,
     check_text_columns,
-    check_word,
     first_rows,
 )
 from selfselect.data.clusters import cluster_codes
-from selfselect.data.coder import Coder
-from selfselect.data.coding import KnownColumns, OutcomeCoder, check_known
-from selfselect.data.costs import check_costs, parse_cost, split_costs
+from selfselect.data.coding import KnownColumns, OutcomeCoder
 from selfselect.data.design import Design, check_and_describe
-from selfselect.data.equations import intercept_first
-from selfselect.data.formulas import parse_formulas
 from selfselect.data.long import (
     LongCoding,
     Spots,
@@ -32,13 +27,13 @@ from selfselect.data.long import (
     named,
 )
 from selfselect.data.missing import drop_unrecorded
-from selfselect.data.restrictions import offset_columns, offset_side, read_offsets, share
+from selfselect.data.plan import read_plan
+from selfselect.data.restrictions import share
+from selfselect.data.row_coder import Sides
 from selfselect.data.rows import Rows
 from selfselect.data.tables import to_frame
-from selfselect.data.unrecorded import Unrecorded
-from selfselect.data.weights import check_weights_kind, scale_weights
+from selfselect.data.weights import scale_weights
 from selfselect.errors import DataError, MissingRowsWarning, OptionError, warn_user
-from selfselect.rules._labels import by_alternative
 
 __all__ = ["build_long_design"]
 
@@ -63,35 +58,19 @@ def build_long_design(
     outcome_between: Any = None,
 ) -> Design:
     """Code a long table by formula. Arguments are those of `selfselect.fit`."""
-    check_word("missing", missing, ("drop", "raise"))
-    check_word("missing_outcome", missing_outcome, ("raise", "drop", "silent"))
-    check_weights_kind(weights_kind, weights)
     _refuse(case, alternatives, available, possible, weights, cluster)
-    cost, estimated = split_costs(cost)
-    check_known(cost, None)
-    unrecorded = Unrecorded.read(missing_outcome, outcome_between, None)
-    parsed = parse_formulas(formula)
-    each = list(parsed.values()) if isinstance(parsed, dict) else [parsed]
-    first = each[0]
-    of_costs = {label: parse_cost(text, first.outcome) for label, text in estimated.items()}
-    of_offsets = offset_columns(offset)
-    term_columns = tuple(
-        dict.fromkeys(
-            (
-                *(name for one in (*each, *of_costs.values()) for name in one.term_columns),
-                *of_offsets,
-            )
-        )
-    )
-    columns = (case, alternatives, *first.outcome_columns, *term_columns, *unrecorded.columns)
-    columns += tuple(name for name in (chosen, weights, cluster) if name is not None)
-    columns += tuple(entry for entry in (cost or {}).values() if isinstance(entry, str))
-    frame = to_frame(data, columns)
+    plan = read_plan(
+        formula, chosen=chosen, alternatives=alternatives, cost=cost, shared=shared, offset=offset,
+        weights=weights, weights_kind=weights_kind, ways=() if cluster is None else (cluster,),
+        missing=missing, missing_outcome=missing_outcome, outcome_between=outcome_between,
+    )  # fmt: skip
+    first, unrecorded, term_columns = plan.first, plan.unrecorded, plan.term_columns
+    frame = to_frame(data, (case, alternatives, *plan.columns))
     if len(frame) == 0:
         raise DataError("The table has no rows.")
     check_text_columns(frame, term_columns)
 
-    labels, codes, formulas = recorded_alternatives(frame[alternatives], alternatives, parsed)
+    labels, codes, formulas = recorded_alternatives(frame[alternatives], alternatives, plan.parsed)
     spots = Spots.find(frame, case, alternatives, codes, labels)
     n_long, n_cases = len(frame), len(spots.cases)
     lacking = frame[list(term_columns)].isna()
@@ -114,45 +93,21 @@ def build_long_design(
             f"Only one alternative is in {alternatives!r} ({labels[0]!r}): then nothing was "
             "selected and least squares is right. Give rows of at least two."
         )
-    offsets = read_offsets(offset, labels)
-    for name in of_offsets:
-        check_numbers(frame[name], f"The offset column {name!r}")
-    of_costs = by_alternative(of_costs, labels, what="cost")
-    sides = dict.fromkeys(
-        [*(one.terms for one in (*each, *of_costs.values())), *map(offset_side, of_offsets)]
-    )
-    learnt = [Coder.learn(side, frame) for side in sides]
-    coders, matrices = tuple(one for one, _ in learnt), [matrix for _, matrix in learnt]
-    position = {side: i for i, side in enumerate(sides)}
-    coder_of = tuple(position[one.terms] for one in formulas)
-    by_offset = {label: position[offset_side(name)] for label, name in offsets.items()}
-    by_cost = {label: position[one.terms] for label, one in of_costs.items()}
-    cost_terms = {label: intercept_first(coders[i].names) for label, i in by_cost.items()}
-    check_costs(cost_terms, labels)
-    uses = [
-        [coder, *(by[label] for by in (by_offset, by_cost) if label in by)]
-        for label, coder in zip(labels, coder_of, strict=True)
-    ]
+    sides = Sides.learn(plan, labels, formulas, frame)
     equations, sources = long_equations(
-        first.outcome,
-        labels,
-        [intercept_first(coders[i].names) for i in coder_of],
-        coder_of,
-        {label: (coders[i].names[0], i) for label, i in by_offset.items()},
-        {label: (cost_terms[label], i) for label, i in by_cost.items()},
-        find_case_columns(coders, matrices, spots, uses),
+        first.outcome, labels, sides, find_case_columns(sides, spots, labels)
     )
     if chosen is None and spots.present.all():
         check_distinct(equations, named=True)
-    known = KnownColumns.resolve(cost, None, labels)
+    known = KnownColumns.resolve(plan.cost, None, labels)
     outcome_coder, outcome = OutcomeCoder.learn(first.outcome, first.outcome_columns, own)
     coding = LongCoding(
-        share(equations, shared), coders, coder_of, known, term_columns, outcome_coder,
-        case, alternatives, sources,
+        share(equations, shared), sides.coders, sides.of_equations, known, term_columns,
+        outcome_coder, case, alternatives, sources,
     )  # fmt: skip
     per_case = case_values(frame, [n for n in (weights, cluster) if n is not None], spots)
     rows = Rows(
-        coding.covariates(matrices, spots),
+        coding.covariates(sides.matrices, spots),
         outcome=outcome,
         chosen=None if chosen is None else seen_row,
         weights=None

@@ -14,6 +14,7 @@ from selfselect.data.checks import check_numbers, first_rows
 from selfselect.data.coder import Coder
 from selfselect.data.coding import CodedRows, KnownColumns, OutcomeCoder
 from selfselect.data.equations import INTERCEPT, Equation, Equations
+from selfselect.data.row_coder import Sides
 from selfselect.data.rows import Rows
 from selfselect.data.tables import to_frame
 from selfselect.errors import DataError
@@ -117,13 +118,7 @@ class Source:
 
 
 def long_equations(
-    outcome: str,
-    labels: Sequence[Label],
-    terms: Sequence[Sequence[str]],
-    coder_of: Sequence[int],
-    offsets: dict[Label, tuple[str, int]],
-    costs: dict[Label, tuple[Sequence[str], int]],
-    by_case: dict[str, bool],
+    outcome: str, labels: Sequence[Label], sides: Sides, by_case: dict[str, bool]
 ) -> tuple[Equations, tuple[Source, ...]]:
     """Lay out equations whose terms keep their names and have a covariate per alternative.
 
@@ -131,39 +126,36 @@ def long_equations(
     ----------
     outcome : its name.
     labels : alternatives.
-    terms : of each, the intercept first where there is one.
-    coder_of : which coder made them.
-    offsets : by alternative, name and coder of its offset.
-    costs : by alternative, terms and coder of its estimated cost.
+    sides : the right sides, learnt from long rows.
     by_case : by name, whether a column does not vary within cases: one covariate then does for all.
     """
     found: dict[str, tuple[int, Source]] = {}
 
     def column(coder: int, name: str, j: int) -> int:
+        if name == INTERCEPT:
+            return 0
         own = None if by_case[name] else j
         full = name if own is None else f"{name}[{labels[j]}]"
         return found.setdefault(full, (len(found) + 1, Source(coder, name, own)))[0]
 
     each = []
-    for j, (label, names, coder) in enumerate(zip(labels, terms, coder_of, strict=True)):
-        columns = [0 if name == INTERCEPT else column(coder, name, j) for name in names]
-        if label in offsets:
-            name, place = offsets[label]
-            columns.append(column(place, name, j))
-        offset = [f"offset({offsets[label][0]})"] if label in offsets else []
-        each.append(Equation(label, (*names, *offset), tuple(columns), bool(offset)))
-    of_costs = tuple(
+    for j, (label, coder) in enumerate(zip(labels, sides.of_equations, strict=True)):
+        names = list(sides.terms(coder))
+        columns = [column(coder, name, j) for name in names]
+        if label in sides.of_offsets:
+            name = sides.offset_terms[label]
+            columns.append(column(sides.of_offsets[label], name, j))
+            names.append(f"offset({name})")
+        each.append(Equation(label, tuple(names), tuple(columns), label in sides.of_offsets))
+    costs = tuple(
         Equation(
             label,
-            tuple(names),
-            tuple(
-                0 if name == INTERCEPT else column(coder, name, list(labels).index(label))
-                for name in names
-            ),
+            tuple(sides.terms(coder)),
+            tuple(column(coder, name, list(labels).index(label)) for name in sides.terms(coder)),
         )
-        for label, (names, coder) in costs.items()
+        for label, coder in sides.of_costs.items()
     )
-    equations = Equations(outcome, tuple(found), tuple(each), of_costs)
+    equations = Equations(outcome, tuple(found), tuple(each), costs)
     return equations, tuple(source for _, source in found.values())
 
 
@@ -276,17 +268,21 @@ class LongCoding:
         return CodedRows(Rows(covariates, outcome=outcome, known=known), spots.cases, complete)
 
 
-def find_case_columns(
-    coders: Sequence[Coder], matrices: Sequence[Array], spots: Spots, uses: Sequence[Sequence[int]]
-) -> dict[str, bool]:
+def find_case_columns(sides: Sides, spots: Spots, labels: Sequence[Label]) -> dict[str, bool]:
     """Say of each coded column whether it does not vary within cases.
 
-    `uses` says which coders each alternative uses; what others have in their rows does not count.
+    Rows of alternatives that do not use a column do not count.
     """
+    uses = [
+        {coder, *(by[label] for by in (sides.of_offsets, sides.of_costs) if label in by)}
+        for label, coder in zip(labels, sides.of_equations, strict=True)
+    ]
     found: dict[str, bool] = {}
-    for coder, matrix in zip(coders, matrices, strict=True):
+    for coder, matrix in zip(sides.coders, sides.matrices, strict=True):
         for place, name in enumerate(coder.names):
-            users = [j for j, used in enumerate(uses) if any(name in coders[i].names for i in used)]
+            users = [
+                j for j, used in enumerate(uses) if any(name in sides.coders[i].names for i in used)
+            ]
             values = spots.spread(matrix[:, place])[:, users]
             found.setdefault(name, len(users) > 1 and not varies_within(values).any())
     return found

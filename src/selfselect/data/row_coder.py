@@ -35,10 +35,75 @@ from selfselect.data.rows import Rows
 from selfselect.rules._labels import by_alternative
 from selfselect.rules.base import Label
 
-__all__ = ["Made", "RowCoder"]
+__all__ = ["Made", "RowCoder", "Sides"]
 
 Array = NDArray[np.float64]
 Indices = NDArray[np.intp]
+
+
+@dataclass(frozen=True, eq=False)
+class Sides:
+    """The distinct right sides of a plan, learnt, and which of them each part of it uses.
+
+    Attributes
+    ----------
+    coders : one per right side.
+    matrices : the rows they were learnt from, coded.
+    of_equations : per alternative, the place of its side.
+    of_offsets, of_costs : by alternative that has one, the place of its offset or estimated cost.
+    """
+
+    coders: tuple[Coder, ...]
+    matrices: tuple[Array, ...]
+    of_equations: tuple[int, ...]
+    of_offsets: dict[Label, int]
+    of_costs: dict[Label, int]
+
+    @classmethod
+    def learn(
+        cls,
+        plan: Plan,
+        labels: tuple[Label, ...],
+        formulas: tuple[ParsedFormula, ...],
+        frame: pd.DataFrame,
+    ) -> Sides:
+        """Learn every side from rows."""
+        costs = by_alternative(plan.estimated, labels, what="cost")
+        offsets = read_offsets(plan.offset, labels)
+        for name in offset_columns(plan.offset):
+            check_numbers(frame[name], f"The offset column {name!r}")
+        texts = dict.fromkeys(one.terms for one in (*plan.each, *costs.values()))
+        texts |= dict.fromkeys(map(offset_side, offset_columns(plan.offset)))
+        learnt = [Coder.learn(text, frame) for text in texts]
+        place = {text: i for i, text in enumerate(texts)}
+        found = cls(
+            tuple(coder for coder, _ in learnt),
+            tuple(matrix for _, matrix in learnt),
+            tuple(place[one.terms] for one in formulas),
+            {label: place[offset_side(name)] for label, name in offsets.items()},
+            {label: place[one.terms] for label, one in costs.items()},
+        )
+        check_costs(found.cost_terms, labels)
+        return found
+
+    def terms(self, place: int) -> list[str]:
+        """Return the terms of a side, the intercept first where it has one."""
+        return intercept_first(self.coders[place].names)
+
+    @property
+    def equation_terms(self) -> list[list[str]]:
+        """The terms of each equation."""
+        return [self.terms(place) for place in self.of_equations]
+
+    @property
+    def offset_terms(self) -> dict[Label, str]:
+        """By alternative, its offset."""
+        return {label: self.coders[place].names[0] for label, place in self.of_offsets.items()}
+
+    @property
+    def cost_terms(self) -> dict[Label, list[str]]:
+        """By alternative, the terms of its estimated cost."""
+        return {label: self.terms(place) for label, place in self.of_costs.items()}
 
 
 @dataclass(frozen=True, eq=False)
@@ -80,46 +145,27 @@ class RowCoder:
                 frame[plan.chosen], plan.chosen, plan.parsed
             )
         known = KnownColumns.resolve(plan.cost, plan.available, labels)
-        of_costs = by_alternative(plan.estimated, labels, what="cost")
-        offsets = read_offsets(plan.offset, labels)
-        for name in offset_columns(plan.offset):
-            check_numbers(frame[name], f"The offset column {name!r}")
-        sides = dict.fromkeys(one.terms for one in (*plan.each, *of_costs.values()))
-        sides |= dict.fromkeys(map(offset_side, offset_columns(plan.offset)))
-        learnt = [Coder.learn(side, frame) for side in sides]
-        coders = tuple(coder for coder, _ in learnt)
-        position = {side: i for i, side in enumerate(sides)}
-        coder_of = tuple(position[one.terms] for one in formulas)
-        equations = Equations.build(
-            plan.first.outcome, [intercept_first(coders[i].names) for i in coder_of], labels
-        )
-        if offsets:
-            equations = equations.with_offsets(
-                {
-                    label: coders[position[offset_side(name)]].names[0]
-                    for label, name in offsets.items()
-                }
-            )
+        sides = Sides.learn(plan, labels, formulas, frame)
+        equations = Equations.build(plan.first.outcome, sides.equation_terms, labels)
+        if sides.of_offsets:
+            equations = equations.with_offsets(sides.offset_terms)
         named = isinstance(plan.parsed, dict)
         if plan.chosen is None:
             check_distinct(equations, named=named)
-        if of_costs:
-            terms = {
-                label: intercept_first(coders[position[one.terms]].names)
-                for label, one in of_costs.items()
-            }
-            check_costs(terms, labels)
-            equations = equations.with_costs(terms)
+        if sides.of_costs:
+            equations = equations.with_costs(sides.cost_terms)
         equations = share(equations, plan.shared)
         if plan.chosen is None and not named:
             check_symmetric(equations)
         outcome_coder, outcome = OutcomeCoder.learn(
             plan.first.outcome, plan.first.outcome_columns, frame
         )
-        coding = FormulaCoding(equations, coders, coder_of, known, plan.term_columns, outcome_coder)
+        coding = FormulaCoding(
+            equations, sides.coders, sides.of_equations, known, plan.term_columns, outcome_coder
+        )
         clusters, members = learn_clusters(frame, plan.ways)
         coder = cls(plan, coding, labels, formulas, clusters)
-        covariates = coding.covariates([matrix for _, matrix in learnt])
+        covariates = coding.covariates(sides.matrices)
         return coder, Made(covariates, codes, outcome, members)
 
     def code(self, frame: pd.DataFrame) -> Rows:
