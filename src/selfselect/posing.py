@@ -18,7 +18,7 @@ from selfselect.noises import Independent, as_noise
 from selfselect.problem.probing import probe_rule
 from selfselect.problem.problem import Problem
 from selfselect.problem.silent import refuse_unidentified
-from selfselect.problem.units import measure_units
+from selfselect.problem.units import measure_units, refuse_extremes
 from selfselect.results.posed import Posed
 from selfselect.rules import as_rule
 
@@ -117,6 +117,7 @@ def pose_design(design: Design, *, rule: Any, noise: Any, rng: np.random.Generat
     """Put equations, rule and noise together, and say what cannot be right with them."""
     step = max(1, len(design.rows) // UNITS_SAMPLE)
     units = measure_units(design.equations, design.rows.take(slice(None, None, step)))
+    refuse_extremes(design.equations, units)
     if noise is None and design.index == "unknown":
         noise = Independent(scale="common")
     problem = Problem(

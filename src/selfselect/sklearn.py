@@ -28,6 +28,7 @@ except ImportError as error:
 
 from selfselect._fit import fit_design
 from selfselect.data.build import design_from_arrays
+from selfselect.data.columns import to_numbers
 from selfselect.data.rows import Rows
 from selfselect.results.predictions import latent_means, row_expectations
 from selfselect.solvers._least_squares import SharedLeastSquares
@@ -115,6 +116,9 @@ class SelfSelectionRegressor(RegressorMixin, BaseEstimator):  # type: ignore[mis
             with no more rows than coefficients all get the same least-squares fit, with a warning.
         sample_weight : (n,) row weights, or None.
         """
+        for name, values in (("y", y), ("chosen", chosen), ("sample_weight", sample_weight)):
+            _refuse_masks_and_text(values, name, labels=name == "chosen")
+        _refuse_masks_and_text(X, "X")
         X, y = validate_data(self, X, y, dtype=np.float64, y_numeric=True, ensure_min_samples=2)
         labels, codes = self._alternatives(chosen)
         if codes is not None:
@@ -146,7 +150,9 @@ class SelfSelectionRegressor(RegressorMixin, BaseEstimator):  # type: ignore[mis
             seed=self.random_state,
             call=f"ss.{self!r}.fit({asked})",
         )
-        self.classes_ = np.asarray(labels)
+        # Whole numbers on both sides of 2**63 would become doubles, which merge neighbours.
+        huge = any(isinstance(one, int) and one >= 2**63 for one in labels)
+        self.classes_ = np.asarray(labels, dtype=np.uint64 if huge else None)
         layout = self.result_.problem.layout
         coefficients = np.array(layout.coefficients_of(self.result_.values))
         self.intercept_ = coefficients[:, 0] if self.fit_intercept else np.zeros(len(labels))
@@ -166,6 +172,7 @@ class SelfSelectionRegressor(RegressorMixin, BaseEstimator):  # type: ignore[mis
 
     def _rows(self, X: Any) -> Rows:
         check_is_fitted(self)
+        _refuse_masks_and_text(X, "X")
         X = validate_data(self, X, dtype=np.float64, reset=False)
         return Rows(X, known=self.result_.coding.known.repeat(len(X)))
 
@@ -189,6 +196,26 @@ class SelfSelectionRegressor(RegressorMixin, BaseEstimator):  # type: ignore[mis
         return row_expectations(self.result_.problem, self.result_.values, rows).chance
 
 
+def _refuse_masks_and_text(values: Any, name: str, *, labels: bool = False) -> None:
+    """Refuse what scikit-learn would take for numbers: masked values, and text that looks so."""
+    if isinstance(values, np.ma.MaskedArray) and np.ma.is_masked(values):
+        raise DataError(
+            f"{name} is a masked array, and its mask would be ignored. Leave the masked rows out, "
+            "or fill them in."
+        )
+    if isinstance(values, pd.DataFrame):
+        for column in values:
+            if not pd.api.types.is_numeric_dtype(values[column].dtype):
+                to_numbers(values[column], f"The column {column!r} of {name}")
+        return
+    if labels or not isinstance(values, np.ndarray | list | tuple | pd.Series):
+        return
+    held = np.asarray(values)
+    if held.dtype.kind == "O" and any(isinstance(one, str | bytes) for one in held.flat):
+        stray = next(one for one in held.flat if isinstance(one, str | bytes))
+        raise DataError(f"{name} holds text such as {stray!r}. Convert it to numbers first.")
+
+
 def _encode(chosen: NDArray[Any]) -> tuple[list[Any], NDArray[np.intp]]:
     """Return sorted labels and each row's index into them.
 
@@ -199,7 +226,7 @@ def _encode(chosen: NDArray[Any]) -> tuple[list[Any], NDArray[np.intp]]:
             f"{pd.isna(chosen).sum()} rows have no value in `chosen`: it is not known who was seen "
             "there. Leave those rows out, unless they are missing because of their outcome."
         )
-    if np.issubdtype(chosen.dtype, np.integer) and chosen.size:
+    if np.issubdtype(chosen.dtype, np.integer) and chosen.size and chosen.max() < 2**63:
         chosen = chosen.astype(np.intp, copy=False)
         low, high = int(chosen.min()), int(chosen.max())
         if high - low < 1_000:

@@ -188,4 +188,21 @@ def with_column(frame: pd.DataFrame, given: Any, default: str) -> tuple[pd.DataF
     name = default
     while name in frame:
         name += "_"
-    return frame.assign(**{name: np.asarray(given)}), name
+    return frame.assign(**{name: _in_order_of_rows(given, frame.index, default)}), name
+
+
+def _in_order_of_rows(given: Any, labels: pd.Index[Any], what: str) -> Any:
+    """Return one value per row; a series is put in order by its index, which must match."""
+    if isinstance(given, pd.Series) and not given.index.equals(labels):
+        distinct = given.index.is_unique and labels.is_unique
+        if not (distinct and labels.isin(given.index).all()):
+            raise DataError(
+                f"`{what}` is a series whose index is not that of the table, so it is not clear "
+                "which value belongs to which row. Make it a column of the table, or give "
+                f"{what}.to_numpy() if it is in the order of the rows."
+            )
+        given = given.reindex(labels)
+    if isinstance(given, pd.Series):
+        return given.array
+    # A series keeps what is masked as missing; an array would forget it.
+    return pd.Series(given).array

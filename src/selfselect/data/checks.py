@@ -9,7 +9,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from selfselect.data.columns import to_numbers
+from selfselect.data.columns import is_text, to_numbers
 from selfselect.errors import DataError, OptionError
 
 __all__ = [
@@ -182,7 +182,7 @@ def check_text_columns(frame: pd.DataFrame, columns: Sequence[str]) -> None:
     """Refuse a text column that looks like numbers with a few stray words among them."""
     for name in columns:
         values = frame[name]
-        if pd.api.types.is_numeric_dtype(values) or isinstance(values.dtype, pd.CategoricalDtype):
+        if not is_text(values):
             continue
         levels = pd.unique(values.dropna())
         if len(levels) <= 20:

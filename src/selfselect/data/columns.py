@@ -23,6 +23,7 @@ __all__ = [
     "LARGEST_EXACT",
     "Kind",
     "find_kind",
+    "is_text",
     "plain_label",
     "read_column",
     "read_columns",
@@ -52,7 +53,7 @@ def find_kind(values: pd.Series[Any], name: str, *, as_category: bool = False) -
         return "category"
     if _is_number(values):
         return "number"
-    if _is_text(values):
+    if is_text(values):
         return "category"
     raise DataError(f"The column {name!r} {_what_is_odd(values)}")
 
@@ -133,7 +134,8 @@ def _is_number(values: pd.Series[Any]) -> bool:
     return bool(pd.api.types.is_numeric_dtype(dtype) or pd.api.types.is_bool_dtype(dtype))
 
 
-def _is_text(values: pd.Series[Any]) -> bool:
+def is_text(values: pd.Series[Any]) -> bool:
+    """Say whether a column holds text."""
     if _is_object(values.dtype):
         return all(issubclass(one, str) for one in _types(values))
     return isinstance(values.dtype, pd.StringDtype) or _is_arrow_text(values.dtype)
@@ -168,7 +170,7 @@ def _labels(values: pd.Series[Any], name: str) -> Any:
         return met.rename_categories(labels)
     if dtype == "str":
         return values.array
-    if _is_text(values):
+    if is_text(values):
         return values.to_numpy(dtype=object)
     _refuse_odd_labels(values, name)
     if isinstance(dtype, np.dtype) and dtype.kind in "iu":

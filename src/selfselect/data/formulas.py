@@ -111,6 +111,8 @@ def parse_formula(text: Any) -> ParsedFormula:
             f"The formula {text!r} needs exactly one '~' between the outcome and the covariates, "
             "as in 'income ~ height + weight'."
         )
+    if "``" in text:
+        raise FormulaError(f"The formula {text!r} has an empty column name, ``. Name the column.")
     left, right = (side.strip() for side in text.split("~"))
     if not left or not right:
         side = "outcome before" if not left else "covariates after"

@@ -42,6 +42,8 @@ def to_frame(data: Any, columns: Iterable[str]) -> pd.DataFrame:
         data = open_files(data)
     present = column_names(data)
     for name in wanted:
+        if name == "":
+            raise DataError("A column name is empty. Name the column, and use its name.")
         if name not in present:
             raise DataError(f"There is no column {name!r} in the data.{nearest(name, present)}")
         if present.count(name) > 1:

@@ -14,12 +14,15 @@ by Gauss-Legendre.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy.special import ndtr
 
-from selfselect.rules import Maximum, Ranked
+from selfselect.data.checks import first_rows
+from selfselect.errors import DataError
+from selfselect.rules import Maximum, Minimum, Ranked
 from selfselect.rules.base import HasBounds, RowData
 from selfselect.threads import parallel_map
 
@@ -73,20 +76,34 @@ def expectations(
     """
     n_rows, k = means.shape
     chance, given = np.empty((n_rows, k)), np.empty((n_rows, k, k))
+    # Rules that look at differences alone are integrated around the mean of the outcome that is
+    # chosen: around a mean of 1e19, noise of scale 1 is rounded away.
+    differences = isinstance(rule, Maximum | Minimum | Ranked)
 
     def fill(start: int) -> None:
         part = slice(start, start + ROWS_AT_ONCE)
         for seen in range(k):
+            shift: Any = means[part][:, [seen]] if differences else 0.0
+            here = means[part] - shift
             if isinstance(rule, Ranked):
-                found = _integrate_ranked(rule.rank_among(k), means[part], scales, seen)
+                found = _integrate_ranked(rule.rank_among(k), here, scales, seen)
             else:
-                found = _integrate(rule, means[part], scales, known.take(part), seen)
-            chance[part, seen], given[part, :, seen] = found
+                found = _integrate(rule, here, scales, known.take(part), seen)
+            chance[part, seen], given[part, :, seen] = found[0], found[1] + shift
 
     for _ in parallel_map(fill, range(0, n_rows, ROWS_AT_ONCE)):
         pass
+    total = chance.sum(axis=1, keepdims=True)
+    lost = ~(total[:, 0] > 0.5)
+    if lost.any():
+        raise DataError(
+            f"The outcomes of {lost.sum()} rows ({first_rows(lost)}) cannot be integrated: their "
+            f"means reach {np.abs(means[lost]).max():g}, where double precision does not "
+            f"resolve noise of scale {scales.min():g}. Predict for covariates nearer to those of "
+            "the fit."
+        )
     # The pieces add up to one within rounding; dividing makes them do so exactly.
-    chance /= chance.sum(axis=1, keepdims=True)
+    chance /= total
     own = np.einsum("nll->nl", given)
     outcome = np.where(chance > 0, chance * np.nan_to_num(own), 0.0).sum(axis=1)
     return Expectations(chance, outcome, given)

@@ -14,10 +14,14 @@ from numpy.typing import NDArray
 
 from selfselect.data.equations import Equations
 from selfselect.data.rows import Rows
+from selfselect.errors import DataError
 
-__all__ = ["Units", "measure_units"]
+__all__ = ["Units", "measure_units", "refuse_extremes"]
 
 Array = NDArray[np.float64]
+
+SMALLEST, LARGEST = 1e-140, 1e140
+"""Units within which squares of estimates are doubles, with room for what is added to them."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -58,6 +62,24 @@ def measure_units(equations: Equations, rows: Rows) -> Units:
         shift[column + 1], unit[column + 1] = _measure(rows.covariates[:, column], centre)
     recorded = rows.outcome[~np.isnan(rows.outcome)]
     return Units(shift, unit, *_measure(recorded, centre))
+
+
+def refuse_extremes(equations: Equations, units: Units) -> None:
+    """Refuse units in which the square of an estimate is no double: variances would be lost."""
+    named = [("outcome", equations.outcome, units.outcome_unit)]
+    named += [
+        ("covariate", name, one)
+        for name, one in zip(equations.covariates, units.unit[1:], strict=True)
+    ]
+    for what, name, unit in named:
+        with np.errstate(over="ignore"):
+            slope = np.float64(units.outcome_unit) / unit if what == "covariate" else unit
+        if not SMALLEST < min(unit, slope) <= max(unit, slope) < LARGEST:
+            raise DataError(
+                f"The {what} {name!r} varies by about {unit:.3g}. Estimates in such units have "
+                "variances that double precision cannot hold. Measure it in other units: divide it "
+                f"by {unit:.0e}."
+            )
 
 
 def _measure(values: Array, centre: bool) -> tuple[float, float]:

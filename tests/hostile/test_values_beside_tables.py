@@ -1,0 +1,101 @@
+"""Values that come beside a table, or as arrays: aligned by their index, or refused."""
+
+from __future__ import annotations
+
+import numpy as np
+import pandas as pd
+import pytest
+
+import selfselect as ss
+from selfselect.errors import DataError, FormulaError
+
+WEIGHTS = np.random.default_rng(0).integers(1, 4, 400)
+
+
+@pytest.fixture(scope="module")
+def villagers():
+    return ss.simulators.village(400, seed=1).data
+
+
+def fit(data, formula="income ~ height", **options):
+    return ss.fit(formula, data, chosen="job", **options)
+
+
+def test_a_series_of_weights_belongs_to_rows_by_its_index(villagers):
+    wanted = fit(villagers, weights=WEIGHTS).values
+    shuffled = pd.Series(WEIGHTS, index=villagers.index).sample(frac=1, random_state=1)
+    np.testing.assert_array_equal(fit(villagers, weights=shuffled).values, wanted)
+    named = villagers.set_axis([f"row {i}" for i in villagers.index])
+    moved = pd.Series(WEIGHTS, index=named.index)[::-1]
+    np.testing.assert_array_equal(fit(named, weights=moved).values, wanted)
+
+
+def test_a_series_of_clusters_belongs_to_rows_by_its_index(villagers):
+    firms = np.arange(400) // 5
+    wanted = fit(villagers, cluster=firms).bse
+    shuffled = pd.Series(firms, index=villagers.index).sample(frac=1, random_state=1)
+    pd.testing.assert_series_equal(fit(villagers, cluster=shuffled).bse, wanted)
+
+
+@pytest.mark.parametrize("option", ["weights", "cluster"])
+def test_a_series_with_another_index_is_refused(villagers, option):
+    for index in (np.arange(400) + 1_000, np.zeros(400, dtype=int)):
+        with pytest.raises(DataError, match=f"`{option}` is a series whose index is not that"):
+            fit(villagers, **{option: pd.Series(WEIGHTS, index=index)})
+
+
+def test_a_mask_is_never_ignored(villagers):
+    masked = np.ma.array(WEIGHTS, mask=WEIGHTS == 3)
+    with pytest.raises(DataError, match="missing values"):
+        fit(villagers, weights=masked)
+    heights = np.ma.array(villagers["height"], mask=np.arange(400) < 50)
+    columns = {name: villagers[name].to_numpy() for name in villagers} | {"height": heights}
+    with pytest.warns(ss.errors.MissingRowsWarning, match="50 of 400"):
+        found = fit(columns)
+    np.testing.assert_array_equal(found.values, fit(villagers.iloc[50:]).values)
+
+
+@pytest.mark.parametrize("odd", ["X", "y", "chosen", "sample_weight"])
+def test_masked_arrays_and_text_are_refused_by_the_estimator(villagers, odd):
+    arrays = {
+        "X": villagers[["height", "weight"]].to_numpy(),
+        "y": villagers["income"].to_numpy(),
+        "chosen": villagers["job"].to_numpy(dtype=object),
+        "sample_weight": WEIGHTS,
+    }
+    masked = arrays | {
+        odd: np.ma.array(
+            arrays[odd], mask=np.arange(arrays[odd].size).reshape(arrays[odd].shape) == 0
+        )
+    }
+    with pytest.raises(DataError, match=f"{odd} is a masked array"):
+        ss.SelfSelectionRegressor().fit(**masked)
+    if odd != "chosen":
+        text = arrays | {odd: arrays[odd].astype(str).astype(object)}
+        with pytest.raises(DataError, match=f"{odd} holds text such as"):
+            ss.SelfSelectionRegressor().fit(**text)
+
+
+def test_dates_are_refused_by_the_estimator(villagers):
+    X = villagers[["height"]].assign(born=pd.Timestamp("2020-01-01"))
+    with pytest.raises(DataError, match=r"'born' of X must hold numbers, but it holds dates"):
+        ss.SelfSelectionRegressor().fit(X, villagers["income"], chosen=villagers["job"])
+
+
+@pytest.mark.parametrize("labels", [(2**63 + 1, 2**63 + 5), (2**53, 2**53 + 1), (2**64 - 1, 0)])
+def test_whole_numbers_of_any_size_are_labels(villagers, labels):
+    low, high = np.array(labels, dtype=np.uint64)
+    job = np.where(villagers["job"] == "fishing", low, high)
+    found = fit(villagers.assign(job=job))
+    assert set(found.problem.equations.alternatives) == set(labels)
+    model = ss.SelfSelectionRegressor().fit(villagers[["height"]], villagers["income"], chosen=job)
+    assert set(model.classes_.tolist()) == set(labels)
+
+
+def test_an_empty_column_name_is_an_error(villagers):
+    with pytest.raises(FormulaError, match="empty column name"):
+        fit(villagers.rename(columns={"height": ""}), "income ~ ``")
+    with pytest.raises(DataError, match="column name is empty"):
+        ss.fit("income ~ height", villagers.rename(columns={"job": ""}), chosen="")
+    with pytest.raises(DataError, match="column name is empty"):
+        fit(villagers, weights="")
