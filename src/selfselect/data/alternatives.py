@@ -29,6 +29,12 @@ Indices = NDArray[np.intp]
 NO_LABEL = -2
 """Marks a value that is none of the alternatives."""
 
+FEW_LABELS = 20
+"""Different labels up to which a column may be one of alternatives, however few rows there are."""
+
+ROWS_EACH = 10
+"""Rows by label below which a column of many labels is taken for something else."""
+
 LONGEST_LIST = 4_096
 """Whole numbers between the first and the last label that are looked up in a list."""
 
@@ -50,8 +56,9 @@ def unnamed_alternatives(
         return tuple(parsed), tuple(parsed.values())
     if alternatives is None:
         raise OptionError(
-            "It is not known who was seen: give chosen='column' where it was recorded, else "
-            "alternatives=k, or a dict with a formula per alternative."
+            "Neither `chosen` nor `alternatives` is given. Pass chosen='column' if a column says "
+            "which alternative was chosen; else alternatives=k, or a dict with a formula per "
+            "alternative."
         )
     if isinstance(alternatives, bool) or not isinstance(alternatives, Integral):
         raise OptionError(
@@ -97,6 +104,13 @@ def recorded_alternatives(
         raise DataError(
             f"The column {chosen!r} is missing in every row: nobody recorded who was seen. Leave "
             "`chosen` out; the fit then takes whoever may have been seen into account."
+        )
+    if len(found) > FEW_LABELS and len(found) > len(values) / ROWS_EACH:
+        raise DataError(
+            f"The column {chosen!r} holds {len(found):,} different values in {len(values):,} rows, "
+            f"such as {found[0]!r}: it is a measurement or an identifier, and no list of "
+            "alternatives. Name the column that says which alternative was chosen; if none does, "
+            "leave `chosen` out and give alternatives=k."
         )
     texts = [str(label) for label in found]
     for text in texts:

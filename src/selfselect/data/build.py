@@ -10,6 +10,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
+from selfselect.data.categories import check_categories
 from selfselect.data.checks import (
     check_enough_rows,
     check_text_columns,
@@ -91,6 +92,7 @@ def build_design(
         raise DataError("No row is complete: every one lacks a covariate, so none is left to fit.")
     coder, made = RowCoder.learn(plan, frame)
     coding, rows = coder.coding, coder.assemble(frame, made)
+    check_categories(coding.coders, coding.coder_of, frame, made.chosen, coder.labels)
     if rows.weights is not None:
         rows = replace(rows, weights=scale_weights(rows.weights, weights_kind))
     facts = check_and_describe(

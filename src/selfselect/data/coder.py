@@ -228,17 +228,23 @@ class Coder:
                 continue
             labels = self.factors[column]
             if column not in coded:
-                coded[column] = self._places(frame[column], column)
+                coded[column] = self._places(frame[column], column, column)
             found[name] = np.equal(coded[column], labels.index(category))
         return found
 
-    def _places(self, values: pd.Series[Any], column: str) -> NDArray[np.intp]:
-        """Return the place of each row's category (n,)."""
+    def categories_of(self, factor: str, frame: pd.DataFrame) -> NDArray[np.intp] | None:
+        """Return the place of each row's category (n,); None where a factor is no single column."""
+        columns = columns_in(Formula(f"{factor} - 1"))
+        if len(columns) != 1 or factor not in (*columns, *(f"C({one})" for one in columns)):
+            return None
+        return self._places(frame[next(iter(columns))], next(iter(columns)), factor)
+
+    def _places(self, values: pd.Series[Any], column: str, factor: str) -> NDArray[np.intp]:
         places, met = pd.factorize(read_column(values, column, "category"))
-        known = {label: place for place, label in enumerate(self.factors[column])}
+        known = {label: place for place, label in enumerate(self.factors[factor])}
         new = [label for label in map(plain_label, met) if label not in known]
         if new:
-            raise DataError(_unmet(column, new, self.factors[column]))
+            raise DataError(_unmet(column, new, self.factors[factor]))
         return np.array([known[label] for label in map(plain_label, met)], dtype=np.intp)[places]
 
     def _evaluated(self, frame: pd.DataFrame) -> Array:

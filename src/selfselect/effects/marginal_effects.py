@@ -151,9 +151,15 @@ def _changes(
     if np.isin(values, (0.0, 1.0)).all():
         return [("1 - 0", with_value(1), with_value(0), 1.0)]
     step = STEP * (float(values.std()) or 1.0)
-    here = table[name].astype(float)
-    up, down = table.assign(**{name: here + step}), table.assign(**{name: here - step})
-    return [("dy/dx", up, down, 2.0 * step)]
+    here = table[name].to_numpy(dtype=float)
+    low, high = values.min(), values.max()
+    # Splines end at the smallest and largest value: rows there are moved inside by a step.
+    inside = (here >= low) & (here <= high)
+    middle = np.where(inside, np.clip(here, low + step, high - step), here)
+    up, down = (
+        np.where(inside, np.clip(one, low, high), one) for one in (middle + step, middle - step)
+    )
+    return [("dy/dx", table.assign(**{name: up}), table.assign(**{name: down}), 2.0 * step)]
 
 
 def _difference(
