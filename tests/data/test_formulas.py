@@ -223,8 +223,10 @@ def test_a_formula_that_cannot_be_read_is_refused_with_the_reason(text: str, wor
 
 
 def test_a_formula_that_cannot_be_evaluated_says_which_part(frame: pd.DataFrame) -> None:
-    with pytest.raises(FormulaError, match=r"'np.log\(pet\)' cannot be evaluated"):
+    with pytest.raises(DataError, match=r"'pet' is used as a number in 'np.log\(pet\)'.*text such"):
         Coder.learn("np.log(pet)", frame)
+    with pytest.raises(FormulaError, match=r"'bs\(x, df=1\)' cannot be evaluated"):
+        Coder.learn("bs(x, df=1)", frame)
 
 
 def test_categories_that_no_row_holds_do_not_matter(frame: pd.DataFrame) -> None:

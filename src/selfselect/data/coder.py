@@ -30,6 +30,7 @@ from selfselect.data.columns import (
     plain_label,
     read_column,
     read_columns,
+    to_numbers,
 )
 from selfselect.data.equations import INTERCEPT
 from selfselect.data.formulas import calls_in, columns_in, parse_side, uses_of_columns
@@ -93,6 +94,8 @@ class Coder:
             if name not in frame:
                 raise FormulaError(f"The formula part {text!r} needs {name!r}, which is no column.")
             kinds[name] = find_kind(frame[name], name, as_category=uses[name] == {"label"})
+            if kinds[name] == "category" and uses[name] & {"arithmetic", "logic"}:
+                to_numbers(frame[name], f"The column {name!r}", f"is used as a number in {text!r}")
             if kinds[name] == "number" and "label" in uses[name]:
                 _refuse_inexact_labels(frame[name], name)
             if kinds[name] == "number" and "logic" in uses[name] and "arithmetic" not in uses[name]:

@@ -35,6 +35,9 @@ __all__ = [
 Use = Literal["label", "logic", "arithmetic", "value"]
 """How a formula uses a column: inside ``C(...)``, with ``& | ~``, in arithmetic, or as it is."""
 
+_USES: dict[str, Use] = {"C": "label", "hashed": "label", "I": "value"}
+"""How functions use their first argument, where it is not arithmetic."""
+
 _NOT_COLUMNS = frozenset({"np", "contr", "Treatment", "Sum", "Helmert", "Diff", "Poly"})
 """Names that stand for something else than a column even where they are not called."""
 
@@ -418,7 +421,7 @@ def _uses_in(node: ast.AST, use: Use) -> Iterator[tuple[str, Use]]:
         if name == "Q":
             yield from ((str(one.value), use) for one in node.args if isinstance(one, ast.Constant))
             return
-        first: Use = {"C": "label", "I": "value"}.get(name, "arithmetic")  # type: ignore[assignment]
+        first = _USES.get(name, "arithmetic")
         for place, one in enumerate(node.args):
             yield from _uses_in(one, first if place == 0 else "arithmetic")
         for option in node.keywords:

@@ -23,9 +23,9 @@ from numpy.typing import NDArray
 from selfselect.data.alternatives import label_rows
 from selfselect.data.checks import check_numbers
 from selfselect.data.coding import OutcomeCoder
-from selfselect.data.columns import to_numbers
+from selfselect.data.columns import find_kind, to_numbers
 from selfselect.data.design import Tally
-from selfselect.data.formulas import calls_in
+from selfselect.data.formulas import calls_in, uses_of_columns
 from selfselect.data.missing import drop_unrecorded, find_any_absent, find_incomplete
 from selfselect.data.plan import Plan
 from selfselect.data.source import Piece
@@ -77,6 +77,11 @@ def what_to_learn(plan: Plan, head: pd.DataFrame, n_rows: int | None = None) -> 
 
     Where it is known how many rows there are, few of each piece need to be kept for the sample.
     """
+    sides = [one.terms for one in (*plan.each, *plan.estimated.values())]
+    uses = [one for side in sides for one in uses_of_columns(side).items()]
+    for name in plan.term_columns:
+        as_category = all(use == {"label"} for column, use in uses if column == name)
+        find_kind(head[name], name, as_category=as_category)
     levels = {
         name for name in plan.term_columns if not pd.api.types.is_numeric_dtype(head[name].dtype)
     }
