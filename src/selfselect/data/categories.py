@@ -43,8 +43,10 @@ def check_categories(
     for place, coder in enumerate(coders):
         users = [j for j, used in enumerate(coder_of) if used == place]
         for factor in coder.factors:
+            if len(coder.factors[factor]) <= MANY:
+                continue
             met = coder.categories_of(factor, frame)
-            if met is None or len(coder.factors[factor]) <= MANY:
+            if met is None:
                 continue
             for j in users if chosen is not None else ():
                 _refuse_empty(factor, coder.factors[factor], met[chosen == j], labels[j])

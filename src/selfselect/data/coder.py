@@ -16,7 +16,7 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
-from formulaic import Formula, ModelSpec
+from formulaic import ModelSpec
 from formulaic.errors import DataMismatchWarning, FormulaicError
 from formulaic.parser.types import Factor
 from formulaic.transforms import TRANSFORMS
@@ -100,17 +100,14 @@ class Coder:
                 _refuse_inexact_labels(frame[name], name)
             if kinds[name] == "number" and "logic" in uses[name] and "arithmetic" not in uses[name]:
                 kinds[name] = "truth"
-        plain = _names_of_numbers(text, kinds)
-        if plain is not None:
-            coder = cls(text, plain, kinds, {}, {})
+        simple = _simple_terms(text, kinds)
+        if simple is not None:
+            coder = cls._learn_simple(text, simple, kinds, frame)
             return coder, coder.code(frame)
         matrix, spec = _materialise(ModelSpec(parse_side(text), **_OPTIONS), frame, kinds, text)
         for part in spec.structure:
             if not part.columns:
-                raise DataError(
-                    f"The covariate {str(part.term)!r} has the same category in every row: it does "
-                    "not vary. Leave it out."
-                )
+                raise DataError(_not_varying(str(part.term)))
         factors = {
             name: [plain_label(one) for one in learnt["categories"]]
             for name, (_, learnt) in spec.encoder_state.items()
@@ -118,6 +115,23 @@ class Coder:
         }
         transforms = {name: one for name, one in _plain(spec.transform_state).items() if one}
         return cls(text, tuple(spec.column_names), kinds, transforms, factors), matrix
+
+    @classmethod
+    def _learn_simple(
+        cls, text: str, terms: list[str], kinds: dict[str, Kind], frame: pd.DataFrame
+    ) -> Coder:
+        """Learn a constant and columns, of which categories are all there is to learn."""
+        names: list[str] = []
+        factors: dict[str, list[Any]] = {}
+        for column in terms:
+            if kinds.get(column) != "category":
+                names.append(column)
+                continue
+            factors[column] = _met_categories(read_column(frame[column], column, "category"))
+            if len(factors[column]) < 2:
+                raise DataError(_not_varying(column))
+            names += [f"{column}[T.{label}]" for label in factors[column][1:]]
+        return cls(text, tuple(names), kinds, {}, factors)
 
     @classmethod
     def restore(cls, text: str, names: tuple[str, ...], state: Mapping[str, Any]) -> Coder:
@@ -178,7 +192,7 @@ class Coder:
     def categorical(self) -> frozenset[str]:
         """The columns that are coded as categories, numbers among them: ``C(year)``."""
         return frozenset(
-            column for name in self.factors for column in columns_in(Formula(f"{name} - 1"))
+            column for name in self.factors for column in columns_in(parse_side(f"{name} - 1"))
         )
 
     @cached_property
@@ -237,7 +251,7 @@ class Coder:
 
     def categories_of(self, factor: str, frame: pd.DataFrame) -> NDArray[np.intp] | None:
         """Return the place of each row's category (n,); None where a factor is no single column."""
-        columns = columns_in(Formula(f"{factor} - 1"))
+        columns = columns_in(parse_side(f"{factor} - 1"))
         if len(columns) != 1 or factor not in (*columns, *(f"C({one})" for one in columns)):
             return None
         return self._places(frame[next(iter(columns))], next(iter(columns)), factor)
@@ -286,20 +300,38 @@ def _refuse_inexact_labels(values: pd.Series[Any], name: str) -> None:
         )
 
 
-def _names_of_numbers(text: str, kinds: Mapping[str, Kind]) -> tuple[str, ...] | None:
-    """Return the columns of a formula that only lists columns of numbers; None of any other."""
-    names = []
+def _simple_terms(text: str, kinds: Mapping[str, Kind]) -> list[str] | None:
+    """Return the constant and the columns that a formula lists; None where it does more.
+
+    Without a constant, categories are coded in another way.
+    """
+    terms: list[str] = []
     for term in parse_side(text):
         factor, *others = term.factors
         if others:
             return None
         if factor.eval_method is Factor.EvalMethod.LITERAL and factor.expr == "1":
-            names.append(INTERCEPT)
-        elif factor.eval_method is Factor.EvalMethod.LOOKUP and kinds[factor.expr] == "number":
-            names.append(factor.expr)
+            terms.append(INTERCEPT)
+        elif factor.eval_method is Factor.EvalMethod.LOOKUP:
+            terms.append(factor.expr)
         else:
             return None
-    return tuple(names) if names else None
+    labelled = any(kind == "category" for kind in kinds.values())
+    return terms if INTERCEPT in terms or (terms and not labelled) else None
+
+
+def _met_categories(labels: Any) -> list[Any]:
+    """Return the labels that occur, in the order of their categories, else sorted."""
+    if isinstance(labels, pd.Categorical):
+        return list(labels.categories)
+    return sorted(map(plain_label, pd.unique(labels)))
+
+
+def _not_varying(term: str) -> str:
+    return (
+        f"The covariate {term!r} has the same category in every row: it does not vary. Leave it "
+        "out."
+    )
 
 
 def _materialise(
@@ -339,7 +371,7 @@ def _unseen_category(spec: ModelSpec, frame: pd.DataFrame, fallback: str) -> str
     """Name the column and the categories that were not met in the fit."""
     for name, (_, learnt) in spec.encoder_state.items():
         known = learnt.get("categories")
-        columns = [column for column in columns_in(Formula(f"{name} - 1")) if column in frame]
+        columns = [column for column in columns_in(parse_side(f"{name} - 1")) if column in frame]
         if known is None or len(columns) != 1:
             continue
         new = [value for value in pd.unique(frame[columns[0]]) if value not in set(known)]
