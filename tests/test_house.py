@@ -17,6 +17,7 @@ SOURCE = Path(selfselect.__file__).parent
 
 RANKS = [
     {"errors", "progress", "threads"},
+    {"plain", "seeds"},
     {"kernels"},
     {"rules"},
     {"samplers"},

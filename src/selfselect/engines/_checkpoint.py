@@ -1,39 +1,57 @@
 """The file of a checkpoint: one line of JSON for each sum that is known.
 
 A line is written whole and forced to the disk before the fit goes on. A process that is killed
-leaves at most its last line torn, which is cut off by the next one.
+leaves at most its last line torn, which is cut off by the next one. A path that is a symbolic
+link, or that holds anything else than a checkpoint of this fit, is refused and left alone.
 """
 
 from __future__ import annotations
 
 import json
 import os
+import stat
+import tempfile
 import threading
 from pathlib import Path
 from typing import Any
 
-from selfselect.engines._codec import decode, encode
 from selfselect.errors import ArchiveError, SelfSelectWarning, warn_user
+from selfselect.plain import check_plain, from_plain, to_plain
 
 __all__ = ["Checkpoint", "check_place"]
 
-FORMAT = 1
+FORMAT = 2
+
+FLAGS = os.O_RDWR | os.O_APPEND | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_BINARY", 0)
 
 
 def check_place(path: str | Path) -> None:
     """Refuse a place that cannot be written to, before any work is done."""
     place = Path(path)
-    new = not place.exists()
     try:
-        with place.open("ab"):
-            pass
+        if place.is_symlink() or place.exists():
+            _open(place, 0).close()
+        else:
+            with tempfile.TemporaryFile(dir=place.parent):
+                pass
     except OSError as error:
         raise ArchiveError(
             f"The checkpoint {str(path)!r} cannot be written: {error.strerror}. Choose another "
             "place, or fit without checkpoint=."
         ) from error
-    if new:
-        place.unlink(missing_ok=True)
+
+
+def _open(place: Path, create: int) -> Any:
+    """Open a regular file for reading and appending; raise an `OSError` for anything else."""
+    if place.is_symlink():
+        raise OSError(0, "it is a symbolic link, and nothing is written through links")
+    if place.exists() and not place.is_dir() and not place.is_file():
+        raise OSError(0, "it is no regular file")
+    file = open(os.open(place, FLAGS | create, 0o666), "a+b")
+    if not stat.S_ISREG(os.fstat(file.fileno()).st_mode):
+        file.close()
+        raise OSError(0, "it is no regular file")
+    return file
 
 
 class Checkpoint:
@@ -52,16 +70,44 @@ class Checkpoint:
         self.about = {"version of selfselect": __version__, **about}
         self.known: dict[str, tuple[str, Any]] = {}
         self.lock = threading.Lock()
-        self.file = self.path.open("a+b")
+        self.file = self._take()
         try:
-            _take_alone(self.file, self.path)
             self._read()
         except BaseException:
             self.file.close()
             raise
         self.writing = True
         if not self.file.tell():
-            self._write({"format": FORMAT, "about": self.about})
+            self._write(self._header())
+
+    def _header(self) -> dict[str, Any]:
+        return {"format": FORMAT, "about": self.about}
+
+    def _take(self) -> Any:
+        """Open the file for this process alone."""
+        while True:
+            try:
+                file = _open(self.path, os.O_CREAT)
+            except OSError as error:
+                raise ArchiveError(
+                    f"The checkpoint {self.path} cannot be written: {error.strerror}. Choose "
+                    "another place."
+                ) from error
+            try:
+                _take_alone(file, self.path)
+            except BaseException:
+                file.close()
+                raise
+            if self._is_there(file):
+                return file
+            file.close()  # another fit was done with it, and removed it, in between
+
+    def _is_there(self, file: Any) -> bool:
+        """Say whether the path still leads to an open file."""
+        try:
+            return os.path.samestat(os.fstat(file.fileno()), os.lstat(self.path))
+        except OSError:
+            return False
 
     def _read(self) -> None:
         self.file.seek(0)
@@ -74,7 +120,7 @@ class Checkpoint:
                     self._check(entry)
                 else:
                     self.known[entry["what"]] = (entry["asked"], entry["found"])
-            except (ValueError, KeyError, TypeError) as error:
+            except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
                 if isinstance(error, ArchiveError):
                     raise
                 if number < len(lines) - 1:
@@ -84,16 +130,16 @@ class Checkpoint:
                     ) from error
                 break
             good += len(line) + 1
-        if whole and not good and not _may_be_ours(whole):
-            raise ArchiveError(f"{self.path} is no checkpoint of a fit. Choose another name.")
+        if whole and not good and not _line(self._header()).startswith(whole):
+            raise ArchiveError(f"{self.path} is no checkpoint of this fit. Choose another name.")
         self.file.truncate(good)
         self.file.seek(good)
 
     def _check(self, header: Any) -> None:
         if header["format"] != FORMAT:
             raise ArchiveError(
-                f"{self.path} is a checkpoint of format {header['format']}, and this version reads "
-                f"{FORMAT}. Delete it, or choose another name."
+                f"{self.path} is a checkpoint of format {str(header['format'])[:40]}, and this "
+                f"version reads {FORMAT}. Delete it, or choose another name."
             )
         other = [what for what, found in self.about.items() if header["about"].get(what) != found]
         if other:
@@ -116,7 +162,7 @@ class Checkpoint:
                 return False, None
             question, answer = self.known[what]
             if question == asked:
-                return True, decode(answer)
+                return True, self._value(what, answer)
             warn_user(
                 f"The checkpoint {self.path} leaves the path of this fit at {what}: another "
                 "machine or library rounds otherwise. The fit goes on from there by itself.",
@@ -125,27 +171,41 @@ class Checkpoint:
             self._forget_from(what)
         return False, None
 
+    def _value(self, what: str, held: Any) -> Any:
+        try:
+            check_plain(held)
+            return from_plain(held)
+        except ArchiveError as error:
+            raise ArchiveError(
+                f"{self.path} is damaged at {what}: {error}. Delete it, or choose another name."
+            ) from error
+
     def _forget_from(self, what: str) -> None:
         names = list(self.known)
         for name in names[names.index(what) :]:
             del self.known[name]
         self.file.truncate(0)
-        self._write({"format": FORMAT, "about": self.about})
+        self._write(self._header())
         for name, (asked, found) in self.known.items():
             self._write({"what": name, "asked": asked, "found": found})
 
     def keep(self, what: str, asked: str, found: Any) -> Any:
         """Write down an answer, and return it as it will be read."""
-        held = encode(found)
+        try:
+            held = to_plain(found, exact=True)
+        except ArchiveError as error:
+            raise ArchiveError(
+                f"A sum cannot be kept in a checkpoint: {error} Fit without checkpoint=."
+            ) from error
         with self.lock:
             self._write({"what": what, "asked": asked, "found": held})
-        return decode(held)
+        return from_plain(held)
 
     def _write(self, entry: dict[str, Any]) -> None:
         if not self.writing:
             return
         try:
-            self.file.write(json.dumps(entry, allow_nan=False).encode() + b"\n")
+            self.file.write(_line(entry))
             self.file.flush()
             os.fsync(self.file.fileno())
         except OSError as error:
@@ -165,9 +225,18 @@ class Checkpoint:
             self.writing = False
 
     def remove(self) -> None:
-        """Delete the file of a fit that is done."""
+        """Delete the file of a fit that is done; another that took its place in between stays."""
+        ours = self._is_there(self.file)
+        if os.name == "nt":  # which cannot delete an open file
+            self.close()
+        if ours:
+            # While it is open it is locked, so that no other fit has begun to write it.
+            self.path.unlink(missing_ok=True)
         self.close()
-        self.path.unlink(missing_ok=True)
+
+
+def _line(entry: dict[str, Any]) -> bytes:
+    return json.dumps(entry, allow_nan=False).encode() + b"\n"
 
 
 def _take_alone(file: Any, path: Path) -> None:
@@ -184,11 +253,6 @@ def _take_alone(file: Any, path: Path) -> None:
         ) from error
     except OSError:
         return  # a file system without locks
-
-
-def _may_be_ours(text: bytes) -> bool:
-    """Say whether text may be the torn first line of a checkpoint."""
-    return b"\n" not in text and (b'{"format": ').startswith(text[:11])
 
 
 def _listed(names: list[str]) -> str:

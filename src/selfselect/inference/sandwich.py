@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 
 from selfselect.engines.base import Engine, Parts
 from selfselect.errors import OptionError
+from selfselect.plain import archived
 from selfselect.problem.evaluation import Batch, score_blocks
 from selfselect.problem.problem import Problem
 
@@ -53,6 +54,7 @@ def _row_products(problem: Problem, natural: Array, repeated: bool, batch: Batch
     return Parts((kept.T @ (kept / weights[positive, None]), float(weights.sum())))
 
 
+@archived("cluster totals")
 @dataclass(frozen=True, eq=False)
 class ClusterTotals:
     """Summed scores of the clusters met so far; adding joins what is said of the same cluster."""

@@ -15,6 +15,7 @@ from selfselect.errors import OptionError
 from selfselect.noises._pairs import as_matrix, completed, fixed_pairs
 from selfselect.noises.base import COMMON, Extra
 from selfselect.noises.independent import Independent
+from selfselect.plain import archived
 from selfselect.rules.base import Label
 
 __all__ = ["CORRELATION", "Correlated"]
@@ -25,6 +26,7 @@ CORRELATION = "correlation"
 """The term of a correlation in tables of results."""
 
 
+@archived("correlated")
 @dataclass(frozen=True)
 class Correlated:
     r"""Normal noise with correlations across alternatives, independent across rows.

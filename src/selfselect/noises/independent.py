@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 
 from selfselect.errors import OptionError
 from selfselect.noises.base import Extra
+from selfselect.plain import archived
 from selfselect.rules._labels import by_alternative
 from selfselect.rules.base import Label
 
@@ -20,6 +21,7 @@ __all__ = ["Independent"]
 Array = NDArray[np.float64]
 
 
+@archived("independent")
 @dataclass(frozen=True)
 class Independent:
     r"""Normal noise, independent across alternatives and rows.

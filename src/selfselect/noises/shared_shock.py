@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 from selfselect.errors import OptionError
 from selfselect.noises.base import COMMON, Extra
 from selfselect.noises.independent import Independent
+from selfselect.plain import archived
 from selfselect.rules._labels import by_alternative
 from selfselect.rules.base import Label
 
@@ -24,6 +25,7 @@ LOADING = "loading"
 """The term of a loading on the shared shock in tables of results."""
 
 
+@archived("shared shock")
 @dataclass(frozen=True)
 class SharedShock:
     r"""Normal noise made of a shock that all alternatives of a row share, and one of their own.

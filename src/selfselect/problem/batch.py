@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from selfselect.data.rows import Rows
+from selfselect.plain import archived
 from selfselect.problem.observation import Observation
 
 __all__ = ["Backend", "Batch", "Evaluation", "Parts"]
@@ -41,6 +42,7 @@ class Batch:
         )
 
 
+@archived("evaluation")
 @dataclass(frozen=True, eq=False)
 class Evaluation:
     """The log-likelihood of some rows, its score and Hessian in the natural parameters."""
@@ -55,8 +57,18 @@ class Evaluation:
         )
 
 
+@archived("parts")
 class Parts(tuple[Any, ...]):
     """Several sums carried through one pass; adding adds part by part."""
 
     def __add__(self, other: Any) -> Parts:
         return Parts(a + b for a, b in zip(self, other, strict=True))
+
+    def plain(self) -> dict[str, Any]:
+        """Return what a file holds of it."""
+        return {"parts": tuple(self)}
+
+    @classmethod
+    def from_plain(cls, values: dict[str, Any]) -> Parts:
+        """Rebuild it from a file."""
+        return cls(values["parts"])

@@ -23,6 +23,7 @@ from numpy.typing import NDArray
 
 from selfselect.data.rows import Rows
 from selfselect.errors import UnsupportedError
+from selfselect.plain import archived
 from selfselect.problem.batch import Batch
 from selfselect.problem.problem import Problem
 from selfselect.samplers._chains import Chains
@@ -179,6 +180,7 @@ class SampledRows:
         return layout.pull_back_matrix(information)
 
 
+@archived("sampled sums")
 @dataclass(frozen=True, eq=False)
 class SampledSums:
     """What draws say of some rows, in the free parameters. Sums + sums = sums.

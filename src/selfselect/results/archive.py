@@ -1,51 +1,68 @@
-"""Saved fits: versioned JSON, never pickle, and no file that cannot be trusted."""
+"""Saved fits: versioned JSON, never pickle, and no file that cannot be trusted.
+
+Rules, noises and sums are known to files by the short names they register (see
+`selfselect.plain`); the records that only a saved fit holds are registered here.
+"""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
-from dataclasses import asdict, fields
+import os
+import stat
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-from numpy.typing import NDArray
-
 from selfselect.data.build import DataFacts
 from selfselect.data.coder import Coder
-from selfselect.data.coding import ArrayCoding, FormulaCoding, KnownColumns, OutcomeCoder
+from selfselect.data.coding import ArrayCoding, Coding, FormulaCoding, KnownColumns, OutcomeCoder
 from selfselect.data.equations import Equation, Equations, SharedTerm
 from selfselect.data.formulas import parse_formula
 from selfselect.data.long import LongCoding, Source
 from selfselect.errors import ArchiveError, SelfSelectError
 from selfselect.inference.covariance import Covariance
 from selfselect.inference.statistics import TestResult
-from selfselect.noises import Correlated, Independent, KnownCovariance, Noise, SharedShock
+from selfselect.plain import NAMES, archived, check_plain, from_plain, to_plain
 from selfselect.problem.problem import Problem
 from selfselect.problem.units import Units
+from selfselect.results._archive_checks import check_coder, check_equations, check_fit
 from selfselect.results.diagnosis import Diagnosis, Finding
 from selfselect.results.files import write_whole
 from selfselect.results.fit_result import FitResult, Kept
 from selfselect.results.naive import Naive
 from selfselect.results.specification import tests_of_noise
-from selfselect.rules import LinearArgmax, Maximum, Minimum, MonotoneArgmax, Ranked
-from selfselect.rules._transforms import NAMED, as_transform
 from selfselect.solvers.base import Solution, StartRecord, TraceEntry
 
 __all__ = ["load", "save"]
 
-Array = NDArray[np.float64]
-
 FORMAT = "selfselect fit"
-VERSION = 1
+VERSION = 2
+
+MOST_BYTES = 1 << 29
+"""Size of a file that is read; a fit of 3,000 parameters takes about 400 MB."""
+
+RECORDS = {
+    "equations": Equations, "equation": Equation, "shared term": SharedTerm,
+    "known columns": KnownColumns, "source": Source, "units": Units, "problem": Problem,
+    "solution": Solution, "step": TraceEntry, "start": StartRecord, "covariance": Covariance,
+    "facts": DataFacts, "naive": Naive, "test": TestResult, "finding": Finding,
+    "diagnosis": Diagnosis, "kept": Kept,
+}  # fmt: skip
+for _name, _kind in RECORDS.items():
+    archived(_name)(_kind)
 
 
 def save(fit: FitResult, path: str | Path) -> None:
     """Write a fit; the file appears whole or not at all."""
-    text = json.dumps(_strict(_content(fit)), indent=1, allow_nan=False, default=_refuse)
+    _refuse_code(fit)
+    try:
+        check_fit(fit, _kept(fit))
+        content = _content(fit)
+        check_plain(content)
+    except ArchiveError as error:
+        raise ArchiveError(f"The fit cannot be saved: {error}") from error
     target = Path(path)
     try:
-        write_whole(target, text)
+        write_whole(target, json.dumps(content, indent=1, allow_nan=False) + "\n")
     except OSError as error:
         raise ArchiveError(
             f"The fit could not be saved to {str(target)!r}: {error.strerror}. It is unharmed; "
@@ -55,6 +72,9 @@ def save(fit: FitResult, path: str | Path) -> None:
 
 def load(path: str | Path) -> FitResult:
     """Read a fit that was saved, without its rows.
+
+    Nothing in the file is run, and everything in it is checked: a file that is damaged, or that
+    was changed so that its parts contradict each other, is an `ArchiveError`.
 
     Examples
     --------
@@ -68,337 +88,150 @@ def load(path: str | Path) -> FitResult:
     ...     ss.load(Path(folder) / "fit.json").converged
     True
     """
-    source = Path(path)
+    name = repr(str(path))
+    text = _read(Path(path), name)
     try:
-        text = source.read_text(encoding="utf-8")
-    except FileNotFoundError as error:
-        raise ArchiveError(f"There is no file {str(source)!r}.") from error
-    except (OSError, UnicodeDecodeError) as error:
-        raise ArchiveError(f"The file {str(source)!r} cannot be read as text: {error}.") from error
-    try:
-        content = json.loads(text)
-    except (json.JSONDecodeError, RecursionError) as error:
+        content = json.loads(text, object_pairs_hook=_without_repeats)
+    except (ValueError, RecursionError) as error:
         raise ArchiveError(
-            f"The file {str(source)!r} is not complete JSON ({error}): it may be truncated, or not "
-            "a saved fit."
+            f"The file {name} is not complete JSON ({_first_line(error)}): it may be truncated, or "
+            "not a saved fit."
         ) from error
     if not isinstance(content, dict) or content.get("format") != FORMAT:
-        raise ArchiveError(f"The file {str(source)!r} is JSON but not a saved fit of selfselect.")
-    if content.get("version") != VERSION:
+        raise ArchiveError(f"The file {name} is JSON but not a saved fit of selfselect.")
+    version = content.get("version")
+    if version not in (1, VERSION) or isinstance(version, bool | float):
         raise ArchiveError(
-            f"The file {str(source)!r} has version {content.get('version')!r} of the format; this "
-            f"selfselect reads version {VERSION}. Fit again, or use a matching selfselect."
+            f"The file {name} has version {str(version)[:40]!r} of the format; this selfselect "
+            f"reads versions 1 and {VERSION}. Fit again, or use a matching selfselect."
         )
     try:
+        check_plain(content, not_finite=version == 1)
+        if version == 1:
+            from selfselect.results._version1 import upgraded
+
+            content = upgraded(content)
         return _rebuild(content)
-    except SelfSelectError:
-        raise
-    except (KeyError, TypeError, ValueError, IndexError, AttributeError) as error:
+    except Exception as error:
+        # Whatever goes wrong with a file that cannot be trusted, it is the file's fault.
+        why = str(error) if isinstance(error, SelfSelectError) else _first_line(error)
         raise ArchiveError(
-            f"The file {str(source)!r} is damaged: {type(error).__name__} at {error}."
+            f"The file {name} is damaged, or was changed after it was saved: {why.rstrip('.')}."
         ) from error
 
 
-def _refuse(value: Any) -> Any:
-    if isinstance(value, np.generic):
-        return value.item()
-    raise ArchiveError(
-        f"The fit cannot be saved: {value!r} of type {type(value).__name__} has no plain form."
+def _read(source: Path, name: str) -> str:
+    """Return the text of a regular file of no unreasonable size."""
+    try:
+        # A pipe would be waited for.
+        with open(os.open(source, os.O_RDONLY | getattr(os, "O_NONBLOCK", 0)), "rb") as file:
+            about = os.fstat(file.fileno())
+            if not stat.S_ISREG(about.st_mode):
+                raise ArchiveError(f"The file {name} cannot be read: it is no regular file.")
+            if about.st_size > MOST_BYTES:
+                raise ArchiveError(
+                    f"The file {name} has {about.st_size:,} bytes, which no saved fit has: at most "
+                    f"{MOST_BYTES:,} are read."
+                )
+            return file.read(MOST_BYTES).decode("utf-8")
+    except FileNotFoundError as error:
+        raise ArchiveError(f"There is no file {name}.") from error
+    except (OSError, UnicodeDecodeError) as error:
+        raise ArchiveError(f"The file {name} cannot be read as text: {error}.") from error
+
+
+def _without_repeats(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    found = dict(pairs)
+    if len(found) < len(pairs):
+        raise ValueError("the same key twice in one object")
+    return found
+
+
+def _first_line(error: BaseException) -> str:
+    lines = str(error).strip().splitlines()
+    return f"{type(error).__name__}: {lines[0][:200]}" if lines else type(error).__name__
+
+
+def _refuse_code(fit: FitResult) -> None:
+    for word, one in (("rule", fit.problem.rule), ("noise", fit.problem.noise)):
+        if type(one) not in NAMES:
+            raise ArchiveError(
+                f"A fit with the {word} {type(one).__name__} cannot be saved: it is code of yours, "
+                "and a saved fit holds no code. Save its tables with tidy().to_csv(...)."
+            )
+
+
+def _kept(fit: FitResult) -> Kept:
+    return Kept(
+        fit.naive_fit,
+        fit.independence_test(),
+        fit.diagnose(),
+        tuple(fit.shares.tolist()),
+        tuple(tests_of_noise(fit)),
     )
 
 
-def _strict(value: Any) -> Any:
-    """Write what is no finite number as null: strict readers refuse NaN."""
-    if isinstance(value, np.generic):
-        value = value.item()
-    if isinstance(value, dict):
-        return {key: _strict(one) for key, one in value.items()}
-    if isinstance(value, list | tuple):
-        return [_strict(one) for one in value]
-    return None if isinstance(value, float) and not np.isfinite(value) else value
-
-
-def _number(value: Any) -> float:
-    return np.nan if value is None else float(value)
-
-
-def _array(values: Any) -> Array:
-    """Read numbers; those that are null are nan."""
-    return np.array(values, dtype=float)
-
-
-def _entry(kind: Any, content: dict[str, Any], *numbers: str) -> Any:
-    """Rebuild a record, whose `numbers` may be null."""
-    return kind(**{**content, **{name: _number(content[name]) for name in numbers}})
-
-
 def _content(fit: FitResult) -> dict[str, Any]:
-    solution, units = fit.solution, fit.problem.units
     return {
         "format": FORMAT,
         "version": VERSION,
-        "equations": asdict(fit.problem.equations),
-        "coding": _coding_content(fit),
-        "known": asdict(fit.coding.known),
-        "index": fit.problem.index,
-        "exchangeable": fit.problem.exchangeable,
-        "rule": _rule_content(fit.problem.rule),
-        "partial": fit.problem.partial,
-        "noise": _noise_content(fit.problem.noise),
-        "units": {f.name: _listed(getattr(units, f.name)) for f in fields(units)},
-        "solution": {
-            "free": solution.free.tolist(),
-            "loglik": solution.loglik,
-            "information": solution.information.tolist(),
-            "converged": solution.converged,
-            "status": solution.status,
-            "trace": [asdict(entry) for entry in solution.trace],
-            "n_passes": solution.n_passes,
-            "solver": solution.solver,
-            "starts": [asdict(record) for record in solution.starts],
-            "points": solution.points,
-            "noise": None if solution.noise is None else solution.noise.tolist(),
-            "loglik_error": solution.loglik_error,
-            "reason": fit.solver_reason,
-        },
-        "covariance": {
-            "kind": fit.covariance.kind,
-            "description": fit.covariance.description,
-            "matrix": fit.covariance.matrix.tolist(),
-        },
-        "facts": asdict(fit.facts),
-        "naive": {
-            "coefficients": [part.tolist() for part in fit.naive_fit.coefficients],
-            "std_errors": [part.tolist() for part in fit.naive_fit.std_errors],
-            "scales": fit.naive_fit.scales.tolist(),
-        },
-        "independence": asdict(fit.independence_test()),
-        "noise_tests": [asdict(test) for test in tests_of_noise(fit)],
-        "diagnosis": [asdict(finding) for finding in fit.diagnose().findings],
-        "shares": fit.shares.tolist(),
         "call": fit.call,
+        "problem": to_plain(fit.problem),
+        "coding": _coding_content(fit.coding),
+        "facts": to_plain(fit.facts),
+        "solver_reason": fit.solver_reason,
+        "solution": to_plain(fit.solution),
+        "covariance": to_plain(fit.covariance),
+        "kept": to_plain(_kept(fit)),
     }
 
 
-def _listed(value: Any) -> Any:
-    return value.tolist() if isinstance(value, np.ndarray) else value
-
-
-def _coding_content(fit: FitResult) -> dict[str, Any]:
-    coding = fit.coding
-    if isinstance(coding, FormulaCoding | LongCoding):
-        long = {}
-        if isinstance(coding, LongCoding):
-            sources = [[one.coder, one.name, one.alternative] for one in coding.sources]
-            long = {"case": coding.case, "alternative": coding.alternative, "sources": sources}
-        return long | {
-            "kind": "long" if long else "formula",
-            "coders": [_coder_content(coder) for coder in coding.coders],
-            "coder_of": list(coding.coder_of),
-            "outcome": None
-            if coding.outcome.coder is None
-            else _coder_content(coding.outcome.coder),
+def _coding_content(coding: Any) -> dict[str, Any]:
+    known = to_plain(coding.known)
+    if isinstance(coding, ArrayCoding):
+        return {"kind": "array", "known": known}
+    content = {
+        "kind": "formula",
+        "known": known,
+        "coders": [_coder_content(coder) for coder in coding.coders],
+        "coder_of": list(coding.coder_of),
+        "outcome": None if coding.outcome.coder is None else _coder_content(coding.outcome.coder),
+    }
+    if isinstance(coding, LongCoding):
+        return content | {
+            "kind": "long",
+            "case": coding.case,
+            "alternative": coding.alternative,
+            "sources": to_plain(coding.sources),
         }
-    return {"kind": "array"}
+    return content
 
 
 def _coder_content(coder: Coder) -> dict[str, Any]:
     return {"text": coder.text, "names": list(coder.names), "state": coder.state()}
 
 
-def _rule_content(rule: Any) -> dict[str, Any]:
-    if isinstance(rule, Ranked):
-        return {"name": "Ranked", "rank": rule.rank}
-    given_cost = getattr(rule, "cost", None)
-    cost = None if given_cost is None else dict(_pairs_of(given_cost))
-    if isinstance(rule, MonotoneArgmax):
-        given = rule.transforms
-        plain: Any
-        if isinstance(given, dict):
-            plain = [[key, _transform_content(value)] for key, value in given.items()]
-        else:
-            plain = [_transform_content(value) for value in given]
-        return {
-            "name": "MonotoneArgmax",
-            "by_label": isinstance(given, dict),
-            "transforms": plain,
-            "cost": cost,
-        }
-    if isinstance(rule, LinearArgmax):
-        return {
-            "name": "LinearArgmax",
-            "matrix": _weights_content(rule.matrix),
-            "constant": _weights_content(rule.constant),
-            "cost": cost,
-        }
-    if type(rule) in (Maximum, Minimum):
-        return {"name": type(rule).__name__, "cost": cost}
-    raise ArchiveError(
-        f"A fit with the rule {type(rule).__name__} cannot be saved: it is code of yours, and a "
-        "saved fit holds no code. Save its tables with tidy().to_csv(...)."
-    )
-
-
-def _pairs_of(mapping: Any) -> list[tuple[Any, Any]]:
-    return [(key, _refuse(value) if isinstance(value, np.generic) else value)
-            for key, value in mapping.items()]  # fmt: skip
-
-
-def _transform_content(value: Any) -> Any:
-    label = as_transform(value).label
-    if label is None or (isinstance(label, str) and label not in NAMED):
-        raise ArchiveError(
-            "A fit whose transforms are functions cannot be saved: a saved fit holds no code. Use "
-            f"named transforms ({', '.join(sorted(NAMED))}) or factors, or save its tables with "
-            "tidy().to_csv(...)."
-        )
-    return label
-
-
-def _weights_content(given: Any) -> Any:
-    """Write numbers that may be kept by label, one level or two deep."""
-    if isinstance(given, dict):
-        return {"by_label": [[key, _weights_content(value)] for key, value in given.items()]}
-    return given
-
-
-def _weights(content: Any) -> Any:
-    if isinstance(content, dict):
-        return {key: _weights(value) for key, value in content["by_label"]}
-    return content
-
-
-def _noise_content(noise: Noise) -> dict[str, Any]:
-    if isinstance(noise, KnownCovariance):
-        return {"covariance": _weights_content(noise.matrix)}
-    content = {"name": type(noise).__name__, "scale": _scale_content(noise)}
-    if isinstance(noise, Correlated):
-        given = noise.correlation
-        if isinstance(given, Mapping):
-            given = {"by_pair": [[*key, float(value)] for key, value in given.items()]}
-        elif not isinstance(given, str):
-            given = np.asarray(given, dtype=float).tolist()
-        return content | {"correlation": given, "draws": int(noise.draws)}
-    if isinstance(noise, SharedShock):
-        given = noise.loading
-        if isinstance(given, Mapping):
-            given = {"by_label": [[key, float(value)] for key, value in given.items()]}
-        elif given is not None and not isinstance(given, str):
-            given = float(given)
-        return content | {"loading": given, "nodes": int(noise.nodes)}
-    if not isinstance(noise, Independent):
-        raise ArchiveError(
-            f"A fit with the noise {type(noise).__name__} cannot be saved: it is code of yours, "
-            "and a saved fit holds no code. Save its tables with tidy().to_csv(...)."
-        )
-    return content
-
-
-def _scale_content(noise: Noise) -> Any:
-    if isinstance(noise.scale, str):
-        return noise.scale
-    if hasattr(noise.scale, "items"):
-        return {"by_label": [[key, float(value)] for key, value in noise.scale.items()]}
-    return np.asarray(noise.scale, dtype=float).tolist()
-
-
 def _rebuild(content: dict[str, Any]) -> FitResult:
-    equations = Equations(
-        content["equations"]["outcome"],
-        tuple(content["equations"]["covariates"]),
-        tuple(
-            Equation(
-                one["alternative"],
-                tuple(one["terms"]),
-                tuple(one["columns"]),
-                bool(one.get("has_offset", False)),
-            )
-            for one in content["equations"]["each"]
-        ),
-        tuple(
-            Equation(one["alternative"], tuple(one["terms"]), tuple(one["columns"]))
-            for one in content["equations"].get("costs", ())
-        ),
-        tuple(
-            SharedTerm(one["term"], tuple((int(j), int(place)) for j, place in one["members"]))
-            for one in content["equations"].get("shared", ())
-        ),
-    )
-    known = KnownColumns(tuple(content["known"]["costs"]), tuple(content["known"]["available"]))
-    units = Units(
-        _array(content["units"]["shift"]),
-        _array(content["units"]["unit"]),
-        float(content["units"]["outcome_shift"]),
-        float(content["units"]["outcome_unit"]),
-    )
-    problem = Problem(
-        equations,
-        _rule(content["rule"]),
-        _noise(content["noise"]),
-        units,
-        content["index"],
-        bool(content["exchangeable"]),
-        bool(content.get("partial", False)),
-    )
-    solution = content["solution"]
-    facts = content["facts"]
-    result = FitResult(
-        coding=_coding(content["coding"], equations, known),
+    problem = from_plain(content["problem"], Problem)
+    check_equations(problem.equations, long=content["coding"]["kind"] == "long")
+    facts = from_plain(content["facts"], DataFacts)
+    kept = from_plain(content["kept"], Kept)
+    fit = FitResult(
+        coding=_coding(content["coding"], problem.equations, facts),
         problem=problem,
-        solution=Solution(
-            free=_array(solution["free"]),
-            loglik=_number(solution["loglik"]),
-            information=_array(solution["information"]),
-            converged=bool(solution["converged"]),
-            status=str(solution["status"]),
-            trace=tuple(
-                _entry(TraceEntry, entry, "loglik", "distance", "step_size")
-                for entry in solution["trace"]
-            ),
-            n_passes=int(solution["n_passes"]),
-            solver=str(solution["solver"]),
-            starts=tuple(
-                _entry(StartRecord, record, "loglik", "behind") for record in solution["starts"]
-            ),
-            points=solution.get("points"),
-            noise=None if solution.get("noise") is None else _array(solution["noise"]),
-            loglik_error=float(solution.get("loglik_error", 0.0)),
-        ),
-        covariance=Covariance(
-            content["covariance"]["kind"],
-            content["covariance"]["description"],
-            _array(content["covariance"]["matrix"]),
-        ),
-        facts=DataFacts(
-            **{
-                **facts,
-                "formulas": tuple(facts["formulas"]),
-                "counts": tuple(facts["counts"]),
-                "outcome_range": tuple(facts["outcome_range"]),
-            }
-        ),
-        solver_reason=str(solution["reason"]),
-        kept=Kept(
-            Naive(
-                tuple(_array(part) for part in content["naive"]["coefficients"]),
-                tuple(_array(part) for part in content["naive"]["std_errors"]),
-                _array(content["naive"]["scales"]),
-            ),
-            _entry(TestResult, content["independence"], "statistic", "p_value"),
-            Diagnosis(tuple(Finding(**finding) for finding in content["diagnosis"])),
-            tuple(map(_number, content["shares"])),
-            tuple(
-                _entry(TestResult, test, "statistic", "p_value") for test in content["noise_tests"]
-            ),
-        ),
-        call=None if content.get("call") is None else str(content["call"]),
+        solution=from_plain(content["solution"], Solution),
+        covariance=from_plain(content["covariance"], Covariance),
+        facts=facts,
+        solver_reason=from_plain(content["solver_reason"], str),
+        kept=kept,
+        call=from_plain(content["call"], str | None),
     )
-    if result.values.shape != (result.covariance.matrix.shape[0],):
-        raise ArchiveError("The saved fit is damaged: parameters and covariance differ in size.")
-    return result
+    check_fit(fit, kept)
+    return fit
 
 
-def _coding(content: dict[str, Any], equations: Equations, known: KnownColumns) -> Any:
+def _coding(content: dict[str, Any], equations: Equations, facts: DataFacts) -> Coding:
+    known = from_plain(content["known"], KnownColumns)
     if content["kind"] == "array":
         return ArrayCoding(equations, known)
     # The same door a user's formula goes through: a file cannot smuggle code in. What columns are
@@ -406,67 +239,59 @@ def _coding(content: dict[str, Any], equations: Equations, known: KnownColumns) 
     columns = {
         name
         for coder in content["coders"]
-        for name in parse_formula(f"outcome ~ {coder['text']}").term_columns
+        for name in parse_formula(f"outcome ~ {from_plain(coder['text'], str)}").term_columns
     }
-    coders = tuple(
-        Coder.restore(coder["text"], tuple(coder["names"]), coder["state"])
-        for coder in content["coders"]
-    )
-    coder_of = tuple(content["coder_of"])
-    for equation, place in zip(equations.each, coder_of, strict=True):
-        if set(coders[place].names) != set(equation.estimated):
+    coders = tuple(_coder(one, one["text"]) for one in content["coders"])
+    coder_of = from_plain(content["coder_of"], tuple[int, ...])
+    for equation, place, formula in zip(equations.each, coder_of, facts.formulas, strict=True):
+        parsed = parse_formula(formula)
+        if not 0 <= place < len(coders) or set(coders[place].names) != set(equation.estimated):
             raise ArchiveError(
-                f"The saved fit is damaged: the equation of {equation.alternative!r} has other "
-                "terms than its formula."
+                f"the equation of {equation.alternative!r} has other terms than its formula"
             )
+        written = (parsed.outcome, parsed.terms)
+        if [_squeezed(one) for one in written] != [
+            _squeezed(one) for one in (equations.outcome, coders[place].text)
+        ]:
+            raise ArchiveError(f"the formula {formula!r} is not the one that was coded")
     outcome = parse_formula(f"{equations.outcome} ~ 1")
-    left = content["outcome"]
-    coder = None
+    left, coder = content["outcome"], None
     if left is not None:
         # Only the state is taken from the file; the expression is the one that was just parsed.
-        coder = Coder.restore(f"{outcome.outcome} - 1", tuple(left["names"]), left["state"])
+        coder = _coder(left, f"{outcome.outcome} - 1")
+    elif outcome.outcome_columns != (outcome.outcome.strip("`"),):
+        raise ArchiveError(f"how the outcome {outcome.outcome!r} is coded is missing")
     outcome_coder = OutcomeCoder(outcome.outcome, outcome.outcome_columns, coder)
     needed = tuple(sorted(columns))
-    if content["kind"] == "long":
-        sources = tuple(Source(*one) for one in content["sources"])
-        return LongCoding(
-            equations, coders, coder_of, known, needed, outcome_coder,
-            content["case"], content["alternative"], sources,
-        )  # fmt: skip
-    return FormulaCoding(equations, coders, coder_of, known, needed, outcome_coder)
+    if content["kind"] == "formula":
+        _refuse_unknown(equations.covariates, coders)
+        return FormulaCoding(equations, coders, coder_of, known, needed, outcome_coder)
+    if content["kind"] != "long":
+        raise ArchiveError(f"there is no coding of the kind {str(content['kind'])[:40]!r}")
+    sources = from_plain(content["sources"], tuple[Source, ...])
+    for covariate, one in zip(equations.covariates, sources, strict=True):
+        label = None if one.alternative is None else equations.alternatives[one.alternative]
+        full = one.name if one.alternative is None else f"{one.name}[{label}]"
+        if one.name not in coders[one.coder].names or covariate != full or one.coder < 0:
+            raise ArchiveError(f"the covariate {covariate!r} comes from nowhere")
+    return LongCoding(
+        equations, coders, coder_of, known, needed, outcome_coder,
+        from_plain(content["case"], str), from_plain(content["alternative"], str), sources,
+    )  # fmt: skip
 
 
-def _rule(content: dict[str, Any]) -> Any:
-    if content["name"] == "MonotoneArgmax":
-        given = content["transforms"]
-        transforms = dict(given) if content["by_label"] else given
-        return MonotoneArgmax(transforms, cost=content["cost"])
-    if content["name"] == "Ranked":
-        return Ranked(content["rank"])
-    if content["name"] == "LinearArgmax":
-        return LinearArgmax(
-            _weights(content["matrix"]), _weights(content["constant"]), cost=content["cost"]
-        )
-    rules = {"Maximum": Maximum, "Minimum": Minimum}
-    return rules[content["name"]](cost=content["cost"])
+def _coder(content: dict[str, Any], text: str) -> Coder:
+    names = from_plain(content["names"], tuple[str, ...])
+    check_coder(text, names)
+    return Coder.restore(text, names, content["state"])
 
 
-def _noise(content: dict[str, Any]) -> Noise:
-    if "covariance" in content:
-        return KnownCovariance(_weights(content["covariance"]))
-    scale = content["scale"]
-    if isinstance(scale, dict):
-        scale = dict(scale["by_label"])
-    if content.get("name") == "Correlated":
-        given = content["correlation"]
-        if isinstance(given, dict):
-            given = {(a, b): value for a, b, value in given["by_pair"]}
-        elif isinstance(given, list):
-            given = _array(given)
-        return Correlated(scale, given, int(content["draws"]))
-    if content.get("name") == "SharedShock":
-        given = content["loading"]
-        if isinstance(given, dict):
-            given = dict(given["by_label"])
-        return SharedShock(scale, given, int(content["nodes"]))
-    return Independent(scale)
+def _refuse_unknown(covariates: tuple[str, ...], coders: tuple[Coder, ...]) -> None:
+    made = {name for coder in coders for name in coder.names}
+    for name in covariates:
+        if name not in made:
+            raise ArchiveError(f"no formula makes the covariate {name!r}")
+
+
+def _squeezed(text: str) -> str:
+    return "".join(text.split())

@@ -9,6 +9,7 @@ from typing import Any, ClassVar, Self
 import numpy as np
 
 from selfselect.errors import RuleError
+from selfselect.plain import archived
 from selfselect.rules._labels import by_alternative
 from selfselect.rules.base import (
     NO_ROW_DATA,
@@ -28,6 +29,7 @@ PRECISION = 1e-10
 MOST_SWEEPS = 2_000
 
 
+@archived("linear argmax")
 @dataclass(frozen=True)
 class LinearArgmax:
     r"""See the alternative with the largest entry of :math:`M y + c`, net of known costs.

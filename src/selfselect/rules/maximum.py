@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from selfselect.plain import archived
 from selfselect.rules.base import (
     NO_ROW_DATA,
     Array,
@@ -20,6 +21,7 @@ from selfselect.rules.base import (
 __all__ = ["Maximum"]
 
 
+@archived("maximum")
 @dataclass(frozen=True)
 class Maximum(BoxRule):
     r"""See the alternative with the largest outcome, net of known costs.

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from selfselect.plain import archived
 from selfselect.rules.base import (
     NO_ROW_DATA,
     Array,
@@ -20,6 +21,7 @@ from selfselect.rules.base import (
 __all__ = ["Minimum"]
 
 
+@archived("minimum")
 @dataclass(frozen=True)
 class Minimum(BoxRule):
     r"""See the alternative with the smallest outcome, known costs added.

@@ -8,7 +8,8 @@ from typing import Any, Self
 
 import numpy as np
 
-from selfselect.errors import RuleError
+from selfselect.errors import ArchiveError, RuleError
+from selfselect.plain import archived
 from selfselect.rules._labels import by_alternative
 from selfselect.rules._transforms import NAMED, Transform, as_transform
 from selfselect.rules.base import (
@@ -24,6 +25,7 @@ from selfselect.rules.base import (
 __all__ = ["MonotoneArgmax"]
 
 
+@archived("monotone argmax")
 @dataclass(frozen=True)
 class MonotoneArgmax(BoxRule):
     r"""See the alternative whose transformed outcome, net of its cost, is largest.
@@ -69,6 +71,24 @@ class MonotoneArgmax(BoxRule):
         else:
             words = [transform.describe() for transform in self._in_order()]
         return f"the largest transformed outcome is seen ({', '.join(words)})"
+
+    def plain(self) -> dict[str, Any]:
+        """Return what a file holds of the rule: names of transforms and factors, never code."""
+        given = self.transforms
+        held: Any
+        if isinstance(given, Mapping):
+            held = {key: _label_of(value) for key, value in given.items()}
+        else:
+            held = tuple(_label_of(value) for value in given)
+        return {"transforms": held, "cost": self.cost}
+
+    @classmethod
+    def from_plain(cls, values: dict[str, Any]) -> Self:
+        """Rebuild the rule from a file."""
+        given = values["transforms"]
+        for value in given.values() if isinstance(given, Mapping) else given:
+            _label_of(value)
+        return cls(given, cost=values["cost"])
 
     def _in_order(self) -> tuple[Transform, ...]:
         if self._ordered is None:
@@ -122,3 +142,15 @@ class MonotoneArgmax(BoxRule):
             side = upper if transform.increasing else lower
             side[others, j] = transform.solve(threshold)
         return lower, upper
+
+
+def _label_of(value: Any) -> str | float:
+    """Return the name or factor of a transform, if that is all there is to it."""
+    label = as_transform(value).label
+    if label is None or (isinstance(label, str) and label not in NAMED):
+        raise ArchiveError(
+            "A fit whose transforms are functions cannot be saved: a saved fit holds no code. Use "
+            f"named transforms ({', '.join(sorted(NAMED))}) or factors, or save its tables with "
+            "tidy().to_csv(...)."
+        )
+    return label

@@ -9,11 +9,13 @@ from typing import ClassVar, Literal, Self
 import numpy as np
 
 from selfselect.errors import RuleError
+from selfselect.plain import archived
 from selfselect.rules.base import NO_ROW_DATA, Array, Indices, Label, RowData
 
 __all__ = ["Ranked"]
 
 
+@archived("ranked")
 @dataclass(frozen=True)
 class Ranked:
     r"""See the alternative whose outcome is the m-th largest.

@@ -1,0 +1,89 @@
+"""How much memory something will take, asked before it is built."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+from selfselect.errors import DataError
+
+__all__ = ["memory_left", "refuse_beyond_memory"]
+
+NO_QUESTION = 1 << 28
+"""Bytes that are taken without asking how much there is."""
+
+GROUPS = Path("/sys/fs/cgroup")
+
+
+def refuse_beyond_memory(what: str, n_bytes: float, instead: str = "") -> None:
+    """Refuse to build what does not fit into memory.
+
+    Parameters
+    ----------
+    what : the subject of the message, such as ``"C(town) with 20,000 categories"``.
+    n_bytes : what it takes at least.
+    instead : a sentence that says what to do.
+    """
+    if n_bytes <= NO_QUESTION:
+        return
+    left = memory_left()
+    if left is not None and n_bytes > left:
+        advice = f" {instead}" if instead else ""
+        raise DataError(
+            f"{what} would take at least {_in_words(n_bytes)} of memory, and {_in_words(left)} are "
+            f"free.{advice}"
+        )
+
+
+def memory_left() -> float | None:
+    """Return how many bytes of memory this process may still take; None where nobody says."""
+    found = [*_system(), *_group(), *_own_limit()]
+    return max(0.0, min(found)) if found else None
+
+
+def _system() -> list[float]:
+    try:
+        for line in Path("/proc/meminfo").read_text(encoding="ascii").splitlines():
+            if line.startswith("MemAvailable:"):
+                return [1024.0 * int(line.split()[1])]
+    except (OSError, ValueError):
+        pass
+    try:
+        return [float(os.sysconf("SC_PHYS_PAGES")) * os.sysconf("SC_PAGE_SIZE")]
+    except (AttributeError, OSError, ValueError):
+        return []
+
+
+def _group() -> list[float]:
+    """Return what is left to the container this runs in, where it has a limit."""
+    for limit, used in (
+        ("memory.max", "memory.current"),
+        ("memory/memory.limit_in_bytes", "memory/memory.usage_in_bytes"),
+    ):
+        try:
+            most = float((GROUPS / limit).read_text(encoding="ascii"))
+            return [most - float((GROUPS / used).read_text(encoding="ascii"))]
+        except (OSError, ValueError):
+            continue
+    return []
+
+
+def _own_limit() -> list[float]:
+    try:
+        import resource
+
+        most, _ = resource.getrlimit(resource.RLIMIT_AS)
+        if most == resource.RLIM_INFINITY:
+            return []
+        pages = int(Path("/proc/self/statm").read_text(encoding="ascii").split()[0])
+        return [float(most) - pages * resource.getpagesize()]
+    except (ImportError, OSError, ValueError):
+        return []
+
+
+def _in_words(n_bytes: float) -> str:
+    for unit in ("bytes", "kB", "MB", "GB", "TB", "PB", "EB"):
+        if n_bytes < 1000 or unit == "EB":
+            return f"{n_bytes:.3g} {unit}"
+        n_bytes /= 1000
+    raise AssertionError
