@@ -304,9 +304,7 @@ def _conform(value: Any, expected: Any) -> Any:
     elif origin is np.ndarray:
         if isinstance(value, np.ndarray) and value.dtype == get_args(inside[1])[0]:
             return value
-    elif isinstance(value, origin or expected):
-        return value
-    elif origin is Sequence and isinstance(value, np.ndarray):
+    elif isinstance(value, (Sequence, np.ndarray) if origin is Sequence else origin or expected):
         return value
     raise ArchiveError(f"{_short(value)} is of the wrong kind")
 

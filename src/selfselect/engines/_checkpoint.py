@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import json
 import os
-import stat
 import tempfile
 import threading
 from pathlib import Path
@@ -47,11 +46,7 @@ def _open(place: Path, create: int) -> Any:
         raise OSError(0, "it is a symbolic link, and nothing is written through links")
     if place.exists() and not place.is_dir() and not place.is_file():
         raise OSError(0, "it is no regular file")
-    file = open(os.open(place, FLAGS | create, 0o666), "a+b")
-    if not stat.S_ISREG(os.fstat(file.fileno()).st_mode):
-        file.close()
-        raise OSError(0, "it is no regular file")
-    return file
+    return os.fdopen(os.open(place, FLAGS | create, 0o666), "a+b")
 
 
 class Checkpoint:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 __all__ = ["upgraded"]
@@ -77,14 +78,18 @@ def upgraded(old: dict[str, Any]) -> dict[str, Any]:
 
 def _number(value: Any) -> Any:
     """Numbers that are none were written as null, and before that as NaN itself."""
-    return {"float": "nan"} if value is None or value != value else value
+    return {"float": "nan"} if value is None or _is_nan(value) else value
+
+
+def _is_nan(value: Any) -> bool:
+    return isinstance(value, float) and math.isnan(value)
 
 
 def _array(values: Any) -> dict[str, Any]:
     def held(part: Any) -> Any:
         if isinstance(part, list):
             return [held(one) for one in part]
-        return None if part != part else part
+        return None if _is_nan(part) else part
 
     return {"array": held(values)}
 
