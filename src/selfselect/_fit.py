@@ -6,8 +6,6 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-
 from selfselect.data.build import Design
 from selfselect.engines._checkpoint import check_place
 from selfselect.engines._recorded import recorded_in
@@ -19,6 +17,7 @@ from selfselect.inference.covariance import estimate_covariance
 from selfselect.posing import design_for, pose_design
 from selfselect.results.call import write_call
 from selfselect.results.fit_result import FitResult
+from selfselect.seeds import check_seed, generator
 from selfselect.solvers import choose_solver, with_points
 from selfselect.threads import one_blas_thread
 
@@ -131,6 +130,7 @@ def fit(
     """
     call = write_call(fit, locals())
     _refuse_what_is_not_possible(chosen, alternatives, case)
+    check_seed(seed)
     if checkpoint is not None:
         check_place(checkpoint)
     choice = engine_for(data, engine)
@@ -185,7 +185,7 @@ def fit_design(
     checkpoint: str | Path | None = None,
 ) -> FitResult:
     """Fit a design that is already made, as `fit` does; `call` is kept with the result."""
-    rng = np.random.default_rng(0 if seed is None else seed)
+    rng = generator(seed)
     problem = pose_design(design, rule=rule, noise=noise, rng=rng)
     choice: EngineChoice = Memory() if engine is None else engine
     with one_blas_thread():

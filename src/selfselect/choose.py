@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass
+from itertools import islice
 from numbers import Integral
 from typing import Any, Literal
 
@@ -29,6 +30,9 @@ from selfselect.solvers._subspace import find_subspace
 __all__ = ["NumberOfAlternatives", "choose_alternatives"]
 
 Array = NDArray[np.float64]
+
+MOST_NUMBERS = 1_000
+"""Numbers of alternatives that one call tries."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -93,7 +97,13 @@ def choose_alternatives(
                 f"Numbers of alternatives cannot be compared with `{name}` in this version: it "
                 "compares with a single least-squares fit. Leave it out, or compare fits by bic."
             )
-    tried = sorted(set(numbers))
+    listed = list(islice(numbers, MOST_NUMBERS + 1))
+    if len(listed) > MOST_NUMBERS:
+        raise OptionError(
+            f"More than {MOST_NUMBERS} numbers of alternatives are given, and each is a fit. Give "
+            "a range such as range(1, 7)."
+        )
+    tried = sorted(set(listed))
     if not tried or not all(isinstance(k, Integral) and k >= 1 for k in tried):
         raise OptionError(f"Give whole numbers of alternatives from 1 on, not {tried}.")
     single, scree = _single(formula, data, rule, subspace, options)

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import inspect
+import re
+from collections.abc import Mapping
 from dataclasses import replace
 from functools import partial
 from typing import Any
@@ -11,6 +13,9 @@ import numpy as np
 
 from selfselect.data.build import Design, build_design
 from selfselect.data.costs import split_costs
+from selfselect.data.equations import refuse_half_characters
+from selfselect.data.files import are_files, open_files
+from selfselect.data.sizes import refuse_large_model, refuse_many_alternatives
 from selfselect.data.source import Source
 from selfselect.engines.memory import Memory
 from selfselect.errors import OptionError, UnsupportedError
@@ -21,10 +26,14 @@ from selfselect.problem.silent import refuse_unidentified
 from selfselect.problem.units import measure_units, refuse_extremes
 from selfselect.results.posed import Posed
 from selfselect.rules import as_rule
+from selfselect.seeds import check_seed, generator
 
-__all__ = ["design_for", "pose", "pose_design"]
+__all__ = ["design_for", "label_columns", "pose", "pose_design"]
 
 UNITS_SAMPLE = 20_000
+
+CODED = re.compile(r"\bC\(\s*`?([^`,()]+?)`?\s*[,)]")
+"""Columns of a formula that are coded as categories whatever they hold."""
 
 
 def pose(
@@ -57,6 +66,7 @@ def pose(
     >>> 0 < ss.assumptions(posed)["thickness"] < 1
     True
     """
+    rng = generator(seed)
     known = set(inspect.signature(build_design).parameters)
     strange = [name for name in options if name not in known]
     if strange:
@@ -67,7 +77,7 @@ def pose(
     design, rule, noise = design_for(
         formula, data, rule=rule, noise=noise, case=case, chosen=chosen, cost=cost, **options
     )
-    problem = pose_design(design, rule=rule, noise=noise, rng=np.random.default_rng(seed or 0))
+    problem = pose_design(design, rule=rule, noise=noise, rng=rng)
     return Posed(problem, Memory().load(problem, design.rows), design.facts)
 
 
@@ -88,8 +98,14 @@ def design_for(
 
     `told` are the other arguments of `selfselect.fit` that say what is in the data.
     """
+    refuse_many_alternatives(told.get("alternatives"), data)
     rule = as_rule(rule)
     cost = _one_cost(cost, getattr(rule, "cost", None))
+    given: Any = source
+    if source is None:
+        given = open_files(data) if are_files(data) else data
+    if hasattr(given, "with_labels"):
+        given = given.with_labels(label_columns(formula, case=case, **told))
     build: Any = build_design
     if source is not None:
         from selfselect.data.stream import build_stream_design
@@ -99,12 +115,16 @@ def design_for(
                 f"Long data (case={case!r}) is not read piece by piece: the rows of a case may be "
                 "in two pieces. Read it at once: engine=selfselect.engines.Memory()."
             )
-        build = partial(build_stream_design, seed=seed or 0, progress=progress)
+        build = partial(build_stream_design, seed=check_seed(seed), progress=progress)
     elif case is not None:
         from selfselect.data.build_long import build_long_design
 
         build = partial(build_long_design, case=case)
-    design = build(formula, data if source is None else source, cost=cost, **told)
+    try:
+        design = build(formula, given, cost=cost, **told)
+    except UnicodeEncodeError as error:
+        refuse_half_characters([error.object])
+        raise
     if noise is None and isinstance(told.get("shared"), str):
         noise = Independent(scale="common")
     known, _ = split_costs(cost)
@@ -115,6 +135,9 @@ def design_for(
 
 def pose_design(design: Design, *, rule: Any, noise: Any, rng: np.random.Generator) -> Problem:
     """Put equations, rule and noise together, and say what cannot be right with them."""
+    refuse_large_model(design.equations, len(design.rows))
+    names = (design.equations.outcome, *design.equations.covariates)
+    refuse_half_characters((*names, *design.equations.alternatives))
     step = max(1, len(design.rows) // UNITS_SAMPLE)
     units = measure_units(design.equations, design.rows.take(slice(None, None, step)))
     refuse_extremes(design.equations, units)
@@ -135,6 +158,19 @@ def pose_design(design: Design, *, rule: Any, noise: Any, rng: np.random.Generat
     refuse_unidentified(problem, design.rows)
     probe_rule(problem, design.rows, rng)
     return problem
+
+
+def label_columns(formula: Any, **told: Any) -> list[str]:
+    """Return the columns that hold labels, as far as a call says so.
+
+    `told` are arguments of `selfselect.fit`: `case`, `alternatives`, `chosen` and `cluster` name
+    such columns, and ``C(...)`` in a formula does.
+    """
+    texts = formula.values() if isinstance(formula, Mapping) else [formula]
+    coded = [name for text in texts for name in CODED.findall(str(text))]
+    told_of = [told.get(name) for name in ("case", "alternatives", "chosen", "cluster")]
+    listed = [one for some in told_of for one in (some if isinstance(some, list) else [some])]
+    return list(dict.fromkeys(name for name in (*listed, *coded) if isinstance(name, str)))
 
 
 def _one_cost(cost: Any, of_rule: Any) -> Any:

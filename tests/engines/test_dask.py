@@ -115,7 +115,7 @@ def test_files_are_fitted_as_in_memory(client, table, in_memory, tmp_path, monke
     agree(result, in_memory)
     assert result.call == (
         "ss.fit(\n    'y ~ x1 + C(town)',\n    data,\n    chosen='job',\n    weights='w',\n"
-        "    cluster='group',\n    engine=ss.engines.Dask(),\n)"
+        "    cluster='group',\n    engine=ss.engines.Dask(encoding=None),\n)"
     )
     # Workers may be in another folder than this process.
     monkeypatch.chdir(tmp_path)

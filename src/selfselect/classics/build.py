@@ -25,9 +25,11 @@ from selfselect.data.checks import (
 from selfselect.data.clusters import cluster_codes
 from selfselect.data.coding import OutcomeCoder
 from selfselect.data.columns import to_numbers
+from selfselect.data.equations import refuse_half_characters
 from selfselect.data.formulas import ParsedFormula
 from selfselect.data.missing import drop_incomplete, drop_unrecorded
 from selfselect.data.tables import to_frame
+from selfselect.data.weights import refuse_huge_weights
 from selfselect.errors import DataError, OptionError
 from selfselect.rules.base import Label
 
@@ -108,6 +110,7 @@ def build_design(
         frame, codes = frame[kept], codes[kept]
     _check_both_sides(model, codes, labels, selection.outcome)
 
+    refuse_half_characters((first.outcome, *labels, *terms))
     sign = _signs(model, labels, towards)
     row_weights = _weights(frame, weights_column)
     equations, coder = _equations(model, formulas, labels, sign, frame, codes, row_weights)
@@ -280,5 +283,6 @@ def _weights(frame: pd.DataFrame, column: str | None) -> Array | None:
         return None
     weights = check_numbers(frame[column], f"The column of weights {column!r}")
     check_weights(weights, column)
+    refuse_huge_weights(weights)
     check_any_weight(int((weights > 0).sum()), column)
     return weights

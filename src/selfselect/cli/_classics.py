@@ -7,7 +7,9 @@ from typing import Any
 
 import click
 
-__all__ = ["shared_options", "show"]
+from selfselect.cli._encoding import encoding_option
+
+__all__ = ["rows_for", "shared_options", "show"]
 
 _OPTIONS = (
     click.option(
@@ -33,6 +35,7 @@ _OPTIONS = (
         "--missing-outcome", type=click.Choice(["raise", "drop"]), default="raise",
         show_default=True, help="What to do with rows that lack the outcome.",
     ),
+    encoding_option,
     click.option("--level", default=0.95, show_default=True, help="Level of intervals."),
     click.option(
         "--format", "form", default="text", show_default=True,
@@ -47,6 +50,17 @@ def shared_options(command: Callable[..., Any]) -> Callable[..., Any]:
     for option in reversed(_OPTIONS):
         command = option(command)
     return command
+
+
+def rows_for(data: str, encoding: str | None, cluster: str | None, *formulas: Any) -> Any:
+    """Read the table of a model, whose selection equation comes first in `formulas`."""
+    from selfselect.cli._tables import read_table
+    from selfselect.posing import label_columns
+
+    selected = str(formulas[0]).partition("~")[0].strip()
+    named = dict(enumerate(formulas[1:])) if len(formulas) > 1 else {}
+    labels = label_columns({"": formulas[0], **named}, chosen=selected, cluster=cluster)
+    return read_table(data, encoding=encoding, labels=labels)
 
 
 def show(result: Any, form: str, level: float) -> int:

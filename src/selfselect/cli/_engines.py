@@ -16,14 +16,21 @@ ENGINE_HELP = (
     "read piece by piece."
 )
 
+READ_FILES = ("parquet", "dask")
+"""Engines that read files themselves."""
+
 ENGINES = {"memory": "Memory", "parquet": "Parquet", "torch": "Torch", "dask": "Dask"}
 
 
-def engine_named(text: str | None) -> Any:
-    """Return the engine a user names, such as ``parquet`` or ``torch:cuda``; None for none."""
-    if text is None:
-        return None
+def engine_named(text: str | None, encoding: str | None = None) -> Any:
+    """Return the engine a user names, such as ``parquet`` or ``torch:cuda``; None for none.
+
+    `encoding` is that of CSV files, which the engines that read files are told.
+    """
     from selfselect import engines
+
+    if text is None:
+        return engines.Parquet(encoding=encoding) if encoding else None
 
     name, mark, detail = text.partition(":")
     if name not in ENGINES:
@@ -33,11 +40,10 @@ def engine_named(text: str | None) -> Any:
     make = getattr(engines, ENGINES[name], None)
     if make is None:
         raise click.UsageError(f"This version of selfselect has no engine {name!r}.")
-    if not mark:
-        return make()
-    if name not in ("torch", "dask"):
+    if mark and name not in ("torch", "dask"):
         raise click.UsageError(f"The engine {name!r} takes nothing after a colon.")
-    return make(detail)
+    said: dict[str, Any] = {"encoding": encoding} if encoding and name in READ_FILES else {}
+    return make(detail, **said) if mark else make(**said)
 
 
 def split_words(words: Sequence[str]) -> tuple[list[str], str | None]:
@@ -51,13 +57,26 @@ def split_words(words: Sequence[str]) -> tuple[list[str], str | None]:
     return files, formulas[0] if formulas else None
 
 
-def rows_of(files: Sequence[str], engine: str | None) -> Any:
-    """Return one file as a table, and several, a folder or a pattern as what engines read."""
+def rows_of(
+    files: Sequence[str],
+    engine: str | None,
+    *,
+    encoding: str | None = None,
+    labels: Sequence[Any] = (),
+) -> Any:
+    """Return one file as a table, and several, a folder or a pattern as what engines read.
+
+    `encoding` and `labels` are as in `read_table`.
+    """
     whole = engine is None or engine.partition(":")[0] in ("memory", "torch")
     if whole and len(files) == 1 and not Path(files[0]).is_dir() and not _is_pattern(files[0]):
         from selfselect.cli._tables import read_table
 
-        return read_table(files[0])
+        return read_table(files[0], encoding=encoding, labels=labels)
+    if whole and engine is not None and encoding is not None:
+        from selfselect.data.files import open_files
+
+        return open_files(list(files), encoding=encoding)
     return list(files)
 
 

@@ -9,6 +9,7 @@ from typing import Any
 import pandas as pd
 
 from selfselect.classics.result import SelectionResult
+from selfselect.cli._tables import for_spreadsheets
 from selfselect.inference.statistics import TestResult
 from selfselect.results.fit_result import FitResult
 from selfselect.results.specification import tests_of_noise
@@ -25,7 +26,7 @@ def render(fit: FitResult | SelectionResult, form: str, level: float) -> str:
         "latex": lambda: fit.summary(level).to_latex(),
         "markdown": lambda: fit.summary(level).to_markdown(),
         "html": lambda: fit.summary(level).to_html(),
-        "csv": lambda: fit.tidy(level).to_csv(index=False).rstrip("\n"),
+        "csv": lambda: for_spreadsheets(fit.tidy(level)).to_csv(index=False).rstrip("\n"),
         "json": lambda: _as_json(fit, level),
     }
     return forms[form]()

@@ -2,40 +2,84 @@
 
 from __future__ import annotations
 
+import re
 import zlib
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 from zipfile import BadZipFile
 
 import click
 import pandas as pd
 
+from selfselect.data.files import LEADING_ZERO
 from selfselect.errors import DataError, MissingDependencyError
+from selfselect.results.files import refuse_target, whole_file
 from selfselect.results.streaming import flat_columns
 
-__all__ = ["read_table", "write_table"]
+if TYPE_CHECKING:
+    from selfselect.results.fit_result import FitResult
+
+__all__ = ["check_out", "for_spreadsheets", "labels_of", "read_table", "write_table"]
 
 NEEDS_PYARROW = "Parquet files need pyarrow: pip install 'selfselect[parquet]'"
 
+PARQUET = (".parquet", ".pq")
 
-def read_table(path: str) -> pd.DataFrame:
-    """Read a CSV or Parquet file by its ending."""
+COMPRESSED = {".gz": "gzip", ".bz2": "bz2", ".xz": "xz", ".zip": "zip"}
+
+FORMULA = re.compile(r"\s*[=+\-@]|[\t\r]")
+"""What a spreadsheet takes for a formula where a cell begins with it."""
+
+
+def read_table(
+    path: str, *, encoding: str | None = None, labels: Sequence[Any] = ()
+) -> pd.DataFrame:
+    """Read a CSV or Parquet file by its ending.
+
+    Parameters
+    ----------
+    path : of the file.
+    encoding : of a CSV file; None for UTF-8.
+    labels : columns that hold labels: 01 and 1 are two of them, so such a column is text.
+    """
     source = Path(path)
     if not source.exists():
         raise DataError(f"There is no file {path!r}.")
     if source.is_dir():
         raise DataError(f"{path!r} is a folder. Give one CSV or Parquet file.")
     try:
-        if source.suffix.lower() in (".parquet", ".pq"):
+        if source.suffix.lower() in PARQUET:
             return _read_parquet(source)
-        return pd.read_csv(source, **_separator(source))
+        return _read_csv(source, encoding, labels)
     except pd.errors.EmptyDataError as error:
         raise DataError(f"The file {path!r} is empty.") from error
+    except UnicodeError as error:
+        raise DataError(
+            f"The file {path!r} is not encoded as {encoding or 'UTF-8'}: {error}. Say how it is "
+            "encoded, such as --encoding cp1252 (Windows, Western Europe), latin-1 or utf-16."
+        ) from error
     except (pd.errors.ParserError, EOFError, OSError, ValueError, zlib.error, BadZipFile) as error:
         reason = str(error).strip().splitlines()[0] if str(error).strip() else "unknown reason"
         raise DataError(
             f"The file {path!r} cannot be read: {reason}. It may be truncated or of another kind."
         ) from error
+
+
+def _read_csv(source: Path, encoding: str | None, labels: Sequence[Any]) -> pd.DataFrame:
+    how = {**_separator(source), "encoding": encoding}
+    table = pd.read_csv(source, **how)
+    numbers = [
+        name
+        for name in dict.fromkeys(labels)
+        if name in table and pd.api.types.is_numeric_dtype(table[name])
+    ]
+    if numbers:
+        written = pd.read_csv(source, **how, usecols=numbers, dtype=str)
+        for name in numbers:
+            if written[name].str.match(LEADING_ZERO).any():
+                table[name] = written[name]
+    return table
 
 
 def _separator(source: Path) -> dict[str, Any]:
@@ -52,6 +96,59 @@ def _read_parquet(source: Path) -> pd.DataFrame:
         raise MissingDependencyError(NEEDS_PYARROW) from error
 
 
+def labels_of(fit: FitResult) -> list[str]:
+    """Return the columns that held labels when a model was fitted."""
+    from selfselect.posing import label_columns
+
+    facts, coders = fit.facts, getattr(fit.coding, "coders", ())
+    named = label_columns(dict(enumerate(facts.formulas)), chosen=facts.chosen, case=facts.case)
+    return [*named, *(name for coder in coders for name in sorted(coder.categorical))]
+
+
+def check_out(path: str | None) -> None:
+    """Refuse a file that cannot be written to, before the work that would be lost."""
+    if path is None:
+        return
+    try:
+        refuse_target(path)
+    except OSError as error:
+        raise _unwritten(path, error) from error
+
+
+def _unwritten(path: str, error: OSError) -> DataError:
+    return DataError(
+        f"Nothing could be written to {path!r}: {error.strerror or error}. What was there before "
+        "is unharmed."
+    )
+
+
+def for_spreadsheets(frame: pd.DataFrame) -> pd.DataFrame:
+    """Return a table whose text no spreadsheet takes for a formula.
+
+    Text that begins with ``=``, ``+``, ``-``, ``@``, a tab or a carriage return gets an
+    apostrophe in front, as spreadsheets mark text; names of columns as well. Numbers, and text
+    that reads as a number, stay as they are.
+    """
+    columns = [
+        column
+        if pd.api.types.is_numeric_dtype(column.dtype)
+        else column.map(_as_text, na_action="ignore")
+        for _, column in frame.items()
+    ]
+    made = pd.concat(columns, axis=1) if columns else frame
+    return made.set_axis([_as_text(name) for name in frame.columns], axis=1)
+
+
+def _as_text(cell: Any) -> Any:
+    if not isinstance(cell, str) or not FORMULA.match(cell):
+        return cell
+    try:
+        float(cell)
+    except ValueError:
+        return f"'{cell}"
+    return cell
+
+
 def write_table(
     table: pd.DataFrame | pd.Series[Any],
     out: str | None,
@@ -59,7 +156,10 @@ def write_table(
     index: bool,
     beside: pd.DataFrame | None = None,
 ) -> None:
-    """Write a table, columns `beside` it first, to a CSV or Parquet file, or to standard output."""
+    """Write a table, columns `beside` it first, to a CSV or Parquet file, or to standard output.
+
+    A file appears whole or not at all. In CSV no text is left that a spreadsheet would run.
+    """
     frame = flat_columns(table)
     if beside is not None:
         twice = [name for name in beside.columns if name in frame.columns]
@@ -67,14 +167,17 @@ def write_table(
             raise DataError(f"There would be two columns {twice[0]!r}: it cannot be kept.")
         frame = pd.concat([beside.set_axis(frame.index), frame], axis=1)
     if out is None:
-        click.echo(frame.to_csv(index=index), nl=False)
+        click.echo(for_spreadsheets(frame).to_csv(index=index), nl=False)
         return
+    ending = Path(out).suffix.lower()
     try:
-        if Path(out).suffix.lower() in (".parquet", ".pq"):
-            frame.to_parquet(out, index=index)
-        else:
-            frame.to_csv(out, index=index)
+        with whole_file(out) as file:
+            if ending in PARQUET:
+                frame.to_parquet(file, index=index)
+            else:
+                how: Any = COMPRESSED.get(ending)
+                for_spreadsheets(frame).to_csv(file, index=index, mode="wb", compression=how)
     except ImportError as error:
         raise MissingDependencyError(NEEDS_PYARROW) from error
     except OSError as error:
-        raise DataError(f"Nothing could be written to {out!r}: {error}.") from error
+        raise _unwritten(out, error) from error

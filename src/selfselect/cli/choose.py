@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import click
 
+from selfselect.cli._encoding import encoding_option
+
 __all__ = ["command"]
 
 EPILOG = """\b
@@ -28,6 +30,7 @@ Example:
     help="Whose spectral gap is shown: of least-squares residuals, or of the paper's matrix.",
 )  # fmt: skip
 @click.option("--weights", metavar="COLUMN", help="Row weights.")
+@encoding_option
 @click.option("--seed", type=int, help="Seed of everything random.")
 def command(
     data: str,
@@ -36,11 +39,13 @@ def command(
     rule: str,
     subspace: str,
     weights: str | None,
+    encoding: str | None,
     seed: int | None,
 ) -> int:
     """Fit several numbers of alternatives to DATA (a CSV or Parquet file) and recommend one."""
     import selfselect as ss
     from selfselect.cli._tables import read_table
+    from selfselect.posing import label_columns
 
     low, mark, high = span.partition(":")
     if not mark or not low.isdigit() or not high.isdigit() or int(low) > int(high):
@@ -48,7 +53,7 @@ def command(
     numbers = range(int(low), int(high) + 1)
     found = ss.choose_alternatives(
         formula,
-        read_table(data),
+        read_table(data, encoding=encoding, labels=label_columns(formula)),
         numbers,
         rule=rule,
         subspace=subspace,  # type: ignore[arg-type]  # click has checked it

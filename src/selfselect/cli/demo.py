@@ -20,6 +20,7 @@ def command(rows: int, seed: int, folder: str) -> int:
     from selfselect.cli.main import NOT_CONVERGED
     from selfselect.errors import DataError, MissingDependencyError
     from selfselect.report.summary import compare_page
+    from selfselect.results.files import whole_file
 
     target = Path(folder)
     try:
@@ -42,7 +43,8 @@ def command(rows: int, seed: int, folder: str) -> int:
     written = ["villagers.csv", "fit.json", "fit.html"]
     try:
         picture = ss.plots.selection_lines(result, "height", latent=sample.latent)
-        picture.axes[0].figure.savefig(target / "lines.png", dpi=150)
+        with whole_file(target / "lines.png") as file:
+            picture.axes[0].figure.savefig(file, format="png", dpi=150)
         written.append("lines.png")
     except MissingDependencyError as error:
         click.echo(f"No picture: {error}", err=True)

@@ -6,6 +6,8 @@ from typing import Any
 
 import click
 
+from selfselect.cli._encoding import encoding_option
+
 __all__ = ["command"]
 
 KINDS = ("outcomes", "chances", "marginal", "treatment", "sorting", "gains", "policy", "close")
@@ -22,6 +24,7 @@ KINDS = ("outcomes", "chances", "marginal", "treatment", "sorting", "gains", "po
 @click.option("--to", help="Alternative, for treatment and gains.")
 @click.option("--versus", help="Alternative it is compared with.")
 @click.option("--alternative", "closed", multiple=True, help="Alternative to close; repeatable.")
+@encoding_option
 @click.option("--level", type=float, default=0.95, show_default=True, help="Confidence level.")
 @click.option(
     "--out", metavar="FILE", help="CSV or Parquet file for the table; else it is printed."
@@ -33,14 +36,17 @@ def command(
     to: str | None,
     versus: str | None,
     closed: tuple[str, ...],
+    encoding: str | None,
     level: float,
     out: str | None,
 ) -> int:
     """Compute an effect of the saved FIT over the rows of DATA."""
     import selfselect as ss
-    from selfselect.cli._tables import read_table, write_table
+    from selfselect.cli._tables import check_out, labels_of, read_table, write_table
 
-    result, rows = ss.load(fit), read_table(data)
+    check_out(out)
+    result = ss.load(fit)
+    rows = read_table(data, encoding=encoding, labels=labels_of(result))
     if what in ("treatment", "gains") and (to is None or versus is None):
         raise click.UsageError(f"--what {what} needs two alternatives: --to A --versus B.")
     if what == "close" and not closed:

@@ -7,6 +7,7 @@ from typing import Any
 
 import click
 
+from selfselect.cli._encoding import encoding_option
 from selfselect.cli._engines import ENGINE_HELP, engine_named, rows_of, split_words
 
 __all__ = ["command"]
@@ -126,6 +127,7 @@ Exit codes: 0 the fit converged, 2 bad input, 3 the fit did not converge.
     "the fit is done.",
 )  # fmt: skip
 @click.option("--engine", metavar="NAME", help=ENGINE_HELP)
+@encoding_option
 @click.option("--seed", type=int, help="Seed of everything random.")
 @click.option("--level", default=0.95, show_default=True, help="Confidence level of intervals.")
 @click.option("--compare", is_flag=True, help="Put least squares beside the corrected estimates.")
@@ -161,6 +163,7 @@ def command(
     outcome_between: tuple[str, str] | None,
     checkpoint: str | None,
     engine: str | None,
+    encoding: str | None,
     seed: int | None,
     level: float,
     compare: bool,
@@ -178,22 +181,29 @@ def command(
     import selfselect as ss
     from selfselect.cli._formats import render
     from selfselect.cli.main import NOT_CONVERGED
+    from selfselect.posing import label_columns
     from selfselect.report.summary import compare_page
 
     files, formula = split_words(words)
     if bool(formula) == bool(equations):
         raise click.UsageError("Give either a FORMULA or --equation for every alternative.")
     cost = {label: _number(value) for label, value in pairs_of(costs, "--cost").items()}
+    named = {
+        "chosen": chosen,
+        "alternatives": _whole(alternatives) if case is None else alternatives,
+        "case": case,
+        "cluster": clusters[0] if len(clusters) == 1 else list(clusters) or None,
+    }
+    formulas = formula or pairs_of(equations, "--equation")
+    rows = rows_of(files, engine, encoding=encoding, labels=label_columns(formulas, **named))
     limits = outcome_between and [None if one == "-" else _number(one) for one in outcome_between]
     result = ss.fit(
-        formula or pairs_of(equations, "--equation"),
-        rows_of(files, engine),
-        chosen=chosen,
-        alternatives=_whole(alternatives) if case is None else alternatives,
+        formulas,
+        rows,
+        **named,
         available=pairs_of(available, "--available") or None,
         possible=pairs_of(possible, "--possible") or None,
         cost=None if mixes else cost or None,
-        case=case,
         shared=_shared(shared),
         offset=_offset(offsets),
         rule=_mixed(mixes, rule, cost) if mixes else rule,
@@ -201,12 +211,11 @@ def command(
         weights=weights,
         weights_kind=weights_kind,
         covariance=covariance,
-        cluster=clusters[0] if len(clusters) == 1 else list(clusters) or None,
         missing=missing,
         missing_outcome=missing_outcome,
         outcome_between=limits,
         checkpoint=checkpoint,
-        engine=engine_named(engine),
+        engine=engine_named(engine, encoding if isinstance(rows, list) else None),
         seed=seed,
     )
     if test_noise is not None:

@@ -106,6 +106,9 @@ def _report(error: Exception) -> int:
     if isinstance(error, SelfSelectError):
         click.echo(f"error: {error}", err=True)
         return BAD_INPUT
+    if isinstance(error, MemoryError):
+        click.echo(f"error: There is not enough memory: {error}. Give fewer rows.", err=True)
+        return BAD_INPUT
     if os.environ.get("SELFSELECT_DEBUG"):
         raise error
     click.echo(

@@ -7,6 +7,8 @@ from typing import Any
 
 import click
 
+from selfselect.cli._encoding import encoding_option
+
 __all__ = ["command"]
 
 EPILOG = """\b
@@ -38,6 +40,7 @@ Examples:
     help="CSV or Parquet file; or a folder, into which one Parquet file is written for each of "
     "DATA, batch by batch. Standard output if left out.",
 )  # fmt: skip
+@encoding_option
 @click.option("--overwrite", is_flag=True, help="Replace files of the same name in the folder.")
 def command(
     fit: str,
@@ -46,6 +49,7 @@ def command(
     scale: str,
     keep: Sequence[str],
     out: str | None,
+    encoding: str | None,
     overwrite: bool,
 ) -> int:
     """Predict for the rows of DATA (files, or a folder of them) with the saved FIT.
@@ -55,7 +59,8 @@ def command(
     """
     import selfselect as ss
     from selfselect.cli._engines import is_folder, rows_of
-    from selfselect.cli._tables import write_table
+    from selfselect.cli._tables import check_out, labels_of, write_table
+    from selfselect.data.files import open_files
     from selfselect.data.tables import to_frame
 
     result = ss.load(fit)
@@ -64,12 +69,16 @@ def command(
         raise click.UsageError("A probability has no scale. Leave --scale out.")
     if out is not None and is_folder(out):
         options: dict[str, Any] = {"keep": keep, "overwrite": overwrite}
+        files = open_files(list(data), encoding=encoding).with_labels(labels_of(result))
         if inferred:
-            result.write_responsibilities(out, list(data), **options)
+            result.write_responsibilities(out, files, **options)
         else:
-            result.write_predictions(out, list(data), kind, scale, **options)
+            result.write_predictions(out, files, kind, scale, **options)
         return 0
-    rows = rows_of(data, None)
+    check_out(out)
+    rows = rows_of(data, None, encoding=encoding, labels=labels_of(result))
+    if isinstance(rows, list):
+        rows = open_files(rows, encoding=encoding).with_labels(labels_of(result))
     made: Any = (
         result.responsibilities(rows) if inferred else result.predict(rows, kind=kind, scale=scale)
     )

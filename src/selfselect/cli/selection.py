@@ -6,7 +6,7 @@ from typing import Any
 
 import click
 
-from selfselect.cli._classics import shared_options, show
+from selfselect.cli._classics import rows_for, shared_options, show
 
 __all__ = ["command"]
 
@@ -26,7 +26,13 @@ Exit codes: 0 the fit converged, 2 bad input, 3 the fit did not converge.
 @click.argument("selection")
 @shared_options
 def command(
-    data: str, outcome: str, selection: str, form: str, level: float, **options: Any
+    data: str,
+    outcome: str,
+    selection: str,
+    form: str,
+    level: float,
+    encoding: str | None,
+    **options: Any,
 ) -> int:
     """Fit a sample-selection model (Heckman, tobit-2) to DATA, a CSV or Parquet file.
 
@@ -34,6 +40,6 @@ def command(
     (1 and 0); without one, rows are selected where the outcome is recorded.
     """
     import selfselect as ss
-    from selfselect.cli._tables import read_table
 
-    return show(ss.sample_selection(outcome, selection, read_table(data), **options), form, level)
+    rows = rows_for(data, encoding, options["cluster"], selection, outcome)
+    return show(ss.sample_selection(outcome, selection, rows, **options), form, level)

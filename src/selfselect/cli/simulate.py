@@ -24,8 +24,9 @@ __all__ = ["command"]
 def command(name: str, rows: int, seed: int, kind: str, out: str | None) -> int:
     """Write simulated data NAME; the truth goes to standard error."""
     import selfselect as ss
-    from selfselect.cli._tables import write_table
+    from selfselect.cli._tables import check_out, write_table
 
+    check_out(out)
     if name == "hostile":
         sample = ss.simulators.hostile(kind, rows, seed=seed)
     else:

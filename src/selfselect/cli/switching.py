@@ -7,7 +7,7 @@ from typing import Any
 
 import click
 
-from selfselect.cli._classics import shared_options, show
+from selfselect.cli._classics import rows_for, shared_options, show
 
 __all__ = ["command"]
 
@@ -39,6 +39,7 @@ def command(
     equations: Sequence[str],
     form: str,
     level: float,
+    encoding: str | None,
     **options: Any,
 ) -> int:
     """Fit a switching regression (tobit-5) to DATA, a CSV or Parquet file.
@@ -47,10 +48,11 @@ def command(
     is for both outcomes; give --equation instead for covariates of their own.
     """
     import selfselect as ss
-    from selfselect.cli._tables import read_table
     from selfselect.cli.fit import pairs_of
 
     if bool(formula) == bool(equations):
         raise click.UsageError("Give either a FORMULA or --equation for both alternatives.")
     outcomes = formula or pairs_of(equations, "--equation")
-    return show(ss.switching(outcomes, selection, read_table(data), **options), form, level)
+    texts = [outcomes] if isinstance(outcomes, str) else list(outcomes.values())
+    rows = rows_for(data, encoding, options["cluster"], selection, *texts)
+    return show(ss.switching(outcomes, selection, rows, **options), form, level)

@@ -23,6 +23,7 @@ from selfselect.data.checks import (
 from selfselect.data.coding import Coding
 from selfselect.data.equations import Equations
 from selfselect.data.rows import Rows
+from selfselect.data.weights import refuse_huge_weights
 from selfselect.errors import DataError
 
 if TYPE_CHECKING:
@@ -165,6 +166,8 @@ class Tally:
         cls, outcome: Array, chosen: Indices | None, weights: Array | None, labels: Sequence[Any]
     ) -> Tally:
         """Count rows; `labels` are what the codes in `chosen` stand for."""
+        if weights is not None:
+            refuse_huge_weights(weights)
         recorded = ~np.isnan(outcome)
         counts: Counter[Any] = Counter()
         repeated: Counter[Any] = Counter()

@@ -2,13 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from typing import Any
 
 from selfselect.errors import DataError
 from selfselect.rules.base import Label
 
-__all__ = ["INTERCEPT", "SCALE", "Equation", "Equations", "SharedTerm", "intercept_first"]
+__all__ = [
+    "INTERCEPT",
+    "SCALE",
+    "Equation",
+    "Equations",
+    "SharedTerm",
+    "intercept_first",
+    "refuse_half_characters",
+]
 
 INTERCEPT = "Intercept"
 SCALE = "scale"
@@ -194,3 +203,13 @@ def intercept_first(names: Sequence[str]) -> list[str]:
     """Put the intercept before all other terms."""
     rest = [name for name in names if name != INTERCEPT]
     return ([INTERCEPT] if INTERCEPT in names else []) + rest
+
+
+def refuse_half_characters(names: Iterable[Any]) -> None:
+    """Refuse names and labels that no file, page or terminal can show."""
+    for name in map(str, names):
+        if not name.isascii() and any("\ud800" <= letter <= "\udfff" for letter in name):
+            raise DataError(
+                f"The name {name!r} holds half of a character (a lone surrogate), which cannot be "
+                "printed or written. Read the file with its encoding, or rename it."
+            )

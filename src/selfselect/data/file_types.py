@@ -2,44 +2,115 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import codecs
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from pathlib import Path
 from typing import Any
 
-from selfselect.errors import DataError
+from selfselect.errors import DataError, OptionError
 
 __all__ = [
+    "State",
+    "check_encoding",
     "common_schema",
+    "file_state",
     "kind_of",
     "name_of",
     "reading",
     "reason_of",
+    "refuse_changed",
+    "refuse_other_encoding",
     "text_as_categories",
     "text_format",
     "with_decimals",
 ]
 
+State = tuple[int, int] | None
+"""Size and time of change of a file; None where it is on no disk that can be asked."""
+
+ENCODING = (
+    "Say how it is encoded, such as encoding='cp1252' (Windows, Western Europe), 'latin-1' or "
+    "'utf-16': engine=selfselect.engines.Parquet(encoding=...), --encoding in the shell, or "
+    "pandas.read_csv(..., encoding=...)."
+)
+
+
+def file_state(name: str) -> State:
+    """Return what changes when a file does."""
+    try:
+        found = Path(name).stat()
+    except OSError:
+        return None
+    return found.st_size, found.st_mtime_ns
+
+
+def refuse_changed(name: str, states: Mapping[str, State]) -> None:
+    """Refuse a file that is not as it was when the fit first looked at it."""
+    if name in states and file_state(name) != states[name]:
+        raise DataError(
+            f"{name} has changed since it was first read. Fit again when all files are written. "
+            "Workers with copies of their own need copies that keep the time of change (cp -p)."
+        )
+
 
 @contextmanager
-def reading(fragment: Any) -> Iterator[None]:
-    """Say which file cannot be read."""
+def reading(fragment: Any, states: Mapping[str, State]) -> Iterator[None]:
+    """Say which file cannot be read, or has changed before it was read or meanwhile."""
     import pyarrow
 
+    refuse_changed(name_of(fragment), states)
     try:
         yield
-    except (pyarrow.ArrowException, OSError) as error:
+    except (pyarrow.ArrowException, OSError, UnicodeError) as error:
+        refuse_changed(name_of(fragment), states)
+        said = reason_of(error)
+        if isinstance(error, UnicodeError) or "UTF8" in said:
+            raise DataError(
+                f"{name_of(fragment)} is not encoded as it is read: {said} {ENCODING}"
+            ) from error
         raise DataError(
-            f"{name_of(fragment)} cannot be read: {reason_of(error)} Write the file again, or "
-            "leave it out."
+            f"{name_of(fragment)} cannot be read: {said} Write the file again, or leave it out."
+        ) from error
+    refuse_changed(name_of(fragment), states)
+
+
+def check_encoding(encoding: Any, kind: str) -> None:
+    """Refuse an encoding that is not known, and one for files that say theirs."""
+    if encoding is None:
+        return
+    if kind not in ("csv", "tsv"):
+        raise OptionError(
+            f"encoding={encoding!r} is for CSV files; {kind} files say how they are encoded. Leave "
+            "it out."
+        )
+    try:
+        codecs.lookup(encoding)
+    except (LookupError, TypeError) as error:
+        raise OptionError(
+            f"encoding={encoding!r} is not known. Use 'utf-8', 'cp1252', 'latin-1', 'utf-16' or "
+            "another one that Python knows."
         ) from error
 
 
-def text_format(kind: str, types: dict[str, Any] | None = None) -> Any:
+def refuse_other_encoding(schema: Any, name: str) -> None:
+    """Refuse text that was read as bytes, or whose columns have names that are no text."""
+    import pyarrow.types as kinds
+
+    for one in schema:
+        broken = any(letter == "\ufffd" or "\ud800" <= letter <= "\udfff" for letter in one.name)
+        if broken or kinds.is_binary(one.type) or kinds.is_large_binary(one.type):
+            what = "the names of its columns" if broken else f"the column {one.name!r}"
+            raise DataError(f"{name} is not in UTF-8: {what} cannot be read as text. {ENCODING}")
+
+
+def text_format(kind: str, types: dict[str, Any] | None = None, encoding: str | None = None) -> Any:
     """Return how files of separated text are read, with types of columns where they are known."""
     import pyarrow.csv
     import pyarrow.dataset
 
     return pyarrow.dataset.CsvFileFormat(
+        read_options=pyarrow.csv.ReadOptions(encoding=encoding or "utf8"),
         parse_options=pyarrow.csv.ParseOptions(delimiter="\t" if kind == "tsv" else ","),
         convert_options=pyarrow.csv.ConvertOptions(column_types=types, strings_can_be_null=True),
     )
@@ -67,7 +138,7 @@ def common_schema(dataset: Any) -> Any:
     schema = dataset.schema
     found: list[Any] = [one.type for one in schema]
     for fragment in dataset.get_fragments():
-        with reading(fragment):
+        with reading(fragment, {}):
             other = fragment.physical_schema
         for i, name in enumerate(schema.names):
             place = other.get_field_index(name)

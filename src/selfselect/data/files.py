@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import glob
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property, partial
 from hashlib import sha256
 from pathlib import Path
@@ -13,11 +13,16 @@ from typing import Any
 import pandas as pd
 
 from selfselect.data.file_types import (
+    State,
+    check_encoding,
     common_schema,
+    file_state,
     kind_of,
     name_of,
     reading,
     reason_of,
+    refuse_changed,
+    refuse_other_encoding,
     text_as_categories,
     text_format,
     with_decimals,
@@ -27,6 +32,7 @@ from selfselect.errors import DataError, OptionError
 from selfselect.threads import parallel_map
 
 __all__ = [
+    "LEADING_ZERO",
     "Files",
     "are_files",
     "ending_of",
@@ -49,6 +55,9 @@ FORMATS = {
 
 TEXT_FORMATS = frozenset({"csv", "tsv"})
 
+LEADING_ZERO = r"^\s*[+-]?0[0-9]"
+"""What a label begins with that would lose a zero if it were read as a number."""
+
 READ_AHEAD = 2
 """Batches that are decoded before they are asked for."""
 
@@ -62,7 +71,7 @@ def are_files(data: Any) -> bool:
     return _is_dataset(data)
 
 
-def open_files(data: Any, *, batch_rows: int | None = None) -> Files:
+def open_files(data: Any, *, batch_rows: int | None = None, encoding: str | None = None) -> Files:
     """Find the files and look at their schemas; no row is read yet.
 
     Parameters
@@ -70,6 +79,7 @@ def open_files(data: Any, *, batch_rows: int | None = None) -> Files:
     data : a file, a folder, a pattern such as ``rows/*.parquet``, a list of files, or a
         `pyarrow.dataset.Dataset`.
     batch_rows : how many rows are read at a time; None for as many as suit the columns.
+    encoding : of CSV files; None for UTF-8.
     """
     if isinstance(data, Files):
         return data
@@ -82,6 +92,7 @@ def open_files(data: Any, *, batch_rows: int | None = None) -> Files:
         return Files(
             data.replace_schema(common_schema(data)) if filed else data,
             "an Arrow dataset",
+            {name: file_state(name) for name in getattr(data, "files", ())},
             batch_rows,
         )
     if not are_files(data):
@@ -96,23 +107,44 @@ def open_files(data: Any, *, batch_rows: int | None = None) -> Files:
             f"The files are of different formats ({', '.join(sorted(kinds))}). Give files of one."
         )
     kind = kinds.pop()
-    form: Any = text_format(kind) if kind in TEXT_FORMATS else kind
+    check_encoding(encoding, kind)
+    states = {name: file_state(name) for name in names}
+    form: Any = text_format(kind, encoding=encoding) if kind in TEXT_FORMATS else kind
     try:
         dataset, partitioning = _first_look(names, form)
     except (OSError, ValueError) as error:
         raise DataError(f"{names[0]} cannot be read as {kind}: {reason_of(error)}") from error
+    title = names[0] if len(names) == 1 else f"{len(names)} files, {names[0]} to {names[-1]}"
     if kind in TEXT_FORMATS:
+        refuse_other_encoding(dataset.schema, names[0])
         schema = with_decimals(dataset.schema)
-        form = text_format(kind, {one.name: one.type for one in schema})
-    else:
-        schema = common_schema(dataset)
+        typed = partial(_text_dataset, names, kind, encoding, schema, partitioning)
+        return Files(typed({}), title, states, batch_rows, typed=typed)
+    schema = common_schema(dataset)
     text: dict[str, Any] = {}
     if kind == "parquet":
         schema, text = text_as_categories(schema, next(dataset.get_fragments()).physical_schema)
         form = pyarrow_dataset.ParquetFileFormat(dictionary_columns=sorted(text))
     dataset = pyarrow_dataset.dataset(names, format=form, schema=schema, partitioning=partitioning)
-    title = names[0] if len(names) == 1 else f"{len(names)} files, {names[0]} to {names[-1]}"
-    return Files(dataset, title, batch_rows, text)
+    return Files(dataset, title, states, batch_rows, text)
+
+
+def _text_dataset(
+    names: list[str],
+    kind: str,
+    encoding: str | None,
+    schema: Any,
+    partitioning: str | None,
+    types: Mapping[str, Any],
+) -> Any:
+    """Return files of separated text as a dataset, some columns of which have other types."""
+    import pyarrow
+
+    fields = [pyarrow.field(one.name, types.get(one.name, one.type)) for one in schema]
+    form = text_format(kind, {one.name: one.type for one in fields}, encoding)
+    return _pyarrow_dataset().dataset(
+        names, format=form, schema=pyarrow.schema(fields), partitioning=partitioning
+    )
 
 
 @dataclass(frozen=True, eq=False)
@@ -123,15 +155,19 @@ class Files:
     ----------
     dataset : the files as an Arrow dataset.
     title : what it is, for messages.
+    states : what changes when a file does, by its name, as it was when the files were opened.
     batch_rows : rows read at a time; None for as many as suit the columns.
     text : columns of text that are read as categories, which is how Parquet holds them, and the
         types they have.
+    typed : of files of separated text, the same dataset with other types of some columns.
     """
 
     dataset: Any
     title: str
+    states: Mapping[str, State]
     batch_rows: int | None = None
     text: Mapping[str, Any] = field(default_factory=dict)
+    typed: Callable[[Mapping[str, Any]], Any] | None = None
 
     @property
     def names(self) -> list[str]:
@@ -144,11 +180,6 @@ class Files:
         known = all(FORMATS.get(ending or "") == "parquet" for ending in named)
         return self.dataset.count_rows() if named and known else None
 
-    @cached_property
-    def states(self) -> dict[str, tuple[int, int] | None]:
-        """Size and time of change of every file when it was first asked for."""
-        return {name: _state(name) for name in getattr(self.dataset, "files", ())}
-
     @property
     def fingerprint(self) -> str:
         known = sha256(str(self.dataset.schema).encode())
@@ -159,12 +190,8 @@ class Files:
     def map(
         self, task: Callable[[Piece], Result], columns: Sequence[str], *, n_threads: int
     ) -> Iterator[Result]:
-        for name, state in self.states.items():
-            if _state(name) != state:
-                raise DataError(
-                    f"{name} has changed since it was first read. Fit again when all files are "
-                    "written."
-                )
+        for name in self.states:
+            refuse_changed(name, self.states)
         # Batches become frames where they are worked on: that takes time, too.
         whole = partial(_worked_on, task, frozenset(self.text))
         yield from parallel_map(whole, self.batches(columns), n_threads=n_threads)
@@ -187,7 +214,7 @@ class Files:
         number = 0
         for fragment in self.dataset.get_fragments():
             first = 0
-            with reading(fragment):
+            with reading(fragment, self.states):
                 for batch in fragment.to_batches(
                     schema=self.dataset.schema,
                     columns=list(columns),
@@ -216,6 +243,36 @@ class Files:
         table = pyarrow.Table.from_batches(batches, kept)
         return to_pandas(with_text(table, self.text).unify_dictionaries())
 
+    def with_labels(self, columns: Sequence[str]) -> Files:
+        """Return the same files, with columns of labels as text where one has a leading zero.
+
+        In files of separated text nothing says whether 01 is a number. Labels such as 01 and 1
+        are two, so a column of labels is a number only where no label begins with a zero that a
+        number would not have.
+        """
+        import pyarrow
+        import pyarrow.compute
+
+        if self.typed is None:
+            return self
+        schema, inside = self.dataset.schema, next(self.dataset.get_fragments()).physical_schema
+        left = {
+            name
+            for name in columns
+            if name in inside.names and kind_of(schema.field(name).type) == "number"
+        }
+        found: set[str] = set()
+        as_text = replace(self, dataset=self.typed(dict.fromkeys(left, pyarrow.string())))
+        for _, _, batch, _ in as_text.batches(sorted(left)) if left else ():
+            for name in sorted(left - found):
+                zeros = pyarrow.compute.match_substring_regex(batch.column(name), LEADING_ZERO)
+                if pyarrow.compute.any(zeros).as_py():
+                    found.add(name)
+            if found == left:
+                break
+        text = dict.fromkeys(found, pyarrow.string())
+        return replace(self, dataset=self.typed(text)) if found else self
+
     def check(self, columns: Sequence[str]) -> None:
         """Refuse files that cannot be read, lack a column, or hold it as another type.
 
@@ -223,7 +280,7 @@ class Files:
         """
         wanted = self.dataset.schema
         for fragment in self.dataset.get_fragments():
-            with reading(fragment):
+            with reading(fragment, self.states):
                 schema = fragment.physical_schema
             for name in columns:
                 if name in _pyarrow_dataset().get_partition_keys(fragment.partition_expression):
@@ -262,10 +319,18 @@ def with_text(rows: Any, text: Mapping[str, Any]) -> Any:
 
 
 def read_fragment(
-    fragment: Any, schema: Any, columns: Sequence[str], text: Mapping[str, Any]
+    fragment: Any,
+    schema: Any,
+    columns: Sequence[str],
+    text: Mapping[str, Any],
+    states: Mapping[str, State],
 ) -> pd.DataFrame:
-    """Read one part of a dataset at once, wherever this runs; `text` is as in `Files`."""
-    with reading(fragment):
+    """Read one part of a dataset at once, wherever and whenever this runs.
+
+    `text` and `states` are as in `Files`: a worker that reads the part again, because another one
+    was lost, refuses a file that is no longer the same.
+    """
+    with reading(fragment, states):
         table = fragment.to_table(schema=schema, columns=list(columns))
     return to_pandas(with_text(table, text).unify_dictionaries())
 
@@ -328,14 +393,6 @@ def to_pandas(batch: Any) -> pd.DataFrame:
     """Return a batch or table as a frame; columns are views of it where nothing is missing."""
     frame: pd.DataFrame = batch.to_pandas(split_blocks=True, self_destruct=False)
     return frame
-
-
-def _state(name: str) -> tuple[int, int] | None:
-    try:
-        found = Path(name).stat()
-    except OSError:
-        return None
-    return found.st_size, found.st_mtime_ns
 
 
 def _is_dataset(data: Any) -> bool:

@@ -3,11 +3,28 @@
 from __future__ import annotations
 
 import os
+from numbers import Integral
 from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 from selfselect.errors import DataError
 
-__all__ = ["memory_left", "refuse_beyond_memory"]
+if TYPE_CHECKING:
+    from selfselect.data.equations import Equations
+
+__all__ = [
+    "memory_left",
+    "refuse_beyond_memory",
+    "refuse_large_model",
+    "refuse_many_alternatives",
+]
+
+MANY = 100
+"""Alternatives up to which nobody asks."""
+
+MATRICES = 3
+"""Matrices of all parameters by all parameters that a fit holds at once: the information, its
+factor, the covariance."""
 
 NO_QUESTION = 1 << 28
 """Bytes that are taken without asking how much there is."""
@@ -33,6 +50,34 @@ def refuse_beyond_memory(what: str, n_bytes: float, instead: str = "") -> None:
             f"{what} would take at least {_in_words(n_bytes)} of memory, and {_in_words(left)} are "
             f"free.{advice}"
         )
+
+
+def refuse_many_alternatives(n_alternatives: Any, data: Any) -> None:
+    """Refuse a number of alternatives that no memory holds, before anything is made for them.
+
+    Parameters
+    ----------
+    n_alternatives : as the user gave them; anything but a large number passes.
+    data : the table, whose rows count where it knows how many it has.
+    """
+    if isinstance(n_alternatives, Integral) and n_alternatives > MANY:
+        frame = hasattr(data, "columns") and hasattr(data, "__len__")
+        _refuse(int(n_alternatives), 2 * int(n_alternatives), len(data) if frame else 0)
+
+
+def refuse_large_model(equations: Equations, n_rows: int) -> None:
+    """Refuse equations whose matrices no memory holds."""
+    n_alternatives = equations.n_alternatives
+    own = sum(equations.own_terms) + len(equations.shared) + n_alternatives
+    _refuse(n_alternatives, own, n_rows)
+
+
+def _refuse(n_alternatives: int, n_parameters: int, n_rows: int) -> None:
+    refuse_beyond_memory(
+        f"A model of {n_alternatives:,} alternatives with {n_parameters:,} parameters or more",
+        8.0 * (MATRICES * float(n_parameters) ** 2 + float(n_rows) * n_alternatives),
+        "Give fewer alternatives, or fewer terms.",
+    )
 
 
 def memory_left() -> float | None:

@@ -7,11 +7,14 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from selfselect.errors import OptionError
+from selfselect.errors import DataError, OptionError
 
-__all__ = ["check_weights_kind", "scale_weights"]
+__all__ = ["check_weights_kind", "refuse_huge_weights", "scale_weights"]
 
 Array = NDArray[np.float64]
+
+LARGEST = 1e100
+"""Weights up to this can be squared and summed over any number of rows."""
 
 KINDS = ("frequency", "probability")
 
@@ -31,11 +34,22 @@ def check_weights_kind(kind: Any, weights: Any) -> None:
         )
 
 
+def refuse_huge_weights(weights: Array) -> None:
+    """Refuse weights whose sums, or sums of squares, no double can hold."""
+    largest = float(weights.max(initial=0.0))
+    if largest > LARGEST:
+        raise DataError(
+            f"The weights go up to {largest:.4g}, and their sums are beyond double precision. "
+            "Divide them by their mean."
+        )
+
+
 def scale_weights(weights: Array, kind: str | None) -> Array:
     """Scale probability weights to average one over the rows that count.
 
     Only their ratios mean anything; so scaled, log-likelihoods and tests count rows.
     """
+    refuse_huge_weights(weights)
     total = float(weights.sum())
     if kind != "probability" or total <= 0.0:
         return weights

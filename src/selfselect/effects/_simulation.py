@@ -22,6 +22,7 @@ from selfselect.effects._averages import Averages
 from selfselect.effects._moments import Setting, refuse_joined
 from selfselect.errors import OptionError
 from selfselect.results.predictions import latent_means
+from selfselect.seeds import check_seed
 
 if TYPE_CHECKING:
     from selfselect.results.fit_result import FitResult
@@ -97,8 +98,7 @@ def simulate(
     seed : of the random numbers.
     """
     refuse_joined(fit.problem)
-    if isinstance(seed, bool) or not isinstance(seed, int) or seed < 0:
-        raise OptionError(f"seed={seed!r} is not a seed. Use an integer from 0 on.")
+    check_seed(seed)
     rows = settings[0].rows
     repeats = n_repeats(draws, len(rows))
     weights = np.ones(len(rows)) if rows.weights is None else rows.weights

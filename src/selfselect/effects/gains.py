@@ -18,6 +18,7 @@ from selfselect.effects.base import EffectTable, doubts, effect_table, how_avera
 from selfselect.effects.potential_outcomes import EVERYONE
 from selfselect.effects.treatment_effects import two_alternatives
 from selfselect.errors import OptionError
+from selfselect.seeds import generator
 
 if TYPE_CHECKING:
     from selfselect.results.fit_result import FitResult
@@ -212,7 +213,7 @@ def _sample_of_draws(fit: FitResult, setting: Setting, a: int, b: int, seed: int
     """Return some thousands of gains, rows drawn in proportion to their weights."""
     rows = setting.rows
     chance = None if rows.weights is None else rows.weights / rows.weights.sum()
-    rng = np.random.default_rng([seed, 2])
+    rng = generator(seed, 2)
     which = rng.choice(len(rows), size=SHOWN, p=chance)
     drawn = draw(fit, Setting(rows.take(which), setting.rule), fit.values, 1, seed)
     labels = np.array(fit.problem.equations.alternatives, dtype=object)

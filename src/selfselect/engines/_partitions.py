@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import reduce
 from hashlib import sha256
 from operator import add
@@ -218,9 +218,21 @@ class FilesOnCluster(_OnCluster):
 
         read, schema = delayed(read_fragment, pure=False), self.files.dataset.schema
         return [
-            Partition(i, name, read(fragment, schema, tuple(columns), dict(self.files.text)))
+            Partition(
+                i,
+                name,
+                read(fragment, schema, tuple(columns), dict(self.files.text), self._state_of(name)),
+            )
             for i, (name, fragment) in enumerate(self.files.fragments())
         ]
+
+    def _state_of(self, name: str) -> dict[str, Any]:
+        """Return what a worker needs to know a file again, and nothing of the others."""
+        return {name: self.files.states[name]} if name in self.files.states else {}
+
+    def with_labels(self, columns: Sequence[str]) -> FilesOnCluster:
+        """Return the same files, with columns of labels as text where one has a leading zero."""
+        return replace(self, files=self.files.with_labels(columns))
 
 
 @dataclass(frozen=True)

@@ -64,9 +64,11 @@ class Dask:
     Parameters
     ----------
     client : a `distributed.Client`; None for the current one.
+    encoding : of CSV files, such as ``"latin-1"``; None for UTF-8.
     """
 
     client: Any = field(default=None, repr=False)
+    encoding: str | None = None
 
     def open(self, data: Any) -> FrameOnCluster | FilesOnCluster:
         """Look at the partitions of a `dask.dataframe`, or at files that all workers can read."""
@@ -74,7 +76,7 @@ class Dask:
         if is_dask_frame(data) and hasattr(data, "columns"):
             return FrameOnCluster(client, data)
         if are_files(data):
-            return FilesOnCluster(client, open_files(_absolute(data)))
+            return FilesOnCluster(client, open_files(_absolute(data), encoding=self.encoding))
         raise OptionError(
             f"The engine Dask sums over a dask.dataframe or files, not a {type(data).__name__}. "
             "Make one of it with dask.dataframe.from_pandas(data, npartitions=...), or leave the "

@@ -38,13 +38,15 @@ class Parquet:
     ----------
     batch_rows : how many rows are read at a time; memory grows with it, not with the data. None
         takes 131,072, and fewer where columns are many.
+    encoding : of CSV files, such as ``"latin-1"``; None for UTF-8.
     """
 
     batch_rows: int | None = None
+    encoding: str | None = None
 
     def open(self, data: Any) -> Files:
         """Find the files."""
-        return open_files(data, batch_rows=self.batch_rows)
+        return open_files(data, batch_rows=self.batch_rows, encoding=self.encoding)
 
     def load(self, problem: Problem, rows: RowStream) -> RowsInPieces:
         """Take hold of a stream of rows; the next pass reads them."""

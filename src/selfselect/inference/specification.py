@@ -35,6 +35,7 @@ from selfselect.problem.evaluation import Batch, score_blocks
 from selfselect.problem.problem import Problem
 from selfselect.progress import progress_bar
 from selfselect.rules.base import HasBounds
+from selfselect.seeds import check_seed
 from selfselect.solvers import Solution, choose_solver
 from selfselect.solvers._order import groups_alike, match_alternatives
 from selfselect.threads import parallel_map
@@ -183,6 +184,7 @@ def draw_moments(
     work.
     """
     check_replications(replications)
+    seed = check_seed(seed)
     natural = problem.layout.natural(solution.free)
     solver = replace(choose_solver(problem, None)[0], tol=CLOSE)  # type: ignore[type-var]
     rows = write_out(engine.rows, weights_kind)
@@ -206,7 +208,7 @@ def draw_moments(
         return sums(sample, match_alternatives(problem, groups, fitted.free, solution.free))
 
     done: list[dict[Subject, Array]] = []
-    seeds = SeedSequence(0 if seed is None else seed).spawn(int(replications))
+    seeds = SeedSequence(seed).spawn(int(replications))
     with progress_bar(progress, what="Test samples", total=int(replications)) as bar:
         for found in parallel_map(draw, seeds):
             bar.update()

@@ -19,7 +19,7 @@ from selfselect.report.effects_chapter import effects_chapter
 from selfselect.report.full_page import render
 from selfselect.report.question import headline, question
 from selfselect.report.summary import summarise
-from selfselect.results.files import write_whole
+from selfselect.results.files import refuse_target, write_whole
 
 if TYPE_CHECKING:
     from selfselect.results.fit_result import FitResult
@@ -33,10 +33,10 @@ def write_report(
     """Compose the report of a fit and write it; the file appears whole or not at all."""
     target = Path(path)
     # Composing takes seconds: what can be known to fail is told before.
-    if target.is_dir():
-        raise ReportError(_refusal(target, "that is a folder"))
-    if not target.parent.is_dir():
-        raise ReportError(_refusal(target, f"there is no folder {str(target.parent)!r}"))
+    try:
+        refuse_target(target)
+    except OSError as error:
+        raise ReportError(_refusal(target, str(error.strerror))) from error
     if not 0 < level < 1:
         raise OptionError(f"level={level!r} is not a confidence level. Use one between 0 and 1.")
     text = render(compose(fit, level, command))

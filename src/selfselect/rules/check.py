@@ -17,6 +17,7 @@ from selfselect.rules.base import (
     RowData,
     SelectionRule,
 )
+from selfselect.seeds import generator
 
 __all__ = ["Counterexample", "RuleCheck", "check", "check_rows"]
 
@@ -92,7 +93,7 @@ def check(
     >>> bool(ss.rules.check(ss.rules.Maximum(), 3))
     True
     """
-    rng = np.random.default_rng(seed)
+    rng = generator(seed)
     latent = scale * rng.standard_normal((n_probes, n_alternatives))
     other = scale * rng.standard_normal((n_probes, n_alternatives))
     probe = _Probe(rule, latent)

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import numpy as np
 import pandas as pd
 
+from selfselect.seeds import generator
 from selfselect.simulators.sample import Sample, simulate
 
 __all__ = ["auction"]
@@ -27,7 +27,7 @@ def auction(n_rows: int = 2_000, *, seed: int = 0) -> Sample:
     >>> sorted(auction(200, seed=1).data["winner"].unique())
     ['collector', 'dealer', 'museum']
     """
-    rng = np.random.default_rng([seed, 1961])
+    rng = generator(seed, 1961)
     covariates = pd.DataFrame(
         {
             "age": rng.normal(0.0, 1.0, n_rows),

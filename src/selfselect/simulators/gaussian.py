@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
+from selfselect.seeds import generator
 from selfselect.simulators.sample import Sample, simulate
 
 __all__ = ["gaussian"]
@@ -40,7 +41,7 @@ def gaussian(
     >>> gaussian(100, 2, 2, seed=1).data.shape
     (100, 4)
     """
-    rng = np.random.default_rng([seed, 7])
+    rng = generator(seed, 7)
     names = [f"x{i + 1}" for i in range(n_covariates)]
     labels = [_letters(j) for j in range(n_alternatives)]
     slopes = rng.standard_normal((n_alternatives, n_covariates))

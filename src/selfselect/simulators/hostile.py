@@ -8,6 +8,7 @@ import numpy as np
 import pandas as pd
 
 from selfselect.errors import OptionError
+from selfselect.seeds import generator
 from selfselect.simulators.sample import Sample, simulate
 
 __all__ = ["KINDS", "hostile"]
@@ -87,5 +88,5 @@ def hostile(kind: str = "rare", n_rows: int = 4_000, *, seed: int = 0) -> Sample
     """
     if kind not in KINDS:
         raise OptionError(f"There is no hostile data {kind!r}. Use one of {', '.join(KINDS)}.")
-    coefficients, table = KINDS[kind](n_rows, np.random.default_rng([seed, 13]))
+    coefficients, table = KINDS[kind](n_rows, generator(seed, 13))
     return simulate(coefficients, table, seed=seed)

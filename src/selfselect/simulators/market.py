@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import numpy as np
 import pandas as pd
 
+from selfselect.seeds import generator
 from selfselect.simulators.sample import Sample, simulate
 
 __all__ = ["market"]
@@ -30,7 +30,7 @@ def market(n_rows: int = 1_000, *, seed: int = 0) -> Sample:
     >>> result.converged
     True
     """
-    rng = np.random.default_rng([seed, 1972])
+    rng = generator(seed, 1972)
     covariates = pd.DataFrame(
         {
             "rate": rng.normal(6.0, 1.0, n_rows),

@@ -17,6 +17,7 @@ from selfselect.noises.base import Extra
 from selfselect.rules import as_rule
 from selfselect.rules._labels import by_alternative
 from selfselect.rules.base import Label, RowData
+from selfselect.seeds import generator
 
 __all__ = ["Sample", "simulate"]
 
@@ -93,7 +94,7 @@ def simulate(
                 "made, with outcome=... and chosen=...."
             )
     rule = as_rule(rule)
-    rng = np.random.default_rng(seed)
+    rng = generator(seed)
     spread = _scales(scales, as_noise(noise), labels)
     means = np.column_stack([_mean(coefficients[label], table) for label in labels])
     latent = means + as_noise(noise).draw(len(table), spread, labels, rng)

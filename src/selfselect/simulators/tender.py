@@ -7,6 +7,7 @@ import pandas as pd
 
 from selfselect.noises.base import COMMON
 from selfselect.rules import Minimum
+from selfselect.seeds import generator
 from selfselect.simulators.sample import Sample
 
 __all__ = ["tender"]
@@ -34,7 +35,7 @@ def tender(n_rows: int = 1_000, *, seed: int = 0) -> Sample:
     >>> list(tender(200, seed=1).data.columns)
     ['tender', 'firm', 'size', 'distance', 'backlog', 'bid', 'won']
     """
-    rng = np.random.default_rng([seed, 1994])
+    rng = generator(seed, 1994)
     shape = (n_rows, len(FIRMS))
     takes_part = rng.random(shape) < 0.8
     takes_part[np.arange(n_rows), rng.integers(0, len(FIRMS), n_rows)] = True

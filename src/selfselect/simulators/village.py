@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import numpy as np
 import pandas as pd
 
+from selfselect.seeds import generator
 from selfselect.simulators.sample import Sample, simulate
 
 __all__ = ["village"]
@@ -28,7 +28,7 @@ def village(n_rows: int = 2_000, *, seed: int = 0) -> Sample:
     >>> sorted(village(100, seed=1).data["job"].unique())
     ['fishing', 'hunting']
     """
-    rng = np.random.default_rng([seed, 1951])
+    rng = generator(seed, 1951)
     height = rng.normal(170.0, 10.0, n_rows)
     weight = 70.0 + 0.5 * (height - 170.0) + rng.normal(0.0, 9.0, n_rows)
     return simulate(

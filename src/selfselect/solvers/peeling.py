@@ -14,6 +14,8 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import gammaln, log_ndtr
 
+from selfselect.seeds import generator
+
 __all__ = ["Peeling", "Population"]
 
 Array = NDArray[np.float64]
@@ -109,7 +111,7 @@ class Peeling:
     def _best_direction(self, population: Population) -> tuple[Array, float]:
         from scipy.optimize import minimize
 
-        rng = np.random.default_rng(self.seed)
+        rng = generator(self.seed)
         tries = rng.standard_normal((self.tries, population.n_covariates))
         tries /= np.linalg.norm(tries, axis=1, keepdims=True)
         values = [self._log_root_moment(population, v) for v in tries]
