@@ -57,7 +57,7 @@ class FullDisk(io.FileIO):
 @pytest.fixture
 def full_disk(monkeypatch):
     """Let every file that is written whole run out of room."""
-    import selfselect.results.files as files
+    from selfselect.results import files
 
     def opened(number, mode, closefd):
         return io.BufferedWriter(FullDisk(number, mode, closefd=closefd))
@@ -208,9 +208,8 @@ def test_a_folder_of_outputs_follows_no_link_inside(tmp_path):
 # full disks
 
 
-def test_a_full_disk_leaves_every_old_output_as_it_was(
-    fit, villagers, tmp_path, capsys, full_disk
-):
+@pytest.mark.usefixtures("full_disk")
+def test_a_full_disk_leaves_every_old_output_as_it_was(fit, villagers, tmp_path, capsys):
     table, saved = tmp_path / "rows.parquet", tmp_path / "fit.json"
     villagers.to_parquet(table)
     content = Path(__file__).parents[1] / "results" / "version1" / "known.json"
@@ -238,8 +237,8 @@ def test_a_full_disk_leaves_every_old_output_as_it_was(
     assert (tmp_path / "report.html").read_text() == "old"
 
 
-@pytest.mark.skipif(not os.path.exists("/dev/full"), reason="there is no full device")
-def test_a_full_disk_under_the_demo_is_one_error(tmp_path, capsys, full_disk):
+@pytest.mark.usefixtures("full_disk")
+def test_a_full_disk_under_the_demo_is_one_error(tmp_path, capsys):
     code, _, err = run(capsys, "demo", "--rows", 100, "--folder", tmp_path / "demo")
     assert code == 2 and "No space left" in err
     assert list((tmp_path / "demo").iterdir()) == []
@@ -269,7 +268,7 @@ def test_a_checkpoint_that_holds_something_else_is_refused_and_kept(villagers, t
         b"\0" * 64,
         b'{"format": 1, "about": {}}\n',
         b'{"format": 2, "about": []}\nx\n',
-        b'[1]\n[2]\n',
+        b"[1]\n[2]\n",
         b"\xff\xfe\n",
     ]:
         path.write_bytes(content)
@@ -280,7 +279,7 @@ def test_a_checkpoint_that_holds_something_else_is_refused_and_kept(villagers, t
         assert path.read_bytes() == content
 
 
-def test_a_file_that_took_the_checkpoints_place_is_not_deleted(villagers, tmp_path):
+def test_a_file_that_took_the_checkpoints_place_is_not_deleted(tmp_path):
     from selfselect.engines._checkpoint import Checkpoint
 
     path = tmp_path / "fit.ckpt"
@@ -291,7 +290,7 @@ def test_a_file_that_took_the_checkpoints_place_is_not_deleted(villagers, tmp_pa
     assert path.read_text() == "precious"
 
 
-def test_asking_whether_a_place_will_do_touches_nothing(villagers, tmp_path):
+def test_asking_whether_a_place_will_do_touches_nothing(tmp_path):
     from selfselect.engines._checkpoint import check_place
 
     check_place(tmp_path / "new")

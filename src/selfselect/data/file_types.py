@@ -17,6 +17,7 @@ __all__ = [
     "file_state",
     "kind_of",
     "name_of",
+    "other_encoding",
     "reading",
     "reason_of",
     "refuse_changed",
@@ -97,11 +98,21 @@ def refuse_other_encoding(schema: Any, name: str) -> None:
     """Refuse text that was read as bytes, or whose columns have names that are no text."""
     import pyarrow.types as kinds
 
-    for one in schema:
-        broken = any(letter == "\ufffd" or "\ud800" <= letter <= "\udfff" for letter in one.name)
-        if broken or kinds.is_binary(one.type) or kinds.is_large_binary(one.type):
-            what = "the names of its columns" if broken else f"the column {one.name!r}"
-            raise DataError(f"{name} is not in UTF-8: {what} cannot be read as text. {ENCODING}")
+    try:
+        broken = [
+            f"the column {column!r}"
+            for column, type_ in zip(schema.names, schema.types, strict=True)
+            if kinds.is_binary(type_) or kinds.is_large_binary(type_)
+        ]
+    except UnicodeDecodeError as error:
+        raise other_encoding(name, "a name of a column") from error
+    if broken:
+        raise other_encoding(name, broken[0])
+
+
+def other_encoding(name: str, what: str) -> DataError:
+    """Return the error of a file that is not in UTF-8, as something in it shows."""
+    return DataError(f"{name} is not in UTF-8: {what} cannot be read as text. {ENCODING}")
 
 
 def text_format(kind: str, types: dict[str, Any] | None = None, encoding: str | None = None) -> Any:

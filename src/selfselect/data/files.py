@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import glob
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property, partial
@@ -12,6 +11,7 @@ from typing import Any
 
 import pandas as pd
 
+from selfselect.data.file_names import FORMATS, TEXT_FORMATS, ending_of, find_files, format_of
 from selfselect.data.file_types import (
     State,
     check_encoding,
@@ -19,6 +19,7 @@ from selfselect.data.file_types import (
     file_state,
     kind_of,
     name_of,
+    other_encoding,
     reading,
     reason_of,
     refuse_changed,
@@ -35,7 +36,6 @@ __all__ = [
     "LEADING_ZERO",
     "Files",
     "are_files",
-    "ending_of",
     "open_files",
     "read_fragment",
     "to_pandas",
@@ -47,13 +47,6 @@ MOST_ROWS = 131_072
 
 MOST_VALUES = 4_000_000
 """Values per piece, which tables of many columns reach with fewer rows: 32 MB of doubles."""
-
-FORMATS = {
-    ".parquet": "parquet", ".pq": "parquet", ".csv": "csv", ".csv.gz": "csv", ".tsv": "tsv",
-    ".tsv.gz": "tsv", ".feather": "feather", ".arrow": "ipc", ".ipc": "ipc",
-}  # fmt: skip
-
-TEXT_FORMATS = frozenset({"csv", "tsv"})
 
 LEADING_ZERO = r"^\s*[+-]?0[0-9]"
 """What a label begins with that would lose a zero if it were read as a number."""
@@ -100,8 +93,8 @@ def open_files(data: Any, *, batch_rows: int | None = None, encoding: str | None
             f"A {type(data).__name__} is no file. Give a path, a pattern, a list of them, or an "
             "Arrow dataset; tables are for engine=selfselect.engines.Memory()."
         )
-    names = [str(path) for path in _paths(data)]
-    kinds = {_format(name) for name in names}
+    names = [str(path) for path in find_files(data)]
+    kinds = {format_of(name) for name in names}
     if len(kinds) > 1:
         raise DataError(
             f"The files are of different formats ({', '.join(sorted(kinds))}). Give files of one."
@@ -112,14 +105,16 @@ def open_files(data: Any, *, batch_rows: int | None = None, encoding: str | None
     form: Any = text_format(kind, encoding=encoding) if kind in TEXT_FORMATS else kind
     try:
         dataset, partitioning = _first_look(names, form)
+    except UnicodeError as error:
+        raise other_encoding(names[0], "a name of a column") from error
     except (OSError, ValueError) as error:
         raise DataError(f"{names[0]} cannot be read as {kind}: {reason_of(error)}") from error
     title = names[0] if len(names) == 1 else f"{len(names)} files, {names[0]} to {names[-1]}"
     if kind in TEXT_FORMATS:
         refuse_other_encoding(dataset.schema, names[0])
         schema = with_decimals(dataset.schema)
-        typed = partial(_text_dataset, names, kind, encoding, schema, partitioning)
-        return Files(typed({}), title, states, batch_rows, typed=typed)
+        typed = partial(_text_dataset, kind, encoding, schema, partitioning)
+        return Files(typed(names, {}), title, states, batch_rows, typed=typed)
     schema = common_schema(dataset)
     text: dict[str, Any] = {}
     if kind == "parquet":
@@ -130,11 +125,11 @@ def open_files(data: Any, *, batch_rows: int | None = None, encoding: str | None
 
 
 def _text_dataset(
-    names: list[str],
     kind: str,
     encoding: str | None,
     schema: Any,
     partitioning: str | None,
+    names: list[str],
     types: Mapping[str, Any],
 ) -> Any:
     """Return files of separated text as a dataset, some columns of which have other types."""
@@ -159,7 +154,9 @@ class Files:
     batch_rows : rows read at a time; None for as many as suit the columns.
     text : columns of text that are read as categories, which is how Parquet holds them, and the
         types they have.
-    typed : of files of separated text, the same dataset with other types of some columns.
+    typed : of files of separated text, makes a dataset of some of them with other types of some
+        columns.
+    types : those types.
     """
 
     dataset: Any
@@ -167,7 +164,8 @@ class Files:
     states: Mapping[str, State]
     batch_rows: int | None = None
     text: Mapping[str, Any] = field(default_factory=dict)
-    typed: Callable[[Mapping[str, Any]], Any] | None = None
+    typed: Callable[[list[str], Mapping[str, Any]], Any] | None = None
+    types: Mapping[str, Any] = field(default_factory=dict)
 
     @property
     def names(self) -> list[str]:
@@ -202,8 +200,18 @@ class Files:
         yield from self.map(task, columns, n_threads=n_threads)
 
     def fragments(self) -> Iterator[tuple[str, Any]]:
-        """Yield the parts that can be read on their own, each with the name of its file."""
+        """Yield the parts that can be read on their own, each with the name of its file.
+
+        A part of separated text is made anew where it is read: one that travels to another
+        process loses its encoding.
+        """
         for fragment in self.dataset.get_fragments():
+            if self.typed is not None:
+                yield (
+                    name_of(fragment),
+                    partial(_only_fragment, self.typed, name_of(fragment), self.types),
+                )
+                continue
             whole = not hasattr(fragment, "split_by_row_group")
             for part in [fragment] if whole else fragment.split_by_row_group():
                 yield name_of(fragment), part
@@ -262,7 +270,7 @@ class Files:
             if name in inside.names and kind_of(schema.field(name).type) == "number"
         }
         found: set[str] = set()
-        as_text = replace(self, dataset=self.typed(dict.fromkeys(left, pyarrow.string())))
+        as_text = self._with_types(dict.fromkeys(left, pyarrow.string()))
         for _, _, batch, _ in as_text.batches(sorted(left)) if left else ():
             for name in sorted(left - found):
                 zeros = pyarrow.compute.match_substring_regex(batch.column(name), LEADING_ZERO)
@@ -270,8 +278,11 @@ class Files:
                     found.add(name)
             if found == left:
                 break
-        text = dict.fromkeys(found, pyarrow.string())
-        return replace(self, dataset=self.typed(text)) if found else self
+        return self._with_types(dict.fromkeys(found, pyarrow.string())) if found else self
+
+    def _with_types(self, types: Mapping[str, Any]) -> Files:
+        assert self.typed is not None
+        return replace(self, dataset=self.typed(list(self.dataset.files), types), types=types)
 
     def check(self, columns: Sequence[str]) -> None:
         """Refuse files that cannot be read, lack a column, or hold it as another type.
@@ -330,50 +341,17 @@ def read_fragment(
     `text` and `states` are as in `Files`: a worker that reads the part again, because another one
     was lost, refuses a file that is no longer the same.
     """
+    if isinstance(fragment, partial):
+        fragment = fragment()
     with reading(fragment, states):
         table = fragment.to_table(schema=schema, columns=list(columns))
     return to_pandas(with_text(table, text).unify_dictionaries())
 
 
-def _paths(data: Any) -> list[Path]:
-    given = list(data) if isinstance(data, list | tuple) else [data]
-    found: list[Path] = []
-    for one in given:
-        path = Path(one).expanduser()
-        if path.is_dir():
-            # Hidden files are what others left behind or have not finished.
-            shown = (p for p in path.rglob("*") if not p.name.startswith((".", "_")))
-            inside = sorted(p for p in shown if ending_of(p) and p.is_file())
-            if not inside:
-                raise DataError(f"The folder {one} has no {' or '.join(FORMATS)} file in it.")
-            found += inside
-        elif path.is_file():
-            found.append(path)
-        else:
-            matched = sorted(Path(name) for name in glob.glob(str(path), recursive=True))
-            if not matched:
-                raise DataError(f"There is no file {one}. Check the path, or the pattern.")
-            found += [p for p in matched if p.is_file()]
-    if len(set(found)) < len(found):
-        twice = next(path for path in found if found.count(path) > 1)
-        raise DataError(f"The file {twice} is given twice, so its rows would count twice.")
-    return found
-
-
-def ending_of(path: Path) -> str | None:
-    """Return the ending that tells the format of a file; None where it is not known."""
-    endings = ("".join(path.suffixes[-2:]).lower(), path.suffix.lower())
-    return next((ending for ending in endings if ending in FORMATS), None)
-
-
-def _format(name: str) -> str:
-    ending = ending_of(Path(name))
-    if ending is None:
-        raise DataError(
-            f"{name} is of no known format. Files end in {', '.join(FORMATS)}; read others into a "
-            "table first."
-        )
-    return FORMATS[ending]
+def _only_fragment(
+    typed: Callable[[list[str], Mapping[str, Any]], Any], name: str, types: Mapping[str, Any]
+) -> Any:
+    return next(typed([name], types).get_fragments())
 
 
 def _first_look(names: list[str], form: Any) -> tuple[Any, str | None]:

@@ -35,7 +35,6 @@ from selfselect.problem.evaluation import Batch, score_blocks
 from selfselect.problem.problem import Problem
 from selfselect.progress import progress_bar
 from selfselect.rules.base import HasBounds
-from selfselect.seeds import check_seed
 from selfselect.solvers import Solution, choose_solver
 from selfselect.solvers._order import groups_alike, match_alternatives
 from selfselect.threads import parallel_map
@@ -175,7 +174,7 @@ def draw_moments(
     *,
     weights_kind: str | None,
     replications: int,
-    seed: int | None,
+    seed: int,
     progress: bool | None,
 ) -> MomentDraws:
     """Draw samples from the fitted model, fit each from the estimate, and sum their moments.
@@ -184,7 +183,6 @@ def draw_moments(
     work.
     """
     check_replications(replications)
-    seed = check_seed(seed)
     natural = problem.layout.natural(solution.free)
     solver = replace(choose_solver(problem, None)[0], tol=CLOSE)  # type: ignore[type-var]
     rows = write_out(engine.rows, weights_kind)

@@ -15,6 +15,7 @@ from selfselect.inference.specification import (
 )
 from selfselect.inference.statistics import TestResult, format_p_value, impossible_test
 from selfselect.noises import Independent
+from selfselect.seeds import check_seed
 
 if TYPE_CHECKING:
     from selfselect.results.fit_result import FitResult
@@ -38,6 +39,7 @@ def specification_test(
 ) -> TestResult:
     """Run one test, by bootstrap or (with no replications) asymptotically; it is remembered."""
     check_replications(replications)
+    seed = check_seed(seed)
     if fit.kept is not None:
         kept = dict(zip(SUBJECTS, fit.kept.noise, strict=True))
         if kept[subject].replications == replications or not kept[subject].possible:

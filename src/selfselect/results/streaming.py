@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING, Any
 
 import pandas as pd
 
-from selfselect.data.files import Files, are_files, ending_of, open_files, to_pandas, with_text
+from selfselect.data.file_names import ending_of
+from selfselect.data.files import Files, are_files, open_files, to_pandas, with_text
 from selfselect.data.source import Piece
 from selfselect.data.stream import placed
 from selfselect.data.tables import nearest
