@@ -289,6 +289,8 @@ def odd_sums():
     yield Evaluation(-1.5, np.array([np.nan, np.inf, -0.0]), matrix @ matrix.T)
     yield Parts([ClusterTotals(np.array([3, 9], dtype=np.intp), matrix[:2])])
     yield (None, [np.bool_(True), "text"])
+    many = rng.standard_normal((200, 90))
+    yield Parts((many, np.asfortranarray(many), many[:, ::2].copy(), np.full(20_000, np.nan)))
 
 
 @pytest.mark.parametrize("value", list(odd_sums()), ids=lambda value: type(value).__name__)

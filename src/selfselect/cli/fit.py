@@ -188,7 +188,7 @@ def command(
     if bool(formula) == bool(equations):
         raise click.UsageError("Give either a FORMULA or --equation for every alternative.")
     cost = {label: _number(value) for label, value in pairs_of(costs, "--cost").items()}
-    named = {
+    named: dict[str, Any] = {
         "chosen": chosen,
         "alternatives": _whole(alternatives) if case is None else alternatives,
         "case": case,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import shlex
 import sys
@@ -105,6 +106,9 @@ def _report(error: Exception) -> int:
 
     if isinstance(error, SelfSelectError):
         click.echo(f"error: {error}", err=True)
+        return BAD_INPUT
+    if isinstance(error, OSError) and error.errno in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG):
+        click.echo(f"error: The output cannot be written: {error.strerror}.", err=True)
         return BAD_INPUT
     if isinstance(error, MemoryError):
         click.echo(f"error: There is not enough memory: {error}. Give fewer rows.", err=True)

@@ -60,7 +60,7 @@ def refuse_many_alternatives(n_alternatives: Any, data: Any) -> None:
     n_alternatives : as the user gave them; anything but a large number passes.
     data : the table, whose rows count where it knows how many it has.
     """
-    if isinstance(n_alternatives, Integral) and n_alternatives > MANY:
+    if isinstance(n_alternatives, Integral) and int(n_alternatives) > MANY:
         frame = hasattr(data, "columns") and hasattr(data, "__len__")
         _refuse(int(n_alternatives), 2 * int(n_alternatives), len(data) if frame else 0)
 
