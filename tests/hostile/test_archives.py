@@ -75,6 +75,11 @@ AT: dict[str, tuple[str, str, Any]] = {
     "no rule": ("plain", "problem/rule", None),
     "no coder": ("plain", "coding/coders", []),
     "no state of a coder": ("coded", "coding/coders/0/state", DROP),
+    "no state of transforms": ("coded", "coding/coders/0/state/transforms", {}),
+    "no categories": ("coded", "coding/coders/0/state/factors", {}),
+    "no kinds of columns": ("coded", "coding/coders/0/state/kinds", {}),
+    "a category twice": ("coded", "coding/coders/0/state/factors/clan", ["elk", "elk", "owl"]),
+    "other kinds of columns": ("coded", "coding/coders/0/state/kinds/weight", "pickle"),
     "no coding of the outcome": ("coded", "coding/outcome", None),
     "no equations": ("plain", "problem/equations/each", []),
     # wrong kinds

@@ -6,11 +6,11 @@ import re
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from formulaic import Formula
 from numpy.typing import NDArray
 
 from selfselect.data.coding import check_known
 from selfselect.data.equations import INTERCEPT, Equation, Equations
+from selfselect.data.formulas import parse_side
 from selfselect.data.sizes import refuse_beyond_memory
 from selfselect.errors import ArchiveError
 from selfselect.rules._labels import by_alternative
@@ -35,9 +35,10 @@ round."""
 def check_coder(text: str, names: tuple[str, ...]) -> None:
     """Refuse names of columns that are not those a formula makes, or in another order."""
     left = list(names)
-    for term in Formula(text):
+    for term in parse_side(text):
         parts = [re.escape(INTERCEPT if one == "1" else one) for one in map(str, term.factors)]
-        one = re.compile(":".join(rf"{part}(\[.*\])?" for part in parts), re.DOTALL)
+        # A product may also make columns of some of its factors, so that none is lost.
+        one = re.compile("(?=.)" + "".join(rf"(:?{part}(\[.*\])?)?" for part in parts), re.DOTALL)
         if not left or not one.fullmatch(left[0]):
             raise ArchiveError(f"the columns {', '.join(names)} are not those of {text!r}")
         while left and one.fullmatch(left[0]):
