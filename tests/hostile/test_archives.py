@@ -123,7 +123,7 @@ AT: dict[str, tuple[str, str, Any]] = {
     "a turned range": ("plain", "facts/outcome_range", [9.0, 1.0]),
     "no weight": ("plain", "facts/weight_total", 0.0),
     "a p-value of two": ("plain", "kept/independence/p_value", 2.0),
-    "a p-value that is none": ("plain", "kept/independence/p_value", {"float": "nan"}),
+    "negative degrees of freedom": ("plain", "kept/independence/df", -1),
     "a share of two": ("plain", "kept/shares/0", 2.0),
     "a correlation of two": ("correlated", "problem/noise/correlation", 2.0),
     "a scale of minus one": ("plain", "problem/noise/scale", -1.0),

@@ -12,7 +12,7 @@ from zipfile import BadZipFile
 import click
 import pandas as pd
 
-from selfselect.data.files import LEADING_ZERO
+from selfselect.data.file_types import LEADING_ZERO, may_lose_zeros
 from selfselect.errors import DataError, MissingDependencyError
 from selfselect.results.files import refuse_target, whole_file
 from selfselect.results.streaming import flat_columns
@@ -74,7 +74,7 @@ def _read_csv(source: Path, encoding: str | None, labels: Sequence[Any]) -> pd.D
         for name in dict.fromkeys(labels)
         if name in table and pd.api.types.is_numeric_dtype(table[name])
     ]
-    if numbers:
+    if numbers and may_lose_zeros(str(source)):
         written = pd.read_csv(source, **how, usecols=numbers, dtype=str)
         for name in numbers:
             if written[name].str.match(LEADING_ZERO).any():

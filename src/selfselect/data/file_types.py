@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import codecs
+import re
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
@@ -11,11 +12,13 @@ from typing import Any
 from selfselect.errors import DataError, OptionError
 
 __all__ = [
+    "LEADING_ZERO",
     "State",
     "check_encoding",
     "common_schema",
     "file_state",
     "kind_of",
+    "may_lose_zeros",
     "name_of",
     "other_encoding",
     "reading",
@@ -29,6 +32,14 @@ __all__ = [
 
 State = tuple[int, int] | None
 """Size and time of change of a file; None where it is on no disk that can be asked."""
+
+LEADING_ZERO = r"^\s*0[0-9]"
+"""What a label begins with that would lose a zero if it were read as a number."""
+
+ZERO_IN_BYTES = re.compile(rb'0[0-9](?<=[,;\n\r"\t ]..)')
+"""The same after a separator, in bytes: the zero comes first because it is looked for quickly."""
+
+CHUNK = 1 << 24
 
 ENCODING = (
     "Say how it is encoded, such as encoding='cp1252' (Windows, Western Europe), 'latin-1' or "
@@ -44,6 +55,22 @@ def file_state(name: str) -> State:
     except OSError:
         return None
     return found.st_size, found.st_mtime_ns
+
+
+def may_lose_zeros(name: str) -> bool:
+    """Say whether a file of separated text may hold a cell such as 01; a quick look at its bytes.
+
+    False is certain: labels of other files are looked at one by one.
+    """
+    if Path(name).suffix.lower() not in (".csv", ".tsv"):
+        return True
+    seen = b"\n"
+    with open(name, "rb") as file:
+        while chunk := file.read(CHUNK):
+            if b"\0" in chunk[:1_000] or ZERO_IN_BYTES.search(seen + chunk):
+                return True
+            seen = chunk[-2:]
+    return False
 
 
 def refuse_changed(name: str, states: Mapping[str, State]) -> None:

@@ -13,11 +13,13 @@ import pandas as pd
 
 from selfselect.data.file_names import FORMATS, TEXT_FORMATS, ending_of, find_files, format_of
 from selfselect.data.file_types import (
+    LEADING_ZERO,
     State,
     check_encoding,
     common_schema,
     file_state,
     kind_of,
+    may_lose_zeros,
     name_of,
     other_encoding,
     reading,
@@ -33,7 +35,6 @@ from selfselect.errors import DataError, OptionError
 from selfselect.threads import parallel_map
 
 __all__ = [
-    "LEADING_ZERO",
     "Files",
     "are_files",
     "open_files",
@@ -47,9 +48,6 @@ MOST_ROWS = 131_072
 
 MOST_VALUES = 4_000_000
 """Values per piece, which tables of many columns reach with fewer rows: 32 MB of doubles."""
-
-LEADING_ZERO = r"^\s*[+-]?0[0-9]"
-"""What a label begins with that would lose a zero if it were read as a number."""
 
 READ_AHEAD = 2
 """Batches that are decoded before they are asked for."""
@@ -269,9 +267,11 @@ class Files:
             for name in columns
             if name in inside.names and kind_of(schema.field(name).type) == "number"
         }
+        if not left or not any(map(may_lose_zeros, self.dataset.files)):
+            return self
         found: set[str] = set()
         as_text = self._with_types(dict.fromkeys(left, pyarrow.string()))
-        for _, _, batch, _ in as_text.batches(sorted(left)) if left else ():
+        for _, _, batch, _ in as_text.batches(sorted(left)):
             for name in sorted(left - found):
                 zeros = pyarrow.compute.match_substring_regex(batch.column(name), LEADING_ZERO)
                 if pyarrow.compute.any(zeros).as_py():

@@ -13,6 +13,7 @@ from selfselect.data.equations import INTERCEPT, Equation, Equations
 from selfselect.data.formulas import parse_side
 from selfselect.data.sizes import refuse_beyond_memory
 from selfselect.errors import ArchiveError
+from selfselect.inference.moments import SUBJECTS
 from selfselect.rules._labels import by_alternative
 
 if TYPE_CHECKING:
@@ -117,7 +118,7 @@ def check_fit(fit: FitResult, kept: Kept) -> None:
         raise ArchiveError("the alternatives' shares are none")
     for test in (kept.independence, *kept.noise):
         _check_test(test)
-    if len(kept.noise) != 2:
+    if len(kept.noise) != len(SUBJECTS):
         raise ArchiveError("it lacks the tests of noise")
     if any(finding.verdict not in ("fine", "weak") for finding in kept.diagnosis.findings):
         raise ArchiveError("the diagnosis has an unknown verdict")
@@ -180,5 +181,5 @@ def _check_known(fit: FitResult) -> None:
 
 
 def _check_test(test: TestResult) -> None:
-    if test.possible and not (test.statistic >= 0 and 0 <= test.p_value <= 1 and test.df >= 0):
+    if test.p_value < 0 or test.p_value > 1 or test.df < 0:
         raise ArchiveError(f"the test {test.name!r} holds numbers that no test returns")
