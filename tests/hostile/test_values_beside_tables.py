@@ -99,3 +99,17 @@ def test_an_empty_column_name_is_an_error(villagers):
         ss.fit("income ~ height", villagers.rename(columns={"job": ""}), chosen="")
     with pytest.raises(DataError, match="column name is empty"):
         fit(villagers, weights="")
+
+
+@pytest.mark.parametrize("engine", [None, ss.engines.Memory()])
+def test_identifiers_of_many_digits_in_a_csv_stay_apart(villagers, tmp_path, engine):
+    firms = 2**60 + np.arange(400) // 4
+    wanted = fit(villagers, cluster=firms)
+    villagers.assign(firm=firms).to_csv(tmp_path / "rows.csv", index=False)
+    found = fit(tmp_path / "rows.csv", cluster="firm", engine=engine)
+    np.testing.assert_allclose(found.bse, wanted.bse, rtol=1e-9)
+    long = np.where(villagers["job"] == "fishing", 2**53, 2**53 + 1)
+    villagers.assign(job=long).to_csv(tmp_path / "jobs.csv", index=False)
+    found = fit(tmp_path / "jobs.csv", engine=engine)
+    assert found.problem.equations.alternatives == (str(2**53), str(2**53 + 1))
+    np.testing.assert_allclose(found.values, fit(villagers).values, rtol=1e-9)

@@ -12,7 +12,7 @@ from zipfile import BadZipFile
 import click
 import pandas as pd
 
-from selfselect.data.file_types import LEADING_ZERO, may_lose_zeros
+from selfselect.data.file_types import CHANGED_BY_NUMBERS, may_change_labels
 from selfselect.errors import DataError, MissingDependencyError
 from selfselect.results.files import refuse_target, whole_file
 from selfselect.results.streaming import flat_columns
@@ -74,10 +74,10 @@ def _read_csv(source: Path, encoding: str | None, labels: Sequence[Any]) -> pd.D
         for name in dict.fromkeys(labels)
         if name in table and pd.api.types.is_numeric_dtype(table[name])
     ]
-    if numbers and may_lose_zeros(str(source)):
+    if numbers and may_change_labels(str(source)):
         written = pd.read_csv(source, **how, usecols=numbers, dtype=str)
         for name in numbers:
-            if written[name].str.match(LEADING_ZERO).any():
+            if written[name].str.match(CHANGED_BY_NUMBERS).any():
                 table[name] = written[name]
     return table
 

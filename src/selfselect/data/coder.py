@@ -33,7 +33,8 @@ from selfselect.data.columns import (
     to_numbers,
 )
 from selfselect.data.equations import INTERCEPT
-from selfselect.data.formulas import calls_in, columns_in, parse_side, uses_of_columns
+from selfselect.data.formulas import Use, calls_in, columns_in, parse_side, uses_of_columns
+from selfselect.data.sizes import refuse_beyond_memory
 from selfselect.errors import DataError, FormulaError
 
 __all__ = ["Coder"]
@@ -104,6 +105,7 @@ class Coder:
         if simple is not None:
             coder = cls._learn_simple(text, simple, kinds, frame)
             return coder, coder.code(frame)
+        _refuse_many_categories(frame, kinds, uses)
         matrix, spec = _materialise(ModelSpec(parse_side(text), **_OPTIONS), frame, kinds, text)
         for part in spec.structure:
             if not part.columns:
@@ -130,6 +132,7 @@ class Coder:
             factors[column] = _met_categories(read_column(frame[column], column, "category"))
             if len(factors[column]) < 2:
                 raise DataError(_not_varying(column))
+            _refuse_columns(column, len(factors[column]), len(frame))
             names += [f"{column}[T.{label}]" for label in factors[column][1:]]
         return cls(text, tuple(names), kinds, {}, factors)
 
@@ -325,6 +328,23 @@ def _met_categories(labels: Any) -> list[Any]:
     if isinstance(labels, pd.Categorical):
         return list(labels.categories)
     return sorted(map(plain_label, pd.unique(labels)))
+
+
+def _refuse_many_categories(
+    frame: pd.DataFrame, kinds: Mapping[str, Kind], uses: Mapping[str, set[Use]]
+) -> None:
+    """Refuse categories whose columns no memory holds, before they are made."""
+    for name, kind in kinds.items():
+        if kind == "category" or "label" in uses[name]:
+            _refuse_columns(name, int(frame[name].nunique()), len(frame))
+
+
+def _refuse_columns(name: str, n_categories: int, n_rows: int) -> None:
+    refuse_beyond_memory(
+        f"The column {name!r} has {n_categories:,} categories, which for {n_rows:,} rows",
+        3.0 * 8.0 * n_categories * n_rows,
+        "Leave it out, join categories, or give the column as cluster= instead.",
+    )
 
 
 def _not_varying(term: str) -> str:

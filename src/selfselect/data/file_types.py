@@ -12,13 +12,13 @@ from typing import Any
 from selfselect.errors import DataError, OptionError
 
 __all__ = [
-    "LEADING_ZERO",
+    "CHANGED_BY_NUMBERS",
     "State",
     "check_encoding",
     "common_schema",
     "file_state",
     "kind_of",
-    "may_lose_zeros",
+    "may_change_labels",
     "name_of",
     "other_encoding",
     "reading",
@@ -33,11 +33,12 @@ __all__ = [
 State = tuple[int, int] | None
 """Size and time of change of a file; None where it is on no disk that can be asked."""
 
-LEADING_ZERO = r"^\s*0[0-9]"
-"""What a label begins with that would lose a zero if it were read as a number."""
+CHANGED_BY_NUMBERS = r"^\s*(0[0-9]|[+-]?[0-9]{16})"
+"""What a label begins with that a double would not keep: a leading zero, or sixteen digits."""
 
 ZERO_IN_BYTES = re.compile(rb'0[0-9](?<=[,;\n\r"\t ]..)')
-"""The same after a separator, in bytes: the zero comes first because it is looked for quickly."""
+LONG_IN_BYTES = re.compile(rb'[,;\n\r"\t +-][1-9][0-9]{15}')
+"""The same after a separator, in bytes. Two patterns are looked for faster than one of both."""
 
 CHUNK = 1 << 24
 
@@ -57,8 +58,10 @@ def file_state(name: str) -> State:
     return found.st_size, found.st_mtime_ns
 
 
-def may_lose_zeros(name: str) -> bool:
-    """Say whether a file of separated text may hold a cell such as 01; a quick look at its bytes.
+def may_change_labels(name: str) -> bool:
+    """Say whether a file of separated text may hold a label that is no double, such as 01.
+
+    It is a quick look at the bytes.
 
     False is certain: labels of other files are looked at one by one.
     """
@@ -67,9 +70,12 @@ def may_lose_zeros(name: str) -> bool:
     seen = b"\n"
     with open(name, "rb") as file:
         while chunk := file.read(CHUNK):
-            if b"\0" in chunk[:1_000] or ZERO_IN_BYTES.search(seen + chunk):
+            text = seen + chunk
+            if b"\0" in text[:1_000]:
                 return True
-            seen = chunk[-2:]
+            if ZERO_IN_BYTES.search(text) or LONG_IN_BYTES.search(text):
+                return True
+            seen = chunk[-17:]
     return False
 
 

@@ -13,13 +13,13 @@ import pandas as pd
 
 from selfselect.data.file_names import FORMATS, TEXT_FORMATS, ending_of, find_files, format_of
 from selfselect.data.file_types import (
-    LEADING_ZERO,
+    CHANGED_BY_NUMBERS,
     State,
     check_encoding,
     common_schema,
     file_state,
     kind_of,
-    may_lose_zeros,
+    may_change_labels,
     name_of,
     other_encoding,
     reading,
@@ -250,11 +250,11 @@ class Files:
         return to_pandas(with_text(table, self.text).unify_dictionaries())
 
     def with_labels(self, columns: Sequence[str]) -> Files:
-        """Return the same files, with columns of labels as text where one has a leading zero.
+        """Return the same files, with columns of labels as text where a number would change one.
 
         In files of separated text nothing says whether 01 is a number. Labels such as 01 and 1
-        are two, so a column of labels is a number only where no label begins with a zero that a
-        number would not have.
+        are two, and so are two of sixteen digits that differ in the last one. So a column of
+        labels is a number only where doubles keep all of them.
         """
         import pyarrow
         import pyarrow.compute
@@ -267,14 +267,16 @@ class Files:
             for name in columns
             if name in inside.names and kind_of(schema.field(name).type) == "number"
         }
-        if not left or not any(map(may_lose_zeros, self.dataset.files)):
+        if not left or not any(map(may_change_labels, self.dataset.files)):
             return self
         found: set[str] = set()
         as_text = self._with_types(dict.fromkeys(left, pyarrow.string()))
         for _, _, batch, _ in as_text.batches(sorted(left)):
             for name in sorted(left - found):
-                zeros = pyarrow.compute.match_substring_regex(batch.column(name), LEADING_ZERO)
-                if pyarrow.compute.any(zeros).as_py():
+                changed = pyarrow.compute.match_substring_regex(
+                    batch.column(name), CHANGED_BY_NUMBERS
+                )
+                if pyarrow.compute.any(changed).as_py():
                     found.add(name)
             if found == left:
                 break
