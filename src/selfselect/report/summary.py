@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from selfselect.inference.covariance import Covariance
 from selfselect.problem.parameters import COMMON, SCALE
 from selfselect.report.page import Block, Page
 from selfselect.results.specification import in_between, rejections, tests_of_noise
@@ -15,7 +16,10 @@ from selfselect.solvers.base import same_optimum
 if TYPE_CHECKING:
     from selfselect.results.fit_result import FitResult
 
-__all__ = ["coefficient_rows", "compare_page", "format_number", "summarise"]
+__all__ = [
+    "coefficient_rows", "compare_page", "format_number", "notes_on_errors", "summarise",
+    "table_header",
+]  # fmt: skip
 
 
 def format_number(value: float) -> str:
@@ -28,13 +32,13 @@ def format_number(value: float) -> str:
     return f"{value:.4f}" if size < 1e4 else f"{value:.1f}"
 
 
-def summarise(fit: FitResult, level: float = 0.95) -> Page:
+def summarise(fit: FitResult, level: float = 0.95, intervals: str = "wald") -> Page:
     """Compose the summary page of a fit."""
     return Page(
         title=f"Linear regression under self-selection, {fit.problem.index} index",
         notices=_notices(fit),
         facts=_facts(fit),
-        blocks=_blocks(fit, level),
+        blocks=_blocks(fit, level, intervals),
         notes=_notes(fit),
     )
 
@@ -128,6 +132,8 @@ def _facts(fit: FitResult) -> tuple[tuple[str, str], ...]:
     if facts.weights:
         kind = f"{facts.weights_kind}, " if facts.weights_kind else ""
         entries.append(("Weights", f"{facts.weights} ({kind}sum {facts.weight_total:g})"))
+    if facts.weights_kind == "probability":
+        entries.append(("Effective rows", f"{facts.n_effective:.1f}"))
     return tuple(entries)
 
 
@@ -137,10 +143,37 @@ def _net_of_costs(fit: FitResult) -> str:
     return f", net of estimated costs of {_listed(labels)}" if labels else ""
 
 
-def _blocks(fit: FitResult, level: float) -> tuple[Block, ...]:
-    table = fit.tidy(level)
+def table_header(covariance: Covariance, level: float) -> tuple[str, ...]:
+    """Return the headings of a table of coefficients."""
     tail = 50.0 * (1.0 - level)
-    header = ("", "coef", "std err", "z", "P>|z|", f"[{tail:g}%", f"{100 - tail:g}%]")
+    letter = "z" if np.isinf(covariance.df) else "t"
+    ends = f"[{tail:g}%", f"{100 - tail:g}%]"
+    return ("", "coef", "std err", letter, f"P>|{letter}|", *ends)
+
+
+def notes_on_errors(covariance: Covariance) -> list[str]:
+    """Say what a reader should know of standard errors and intervals."""
+    notes = []
+    if covariance.few_clusters:
+        n_clusters = int(covariance.df) + 1
+        kind = "clusters" if covariance.kind == "bootstrap" else "clusters, with scores corrected"
+        notes.append(
+            f"Few clusters: standard errors rest on {n_clusters} {kind} for their small number; "
+            f"intervals and p-values are those of Student's t with {covariance.df:g} degrees of "
+            "freedom. Intervals of coefficients then cover nearly what they say, those of scales "
+            "less (study 'Coverage under clusters and weights')."
+        )
+    if covariance.kind in ("robust", "clustered"):
+        notes.append(
+            "Robust standard errors allow for a misspecified variance; they do not repair "
+            "estimates that misspecification makes inconsistent."
+        )
+    return notes
+
+
+def _blocks(fit: FitResult, level: float, intervals: str) -> tuple[Block, ...]:
+    table = fit.tidy(level, intervals=intervals)
+    header = table_header(fit.covariance, level)
     alternatives = fit.problem.equations.alternatives
     blocks = []
     for j, label in enumerate(alternatives):
@@ -239,11 +272,7 @@ def _notes(fit: FitResult) -> tuple[str, ...]:
             "Probability weights are scaled to average 1: the log-likelihood, AIC and BIC are of a "
             "pseudo-likelihood, to describe and not to test with."
         )
-    if fit.covariance.kind in ("robust", "clustered"):
-        notes.append(
-            "Robust standard errors allow for a misspecified variance; they do not repair "
-            "estimates that misspecification makes inconsistent."
-        )
+    notes += notes_on_errors(fit.covariance)
     notes += [finding.sentence for finding in fit.diagnose().weak]
     return tuple(notes)
 

@@ -122,6 +122,11 @@ def _number(value: Any) -> float:
     return np.nan if value is None else float(value)
 
 
+def _degrees(value: Any) -> float:
+    """Read degrees of freedom; infinite ones are null."""
+    return float("inf") if value is None else float(value)
+
+
 def _array(values: Any) -> Array:
     """Read numbers; those that are null are nan."""
     return np.array(values, dtype=float)
@@ -165,6 +170,7 @@ def _content(fit: FitResult) -> dict[str, Any]:
             "kind": fit.covariance.kind,
             "description": fit.covariance.description,
             "matrix": fit.covariance.matrix.tolist(),
+            "df": fit.covariance.df,
         },
         "facts": asdict(fit.facts),
         "naive": {
@@ -368,6 +374,7 @@ def _rebuild(content: dict[str, Any]) -> FitResult:
             content["covariance"]["kind"],
             content["covariance"]["description"],
             _array(content["covariance"]["matrix"]),
+            _degrees(content["covariance"].get("df")),
         ),
         facts=DataFacts(
             **{

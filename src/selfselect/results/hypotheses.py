@@ -12,7 +12,13 @@ from numpy.typing import NDArray
 
 from selfselect.data.tables import nearest
 from selfselect.errors import OptionError
-from selfselect.inference.statistics import TestResult, chi_square_test, impossible_test
+from selfselect.inference.covariance import Covariance
+from selfselect.inference.statistics import (
+    TestResult,
+    chi_square_test,
+    impossible_test,
+    wald_statistic_test,
+)
 from selfselect.noises import Correlated
 from selfselect.results.no_shock import no_shock_test, tests_no_shock
 
@@ -29,27 +35,32 @@ statistics would be off by twice as much."""
 
 
 def wald_test(
-    values: Array, covariance: Array, names: Sequence[str], hypothesis: Any
+    values: Array, covariance: Covariance, names: Sequence[str], hypothesis: Any
 ) -> TestResult:
     """Test linear restrictions by the Wald statistic.
 
     Parameters
     ----------
-    values, covariance : the estimates.
+    values, covariance : the estimates. Where clusters leave few degrees of freedom the statistic,
+        over the number of restrictions, is referred to F.
     names : of the parameters, ``alternative:term``.
     hypothesis : text such as ``"hunting:height = fishing:height"``, several of them separated by
         commas or in a list, or a matrix R with R b = 0 under the null.
     """
     matrix, constant, null = linear_restrictions(hypothesis, names)
     name = "Wald test"
-    if not np.isfinite(covariance).all():
+    if not np.isfinite(covariance.matrix).all():
         return impossible_test(name, "the covariance of the estimates is not known")
-    spread = matrix @ covariance @ matrix.T
+    spread = matrix @ covariance.matrix @ matrix.T
     gap = matrix @ values - constant
     rank = int(np.linalg.matrix_rank(matrix))
     if rank < len(matrix):
         return impossible_test(name, "some restrictions repeat or contradict others")
-    return chi_square_test(name, float(gap @ np.linalg.solve(spread, gap)), rank, null)
+    if rank > covariance.df:
+        reason = f"{rank} restrictions cannot be tested with {covariance.df + 1:g} clusters"
+        return impossible_test(name, reason)
+    statistic = float(gap @ np.linalg.solve(spread, gap))
+    return wald_statistic_test(name, statistic, rank, null, covariance.df)
 
 
 def linear_restrictions(hypothesis: Any, names: Sequence[str]) -> tuple[Array, Array, str]:
