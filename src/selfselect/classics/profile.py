@@ -48,7 +48,7 @@ class SelectionSurface:
         """The largest size of each coordinate: correlations stay within the solver's boundary."""
         limits = np.full(self.layout.n_natural, np.inf)
         at_t = [self.layout.t_of(equation) for equation in self.design.equations]
-        limits[at_t] = np.arctanh(BOUNDARY) + 1e-9
+        limits[at_t] = np.arctanh(BOUNDARY)
         return limits
 
     def at(self, coordinates: Array) -> Place:

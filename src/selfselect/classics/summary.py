@@ -8,7 +8,13 @@ import numpy as np
 
 from selfselect.classics.design import SELECTION
 from selfselect.report.page import Block, Page
-from selfselect.report.summary import coefficient_rows, notes_on_errors, table_header
+from selfselect.report.summary import (
+    coefficient_rows,
+    notes_on_errors,
+    profile_facts,
+    profile_notes,
+    table_header,
+)
 from selfselect.results.profiles import look_at_curvature
 
 if TYPE_CHECKING:
@@ -32,9 +38,9 @@ def summarise(fit: SelectionResult, level: float = 0.95, intervals: str = "wald"
     return Page(
         title=f"{TITLES[fit.model]}, {METHODS[fit.method]}",
         notices=_notices(fit),
-        facts=_facts(fit),
+        facts=(*_facts(fit), *profile_facts(intervals)),
         blocks=_blocks(fit, level, intervals),
-        notes=_notes(fit),
+        notes=(*_notes(fit), *profile_notes(fit, level, intervals)),
     )
 
 

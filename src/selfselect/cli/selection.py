@@ -26,7 +26,7 @@ Exit codes: 0 the fit converged, 2 bad input, 3 the fit did not converge.
 @click.argument("selection")
 @shared_options
 def command(
-    data: str, outcome: str, selection: str, form: str, level: float, **options: Any
+    data: str, outcome: str, selection: str, form: str, level: float, intervals: str, **options: Any
 ) -> int:
     """Fit a sample-selection model (Heckman, tobit-2) to DATA, a CSV or Parquet file.
 
@@ -36,4 +36,5 @@ def command(
     import selfselect as ss
     from selfselect.cli._tables import read_table
 
-    return show(ss.sample_selection(outcome, selection, read_table(data), **options), form, level)
+    result = ss.sample_selection(outcome, selection, read_table(data), **options)
+    return show(result, form, level, intervals)

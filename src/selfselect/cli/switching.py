@@ -39,6 +39,7 @@ def command(
     equations: Sequence[str],
     form: str,
     level: float,
+    intervals: str,
     **options: Any,
 ) -> int:
     """Fit a switching regression (tobit-5) to DATA, a CSV or Parquet file.
@@ -53,4 +54,5 @@ def command(
     if bool(formula) == bool(equations):
         raise click.UsageError("Give either a FORMULA or --equation for both alternatives.")
     outcomes = formula or pairs_of(equations, "--equation")
-    return show(ss.switching(outcomes, selection, read_table(data), **options), form, level)
+    result = ss.switching(outcomes, selection, read_table(data), **options)
+    return show(result, form, level, intervals)

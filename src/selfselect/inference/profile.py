@@ -42,8 +42,10 @@ STEPS, PLANES = 60, 60
 SMALLEST = 1e-9
 FARTHEST = 1_000.0
 """Standard errors from the estimate beyond which an interval has no end."""
-FARTHEST_OWN = {SCALE: 12.0, CORRELATION: 4.5}
-"""The same for logarithms of scales and for correlations on Fisher's scale."""
+FARTHEST_SCALE = 12.0
+"""The same for logarithms of scales. Correlations are followed up to the limit of the surface."""
+AT_LIMIT = 1e-8
+"""How near to its limit a coordinate stands at it."""
 WIDEN = 2.5
 """The most by which the distance from the estimate grows from plane to plane."""
 
@@ -154,7 +156,8 @@ class _Walk:
         self.start = self._moved(value)
         self.error = error * self._slope(value)
         if not (np.isfinite(self.error) and self.error > 0):
-            self.error = 0.1 if self.term in FARTHEST_OWN else max(abs(value), 1.0) * 0.1
+            own_scale = self.term in (SCALE, CORRELATION)
+            self.error = 0.1 if own_scale else max(abs(value), 1.0) * 0.1
 
     # scales
 
@@ -193,8 +196,8 @@ class _Walk:
 
     def end(self, way: float, reach: float) -> tuple[float, str]:
         """Return the end of the interval below (-1) or above (1), and why there is none."""
-        far = FARTHEST_OWN.get(self.term, FARTHEST * self.error)
-        limit = way * far if self.term == CORRELATION else self.start + way * far
+        far = FARTHEST_SCALE if self.term == SCALE else FARTHEST * self.error
+        limit = way * self._steepest_limit() if self.term == CORRELATION else self.start + way * far
         inside, outside = self.start, None
         here, root = self.top, 0.0
         target = self.start + way * reach * self.error
@@ -218,6 +221,11 @@ class _Walk:
                 outside = target
             target = self._next(found, target, way, root, reach, inside, outside)
         return float("nan"), "the end was not found"
+
+    def _steepest_limit(self) -> float:
+        """Return the limit of the coordinate that the parameter depends on most."""
+        slopes = self.surface.report(self.top.coordinates).jacobian[self.place]
+        return float(self.surface.limits[int(np.abs(slopes).argmax())])
 
     def _next(
         self, found: Place, at: float, way: float, root: float, reach: float, inside: float,
@@ -319,17 +327,17 @@ class _Walk:
         held = self._held(place)
         while True:
             step, gain = _step_within(place, read[1], held)
-            beyond = (np.abs(place.coordinates) >= self.surface.limits) & (
-                np.sign(step) == np.sign(place.coordinates)
-            )
+            beyond = self._stands(place) & (np.sign(step) == np.sign(place.coordinates))
             if not (beyond & ~held).any():
                 return step, gain
             held |= beyond
 
     def _held(self, place: Place) -> Mask:
         """Return which coordinates stand at their limit and would go beyond it."""
-        stands = np.abs(place.coordinates) >= self.surface.limits
-        return stands & (np.sign(place.coordinates) * place.score > 0)
+        return self._stands(place) & (np.sign(place.coordinates) * place.score > 0)
+
+    def _stands(self, place: Place) -> Mask:
+        return np.asarray(np.abs(place.coordinates) >= self.surface.limits - AT_LIMIT)
 
     def _direction(self, place: Place) -> Array | None:
         """Return the direction in which the parameter moves and the profile falls least."""

@@ -17,8 +17,8 @@ if TYPE_CHECKING:
     from selfselect.results.fit_result import FitResult
 
 __all__ = [
-    "coefficient_rows", "compare_page", "format_number", "notes_on_errors", "summarise",
-    "table_header",
+    "coefficient_rows", "compare_page", "format_number", "notes_on_errors",
+    "profile_facts", "profile_notes", "summarise", "table_header",
 ]  # fmt: skip
 
 
@@ -37,9 +37,9 @@ def summarise(fit: FitResult, level: float = 0.95, intervals: str = "wald") -> P
     return Page(
         title=f"Linear regression under self-selection, {fit.problem.index} index",
         notices=_notices(fit),
-        facts=_facts(fit),
+        facts=(*_facts(fit), *profile_facts(intervals)),
         blocks=_blocks(fit, level, intervals),
-        notes=_notes(fit),
+        notes=(*_notes(fit), *profile_notes(fit, level, intervals)),
     )
 
 
@@ -171,6 +171,23 @@ def notes_on_errors(covariance: Covariance) -> list[str]:
     return notes
 
 
+def profile_facts(intervals: str) -> tuple[tuple[str, str], ...]:
+    """Say how intervals were made, where it is not by standard errors."""
+    return () if intervals == "wald" else (("Intervals", "profile likelihood"),)
+
+
+def profile_notes(fit: Any, level: float, intervals: str) -> tuple[str, ...]:
+    """Say which ends of profile intervals are open or missing, and why."""
+    if intervals == "wald":
+        return ()
+    reasons = fit.conf_int(level, method=intervals)["reason"]
+    return tuple(
+        f"The interval of {name}: {reason}."
+        for name, reason in zip(fit.names, reasons, strict=True)
+        if reason
+    )
+
+
 def _blocks(fit: FitResult, level: float, intervals: str) -> tuple[Block, ...]:
     table = fit.tidy(level, intervals=intervals)
     header = table_header(fit.covariance, level)
@@ -217,7 +234,7 @@ def coefficient_rows(entries: object) -> tuple[tuple[str, ...], ...]:
     for entry in entries:  # type: ignore[attr-defined]
         z = "" if np.isnan(entry.statistic) else f"{entry.statistic:.3f}"
         p = "" if np.isnan(entry.p_value) else f"{entry.p_value:.3f}"
-        numbers = (entry.conf_low, entry.conf_high)
+        ends = (entry.conf_low, entry.conf_high)
         rows.append(
             (
                 entry.term,
@@ -225,7 +242,7 @@ def coefficient_rows(entries: object) -> tuple[tuple[str, ...], ...]:
                 format_number(entry.std_error),
                 z,
                 p,
-                *(format_number(number) for number in numbers),
+                *(str(end) if np.isinf(end) else format_number(end) for end in ends),
             )
         )
     return tuple(rows)
