@@ -114,13 +114,15 @@ def test_effects_of_clustered_fits_use_students_t(fits):
     assert found.df == 19
     row = found.table.iloc[0]
     # The 97.5% quantile of t with 19 degrees of freedom.
-    assert (row["conf_high"] - row["estimate"]) / row["std_error"] == pytest.approx(2.0930, abs=1e-4)
+    assert (row["conf_high"] - row["estimate"]) / row["std_error"] == pytest.approx(
+        2.0930, abs=1e-4
+    )
     assert "P>|t|" in str(found)
     assert "P>|z|" in str(fits().treatment_effects("hunting", "fishing"))
 
 
 def test_the_report_is_written_under_clusters_in_two_ways(fits, tmp_path):
     fits(cluster=["hut", "year"]).report(tmp_path / "report.html")
-    assert "clustered by hut and year (20 and 12 clusters)" in (
-        tmp_path / "report.html"
-    ).read_text(encoding="utf-8")
+    assert "clustered by hut and year (20 and 12 clusters)" in (tmp_path / "report.html").read_text(
+        encoding="utf-8"
+    )

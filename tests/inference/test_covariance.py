@@ -98,9 +98,7 @@ def test_clusters_of_many_rows_are_corrected_by_their_exact_information(world, m
     by_rows = made.fit(cluster="group", noise=noise)
     monkeypatch.setattr(module_of_sandwich, "CORRECTED_ROWS", 100)
     by_clusters = made.fit(cluster="group", noise=noise)
-    np.testing.assert_allclose(
-        by_rows.cov_params(), by_clusters.cov_params(), rtol=NEAR, atol=NEAR
-    )
+    np.testing.assert_allclose(by_rows.cov_params(), by_clusters.cov_params(), rtol=NEAR, atol=NEAR)
     monkeypatch.setattr(module_of_sandwich, "CORRECTED_CLUSTERS", 5)
     plain = made.fit(cluster="group", noise=noise)
     assert (plain.bse < by_clusters.bse).mean() > 0.5

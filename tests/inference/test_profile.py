@@ -89,7 +89,11 @@ def fits_of_many_kinds(village):
     yield ss.fit(formula, data, chosen="job", noise=ss.noises.SharedShock())
     yield ss.fit(formula, data, chosen="job", noise=ss.noises.Independent(scale="common"))
     yield ss.fit("income ~ height + weight", silent, chosen="job", missing_outcome="silent")
-    yield ss.fit("income ~ height", data, alternatives=2, seed=0)
+    apart = ss.simulate(
+        {"a": {"Intercept": 0.0, "x": 2.0}, "b": {"Intercept": 0.0, "x": -2.0}},
+        {"x": np.random.default_rng(0).standard_normal(250)}, outcome="y", chosen="who", seed=1,
+    )  # fmt: skip
+    yield ss.fit("y ~ x", apart.data, alternatives=2, seed=0)
 
 
 def test_profiles_of_every_model_fall_by_half_a_quantile_and_no_nearby_place_is_better(village):
@@ -111,7 +115,7 @@ def test_profiles_of_every_model_fall_by_half_a_quantile_and_no_nearby_place_is_
             assert top.loglik - found.loglik == pytest.approx(QUARTER, abs=EXACT)
             # Nowhere else where the parameter has that value is the likelihood higher.
             for _ in range(5):
-                moved = found.coordinates + 0.02 * rng.standard_normal(len(found.coordinates))
+                moved = found.coordinates + 0.01 * rng.standard_normal(len(found.coordinates))
                 there = walk._onto(moved, walk._direction(found), target)
                 assert surface.at(there).loglik < found.loglik
 

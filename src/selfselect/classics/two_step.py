@@ -156,9 +156,7 @@ def _refuse_collinear(step: SecondStep) -> None:
     )
 
 
-def _covariance(
-    design: Design, probit: Probit, steps: tuple[SecondStep, ...], kind: str
-) -> Array:
+def _covariance(design: Design, probit: Probit, steps: tuple[SecondStep, ...], kind: str) -> Array:
     """Return the joint covariance of all second steps and, last, of γ, in internal units."""
     first = np.linalg.inv(probit.information)
     breads, reaches = [], []

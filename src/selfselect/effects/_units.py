@@ -104,9 +104,7 @@ def _of_clusters(fit: FitResult, direct: Array, carry: Array | None) -> Iterator
     ways, sizes = rows.clusters.reshape(len(rows), -1), rows.cluster_sizes
     counted = np.ones(len(rows), dtype=bool) if rows.weights is None else rows.weights > 0
     engine, solution = fit.engine_of_rows(), fit.solution
-    for one in cluster_scores(
-        fit.problem, engine, solution.free, solution.information, sizes
-    ):
+    for one in cluster_scores(fit.problem, engine, solution.free, solution.information, sizes):
         place = np.searchsorted(one.codes, join_ways(ways[counted], one.which, sizes))
         totals = np.zeros((len(one.codes), direct.shape[1]))
         np.add.at(totals, place, direct[counted])

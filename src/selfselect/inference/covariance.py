@@ -161,9 +161,7 @@ def _meat(
         return _drawn_meat(engine, solution, clusters, cluster_name)
     free, information = solution.free, solution.information
     if not clusters:
-        meat = row_meat(
-            problem, engine, free, information, repeated=weights_kind == "frequency"
-        )
+        meat = row_meat(problem, engine, free, information, repeated=weights_kind == "frequency")
         return meat, "robust (sandwich)", float("inf")
     meat, counts = cluster_meat(problem, engine, free, information, clusters)
     listed = " and ".join(map(str, counts))

@@ -120,7 +120,9 @@ def profile_intervals(
             bar.update()
     intervals = []
     for (low, below), (high, above) in zip(ends[::2], ends[1::2], strict=True):
-        intervals.append(Interval(low, high, "; ".join(dict.fromkeys(filter(None, (below, above))))))
+        intervals.append(
+            Interval(low, high, "; ".join(dict.fromkeys(filter(None, (below, above)))))
+        )
     return intervals
 
 
@@ -305,8 +307,9 @@ class _Walk:
         size = 1.0
         at_limit = np.abs(place.coordinates + step) > self.surface.limits
         if at_limit.any():
-            room = self.surface.limits[at_limit] - np.sign(step[at_limit]) * (
-                place.coordinates[at_limit]
+            room = (
+                self.surface.limits[at_limit]
+                - np.sign(step[at_limit]) * (place.coordinates[at_limit])
             )
             size = float(min(1.0, (room / np.abs(step[at_limit])).min()))
         while size > SMALLEST:

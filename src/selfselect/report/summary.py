@@ -155,13 +155,14 @@ def notes_on_errors(covariance: Covariance) -> list[str]:
     """Say what a reader should know of standard errors and intervals."""
     notes = []
     if covariance.few_clusters:
-        n_clusters = int(covariance.df) + 1
-        kind = "clusters" if covariance.kind == "bootstrap" else "clusters, with scores corrected"
+        how = "standard errors are corrected for their small number, and "
+        other = " covariance='bootstrap' draws whole clusters and reaches about as much."
+        if covariance.kind == "bootstrap":
+            how = other = ""
         notes.append(
-            f"Few clusters: standard errors rest on {n_clusters} {kind} for their small number; "
-            f"intervals and p-values are those of Student's t with {covariance.df:g} degrees of "
-            "freedom. Intervals of coefficients then cover nearly what they say, those of scales "
-            "less (study 'Coverage under clusters and weights')."
+            f"Few clusters ({covariance.df + 1:g}): {how}intervals and p-values are those of "
+            f"Student's t with {covariance.df:g} degrees of freedom. Intervals of coefficients "
+            f"then cover about what they say, those of scales less.{other}"
         )
     if covariance.kind in ("robust", "clustered"):
         notes.append(

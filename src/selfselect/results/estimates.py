@@ -168,9 +168,7 @@ class Estimates(MaketablesHooks):
         }
         return pd.DataFrame(made, index=self.params.index[which])
 
-    def _profile(
-        self, level: float, which: Sequence[int], progress: bool | None
-    ) -> list[Interval]:
+    def _profile(self, level: float, which: Sequence[int], progress: bool | None) -> list[Interval]:
         check_level(level)
         missing = [place for place in which if (place, level) not in self._profiles]
         if missing:

@@ -20,6 +20,7 @@ from selfselect.inference.statistics import (
     wald_statistic_test,
 )
 from selfselect.noises import Correlated
+from selfselect.noises.correlated import CORRELATION
 from selfselect.results.no_shock import no_shock_test, tests_no_shock
 
 if TYPE_CHECKING:
@@ -51,9 +52,9 @@ def wald_test(
     name = "Wald test"
     if not np.isfinite(covariance.matrix).all():
         return impossible_test(name, "the covariance of the estimates is not known")
-    spread = matrix @ covariance.matrix @ matrix.T
-    gap = matrix @ values - constant
     rank = int(np.linalg.matrix_rank(matrix))
+    gap, matrix = _gaps(matrix, constant, values, names)
+    spread = matrix @ covariance.matrix @ matrix.T
     if rank < len(matrix):
         return impossible_test(name, "some restrictions repeat or contradict others")
     if rank > covariance.df:
@@ -61,6 +62,25 @@ def wald_test(
         return impossible_test(name, reason)
     statistic = float(gap @ np.linalg.solve(spread, gap))
     return wald_statistic_test(name, statistic, rank, null, covariance.df)
+
+
+def _gaps(
+    matrix: Array, constant: Array, values: Array, names: Sequence[str]
+) -> tuple[Array, Array]:
+    """Return by how much restrictions fail, and the derivatives of that in the parameters.
+
+    A restriction on one correlation alone is read on Fisher's scale, as its p-value in tables is.
+    """
+    gap, slopes = matrix @ values - constant, matrix.copy()
+    for i, row in enumerate(matrix):
+        involved = np.flatnonzero(row)
+        if len(involved) != 1 or not names[involved[0]].endswith(f":{CORRELATION}"):
+            continue
+        value, wanted = values[involved[0]], constant[i] / row[involved[0]]
+        if abs(value) < 1 and abs(wanted) < 1:
+            gap[i] = np.arctanh(value) - np.arctanh(wanted)
+            slopes[i, involved[0]] = 1.0 / (1.0 - value**2)
+    return gap, slopes
 
 
 def linear_restrictions(hypothesis: Any, names: Sequence[str]) -> tuple[Array, Array, str]:
