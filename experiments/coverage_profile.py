@@ -128,7 +128,8 @@ def replicate(task: tuple[str, int]) -> Found | None:
         pointed = any("far from quadratic" in note for note in fit.summary().notes)
         return Found(
             shown, truth, fit.values[at], fit.bse.to_numpy()[at],
-            side(fit.conf_int(LEVEL, params=shown)), side(profile), (profile["reason"] != "").to_numpy(), pointed,
+            side(fit.conf_int(LEVEL, params=shown)), side(profile),
+            (profile["reason"] != "").to_numpy(), pointed,
         )  # fmt: skip
 
 
