@@ -120,7 +120,7 @@ def test_profiles_of_every_model_fall_by_half_a_quantile_and_no_nearby_place_is_
                 assert surface.at(there).loglik < found.loglik
 
 
-def test_profiles_do_not_depend_on_units_or_the_order_of_rows(fit, ends):
+def test_profiles_do_not_depend_on_units_or_the_order_of_rows(ends):
     table = weak()
     shuffled = table.sample(frac=1.0, random_state=1)
     np.testing.assert_allclose(

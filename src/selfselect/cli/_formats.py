@@ -66,7 +66,7 @@ def _as_plain(test: TestResult) -> dict[str, Any]:
 
 
 def _records(table: pd.DataFrame) -> list[dict[str, Any]]:
-    """Return rows as plain dicts, missing and infinite numbers as null: JSON has no word for them."""
+    """Return rows as plain dicts, missing and infinite numbers as null, as JSON wants it."""
 
     def plain(value: Any) -> Any:
         unknown = pd.isna(value) or (isinstance(value, float) and math.isinf(value))

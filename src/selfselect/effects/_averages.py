@@ -257,10 +257,10 @@ def variances_beside(
     setting = Setting(rows, fit.problem.ordered_rule)
     slope = _slope(function, averages.mean)
     cells = (row_cells(fit, setting) - averages.mean) * (weights / weights.sum())[:, None]
-    own = sum(one.whole for one in errors_of_units(fit, shares[:, None]))
+    own = sum(float(one.whole[0, 0]) for one in errors_of_units(fit, shares[:, None]))
     if not np.isfinite(fit.covariance.matrix).all():
-        return float(own[0, 0]), float("nan")
+        return max(own, 0.0), float("nan")
     reach = -(slope @ averages.jacobian @ fit.reported.jacobian).T
     left = shares[:, None] - cells @ slope.T
-    gap = sum(one.whole for one in errors_of_units(fit, left, reach))
-    return max(float(own[0, 0]), 0.0), max(float(gap[0, 0]), 0.0)
+    gap = sum(float(one.whole[0, 0]) for one in errors_of_units(fit, left, reach))
+    return max(own, 0.0), max(gap, 0.0)

@@ -78,7 +78,9 @@ def errors_of_units(
         units have to do with the estimates.
     """
     rows = fit.rows
-    carry = None if reach is None else np.linalg.solve(fit.solution.information, reach)
+    carry = None
+    if reach is not None:
+        carry = np.asarray(np.linalg.solve(fit.solution.information, reach), dtype=np.float64)
     if rows.clusters is not None:
         yield from _of_clusters(fit, direct, carry)
         return

@@ -61,16 +61,15 @@ class Place:
 
 
 class Surface(Protocol):
-    """A log-likelihood over coordinates of its own, at its optimum.
+    """A log-likelihood over coordinates of its own, at its optimum."""
 
-    Attributes
-    ----------
-    coordinates : (p,) of the estimate.
-    limits : (p,) the largest size of each coordinate; infinite for most.
-    """
+    @property
+    def coordinates(self) -> Array:
+        """Those of the estimate, shape (p,)."""
 
-    coordinates: Array
-    limits: Array
+    @property
+    def limits(self) -> Array:
+        """The largest size (p,) of each coordinate; infinite for most."""
 
     def at(self, coordinates: Array) -> Place:
         """Evaluate the log-likelihood; it may be nan where no parameters belong to a place."""

@@ -64,7 +64,6 @@ class Estimates(MaketablesHooks):
 
     reported: Any
     covariance: Covariance
-    converged: bool
 
     @abstractmethod
     def _surface(self) -> Surface | str:
