@@ -234,7 +234,8 @@ def estimate_covariance(layout: Layout, optimum: Optimum, kind: str) -> Covarian
     if kind == "observed":
         made = Covariance(kind, "observed information", jacobian @ free @ jacobian.T)
     else:
-        made = describe(kind, layout.design, _sandwich(layout, optimum, np.asarray(inverse), jacobian))
+        matrix = _sandwich(layout, optimum, np.asarray(inverse), jacobian)
+        made = describe(kind, layout.design, matrix)
     boundary = optimum.boundary(layout)
     unknown = [term == CORRELATION and label in boundary for label, term in layout.labels]
     made.matrix[unknown] = np.nan
