@@ -13,18 +13,16 @@ from numpy.typing import NDArray
 from selfselect.classics.design import CORRELATION, Design, Facts, OutcomeEquation
 from selfselect.classics.hypotheses import independence_test, lr_test, wald_test_of_known
 from selfselect.classics.predictions import predict
-from selfselect.classics.profile import SelectionSurface
 from selfselect.classics.tables import comparison_table, glance_table
 from selfselect.data.equations import SCALE
 from selfselect.inference.covariance import Covariance
-from selfselect.inference.profile import Surface
 from selfselect.inference.statistics import TestResult
 from selfselect.problem.parameters import Reported
 from selfselect.results.estimates import Estimates
-from selfselect.results.profiles import not_chi_square
 from selfselect.rules.base import Label
 
 if TYPE_CHECKING:
+    from selfselect.inference.profile import Surface
     from selfselect.report.page import Page
 
 __all__ = ["SelectionResult"]
@@ -158,6 +156,9 @@ class SelectionResult(Estimates):
         """Return the log-likelihood to follow profiles on, or why there is none."""
         if self.method != "ml":
             return "two steps maximise no likelihood; use method='ml'"
+        from selfselect.classics.profile import SelectionSurface
+        from selfselect.results.profiles import not_chi_square
+
         reason = not_chi_square(self)
         return SelectionSurface(self.design, self.values) if reason is None else reason
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from abc import abstractmethod
 from collections.abc import Sequence
 from functools import cached_property
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pandas as pd
@@ -14,7 +14,6 @@ from numpy.typing import NDArray
 from selfselect.data.tables import nearest
 from selfselect.errors import OptionError, UnsupportedError
 from selfselect.inference.covariance import Covariance
-from selfselect.inference.profile import Interval, Surface, profile_intervals, signed_roots
 from selfselect.problem.parameters import flat_names
 from selfselect.results.maketables import MaketablesHooks, hide_from_maketables
 from selfselect.results.tables import (
@@ -23,6 +22,9 @@ from selfselect.results.tables import (
     labelled_matrix,
     labelled_series,
 )
+
+if TYPE_CHECKING:
+    from selfselect.inference.profile import Interval, Surface
 
 __all__ = ["Estimates"]
 
@@ -175,6 +177,8 @@ class Estimates(MaketablesHooks):
             if isinstance(surface, str):
                 raise UnsupportedError(f"There are no profile intervals: {surface}.")
             errors = coefficient_table(self.reported, self.covariance, level)["std_error"]
+            from selfselect.inference.profile import profile_intervals
+
             found = profile_intervals(surface, errors.to_numpy(), level, missing, progress)
             self._profiles.update({(p, level): one for p, one in zip(missing, found, strict=True)})
         return [self._profiles[place, level] for place in which]
@@ -190,6 +194,8 @@ class Estimates(MaketablesHooks):
         if isinstance(surface, str):
             return None
         errors = coefficient_table(self.reported, self.covariance, 0.95)["std_error"]
+        from selfselect.inference.profile import signed_roots
+
         roots = signed_roots(surface, errors.to_numpy(), AWAY)
         return pd.DataFrame(roots, columns=["below", "above"], index=self.params.index)
 

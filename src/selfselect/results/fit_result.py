@@ -19,9 +19,7 @@ from selfselect.engines.base import Engine
 from selfselect.errors import UnsupportedError
 from selfselect.inference.covariance import Covariance
 from selfselect.inference.independence import independence_test
-from selfselect.inference.profile import Surface
 from selfselect.inference.statistics import TestResult, impossible_test
-from selfselect.inference.surface import ProblemSurface
 from selfselect.noises import Correlated
 from selfselect.problem.parameters import Reported
 from selfselect.problem.problem import Problem
@@ -31,7 +29,6 @@ from selfselect.results.hypotheses import lr_test, wald_test
 from selfselect.results.memberships import expected_shares, responsibilities
 from selfselect.results.naive import Naive, fit_naive
 from selfselect.results.predictions import predict
-from selfselect.results.profiles import look_at_curvature, no_profile
 from selfselect.results.specification import rejections, specification_test
 from selfselect.results.tables import (
     comparison_table,
@@ -46,6 +43,7 @@ if TYPE_CHECKING:
     from selfselect.effects.counterfactual import Counterfactual
     from selfselect.effects.gains import Gains
     from selfselect.effects.policy import Policy
+    from selfselect.inference.profile import Surface
     from selfselect.report.page import Page
     from selfselect.results.sensitivity import Sensitivity
 
@@ -229,6 +227,9 @@ class FitResult(Estimates):
 
     def _surface(self) -> Surface | str:
         """Return the log-likelihood to follow profiles on, or why there is none."""
+        from selfselect.inference.surface import ProblemSurface
+        from selfselect.results.profiles import no_profile
+
         reason = no_profile(self)
         if reason is not None:
             return reason
@@ -338,6 +339,8 @@ class FitResult(Estimates):
         # Where one optimum is all there is, the likelihood is close to quadratic.
         if self.problem.concave or self.problem.index == "unknown":
             return found
+        from selfselect.results.profiles import look_at_curvature
+
         return Diagnosis((*found.findings, *look_at_curvature(self)))
 
     def diagnose(self) -> Diagnosis:
