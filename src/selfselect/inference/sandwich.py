@@ -54,7 +54,7 @@ CORRECTED_CLUSTERS = 100
 """Clusters up to which the scores of many rows are corrected; each costs an evaluation of its own.
 """
 
-CORRECTED_ROWS, CORRECTED_NUMBERS = 5_000, 5_000_000
+CORRECTED_ROWS, CORRECTED_NUMBERS = 2_000, 5_000_000
 """Rows, and numbers in their parts of the information, up to which those are found row by row; it
 costs as many passes as there are parameters."""
 
