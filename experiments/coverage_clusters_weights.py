@@ -16,46 +16,60 @@ from pathlib import Path
 from typing import Any
 
 LEVEL = 0.95
+SCALES = (False, False, True) * 2
+"""Which of the parameters are scales."""
 TRUTH = {"a": {"Intercept": 0.3, "x": 0.8}, "b": {"Intercept": 0.2, "x": -0.6}}
 SHARE = 0.3
 """Share of the noise's variance that rows of a firm, or of a year, have in common."""
 
 
-def shared_shocks(seed: int, by: tuple[str, ...]) -> Any:
-    """Draw 40 firms in 25 years; noise stays standard normal, but rows share parts of it."""
+def shared_shocks(seed: int, by: tuple[str, ...], n_firms: int = 40) -> Any:
+    """Draw firms in 25 years; noise stays standard normal, but rows share parts of it."""
     import numpy as np
     import pandas as pd
 
-    rng = np.random.default_rng([seed, len(by)])
-    firm, year = (part.ravel() for part in np.meshgrid(np.arange(40), np.arange(25)))
-    place = {"firm": (firm, 40), "year": (year, 25)}
+    n_rows = 25 * n_firms
+    rng = np.random.default_rng([seed, len(by), n_firms])
+    firm, year = (part.ravel() for part in np.meshgrid(np.arange(n_firms), np.arange(25)))
+    place = {"firm": (firm, n_firms), "year": (year, 25)}
     common = [place[name] for name in by]
     x = sum(rng.standard_normal(size)[code] for code, size in common)
-    x = (x + rng.standard_normal(1_000)) / np.sqrt(len(by) + 1)
-    noise = np.sqrt(1 - SHARE * len(by)) * rng.standard_normal((1_000, 2))
+    x = (x + rng.standard_normal(n_rows)) / np.sqrt(len(by) + 1)
+    noise = np.sqrt(1 - SHARE * len(by)) * rng.standard_normal((n_rows, 2))
     for code, size in common:
         noise += np.sqrt(SHARE) * rng.standard_normal((size, 2))[code]
     means = np.column_stack([part["Intercept"] + part["x"] * x for part in TRUTH.values()])
     latent = means + noise
     chosen = latent.argmax(axis=1)
     return pd.DataFrame(
-        {"y": latent[np.arange(1_000), chosen], "who": np.array(list(TRUTH))[chosen], "x": x,
+        {"y": latent[np.arange(n_rows), chosen], "who": np.array(list(TRUTH))[chosen], "x": x,
          "firm": firm, "year": year}
     )  # fmt: skip
 
 
-def unequal_sampling(seed: int) -> Any:
-    """Draw 2,500 rows and keep those with a large outcome rarely; `w` is one over that chance."""
+def unequal_sampling(seed: int, n_rows: int = 2_500, least: float = 0.15) -> Any:
+    """Draw rows and keep those with a large outcome rarely; `w` is one over that chance."""
     import numpy as np
 
     import selfselect as ss
 
-    rng = np.random.default_rng([seed, 9])
-    sample = ss.simulate(TRUTH, {"x": rng.standard_normal(2_500)}, outcome="y", chosen="who",
+    rng = np.random.default_rng([seed, 9, n_rows])
+    sample = ss.simulate(TRUTH, {"x": rng.standard_normal(n_rows)}, outcome="y", chosen="who",
                          seed=seed)  # fmt: skip
-    chance = 0.15 + 0.85 / (1.0 + np.exp(2.0 * (sample.data["y"] - 0.5)))
-    kept = rng.uniform(size=2_500) < chance
+    chance = least + (1 - least) / (1.0 + np.exp(2.0 * (sample.data["y"] - 0.5)))
+    kept = rng.uniform(size=n_rows) < chance
     return sample.data[kept].assign(w=1.0 / chance[kept])
+
+
+WAYS: dict[str, dict[str, Any]] = {
+    "clustered": {"cluster": "firm"},
+    "cluster bootstrap": {"cluster": "firm", "covariance": "bootstrap"},
+}
+
+
+def few_firms(n_firms: int) -> Callable[[int], Any]:
+    """Return what draws that many firms."""
+    return lambda seed: shared_shocks(seed, ("firm",), n_firms)
 
 
 DESIGNS: dict[str, tuple[Callable[[int], Any], dict[str, dict[str, Any]]]] = {
@@ -63,10 +77,12 @@ DESIGNS: dict[str, tuple[Callable[[int], Any], dict[str, dict[str, Any]]]] = {
         lambda seed: shared_shocks(seed, ("firm",)),
         {
             "observed": {},
-            "clustered": {"cluster": "firm"},
-            "cluster bootstrap": {"cluster": "firm", "covariance": "bootstrap"},
+            **WAYS,
         },
     ),
+    "8 firms": (few_firms(8), WAYS),
+    "20 firms": (few_firms(20), WAYS),
+    "50 firms": (few_firms(50), WAYS),
     "shocks by firm and by year": (
         lambda seed: shared_shocks(seed, ("firm", "year")),
         {
@@ -83,11 +99,17 @@ DESIGNS: dict[str, tuple[Callable[[int], Any], dict[str, dict[str, Any]]]] = {
             "probability weights": {"weights": "w", "weights_kind": "probability"},
         },
     ),
+    "unequal sampling, 500 rows": (
+        lambda seed: unequal_sampling(seed, 870, 0.08),
+        {"probability weights": {"weights": "w", "weights_kind": "probability"}},
+    ),
 }
 
 
 def replicate(task: tuple[str, str, int, int]) -> Any:
     """Draw one sample, fit it, and say which intervals hold the truth."""
+    import warnings
+
     import numpy as np
 
     import selfselect as ss
@@ -97,10 +119,15 @@ def replicate(task: tuple[str, str, int, int]) -> Any:
     options = dict(fits[label])
     if options.get("covariance") == "bootstrap":
         options["covariance"] = ss.inference.Bootstrap(draws)
-    result = ss.fit("y ~ x", make(seed), chosen="who", seed=seed, **options)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        try:
+            result = ss.fit("y ~ x", make(seed), chosen="who", seed=seed, **options)
+        except ss.errors.DataError:
+            return np.full(len(SCALES), np.nan)
     truth = np.array([v for part in TRUTH.values() for v in (*part.values(), 1.0)])
     ends = result.conf_int(LEVEL).to_numpy()
-    return (ends[:, 0] <= truth) & (truth <= ends[:, 1])
+    return 1.0 * ((ends[:, 0] <= truth) & (truth <= ends[:, 1]))
 
 
 def study(pool: Any, design: str, label: str, replications: int, draws: int) -> str:
@@ -108,8 +135,15 @@ def study(pool: Any, design: str, label: str, replications: int, draws: int) -> 
     import numpy as np
 
     tasks = [(design, label, seed, draws) for seed in range(replications)]
-    found = 100 * np.mean(list(pool.imap_unordered(replicate, tasks, chunksize=10)), axis=0)
-    return f"| {design} | {label} | {found.mean():.1f}% | {found.min():.1f}% | {found.max():.1f}% |"
+    found = np.array(list(pool.imap_unordered(replicate, tasks, chunksize=10)))
+    failed = int(np.isnan(found[:, 0]).sum())
+    found = 100 * np.nanmean(found, axis=0)
+    scales = np.array(SCALES)
+    coefficients = found[~scales]
+    return (
+        f"| {design} | {label} | {coefficients.mean():.1f}% | {coefficients.min():.1f}% | "
+        f"{coefficients.max():.1f}% | {found[scales].mean():.1f}% | {failed} |"
+    )
 
 
 def page(rows: list[str], replications: int, draws: int) -> str:
@@ -118,19 +152,23 @@ def page(rows: list[str], replications: int, draws: int) -> str:
 
 The larger of two outcomes is seen, one covariate, six parameters. *Shocks by firm*: 40 firms in 25
 years; {100 * SHARE:.0f}% of the noise's variance, and half of the covariate's, is common to all
-rows of a firm. *By firm and by year*: each has such a share. *Unequal sampling*: of 2,500 rows
-those with a large outcome were kept rarely, and weights are one over the chance to be kept.
-Average, lowest and highest coverage over the parameters; of {replications} samples, so one
-parameter's has a standard error of {error:.1f} points. The bootstrap draws {draws} samples.
+rows of a firm; *8, 20, 50 firms* are the same with so many firms. *By firm and by year*: each has
+such a share. *Unequal sampling*: of 2,500 rows those with a large outcome were kept rarely, and
+weights, up to 6.7 times the smallest, are one over the chance to be kept; of *500 rows*, up to 12.5
+times. Average, lowest and highest coverage over the coefficients, and the average over the scales;
+of {replications} samples, so one parameter's has a standard error of {error:.1f} points. The
+bootstrap draws {draws} samples. `failed` counts samples in which it was refused, since too few of
+its samples could be fitted.
 
-Normal intervals from few clusters are known to be too short (Cameron, Gelbach and Miller 2011 find
-the same for least squares), more so with 25 years than with 40 firms. Ignoring what rows share is
-far worse.
+Sandwiches are bias-reduced, by clusters or by rows, and intervals under clusters are those of
+Student's t with one degree of freedom less than there are clusters (of the way with fewest). Scales
+stay below their level where clusters are few or weights unequal: their scores are squares, whose
+spread few units do not show. Ignoring what rows share is far worse.
 
 Made by `python experiments/coverage_clusters_weights.py --replications {replications}`.
 
-| design | covariance | average | lowest | highest |
-|---|---|---|---|---|
+| design | covariance | coefficients | lowest | highest | scales | failed |
+|---|---|---|---|---|---|---|
 """ + "\n".join(rows) + "\n"  # fmt: skip
 
 

@@ -41,10 +41,16 @@ def test_tables_agree_with_each_other(fit):
     table = fit.tidy()
     np.testing.assert_allclose(table["estimate"], fit.params)
     np.testing.assert_allclose(fit.bse**2, np.diag(fit.cov_params()))
-    coefficient = ~table["term"].isin(["scale"])
+    coefficient = ~table["term"].isin(["scale", "correlation"])
     np.testing.assert_allclose(
         table["statistic"][coefficient], (fit.params / fit.bse)[coefficient.to_numpy()]
     )
+    rho, error = fit.correlations, fit.bse.xs("correlation", level="term")
+    np.testing.assert_allclose(
+        table["statistic"][table["term"] == "correlation"],
+        np.arctanh(rho) * (1 - rho**2) / error,
+    )
+    coefficient = table["term"] != "scale"
     np.testing.assert_array_equal(fit.tvalues, table["statistic"])
     np.testing.assert_array_equal(fit.pvalues, table["p_value"])
     assert table["statistic"][~coefficient].isna().all()

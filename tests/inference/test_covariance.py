@@ -2,13 +2,17 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from scipy.linalg import sqrtm
 
 import selfselect as ss
+import selfselect.inference.sandwich as module_of_sandwich
 from selfselect.errors import OptionError
-from selfselect.inference.sandwich import free_scores
+from selfselect.inference.sandwich import free_scores, reduce_bias
 from selfselect.problem.evaluation import evaluate
 
 EXACT = 1e-8
+NEAR = 1e-4
+"""Rows' parts in the information are differences of scores."""
 
 
 def row_scores_by_hand(result):
@@ -51,30 +55,82 @@ def test_observed_errors_are_the_inverse_information_in_the_users_units(world, n
     np.testing.assert_allclose(result.cov_params(), wanted, rtol=EXACT, atol=1e-12)
 
 
+def meat_by_hand(result, groups):
+    """Correct the score of each group for its part in the information, by matrix square roots."""
+    layout, free, batch = result.problem.layout, result.solution.free, result.engine.batch
+    information = result.solution.information
+    meat = np.zeros_like(information)
+    for group in np.unique(groups):
+        rows = batch.take(np.flatnonzero(groups == group))
+        found = evaluate(result.problem, layout.natural(free), rows)
+        score = layout.pull_back_vector(found.score, free)
+        part = -layout.pull_back_hessian(found.hessian, found.score, free)
+        left = np.eye(len(free)) - part @ np.linalg.inv(information)
+        corrected = np.linalg.inv(np.real(sqrtm(left))) @ score
+        meat += np.outer(corrected, corrected)
+    return meat
+
+
 @pytest.mark.parametrize("weights", [None, "w"])
-def test_robust_errors_are_the_sandwich_of_loops(world, noise, weights):
+def test_robust_errors_are_the_corrected_sandwich_of_loops(world, noise, weights):
     result = world("min", 120).fit(noise=noise, weights=weights, covariance="robust")
+    wanted = sandwich(result, meat_by_hand(result, np.arange(120)))
+    np.testing.assert_allclose(result.cov_params(), wanted, rtol=NEAR, atol=NEAR)
+    assert result.covariance.kind == "robust" and np.isinf(result.covariance.df)
+
+
+def test_many_rows_have_the_plain_sandwich(world, monkeypatch):
+    made = world("min", 120)
+    corrected = made.fit(covariance="robust")
+    monkeypatch.setattr(module_of_sandwich, "CORRECTED_ROWS", 100)
+    result = made.fit(covariance="robust")
     natural = result.problem.layout.natural(result.solution.free)
     scores = free_scores(result.problem, natural, result.engine.batch)
-    meat = sum(np.outer(score, score) for score in scores) * 120 / 119
+    meat = scores.T @ scores * 120 / 119
     np.testing.assert_allclose(result.cov_params(), sandwich(result, meat), rtol=EXACT)
-    assert result.covariance.kind == "robust"
+    # The correction is of the order of parameters over rows.
+    assert 1.0 < np.mean(corrected.bse / result.bse) < 1.05
+
+
+@pytest.mark.parametrize("noise", [None, ss.noises.Correlated()], ids=["independent", "correlated"])
+def test_clusters_of_many_rows_are_corrected_by_their_exact_information(world, monkeypatch, noise):
+    made = world("max", 160, labels=("a", "b"))
+    by_rows = made.fit(cluster="group", noise=noise)
+    monkeypatch.setattr(module_of_sandwich, "CORRECTED_ROWS", 100)
+    by_clusters = made.fit(cluster="group", noise=noise)
+    np.testing.assert_allclose(by_rows.cov_params(), by_clusters.cov_params(), rtol=NEAR, atol=NEAR)
+    monkeypatch.setattr(module_of_sandwich, "CORRECTED_CLUSTERS", 5)
+    plain = made.fit(cluster="group", noise=noise)
+    assert (plain.bse < by_clusters.bse).mean() > 0.5
+
+
+def test_in_least_squares_the_correction_is_cr2():
+    rng = np.random.default_rng(3)
+    groups = rng.integers(0, 6, 60)
+    x = np.column_stack([np.ones(60), rng.normal(size=(60, 2))])
+    left = rng.normal(size=60) + rng.normal(size=6)[groups]
+    left -= x @ np.linalg.lstsq(x, left, rcond=None)[0]
+    information = x.T @ x
+    scores, parts, wanted = [], [], []
+    for group in range(6):
+        own = x[groups == group]
+        hat = own @ np.linalg.solve(information, own.T)
+        shrunk = np.linalg.inv(np.real(sqrtm(np.eye(len(own)) - hat)))
+        wanted.append(own.T @ shrunk @ left[groups == group])
+        scores.append(own.T @ left[groups == group])
+        parts.append(own.T @ own)
+    found = reduce_bias(np.array(scores), np.array(parts), information)
+    np.testing.assert_allclose(found, wanted, rtol=1e-9, atol=1e-12)
 
 
 @pytest.mark.parametrize("weights", [None, "w"])
-def test_clustered_errors_are_the_sandwich_of_loops_over_clusters(world, noise, weights):
+def test_clustered_errors_are_the_corrected_sandwich_of_loops(world, noise, weights):
     made = world("max", 160)
     result = made.fit(noise=noise, weights=weights, cluster="group")
-    natural = result.problem.layout.natural(result.solution.free)
-    scores = free_scores(result.problem, natural, result.engine.batch)
     groups = made.data["group"].to_numpy()
-    meat = np.zeros((scores.shape[1],) * 2)
-    for group in np.unique(groups):
-        total = scores[groups == group].sum(axis=0)
-        meat += np.outer(total, total)
-    n_groups = len(np.unique(groups))
-    meat *= n_groups / (n_groups - 1)
-    np.testing.assert_allclose(result.cov_params(), sandwich(result, meat), rtol=EXACT)
+    wanted = sandwich(result, meat_by_hand(result, groups))
+    np.testing.assert_allclose(result.cov_params(), wanted, rtol=NEAR, atol=NEAR)
+    assert result.covariance.df == len(np.unique(groups)) - 1
     assert result.covariance.kind == "clustered" and "group" in result.covariance.description
 
 

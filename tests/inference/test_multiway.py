@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from itertools import combinations
 
 import numpy as np
@@ -56,23 +57,29 @@ def test_the_middle_is_the_sum_over_pairs_of_rows_that_share_a_cluster(panel):
     plain = scores.T @ share @ scores
     bread, jacobian = np.linalg.inv(result.solution.information), result.reported.jacobian
     wanted = jacobian @ bread @ plain @ bread @ jacobian.T
-    # The factors G/(G - 1) are 30/29, 12/11 and 360/359.
-    np.testing.assert_allclose(np.diag(result.cov_params()), np.diag(wanted), rtol=0.15)
+    # Corrections for 30 and 12 clusters raise variances by a tenth to a third.
+    ratio = np.diag(result.cov_params()) / np.diag(wanted)
+    assert (ratio > 1.0).all() and (ratio < 1.5).all()
 
 
 def test_three_ways_alternate_in_sign(panel):
     names = ["firm", "year", "team"]
     data = panel.assign(team=np.random.default_rng(1).integers(0, 15, 360))
     result = fit(data, cluster=names)
-    natural = result.problem.layout.natural(result.solution.free)
-    meat, counts = cluster_meat(result.problem, result.engine, natural, result.rows.cluster_sizes)
-    scores = pd.DataFrame(free_scores(result.problem, natural, result.engine.batch))
+    problem, engine, solution = result.problem, result.engine, result.solution
+    meat, counts = cluster_meat(
+        problem, engine, solution.free, solution.information, result.rows.cluster_sizes
+    )
     wanted = np.zeros_like(meat)
     for size in (1, 2, 3):
         for which in combinations(names, size):
-            totals = scores.groupby([data[name] for name in which]).sum().to_numpy()
-            factor = len(totals) / (len(totals) - 1)
-            wanted += (-1) ** (size + 1) * factor * totals.T @ totals
+            codes = data.groupby(list(which)).ngroup().to_numpy()
+            rows = replace(engine.batch.rows, clusters=codes)
+            alone = replace(engine, batch=replace(engine.batch, rows=rows))
+            one, _ = cluster_meat(
+                problem, alone, solution.free, solution.information, rows.cluster_sizes
+            )
+            wanted += (-1) ** (size + 1) * one
     np.testing.assert_allclose(meat, wanted, rtol=1e-9, atol=1e-9)
     assert counts == [30, 12, 15]
 

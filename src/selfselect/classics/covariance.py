@@ -2,13 +2,23 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import numpy as np
 from numpy.typing import NDArray
 
 from selfselect.classics.design import Design
 from selfselect.errors import OptionError
+from selfselect.inference.covariance import Covariance
+from selfselect.inference.sandwich import (
+    CORRECTED_CLUSTERS,
+    CORRECTED_ROWS,
+    ONE_CLUSTER,
+    STEP,
+    reduce_bias,
+)
 
-__all__ = ["covariance_kind", "sandwich"]
+__all__ = ["corrected_units", "covariance_kind", "describe", "sum_by_units"]
 
 Array = NDArray[np.float64]
 
@@ -29,15 +39,46 @@ def covariance_kind(kind: object, clustered: bool) -> str:
     return "clustered" if clustered else kind
 
 
-def sandwich(influence: Array, design: Design) -> tuple[Array, str]:
-    """Return the covariance of estimates from each row's influence (n, m), and its description."""
+def sum_by_units(values: Array, design: Design) -> Array:
+    """Sum what rows (n, m) say by clusters, or leave it where there are none; shape (G, m)."""
     if design.clusters is None:
-        n_rows = len(influence)
-        return influence.T @ influence * n_rows / (n_rows - 1), "robust (sandwich)"
+        return values
     n_clusters = int(design.clusters.max()) + 1
     if n_clusters < 2:
-        raise OptionError("There is only one cluster, so nothing can be said of its spread.")
-    totals = np.zeros((n_clusters, influence.shape[1]))
-    np.add.at(totals, design.clusters, influence)
-    matrix = totals.T @ totals * n_clusters / (n_clusters - 1)
-    return matrix, f"clustered by {design.facts.cluster} ({n_clusters} clusters)"
+        raise OptionError(ONE_CLUSTER)
+    totals = np.zeros((n_clusters, values.shape[1]))
+    np.add.at(totals, design.clusters, values)
+    return totals
+
+
+def corrected_units(
+    scores: Callable[[Array], Array], at: Array, information: Array, design: Design
+) -> Array:
+    """Return scores (G, p) of rows or clusters, corrected as in `inference.sandwich`.
+
+    Parameters
+    ----------
+    scores : from parameters (p,) to the scores (n, p) of rows.
+    at : the estimate.
+    information : (p, p) there.
+    design : which rows belong together.
+    """
+    here = sum_by_units(scores(at), design)
+    n_units, n_rows = len(here), len(design.positive)
+    if n_units > CORRECTED_CLUSTERS and n_rows > CORRECTED_ROWS:
+        return here * np.sqrt(n_units / (n_units - 1.0))
+    parts = np.empty((*here.shape, len(at)))
+    for place in range(len(at)):
+        moved = at.copy()
+        moved[place] += STEP
+        parts[:, :, place] = (here - sum_by_units(scores(moved), design)) / STEP
+    return reduce_bias(here, 0.5 * (parts + parts.transpose(0, 2, 1)), information)
+
+
+def describe(kind: str, design: Design, matrix: Array) -> Covariance:
+    """Return a robust or clustered covariance with its description and degrees of freedom."""
+    if design.clusters is None:
+        return Covariance(kind, "robust (sandwich)", matrix)
+    n_clusters = int(design.clusters.max()) + 1
+    description = f"clustered by {design.facts.cluster} ({n_clusters} clusters)"
+    return Covariance(kind, description, matrix, n_clusters - 1.0)

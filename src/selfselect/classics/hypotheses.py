@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -9,7 +10,12 @@ from numpy.typing import NDArray
 
 from selfselect.classics.design import CORRELATION, MILLS
 from selfselect.data.equations import SCALE
-from selfselect.inference.statistics import TestResult, chi_square_test, impossible_test
+from selfselect.inference.statistics import (
+    TestResult,
+    chi_square_test,
+    impossible_test,
+    wald_statistic_test,
+)
 from selfselect.results.fit_result import FitResult
 from selfselect.results.hypotheses import linear_restrictions, wald_test
 from selfselect.rules import Maximum, Minimum
@@ -34,7 +40,7 @@ def wald_test_of_known(fit: SelectionResult, hypothesis: Any) -> TestResult:
         reason = f"{', '.join(named)} has no standard error"
         return impossible_test("Wald test", reason)
     known = np.where(unknown[:, None] | unknown[None, :], 0.0, covariance)
-    return wald_test(fit.values, known, fit.names, hypothesis)
+    return wald_test(fit.values, replace(fit.covariance, matrix=known), fit.names, hypothesis)
 
 
 def independence_test(fit: SelectionResult) -> TestResult:
@@ -56,7 +62,8 @@ def independence_test(fit: SelectionResult) -> TestResult:
         # On Fisher's scale, where the normal approximation is better.
         slope = 1.0 / (1.0 - values**2)
         values, spread = np.arctanh(values), spread * np.outer(slope, slope)
-    return chi_square_test(name, float(values @ np.linalg.solve(spread, values)), df, null)
+    statistic = float(values @ np.linalg.solve(spread, values))
+    return wald_statistic_test(name, statistic, df, null, fit.covariance.df)
 
 
 def lr_test(fit: SelectionResult, other: Any) -> TestResult:

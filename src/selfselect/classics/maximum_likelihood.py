@@ -13,7 +13,7 @@ from itertools import product
 import numpy as np
 from numpy.typing import NDArray
 
-from selfselect.classics.covariance import sandwich
+from selfselect.classics.covariance import corrected_units, describe
 from selfselect.classics.design import CORRELATION, Design
 from selfselect.classics.glance import KEEP_OF_H, glance
 from selfselect.classics.likelihood import Evaluation, evaluate, row_scores
@@ -232,12 +232,27 @@ def estimate_covariance(layout: Layout, optimum: Optimum, kind: str) -> Covarian
     free[np.ix_(moving, moving)] = inverse
     jacobian = layout.report(optimum.natural).jacobian
     if kind == "observed":
-        matrix, description = jacobian @ free @ jacobian.T, "observed information"
+        made = Covariance(kind, "observed information", jacobian @ free @ jacobian.T)
     else:
-        influence = row_scores(layout.design, layout, optimum.natural) @ free @ jacobian.T
-        matrix, description = sandwich(influence, layout.design)
+        matrix = _sandwich(layout, optimum, np.asarray(inverse), jacobian)
+        made = describe(kind, layout.design, matrix)
     boundary = optimum.boundary(layout)
     unknown = [term == CORRELATION and label in boundary for label, term in layout.labels]
-    matrix[unknown] = np.nan
-    matrix[:, unknown] = np.nan
-    return Covariance(kind, description, matrix)
+    made.matrix[unknown] = np.nan
+    made.matrix[:, unknown] = np.nan
+    return made
+
+
+def _sandwich(layout: Layout, optimum: Optimum, inverse: Array, jacobian: Array) -> Array:
+    """Return the covariance of reported parameters by what rows or clusters do to them."""
+    moving = np.flatnonzero(~optimum.held)
+
+    def scores(moved: Array) -> Array:
+        natural = optimum.natural.copy()
+        natural[moving] = moved
+        return row_scores(layout.design, layout, natural)[:, moving]
+
+    information = optimum.information[np.ix_(moving, moving)]
+    units = corrected_units(scores, optimum.natural[moving], information, layout.design)
+    influence = units @ inverse @ jacobian[:, moving].T
+    return np.asarray(influence.T @ influence)

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from selfselect.classics.design import CORRELATION, Design, Facts, OutcomeEquation
 from selfselect.classics.hypotheses import independence_test, lr_test, wald_test_of_known
 from selfselect.classics.predictions import predict
-from selfselect.classics.tables import comparison_table, glance_table, parameter_table
+from selfselect.classics.tables import comparison_table, glance_table
 from selfselect.data.equations import SCALE
 from selfselect.inference.covariance import Covariance
 from selfselect.inference.statistics import TestResult
@@ -22,6 +22,7 @@ from selfselect.results.estimates import Estimates
 from selfselect.rules.base import Label
 
 if TYPE_CHECKING:
+    from selfselect.inference.profile import Surface
     from selfselect.report.page import Page
 
 __all__ = ["SelectionResult"]
@@ -131,10 +132,6 @@ class SelectionResult(Estimates):
 
     # tables
 
-    def tidy(self, level: float = 0.95) -> pd.DataFrame:
-        """One row per parameter: estimate, standard error, statistic, p-value, interval."""
-        return parameter_table(self.reported, self.covariance.matrix, level)
-
     def glance(self) -> pd.DataFrame:
         """One row for the whole fit."""
         return glance_table(self)
@@ -143,11 +140,27 @@ class SelectionResult(Estimates):
         """Least squares that ignores selection and the corrected coefficients side by side."""
         return comparison_table(self)
 
-    def summary(self, level: float = 0.95) -> Page:
-        """Compose the page to read first: prints as text, shows as HTML in notebooks."""
+    def summary(self, level: float = 0.95, *, intervals: str = "wald") -> Page:
+        """Compose the page to read first: prints as text, shows as HTML in notebooks.
+
+        Parameters
+        ----------
+        level : of the intervals.
+        intervals : ``"wald"`` or ``"profile"``, see `conf_int`.
+        """
         from selfselect.classics.summary import summarise
 
-        return summarise(self, level)
+        return summarise(self, level, intervals)
+
+    def _surface(self) -> Surface | str:
+        """Return the log-likelihood to follow profiles on, or why there is none."""
+        if self.method != "ml":
+            return "two steps maximise no likelihood; use method='ml'"
+        from selfselect.classics.profile import SelectionSurface
+        from selfselect.results.profiles import not_chi_square
+
+        reason = not_chi_square(self)
+        return SelectionSurface(self.design, self.values) if reason is None else reason
 
     # questions to the fit
 

@@ -8,7 +8,14 @@ import numpy as np
 
 from selfselect.classics.design import SELECTION
 from selfselect.report.page import Block, Page
-from selfselect.report.summary import coefficient_rows
+from selfselect.report.summary import (
+    coefficient_rows,
+    notes_on_errors,
+    profile_facts,
+    profile_notes,
+    table_header,
+)
+from selfselect.results.profiles import look_at_curvature
 
 if TYPE_CHECKING:
     from selfselect.classics.result import SelectionResult
@@ -26,14 +33,14 @@ WEAK = 0.1
 """Share of the Mills ratio's spread below which it is all but a combination of covariates."""
 
 
-def summarise(fit: SelectionResult, level: float = 0.95) -> Page:
+def summarise(fit: SelectionResult, level: float = 0.95, intervals: str = "wald") -> Page:
     """Compose the summary page."""
     return Page(
         title=f"{TITLES[fit.model]}, {METHODS[fit.method]}",
         notices=_notices(fit),
-        facts=_facts(fit),
-        blocks=_blocks(fit, level),
-        notes=_notes(fit),
+        facts=(*_facts(fit), *profile_facts(intervals)),
+        blocks=_blocks(fit, level, intervals),
+        notes=(*_notes(fit), *profile_notes(fit, level, intervals)),
     )
 
 
@@ -97,10 +104,9 @@ def _facts(fit: SelectionResult) -> tuple[tuple[str, str], ...]:
     return tuple(entries)
 
 
-def _blocks(fit: SelectionResult, level: float) -> tuple[Block, ...]:
-    table = fit.tidy(level)
-    tail = 50.0 * (1.0 - level)
-    header = ("", "coef", "std err", "z", "P>|z|", f"[{tail:g}%", f"{100 - tail:g}%]")
+def _blocks(fit: SelectionResult, level: float, intervals: str) -> tuple[Block, ...]:
+    table = fit.tidy(level, intervals=intervals)
+    header = table_header(fit.covariance, level)
 
     def block(label: object, title: str) -> Block:
         own = table[[one == label for one in table["alternative"]]]
@@ -132,11 +138,8 @@ def _notes(fit: SelectionResult) -> tuple[str, ...]:
             f"{facts.n_without_outcome} rows without a recorded outcome or choice were left out on "
             "request: that selects on the outcome unless they are missing at random."
         )
-    if fit.covariance.kind in ("robust", "clustered"):
-        notes.append(
-            "Robust standard errors allow for a misspecified variance; they do not repair "
-            "estimates that misspecification makes inconsistent."
-        )
+    notes += notes_on_errors(fit.covariance)
+    notes += [finding.sentence for finding in look_at_curvature(fit) if finding.verdict == "weak"]
     return tuple(notes)
 
 

@@ -1,4 +1,4 @@
-"""Tables of a fit with a selection equation: those of every fit, and correlations beside them."""
+"""Tables of a fit with a selection equation, beside those that every fit has."""
 
 from __future__ import annotations
 
@@ -6,34 +6,13 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 import pandas as pd
-from numpy.typing import NDArray
 
-from selfselect.classics.design import CORRELATION
-from selfselect.inference.statistics import normal_quantile
-from selfselect.problem.parameters import Reported
-from selfselect.results.tables import (
-    DIFFERENCE,
-    coefficient_table,
-    labels_index,
-)
+from selfselect.results.tables import DIFFERENCE, labels_index
 
 if TYPE_CHECKING:
     from selfselect.classics.result import SelectionResult
 
-__all__ = ["comparison_table", "glance_table", "parameter_table"]
-
-Array = NDArray[np.float64]
-
-
-def parameter_table(reported: Reported, covariance: Array, level: float) -> pd.DataFrame:
-    """Return one row per parameter; intervals of correlations are made on Fisher's scale."""
-    table = coefficient_table(reported, covariance, level)
-    known = (table["term"] == CORRELATION) & table["std_error"].notna()
-    rho = table.loc[known, "estimate"].to_numpy()
-    reach = normal_quantile(level) * table.loc[known, "std_error"].to_numpy() / (1.0 - rho**2)
-    table.loc[known, "conf_low"] = np.tanh(np.arctanh(rho) - reach)
-    table.loc[known, "conf_high"] = np.tanh(np.arctanh(rho) + reach)
-    return table
+__all__ = ["comparison_table", "glance_table"]
 
 
 def glance_table(fit: SelectionResult) -> pd.DataFrame:
@@ -50,6 +29,7 @@ def glance_table(fit: SelectionResult) -> pd.DataFrame:
                 "bic": fit.bic,
                 "converged": fit.converged,
                 "covariance": fit.covariance.kind,
+                "df": fit.covariance.df if np.isfinite(fit.covariance.df) else np.nan,
                 "independence_p_value": fit.independence_test().p_value,
             }
         ]

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from selfselect.classics.covariance import sandwich
+from selfselect.classics.covariance import describe, sum_by_units
 from selfselect.classics.design import CORRELATION, MILLS, SELECTION, Design, OutcomeEquation
 from selfselect.classics.parameters import Layout
 from selfselect.classics.probit import Probit, probit_scores
@@ -138,10 +138,12 @@ def report_two_steps(
     labels += [(SELECTION, term) for term in design.selection.terms]
     values.append(design.selection.carry @ probit.gamma)
     carries.append(design.selection.carry)
-    internal, description = _covariance(design, probit, steps, kind)
+    internal = _covariance(design, probit, steps, kind)
     matrix = _block_product(carries, internal)
     reported = Reported(tuple(labels), np.concatenate(values), np.empty((len(matrix), 0)))
-    return reported, Covariance(kind, description, matrix)
+    if kind == "observed":
+        return reported, Covariance(kind, "two-step (Heckman 1979; Greene 1981)", matrix)
+    return reported, describe(kind, design, matrix)
 
 
 def _refuse_collinear(step: SecondStep) -> None:
@@ -154,9 +156,7 @@ def _refuse_collinear(step: SecondStep) -> None:
     )
 
 
-def _covariance(
-    design: Design, probit: Probit, steps: tuple[SecondStep, ...], kind: str
-) -> tuple[Array, str]:
+def _covariance(design: Design, probit: Probit, steps: tuple[SecondStep, ...], kind: str) -> Array:
     """Return the joint covariance of all second steps and, last, of γ, in internal units."""
     first = np.linalg.inv(probit.information)
     breads, reaches = [], []
@@ -181,7 +181,7 @@ def _covariance(
             own = slice(place, place + len(bread))
             matrix[own, own] += bread @ meat @ bread
             place = own.stop
-        return matrix, "two-step (Heckman 1979; Greene 1981)"
+        return np.asarray(matrix)
     # What one row does to the estimates: by its own equation, and through γ to all of them.
     influence = probit_scores(design, probit.gamma) @ first @ reach.T
     place = 0
@@ -189,7 +189,8 @@ def _covariance(
         own_part = (step.regressors * (step.weights * step.left_over)[:, None]) @ bread
         influence[step.equation.rows, place : place + len(bread)] += own_part
         place += len(bread)
-    return sandwich(influence, design)
+    units = sum_by_units(influence, design)
+    return units.T @ units * (len(units) / (len(units) - 1.0))
 
 
 def _block_product(carries: list[Array], internal: Array) -> Array:

@@ -38,6 +38,10 @@ _OPTIONS = (
     encoding_option,
     click.option("--level", default=0.95, show_default=True, help="Level of intervals."),
     click.option(
+        "--intervals", type=click.Choice(["wald", "profile"]), default="wald", show_default=True,
+        help="Intervals from standard errors, or by profiles of the likelihood.",
+    ),
+    click.option(
         "--format", "form", default="text", show_default=True,
         type=click.Choice(["text", "json", "latex", "markdown", "html", "csv"]),
         help="What to print.",
@@ -63,10 +67,10 @@ def rows_for(data: str, encoding: str | None, cluster: str | None, *formulas: An
     return read_table(data, encoding=encoding, labels=labels)
 
 
-def show(result: Any, form: str, level: float) -> int:
+def show(result: Any, form: str, level: float, intervals: str) -> int:
     """Print a result and return the exit code."""
     from selfselect.cli._formats import render
     from selfselect.cli.main import NOT_CONVERGED
 
-    click.echo(render(result, form, level))
+    click.echo(render(result, form, level, intervals))
     return 0 if result.converged else NOT_CONVERGED

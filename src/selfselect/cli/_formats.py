@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import Callable
 from typing import Any
 
@@ -19,26 +20,34 @@ __all__ = ["FORMATS", "render"]
 FORMATS = ("text", "json", "latex", "markdown", "html", "csv")
 
 
-def render(fit: FitResult | SelectionResult, form: str, level: float) -> str:
+def render(
+    fit: FitResult | SelectionResult, form: str, level: float, intervals: str = "wald"
+) -> str:
     """Return the summary of a fit in one of `FORMATS`."""
+
+    def page() -> Any:
+        return fit.summary(level, intervals=intervals)
+
     forms: dict[str, Callable[[], str]] = {
-        "text": lambda: fit.summary(level).to_text(),
-        "latex": lambda: fit.summary(level).to_latex(),
-        "markdown": lambda: fit.summary(level).to_markdown(),
-        "html": lambda: fit.summary(level).to_html(),
-        "csv": lambda: for_spreadsheets(fit.tidy(level)).to_csv(index=False).rstrip("\n"),
-        "json": lambda: _as_json(fit, level),
+        "text": lambda: page().to_text(),
+        "latex": lambda: page().to_latex(),
+        "markdown": lambda: page().to_markdown(),
+        "html": lambda: page().to_html(),
+        "csv": lambda: (
+            for_spreadsheets(fit.tidy(level, intervals=intervals)).to_csv(index=False).rstrip("\n")
+        ),
+        "json": lambda: _as_json(fit, level, intervals),
     }
     return forms[form]()
 
 
-def _as_json(fit: FitResult | SelectionResult, level: float) -> str:
+def _as_json(fit: FitResult | SelectionResult, level: float, intervals: str) -> str:
     content: dict[str, Any] = {
         "notices": list(fit.summary(level).notices),
         "status": fit.status,
         "fit": _records(fit.glance())[0],
         "counts": {str(label): int(count) for label, count in fit.counts.items()},
-        "coefficients": _records(fit.tidy(level)),
+        "coefficients": _records(fit.tidy(level, intervals=intervals)),
         "independence_test": _as_plain(fit.independence_test()),
     }
     if isinstance(fit, FitResult):
@@ -52,6 +61,7 @@ def _as_plain(test: TestResult) -> dict[str, Any]:
     return {
         "statistic": test.statistic if test.possible else None,
         "df": test.df,
+        "df_residual": test.df_residual,
         "p_value": test.p_value if test.possible else None,
         "replications": test.replications,
         "reason": test.reason,
@@ -59,8 +69,13 @@ def _as_plain(test: TestResult) -> dict[str, Any]:
 
 
 def _records(table: pd.DataFrame) -> list[dict[str, Any]]:
-    """Return rows as plain dicts, missing numbers as null: JSON has no other word for them."""
+    """Return rows as plain dicts, missing and infinite numbers as null, as JSON wants it."""
+
+    def plain(value: Any) -> Any:
+        unknown = pd.isna(value) or (isinstance(value, float) and math.isinf(value))
+        return None if unknown else value
+
     return [
-        {str(name): None if pd.isna(value) else value for name, value in row.items()}
+        {str(name): plain(value) for name, value in row.items()}
         for row in table.to_dict(orient="records")
     ]

@@ -130,6 +130,10 @@ Exit codes: 0 the fit converged, 2 bad input, 3 the fit did not converge.
 @encoding_option
 @click.option("--seed", type=int, help="Seed of everything random.")
 @click.option("--level", default=0.95, show_default=True, help="Confidence level of intervals.")
+@click.option(
+    "--intervals", type=click.Choice(["wald", "profile"]), default="wald", show_default=True,
+    help="Intervals from standard errors, or by profiles of the likelihood.",
+)  # fmt: skip
 @click.option("--compare", is_flag=True, help="Put least squares beside the corrected estimates.")
 @click.option("--save", metavar="FILE", help="Save the fit as JSON, for predict and show.")
 @click.option("--report", metavar="FILE", help="Write everything into one HTML file.")
@@ -166,6 +170,7 @@ def command(
     encoding: str | None,
     seed: int | None,
     level: float,
+    intervals: str,
     compare: bool,
     save: str | None,
     report: str | None,
@@ -221,7 +226,7 @@ def command(
     if test_noise is not None:
         result.normality_test(test_noise, seed=seed)
         result.heteroskedasticity_test(test_noise, seed=seed)
-    click.echo(render(result, form, level))
+    click.echo(render(result, form, level, intervals))
     if compare:
         click.echo("\n" + str(compare_page(result)))
     if save:

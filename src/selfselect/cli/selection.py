@@ -31,6 +31,7 @@ def command(
     selection: str,
     form: str,
     level: float,
+    intervals: str,
     encoding: str | None,
     **options: Any,
 ) -> int:
@@ -42,4 +43,5 @@ def command(
     import selfselect as ss
 
     rows = rows_for(data, encoding, options["cluster"], selection, outcome)
-    return show(ss.sample_selection(outcome, selection, rows, **options), form, level)
+    result = ss.sample_selection(outcome, selection, rows, **options)
+    return show(result, form, level, intervals)

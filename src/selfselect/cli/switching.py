@@ -40,6 +40,7 @@ def command(
     form: str,
     level: float,
     encoding: str | None,
+    intervals: str,
     **options: Any,
 ) -> int:
     """Fit a switching regression (tobit-5) to DATA, a CSV or Parquet file.
@@ -55,4 +56,5 @@ def command(
     outcomes = formula or pairs_of(equations, "--equation")
     texts = [outcomes] if isinstance(outcomes, str) else list(outcomes.values())
     rows = rows_for(data, encoding, options["cluster"], selection, *texts)
-    return show(ss.switching(outcomes, selection, rows, **options), form, level)
+    result = ss.switching(outcomes, selection, rows, **options)
+    return show(result, form, level, intervals)

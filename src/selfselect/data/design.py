@@ -56,6 +56,8 @@ class DataFacts:
     n_zero_weight : rows used whose weight is zero.
     case : name of the column of cases, of which long data has several rows each; None elsewhere.
     n_long_rows : rows of the long data that were used.
+    n_effective : rows of equal weight that would say as much about a mean as these do,
+        (sum of weights)² / (sum of their squares); zero where there are no weights.
     """
 
     formulas: tuple[str, ...]
@@ -74,6 +76,7 @@ class DataFacts:
     n_zero_weight: int = 0
     case: str | None = None
     n_long_rows: int = 0
+    n_effective: float = 0.0
 
     @property
     def n_observations(self) -> int:
@@ -145,7 +148,8 @@ class Tally:
     ----------
     n_rows, n_recorded : rows, and those with an outcome.
     lowest, highest : outcome.
-    weight_total, n_weighted : sum of the weights, and rows whose weight is positive.
+    weight_total, weight_squares, n_weighted : sums of the weights and of their squares, and rows
+        whose weight is positive.
     n_undecided : rows in which it was not recorded who was seen.
     counts : by alternative, rows of positive weight in which it was seen.
     repeated : by alternative, the sum of their weights.
@@ -156,6 +160,7 @@ class Tally:
     lowest: float
     highest: float
     weight_total: float
+    weight_squares: float
     n_weighted: int
     n_undecided: int
     counts: Counter[Any]
@@ -171,6 +176,8 @@ class Tally:
         recorded = ~np.isnan(outcome)
         counts: Counter[Any] = Counter()
         repeated: Counter[Any] = Counter()
+        with np.errstate(over="ignore"):
+            squares = float(len(outcome) if weights is None else np.square(weights).sum())
         if chosen is not None:
             decided = chosen >= 0
             weighted = decided if weights is None else decided & (weights > 0)
@@ -185,11 +192,19 @@ class Tally:
             lowest=float(np.min(outcome, where=recorded, initial=np.inf)),
             highest=float(np.max(outcome, where=recorded, initial=-np.inf)),
             weight_total=float(len(outcome) if weights is None else weights.sum()),
+            weight_squares=squares,
             n_weighted=len(outcome) if weights is None else int((weights > 0).sum()),
             n_undecided=0 if chosen is None else int((chosen < 0).sum()),
             counts=counts,
             repeated=repeated,
         )
+
+    @property
+    def n_effective(self) -> float:
+        """Rows of equal weight that would say as much about a mean."""
+        if not self.weight_squares:
+            return 0.0
+        return self.weight_total / self.weight_squares * self.weight_total
 
     def __add__(self, other: Tally) -> Tally:
         return Tally(
@@ -198,6 +213,7 @@ class Tally:
             lowest=min(self.lowest, other.lowest),
             highest=max(self.highest, other.highest),
             weight_total=self.weight_total + other.weight_total,
+            weight_squares=self.weight_squares + other.weight_squares,
             n_weighted=self.n_weighted + other.n_weighted,
             n_undecided=self.n_undecided + other.n_undecided,
             counts=self.counts + other.counts,
@@ -287,4 +303,5 @@ def describe(
         n_zero_weight=tally.n_rows - tally.n_weighted,
         case=case,
         n_long_rows=n_long_rows,
+        n_effective=0.0 if weights is None else tally.n_effective,
     )

@@ -164,7 +164,8 @@ def build_stream_design(
     factor = 1.0
     if plan.weights_kind == "probability" and tally.weight_total > 0:
         factor = tally.n_weighted / tally.weight_total
-        tally = replace(tally, weight_total=float(tally.n_weighted))
+        squares = tally.weight_squares * factor**2
+        tally = replace(tally, weight_total=float(tally.n_weighted), weight_squares=squares)
     empty = Rows(np.empty((0, len(coder.coding.equations.covariates))))
     stream = RowStream(source, coder, tally, factor, empty, survey.starts, survey.lengths, progress)
     stream = replace(stream, sample=_code_sample(stream, survey.drawn.rows()))

@@ -15,7 +15,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from functools import partial
 from typing import TYPE_CHECKING, Any
 from weakref import WeakKeyDictionary
 
@@ -25,9 +24,9 @@ from numpy.typing import NDArray
 from selfselect.data.rows import Rows
 from selfselect.effects._joined import joined_slope
 from selfselect.effects._moments import Setting, is_joined, row_moments, row_values
+from selfselect.effects._units import errors_of_units, rows_are_repeated, without_negative
 from selfselect.engines.base import Parts
 from selfselect.errors import OptionError
-from selfselect.problem.evaluation import Batch, score_blocks
 from selfselect.problem.problem import Problem
 from selfselect.threads import parallel_map
 
@@ -35,8 +34,8 @@ if TYPE_CHECKING:
     from selfselect.results.fit_result import FitResult
 
 __all__ = [
-    "Averages", "average", "average_of_fit", "check_covariates_word", "influence_of_rows", "joined",
-    "mean_cells", "row_cells", "transform", "variance_of_shares",
+    "Averages", "average", "average_of_fit", "check_covariates_word", "joined", "mean_cells",
+    "row_cells", "transform", "variances_beside",
 ]  # fmt: skip
 
 Array = NDArray[np.float64]
@@ -91,7 +90,7 @@ def average(fit: FitResult, settings: Sequence[Setting], *, own: bool, covariate
     problem, rows = fit.problem, settings[0].rows
     weights = np.ones(len(rows)) if rows.weights is None else rows.weights
     total = weights.sum()
-    squared = weights if fit.covariance.kind == "observed" else weights**2
+    squared = weights if rows_are_repeated(fit) else weights**2
     # Any point amid the values will do: sums of squares about it lose no digits.
     few = [Setting(one.rows.take(slice(0, CENTRED_ON)), one.rule) for one in settings]
     centre = np.hstack([row_cells(fit, one) for one in few]).mean(axis=0)
@@ -131,7 +130,7 @@ def average(fit: FitResult, settings: Sequence[Setting], *, own: bool, covariate
         if own and (kind == "robust" or rows.clusters is not None):
             centred = np.hstack([row_cells(fit, one) for one in settings]) - centre - mean
             direct = centred * weights[:, None] / total
-            covariance += _by_units(fit, direct, jacobian, crossed=kind != "bootstrap")
+            covariance = _with_units(fit, covariance, direct, jacobian)
         else:
             outer = np.outer(first_squared, mean)
             spread = second - outer - outer.T + squared.sum() * np.outer(mean, mean)
@@ -183,37 +182,17 @@ def _carry_back(problem: Problem, rows: Rows, found: Any, weights: Array) -> Arr
     return slope
 
 
-def _by_units(fit: FitResult, direct: Array, jacobian: Array, *, crossed: bool) -> Array:
-    """Return what independent units (rows or clusters) add to the covariance of averages.
+def _with_units(fit: FitResult, covariance: Array, direct: Array, jacobian: Array) -> Array:
+    """Add to the covariance of averages what independent units (rows or clusters) add to it.
 
-    `direct` (n, q) is each row's share in the error of the averages at given parameters; where it
-    is to be crossed with the error of the parameters, twice their covariance is added.
+    `direct` (n, q) is each row's share in the error of the averages at given parameters. It is
+    crossed with the error of the parameters, unless that comes from a bootstrap.
     """
-    engine, layout = fit.engine_of_rows(), fit.problem.layout
-    clusters = engine.rows.clusters
-    units = direct if clusters is None else _cluster_sums(direct, clusters)
-    added = units.T @ units
-    if crossed and np.isfinite(fit.covariance.matrix).all():
-        scores = engine.collect(partial(_scores, fit.problem, layout.natural(fit.solution.free)))
-        scores = scores if clusters is None else _cluster_sums(scores, clusters)
-        # A unit moves the free estimates by its score over the information.
-        step = np.linalg.solve(fit.solution.information, scores.T @ units)
-        mixed = jacobian @ fit.reported.jacobian @ step
-        added += mixed + mixed.T
-    return added * len(units) / (len(units) - 1)
-
-
-def _scores(problem: Problem, natural: Array, batch: Batch) -> Array:
-    scores = np.column_stack(score_blocks(problem, natural, batch))
-    if batch.rows.weights is not None:
-        scores *= batch.rows.weights[:, None]
-    return problem.layout.pull_back_vector(scores, problem.layout.gather(natural))
-
-
-def _cluster_sums(values: Array, clusters: NDArray[np.intp]) -> Array:
-    totals = np.zeros((int(clusters.max()) + 1, values.shape[1]))
-    np.add.at(totals, clusters, values)
-    return totals
+    crossed = fit.covariance.kind != "bootstrap" and bool(np.isfinite(covariance).all())
+    reach = (jacobian @ fit.reported.jacobian).T if crossed else None
+    each = list(errors_of_units(fit, direct, reach))
+    total = covariance + sum(one.direct_and_crossed for one in each)
+    return without_negative(total) if len(each) > 1 else total
 
 
 def row_cells(fit: FitResult, setting: Setting) -> Array:
@@ -261,30 +240,27 @@ def _slope(function: Callable[[Any], Any], at: Array) -> Array:
     return np.stack([np.imag(function(at + step)) / COMPLEX_STEP for step in steps], axis=-1)
 
 
-def influence_of_rows(fit: FitResult, function: Callable[[Any], Any]) -> Array:
-    """Return each row's share (n, r) in the error of a function of the averages of a fit.
+def variances_beside(
+    fit: FitResult, function: Callable[[Any], Any], shares: Array
+) -> tuple[float, float]:
+    """Return the variances of a statistic of the rows, and of how far it is from the model's.
 
-    It is made of the row's own cells and of its part in the estimates.
+    Parameters
+    ----------
+    fit : its rows are meant.
+    function : from the averages of the fit to what the model says, one number.
+    shares : (n,) each row's share in the error of the statistic.
     """
-    engine, layout, rows = fit.engine_of_rows(), fit.problem.layout, fit.rows
+    rows = fit.rows
     averages = average_of_fit(fit, covariates="sampled")
-    if not np.isfinite(fit.covariance.matrix).all():
-        return np.full((len(rows), len(function(averages.mean))), np.nan)
     weights = np.ones(len(rows)) if rows.weights is None else rows.weights
     setting = Setting(rows, fit.problem.ordered_rule)
-    direct = (row_cells(fit, setting) - averages.mean) * (weights / weights.sum())[:, None]
-    scores = engine.collect(partial(_scores, fit.problem, layout.natural(fit.solution.free)))
-    moved = np.linalg.solve(fit.solution.information, scores.T).T
-    by_estimates = moved @ (averages.jacobian @ fit.reported.jacobian).T
-    return (direct + by_estimates) @ _slope(function, averages.mean).T
-
-
-def variance_of_shares(fit: FitResult, shares: Array) -> float:
-    """Return the variance of an error of which each row (n,) has a share."""
-    rows = fit.rows
-    if rows.clusters is not None:
-        shares = np.asarray(np.bincount(rows.clusters, weights=shares), dtype=np.float64)
-    elif fit.covariance.kind == "observed" and rows.weights is not None:
-        # A row that stands for w identical ones has w equal shares.
-        shares = shares / np.sqrt(np.where(rows.weights > 0, rows.weights, 1.0))
-    return float(shares @ shares)
+    slope = _slope(function, averages.mean)
+    cells = (row_cells(fit, setting) - averages.mean) * (weights / weights.sum())[:, None]
+    own = sum(float(one.whole[0, 0]) for one in errors_of_units(fit, shares[:, None]))
+    if not np.isfinite(fit.covariance.matrix).all():
+        return max(own, 0.0), float("nan")
+    reach = -(slope @ averages.jacobian @ fit.reported.jacobian).T
+    left = shares[:, None] - cells @ slope.T
+    gap = sum(float(one.whole[0, 0]) for one in errors_of_units(fit, left, reach))
+    return max(own, 0.0), max(gap, 0.0)

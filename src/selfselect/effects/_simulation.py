@@ -20,6 +20,7 @@ from selfselect.data.equations import SCALE
 from selfselect.data.rows import Rows
 from selfselect.effects._averages import Averages
 from selfselect.effects._moments import Setting, refuse_joined
+from selfselect.effects._units import errors_of_units, rows_are_repeated, without_negative
 from selfselect.errors import OptionError
 from selfselect.results.predictions import latent_means
 from selfselect.seeds import check_seed
@@ -162,13 +163,14 @@ def _moved(fit: FitResult, step: Array) -> Array:
 def _spread(fit: FitResult, rows: Rows, direct: Array, *, own: bool) -> Array:
     """Return the covariance of the mean of the rows' influence."""
     weights = np.ones(len(rows)) if rows.weights is None else rows.weights
-    if own and rows.clusters is not None:
-        units = np.zeros((int(rows.clusters.max()) + 1, direct.shape[1]))
-        np.add.at(units, rows.clusters, direct * weights[:, None])
-    elif fit.covariance.kind == "observed":
-        units = direct * np.sqrt(weights)[:, None]
-    else:
-        units = direct * weights[:, None]
+    if own:
+        shares = direct * (weights / weights.sum())[:, None]
+        total: Array = sum(
+            (one.whole for one in errors_of_units(fit, shares)), np.zeros((direct.shape[1],) * 2)
+        )
+        return without_negative(total)
+    power = 0.5 if rows_are_repeated(fit) else 1.0
+    units = direct * (weights**power)[:, None]
     return units.T @ units / weights.sum() ** 2
 
 

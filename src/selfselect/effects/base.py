@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from selfselect.effects._averages import Averages
 from selfselect.errors import OptionError
-from selfselect.inference.statistics import format_p_value, normal_quantile, two_sided_p_values
+from selfselect.inference.statistics import format_p_value, interval_reach, two_sided_p_values
 from selfselect.results.specification import rejections
 
 if TYPE_CHECKING:
@@ -49,6 +49,7 @@ class EffectTable:
     warnings : what a reader must know first; empty where there is nothing.
     notes : what was averaged, and how errors were made.
     covariance : (r, r) of the estimates' errors, in the order of the table.
+    df : degrees of freedom of the t distribution that intervals refer to; infinite for the normal.
     """
 
     title: str
@@ -57,6 +58,7 @@ class EffectTable:
     warnings: tuple[str, ...]
     notes: tuple[str, ...]
     covariance: Array
+    df: float = float("inf")
 
     def to_page(self) -> Page:
         """Compose a page, which renders as text, HTML, LaTeX and Markdown."""
@@ -85,10 +87,11 @@ class EffectTable:
 
     def _heading(self, name: str) -> str:
         tail = 50.0 * (1.0 - self.level)
+        letter = "z" if np.isinf(self.df) else "t"
         return {
             "std_error": "std err",
-            "statistic": "z",
-            "p_value": "P>|z|",
+            "statistic": letter,
+            "p_value": f"P>|{letter}|",
             "conf_low": f"[{tail:g}%",
             "conf_high": f"{100 - tail:g}%]",
             "mc_error": "MC err",
@@ -130,6 +133,7 @@ def effect_table(
     found: Averages,
     *,
     level: float,
+    df: float,
     warnings: Sequence[str],
     notes: Sequence[str],
     tested: bool = False,
@@ -140,7 +144,7 @@ def effect_table(
 
     Parameters
     ----------
-    title, level, warnings, notes : as in `EffectTable`.
+    title, level, df, warnings, notes : as in `EffectTable`.
     keys : columns that say what each row is about.
     found : estimates and their covariance.
     tested : whether zero is a hypothesis.
@@ -153,7 +157,7 @@ def effect_table(
     errors = np.sqrt(np.maximum(np.diag(found.covariance), 0.0))
     # What is fixed, such as the share under a quota, errs by rounding only: that is no error.
     errors[errors < ROUNDING * np.abs(estimate)] = 0.0
-    reach = normal_quantile(level) * errors
+    reach = interval_reach(level, df) * errors
     low, high = estimate - reach, estimate + reach
     is_share = np.broadcast_to(share, estimate.shape) & (estimate > 0) & (estimate < 1)
     p = estimate[is_share]
@@ -165,14 +169,14 @@ def effect_table(
     if tested:
         with np.errstate(divide="ignore", invalid="ignore"):
             statistic = np.where(errors > 0, estimate / errors, np.nan)
-        columns |= {"statistic": statistic, "p_value": two_sided_p_values(statistic)}
+        columns |= {"statistic": statistic, "p_value": two_sided_p_values(statistic, df)}
     columns |= {"conf_low": low, "conf_high": high}
     if mc_error is not None:
         columns["mc_error"] = mc_error
     table = pd.DataFrame(columns)
     if np.isnan(estimate).any():
         notes = (*notes, "Means over a group in which nobody is expected to be seen are missing.")
-    return EffectTable(title, table, level, tuple(warnings), tuple(notes), found.covariance)
+    return EffectTable(title, table, level, tuple(warnings), tuple(notes), found.covariance, df)
 
 
 def doubts(fit: FitResult) -> tuple[str, ...]:

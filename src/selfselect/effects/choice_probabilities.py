@@ -48,6 +48,7 @@ def choice_probabilities(
         answer.keys(alternative=fit.problem.equations.alternatives),
         answer.found,
         level=level,
+        df=fit.covariance.df,
         warnings=answer.warnings,
         notes=answer.notes,
         share=True,

@@ -185,8 +185,8 @@ class _Tables:
             made = transform(averages, lambda vector: function(state.read(vector)))
             mc_error = np.sqrt(np.maximum(np.diag(made.covariance), 0.0))
         return effect_table(
-            title, keys, found, level=self.level, warnings=self.warnings, notes=self.notes,
-            share=share, mc_error=mc_error,
+            title, keys, found, level=self.level, df=self.world.fit.covariance.df,
+            warnings=self.warnings, notes=self.notes, share=share, mc_error=mc_error,
         )  # fmt: skip
 
     def outcomes(self, subsidy: Mapping[Any, float] | None) -> EffectTable:

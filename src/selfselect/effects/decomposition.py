@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from selfselect.data.rows import Rows
 from selfselect.effects._ask import ask
-from selfselect.effects._averages import Averages, influence_of_rows, variance_of_shares
+from selfselect.effects._averages import Averages, variances_beside
 from selfselect.effects._moments import Cells, cells
 from selfselect.effects.base import EffectTable, alternative_index, effect_table
 from selfselect.effects.treatment_effects import two_alternatives
@@ -96,6 +96,7 @@ def decompose(
         answer.keys(part=names),
         found,
         level=level,
+        df=fit.covariance.df,
         warnings=answer.warnings,
         notes=notes,
         tested=True,
@@ -122,12 +123,11 @@ def _beside_the_data(fit: FitResult, found: Averages, a: int, b: int) -> Average
         return np.array([here.outcome_in(a)[a] - here.outcome_in(b)[b]])
 
     gap, shares = _recorded_gap(fit.rows, a, b)
-    left = shares - influence_of_rows(fit, model_gap)[:, 0]
     size = len(found.mean)
     covariance = np.full((size + 2, size + 2), np.nan)
     covariance[:size, :size] = found.covariance
-    covariance[size, size] = variance_of_shares(fit, shares)
-    covariance[size + 1, size + 1] = variance_of_shares(fit, left)
+    of_gap, of_rest = variances_beside(fit, model_gap, shares)
+    covariance[size, size], covariance[size + 1, size + 1] = of_gap, of_rest
     return Averages(
         np.concatenate([found.mean, [gap, gap - found.mean[-1]]]),
         covariance,

@@ -127,6 +127,7 @@ def gains(
         },
         found.found,
         level=level,
+        df=fit.covariance.df,
         warnings=(*doubts(fit), *sample.warnings),
         notes=(
             how_averaged(fit, len(sample.rows), covariates, own=sample.own),

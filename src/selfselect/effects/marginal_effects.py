@@ -103,6 +103,7 @@ def marginal_effects(
         {str(name): keys[name].tolist() for name in keys},
         _stacked(fit, each),
         level=level,
+        df=fit.covariance.df,
         warnings=(*doubts(fit), *warnings),
         notes=notes,
         tested=True,

@@ -17,7 +17,7 @@ from selfselect.effects._moments import Setting, cells, n_cells
 from selfselect.effects._sample import sample_of
 from selfselect.effects.base import EffectTable, doubts, effect_table, how_averaged
 from selfselect.errors import DataError, OptionError
-from selfselect.inference.statistics import normal_quantile
+from selfselect.inference.statistics import interval_reach
 from selfselect.results.predictions import latent_means
 from selfselect.rules import Maximum, Minimum
 from selfselect.rules.base import RowData
@@ -167,7 +167,7 @@ def policy(
         },
         index=sample.index,
     )
-    unsure = shown["margin"] < normal_quantile(level) * shown["std_error"]
+    unsure = shown["margin"] < interval_reach(level, fit.covariance.df) * shown["std_error"]
     note = (
         f"In {100 * unsure.mean():.1f}% of the rows the recommended alternative is not better than "
         f"the next by more than its {100 * level:g}% margin of error."
@@ -224,6 +224,7 @@ def _value(
         },
         transform(found, values),
         level=level,
+        df=fit.covariance.df,
         warnings=(*doubts(fit), *warnings),
         notes=(how_averaged(fit, len(rows), covariates, own=own),),
     )  # fmt: skip

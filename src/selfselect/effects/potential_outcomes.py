@@ -58,6 +58,7 @@ def potential_outcomes(
         answer.keys(group=groups, alternative=list(labels) * (1 + len(labels))),
         answer.found,
         level=level,
+        df=fit.covariance.df,
         warnings=answer.warnings,
         notes=(*answer.notes, "A group is everyone who would be seen in that alternative."),
     )

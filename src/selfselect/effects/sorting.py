@@ -77,6 +77,7 @@ def sorting(
         ),
         answer.found,
         level=level,
+        df=fit.covariance.df,
         warnings=answer.warnings,
         notes=(
             *answer.notes,

@@ -69,6 +69,7 @@ def treatment_effects(
         answer.keys(effect=["ATE", "ATT", "ATU"], group=groups),
         answer.found,
         level=level,
+        df=fit.covariance.df,
         warnings=answer.warnings,
         notes=answer.notes,
         tested=True,

@@ -5,6 +5,7 @@ All are returned in the free parameters; the results room carries them over to w
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -15,15 +16,18 @@ from numpy.typing import NDArray
 from selfselect.engines.base import Engine
 from selfselect.errors import OptionError
 from selfselect.inference.bootstrap import Bootstrap, bootstrap_covariance
-from selfselect.inference.sandwich import cluster_meat, make_positive, row_meat
+from selfselect.inference.sandwich import ONE_CLUSTER, cluster_meat, make_positive, row_meat
 from selfselect.problem.problem import Problem
 from selfselect.solvers.base import Solution, Solver
 
-__all__ = ["Covariance", "estimate_covariance"]
+__all__ = ["FEW_CLUSTERS", "Covariance", "estimate_covariance"]
 
 Array = NDArray[np.float64]
 
 KINDS = ("observed", "robust", "clustered", "bootstrap")
+
+FEW_CLUSTERS = 40
+"""Clusters below which a page says what their number does to intervals."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -35,11 +39,19 @@ class Covariance:
     kind : observed, robust, clustered or bootstrap.
     description : a few words for summaries.
     matrix : (m, m) covariance of the reported parameters; nan where it cannot be had.
+    df : degrees of freedom of the t distribution that intervals and p-values refer to: clusters
+        less one, of the way that has fewest; infinite, for the normal, where there are none.
     """
 
     kind: str
     description: str
     matrix: Array
+    df: float = float("inf")
+
+    @property
+    def few_clusters(self) -> bool:
+        """Whether there are so few clusters that intervals must not be trusted blindly."""
+        return self.df + 1 < FEW_CLUSTERS
 
 
 def estimate_covariance(
@@ -83,6 +95,8 @@ def estimate_covariance(
                 f"{cluster_name} whole at once. Use covariance='clustered', or cluster by one of "
                 "them."
             )
+        if clusters and clusters[0] < 2:
+            raise OptionError(ONE_CLUSTER)
         return _describe_bootstrap(
             options,
             bootstrap_covariance(
@@ -90,27 +104,38 @@ def estimate_covariance(
                 rng=rng, progress=progress, repeated=weights_kind == "frequency",
             ),
             cluster_name if clusters else None,
+            clusters,
         )  # fmt: skip
     if clusters:
         kind = "clustered"
     elif weights_kind == "probability":
         # The inverse information is no variance of estimates from rows drawn unequally.
         kind = "robust"
-    bread = _inverse(solution.information)
+    bread, df = _inverse(solution.information), float("inf")
     jacobian = problem.layout.report(solution.free).jacobian
     if kind == "observed":
         free, description = bread, "observed information"
     else:
-        meat, description = _meat(problem, engine, solution, clusters, cluster_name, weights_kind)
+        meat, description, df = _meat(
+            problem, engine, solution, clusters, cluster_name, weights_kind
+        )
         free = bread @ meat @ bread
     if solution.noise is not None:
         free, description = free + solution.noise, f"{description}, with Monte-Carlo error"
-    return Covariance(kind, description, jacobian @ free @ jacobian.T)
+    return Covariance(kind, description, jacobian @ free @ jacobian.T, df)
 
 
-def _describe_bootstrap(options: Bootstrap, matrix: Array, cluster_name: str | None) -> Covariance:
-    unit = f"clusters of {cluster_name}" if cluster_name else "rows"
-    return Covariance("bootstrap", f"bootstrap of {unit}, {options.replications} samples", matrix)
+def _describe_bootstrap(
+    options: Bootstrap, matrix: Array, cluster_name: str | None, clusters: tuple[int, ...]
+) -> Covariance:
+    unit = f"{clusters[0]} clusters of {cluster_name}" if clusters else "rows"
+    description = f"bootstrap of {unit}, {options.replications} samples"
+    return Covariance("bootstrap", description, matrix, _degrees(clusters))
+
+
+def _degrees(clusters: Sequence[int]) -> float:
+    """Return the degrees of freedom that clusters leave: one less than the fewest."""
+    return min(clusters) - 1.0 if clusters else float("inf")
 
 
 def _inverse(information: Array) -> Array:
@@ -130,42 +155,41 @@ def _meat(
     clusters: tuple[int, ...],
     cluster_name: str | None,
     weights_kind: str | None,
-) -> tuple[Array, str]:
-    natural = problem.layout.natural(solution.free)
+) -> tuple[Array, str, float]:
+    """Return the middle of the sandwich, its description and its degrees of freedom."""
     if problem.sampled:
-        return _drawn_meat(problem, engine, solution, clusters, cluster_name)
+        return _drawn_meat(engine, solution, clusters, cluster_name)
+    free, information = solution.free, solution.information
     if not clusters:
-        meat = row_meat(problem, engine, natural, repeated=weights_kind == "frequency")
-        return meat, "robust (sandwich)"
-    meat, counts = cluster_meat(problem, engine, natural, clusters)
+        meat = row_meat(problem, engine, free, information, repeated=weights_kind == "frequency")
+        return meat, "robust (sandwich)", float("inf")
+    meat, counts = cluster_meat(problem, engine, free, information, clusters)
     listed = " and ".join(map(str, counts))
     description = f"clustered by {cluster_name} ({listed} clusters)"
     if len(counts) > 1:
-        meat, repaired = make_positive(meat, solution.information)
+        meat, repaired = make_positive(meat, information)
         if repaired:
             description += "; it was not positive, so negative eigenvalues were set to zero"
-    return meat, description
+    return meat, description, _degrees(counts)
 
 
 def _drawn_meat(
-    problem: Problem,
     engine: Engine,
     solution: Solution,
     clusters: tuple[int, ...],
     cluster_name: str | None,
-) -> tuple[Array, str]:
+) -> tuple[Array, str, float]:
     """Return the middle of the sandwich where only draws know the rows' scores."""
-    del problem
     nothing = np.full_like(solution.information, np.nan)
     drawn = nothing if solution.outer is None else solution.outer
     if not clusters:
-        return drawn * engine.n_rows / (engine.n_rows - 1), "robust (sandwich)"
+        return drawn * engine.n_rows / (engine.n_rows - 1), "robust (sandwich)", float("inf")
     if len(clusters) > 1:
         raise OptionError(
             "Clustering in several ways needs a rule with bounds and independent noise."
         )
     n_clusters = clusters[0]
     if n_clusters < 2:
-        raise OptionError("There is only one cluster, so nothing can be said of its spread.")
+        raise OptionError(ONE_CLUSTER)
     description = f"clustered by {cluster_name} ({n_clusters} clusters)"
-    return drawn * n_clusters / (n_clusters - 1), description
+    return drawn * n_clusters / (n_clusters - 1), description, _degrees(clusters)

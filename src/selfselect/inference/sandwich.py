@@ -1,4 +1,15 @@
-"""The middle of sandwich covariances: how much the score varies, by rows or by clusters."""
+r"""The middle of sandwich covariances: how much the score varies, by rows or by clusters.
+
+Estimates are fitted to the very scores whose spread is measured, so the spread comes out too small:
+by a lot where units are few, or where some weigh much more than others. With :math:`H` the
+information and :math:`H_g` the part of unit g (a row or a cluster) in it, its score is replaced by
+
+.. math:: s_g^* = (I - H_g H^{-1})^{-1/2} s_g,
+
+which in least squares is the bias-reduced estimator CR2, for single rows HC2 (Bell and McCaffrey
+2002). Where units are many the correction is below what can be seen and the plain scores are taken,
+with the factor G/(G - 1).
+"""
 
 from __future__ import annotations
 
@@ -12,16 +23,48 @@ from numpy.typing import NDArray
 from selfselect.engines.base import Engine, Parts
 from selfselect.errors import OptionError
 from selfselect.plain import archived
-from selfselect.problem.evaluation import Batch, score_blocks
+from selfselect.problem.evaluation import Batch, evaluate, score_blocks
 from selfselect.problem.problem import Problem
 
-__all__ = ["cluster_meat", "free_scores", "make_positive", "row_meat"]
+__all__ = [
+    "CORRECTED_CLUSTERS",
+    "CORRECTED_ROWS",
+    "ONE_CLUSTER",
+    "STEP",
+    "ClusterScores",
+    "cluster_meat",
+    "cluster_scores",
+    "corrected_row_scores",
+    "free_scores",
+    "join_ways",
+    "make_positive",
+    "reduce_bias",
+    "row_meat",
+    "rows_are_few",
+]
 
 Array = NDArray[np.float64]
 Indices = NDArray[np.intp]
 
+ONE_CLUSTER = "There is only one cluster, so nothing can be said of its spread."
+
 ROUNDING = 1e-10
 """Relative size below which a negative eigenvalue is rounding, not a covariance gone wrong."""
+
+CORRECTED_CLUSTERS = 100
+"""Clusters up to which the scores of many rows are corrected; each costs an evaluation of its own.
+"""
+
+CORRECTED_ROWS, CORRECTED_NUMBERS = 2_000, 5_000_000
+"""Rows, and numbers in their parts of the information, up to which those are found row by row; it
+costs as many passes as there are parameters."""
+
+LARGEST_SHARE = 0.99
+"""Share of a unit in the information of a direction beyond which the correction no longer grows.
+There the unit alone decides, and its score is zero."""
+
+STEP = 1e-6
+"""Step of the differences that give the rows' information, in internal units."""
 
 
 def free_scores(problem: Problem, natural: Array, batch: Batch) -> Array:
@@ -32,19 +75,52 @@ def free_scores(problem: Problem, natural: Array, batch: Batch) -> Array:
     return problem.layout.pull_back_vector(scores, problem.layout.gather(natural))
 
 
-def row_meat(problem: Problem, engine: Engine, natural: Array, *, repeated: bool) -> Array:
+def reduce_bias(scores: Array, parts: Array, information: Array) -> Array:
+    """Return scores (G, p) of units corrected for their parts (G, p, p) in the information.
+
+    Where the information is singular or unknown they are returned as they are.
+    """
+    if not (np.isfinite(information).all() and np.isfinite(parts).all()):
+        return scores
+    try:
+        root = np.linalg.cholesky(information)
+    except np.linalg.LinAlgError:
+        return scores
+    inverse = np.linalg.inv(root)
+    shares, axes = np.linalg.eigh(inverse @ parts @ inverse.T)
+    growth = 1.0 / np.sqrt(1.0 - np.minimum(shares, LARGEST_SHARE))
+    along = np.einsum("gij,gi->gj", axes, scores @ inverse.T)
+    return np.asarray(np.einsum("gij,gj->gi", axes, growth * along) @ root.T)
+
+
+def rows_are_few(engine: Engine, n_free: int) -> bool:
+    """Whether the parts of single rows in the information are found."""
+    return engine.n_rows <= CORRECTED_ROWS and engine.n_rows * n_free**2 <= CORRECTED_NUMBERS
+
+
+def row_meat(
+    problem: Problem, engine: Engine, free: Array, information: Array, *, repeated: bool
+) -> Array:
     """Return the summed outer products of scores.
 
     Weights are sampling weights, which multiply a row's score, unless rows are `repeated`: then
     each stands for as many of its kind, all with the same score.
     """
-    meat, count = engine.sum(partial(_row_products, problem, natural, repeated))
-    middle: Array = meat * count / (count - 1.0)
+    few = rows_are_few(engine, len(free))
+    task = partial(_row_products, problem, free, information if few else None, repeated)
+    meat, count = engine.sum(task)
+    middle: Array = meat if few else meat * count / (count - 1.0)
     return middle
 
 
-def _row_products(problem: Problem, natural: Array, repeated: bool, batch: Batch) -> Parts:
-    scores, weights = free_scores(problem, natural, batch), batch.rows.weights
+def _row_products(
+    problem: Problem, free: Array, information: Array | None, repeated: bool, batch: Batch
+) -> Parts:
+    weights = batch.rows.weights
+    if information is None:
+        scores = free_scores(problem, problem.layout.natural(free), batch)
+    else:
+        scores = corrected_row_scores(problem, free, information, repeated, batch)
     if weights is None:
         return Parts((scores.T @ scores, float(len(batch))))
     if not repeated:
@@ -54,57 +130,138 @@ def _row_products(problem: Problem, natural: Array, repeated: bool, batch: Batch
     return Parts((kept.T @ (kept / weights[positive, None]), float(weights.sum())))
 
 
+def corrected_row_scores(
+    problem: Problem, free: Array, information: Array, repeated: bool, batch: Batch
+) -> Array:
+    """Return each row's weighted score (n, n_free), corrected for its part in the information.
+
+    Where rows are `repeated`, the part is that of one of the rows that each stands for.
+    """
+    weights = batch.rows.weights
+    scores = free_scores(problem, problem.layout.natural(free), batch)
+    parts = _row_parts(problem, free, batch, scores)
+    if repeated and weights is not None:
+        parts /= np.where(weights > 0, weights, 1.0)[:, None, None]
+    return reduce_bias(scores, parts, information)
+
+
+def _row_parts(problem: Problem, free: Array, batch: Batch, scores: Array) -> Array:
+    """Return each row's weighted part (n, p, p) in the information, by differences of scores."""
+    parts = np.empty((*scores.shape, len(free)))
+    for place in range(len(free)):
+        moved = free.copy()
+        moved[place] += STEP
+        there = free_scores(problem, problem.layout.natural(moved), batch)
+        parts[:, :, place] = (scores - there) / STEP
+    return np.asarray(0.5 * (parts + parts.transpose(0, 2, 1)))
+
+
 @archived("cluster totals")
 @dataclass(frozen=True, eq=False)
 class ClusterTotals:
-    """Summed scores of the clusters met so far; adding joins what is said of the same cluster."""
+    """Sums over the clusters met so far; adding joins what is said of the same cluster.
+
+    Attributes
+    ----------
+    codes : (G,) numbers of the clusters, in order.
+    totals : (G, p) summed scores.
+    parts : (G, p, p) their parts in the information; None where they are not wanted.
+    """
 
     codes: Indices
     totals: Array
+    parts: Array | None = None
 
     @classmethod
-    def of_rows(cls, codes: Indices, scores: Array) -> ClusterTotals:
-        """Sum the scores (n, p) of rows by their clusters (n,)."""
+    def of_rows(cls, codes: Indices, scores: Array, parts: Array | None = None) -> ClusterTotals:
+        """Sum what rows, or parts of clusters, say by their clusters (n,)."""
         present, place = np.unique(codes, return_inverse=True)
         totals = np.zeros((len(present), scores.shape[1]))
         np.add.at(totals, place, scores)
-        return cls(present, totals)
+        if parts is None:
+            return cls(present, totals)
+        joined = np.zeros((len(present), *parts.shape[1:]))
+        np.add.at(joined, place, parts)
+        return cls(present, totals, joined)
 
     def __add__(self, other: ClusterTotals) -> ClusterTotals:
+        parts = None
+        if self.parts is not None and other.parts is not None:
+            parts = np.concatenate([self.parts, other.parts])
         return ClusterTotals.of_rows(
-            np.concatenate([self.codes, other.codes]), np.vstack([self.totals, other.totals])
+            np.concatenate([self.codes, other.codes]),
+            np.vstack([self.totals, other.totals]),
+            parts,
         )
 
 
+@dataclass(frozen=True, eq=False)
+class ClusterScores:
+    """Scores of the clusters of one way of clustering, or of an intersection of several.
+
+    Attributes
+    ----------
+    which : the ways that are intersected.
+    codes : (G,) numbers of the clusters, in order, as `join_ways` gives them.
+    scores : (G, p) summed scores, corrected; where that would cost too much, times the root of
+        G/(G - 1).
+    """
+
+    which: tuple[int, ...]
+    codes: Indices
+    scores: Array
+
+    @property
+    def sign(self) -> float:
+        """Whether outer products of the scores are added, 1, or subtracted, -1."""
+        return (-1.0) ** (len(self.which) + 1)
+
+
+def cluster_scores(
+    problem: Problem, engine: Engine, free: Array, information: Array, sizes: tuple[int, ...]
+) -> list[ClusterScores]:
+    """Return the scores of clusters, of all ways of clustering and of all their intersections.
+
+    `sizes` says how many clusters each way has.
+    """
+    every_join = [
+        which for n in range(1, len(sizes) + 1) for which in combinations(range(len(sizes)), n)
+    ]
+    few = rows_are_few(engine, len(free))
+    found = engine.sum(partial(_cluster_totals, problem, free, every_join, sizes, few))
+    made = []
+    for which, clusters in zip(every_join, found, strict=True):
+        count = len(clusters.codes)
+        if count < 2:
+            raise OptionError(ONE_CLUSTER)
+        if clusters.parts is None:
+            scores = clusters.totals * np.sqrt(count / (count - 1.0))
+        else:
+            scores = reduce_bias(clusters.totals, clusters.parts, information)
+        made.append(ClusterScores(which, clusters.codes, scores))
+    return made
+
+
 def cluster_meat(
-    problem: Problem, engine: Engine, natural: Array, sizes: tuple[int, ...]
+    problem: Problem, engine: Engine, free: Array, information: Array, sizes: tuple[int, ...]
 ) -> tuple[Array, list[int]]:
     """Return the summed outer products of clusters' scores, and how many clusters there are.
 
     With several ways of clustering those of all single ways are added, those of the
     intersections of two ways subtracted, of three added, and so on (Cameron, Gelbach and Miller
-    2011), each with its own small-sample factor G/(G - 1). `sizes` says how many clusters each way
-    has.
+    2011).
     """
-    every_join = [
-        which for n in range(1, len(sizes) + 1) for which in combinations(range(len(sizes)), n)
-    ]
     meat = np.zeros((problem.layout.n_free,) * 2)
     counts: list[int] = []
-    found = engine.sum(partial(_cluster_totals, problem, natural, every_join, sizes))
-    for which, clusters in zip(every_join, found, strict=True):
-        count = len(clusters.codes)
-        if len(which) == 1:
-            counts.append(count)
-        if count < 2:
-            raise OptionError("There is only one cluster, so nothing can be said of its spread.")
-        totals = clusters.totals
-        meat += (-1.0) ** (len(which) + 1) * count / (count - 1.0) * (totals.T @ totals)
+    for one in cluster_scores(problem, engine, free, information, sizes):
+        meat += one.sign * (one.scores.T @ one.scores)
+        if len(one.which) == 1:
+            counts.append(len(one.codes))
     return meat, counts
 
 
-def _joined(ways: Indices, which: tuple[int, ...], sizes: tuple[int, ...]) -> Indices:
-    """Return a number for each intersection of some ways of clustering."""
+def join_ways(ways: Indices, which: tuple[int, ...], sizes: tuple[int, ...]) -> Indices:
+    """Return a number for each intersection of some ways (n, ways) of clustering."""
     code = np.zeros(len(ways), dtype=np.intp)
     for way in which:
         code = code * sizes[way] + ways[:, way]
@@ -113,18 +270,43 @@ def _joined(ways: Indices, which: tuple[int, ...], sizes: tuple[int, ...]) -> In
 
 def _cluster_totals(
     problem: Problem,
-    natural: Array,
+    free: Array,
     every_join: list[tuple[int, ...]],
     sizes: tuple[int, ...],
+    few_rows: bool,
     batch: Batch,
 ) -> Parts:
     assert batch.rows.clusters is not None
-    ways, scores = batch.rows.clusters.reshape(len(batch), -1), free_scores(problem, natural, batch)
-    if batch.rows.weights is not None:
-        # Clusters of rows without weight do not count.
-        counted = batch.rows.weights > 0
-        ways, scores = ways[counted], scores[counted]
-    return Parts(ClusterTotals.of_rows(_joined(ways, which, sizes), scores) for which in every_join)
+    ways = batch.rows.clusters.reshape(len(batch), -1)
+    scores = free_scores(problem, problem.layout.natural(free), batch)
+    each = _row_parts(problem, free, batch, scores) if few_rows else None
+    # Clusters of rows without weight do not count.
+    weights = batch.rows.weights
+    counted = np.arange(len(batch)) if weights is None else np.flatnonzero(weights > 0)
+
+    def totals(which: tuple[int, ...]) -> ClusterTotals:
+        codes = join_ways(ways, which, sizes)
+        if each is None and np.prod([float(sizes[way]) for way in which]) <= CORRECTED_CLUSTERS:
+            return _with_parts(problem, free, codes, counted, batch, scores)
+        parts = None if each is None else each[counted]
+        return ClusterTotals.of_rows(codes[counted], scores[counted], parts)
+
+    return Parts(totals(which) for which in every_join)
+
+
+def _with_parts(
+    problem: Problem, free: Array, codes: Indices, counted: Indices, batch: Batch, scores: Array
+) -> ClusterTotals:
+    """Sum the scores of clusters, and evaluate the information of each."""
+    layout, natural = problem.layout, problem.layout.natural(free)
+    summed = ClusterTotals.of_rows(codes[counted], scores[counted])
+    parts = np.empty((len(summed.codes), len(free), len(free)))
+    order = counted[np.argsort(codes[counted], kind="stable")]
+    starts = np.searchsorted(codes[order], summed.codes)
+    for place, rows in enumerate(np.split(order, starts[1:])[: len(parts)]):
+        found = evaluate(problem, natural, batch.take(rows))
+        parts[place] = -layout.pull_back_hessian(found.hessian, found.score, free)
+    return ClusterTotals(summed.codes, summed.totals, parts)
 
 
 def make_positive(meat: Array, information: Array) -> tuple[Array, bool]:

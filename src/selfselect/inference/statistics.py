@@ -6,14 +6,15 @@ from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.special import chdtrc, ndtr, ndtri
+from scipy.special import chdtrc, fdtrc, ndtr, ndtri, stdtr, stdtrit
 
 __all__ = [
     "TestResult",
     "chi_square_test",
     "impossible_test",
-    "normal_quantile",
+    "interval_reach",
     "two_sided_p_values",
+    "wald_statistic_test",
 ]
 
 Array = NDArray[np.float64]
@@ -28,10 +29,11 @@ class TestResult:
     name : which test.
     null : the hypothesis that is tested.
     statistic, df, p_value : chi-square statistic, its degrees of freedom, tail probability; nan
-        where the test cannot be done.
+        where the test cannot be done. An F statistic where there is a `df_residual`.
     reason : why it cannot be done; None where it was.
     replications : samples drawn from the fitted model that the p-value is a rank among; 0 where
-        it is the tail of a chi-square.
+        it is the tail of a chi-square or of F.
+    df_residual : degrees of freedom below an F statistic; None for a chi-square.
     """
 
     name: str
@@ -41,6 +43,7 @@ class TestResult:
     p_value: float
     reason: str | None = None
     replications: int = 0
+    df_residual: float | None = None
 
     # pytest collects classes named Test*; this is not one of its.
     __test__ = False
@@ -58,8 +61,11 @@ class TestResult:
         if self.reason is not None:
             return f"{self.name}: not possible, {self.reason}."
         by = f" (parametric bootstrap, {self.replications} samples)" if self.replications else ""
+        law = f"chi2({self.df})"
+        if self.df_residual is not None:
+            law = f"F({self.df}, {self.df_residual:g})"
         return (
-            f"{self.name} (null: {self.null}): chi2({self.df}) = {self.statistic:.4g}, "
+            f"{self.name} (null: {self.null}): {law} = {self.statistic:.4g}, "
             f"p = {format_p_value(self.p_value)}{by}"
         )
 
@@ -79,11 +85,35 @@ def impossible_test(name: str, reason: str) -> TestResult:
     return TestResult(name, "", float("nan"), 0, float("nan"), reason)
 
 
-def two_sided_p_values(statistic: Array) -> Array:
-    """Return two-sided normal tail probabilities."""
-    return 2.0 * ndtr(-np.abs(statistic))
+def wald_statistic_test(
+    name: str, statistic: float, df: int, null: str, df_residual: float
+) -> TestResult:
+    """Make the result of a Wald test: chi-square, or F where clusters leave few degrees of freedom.
+
+    Parameters
+    ----------
+    name, null : of the test.
+    statistic : the Wald statistic, chi-square with `df` degrees of freedom in large samples.
+    df_residual : those of the covariance it is made of, `Covariance.df`.
+    """
+    if np.isinf(df_residual):
+        return chi_square_test(name, statistic, df, null)
+    share = statistic / df
+    return TestResult(
+        name, null, share, df, float(fdtrc(df, df_residual, share)), df_residual=df_residual
+    )
 
 
-def normal_quantile(level: float) -> float:
-    """Return the half-width, in standard errors, of a normal interval of confidence `level`."""
-    return float(ndtri(0.5 + 0.5 * level))
+def two_sided_p_values(statistic: Array, df: float = float("inf")) -> Array:
+    """Return two-sided tail probabilities of the normal, or of Student's t with `df`."""
+    below = -np.abs(statistic)
+    return np.asarray(2.0 * (ndtr(below) if np.isinf(df) else stdtr(df, below)))
+
+
+def interval_reach(level: float, df: float = float("inf")) -> float:
+    """Return the half-width, in standard errors, of an interval of confidence `level`.
+
+    It is that of the normal, or of Student's t with `df` degrees of freedom.
+    """
+    tail = 0.5 + 0.5 * level
+    return float(ndtri(tail) if np.isinf(df) else stdtrit(df, tail))

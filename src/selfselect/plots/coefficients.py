@@ -10,7 +10,7 @@ import pandas as pd
 
 from selfselect.data.tables import nearest
 from selfselect.errors import OptionError
-from selfselect.inference.statistics import normal_quantile
+from selfselect.inference.statistics import interval_reach
 from selfselect.plots.base import (
     CORRECTED,
     FAINT,
@@ -86,7 +86,7 @@ def _n_alternatives(fit: FitResult) -> int:
 
 
 def _intervals(fit: FitResult, chosen: Sequence[str], level: float) -> pd.DataFrame:
-    reach = normal_quantile(level)
+    reach = interval_reach(level, fit.covariance.df)
     rows = []
     for one in records(fit.compare().reset_index()):
         if one.term not in chosen:

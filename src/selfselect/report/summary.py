@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from selfselect.inference.covariance import Covariance
 from selfselect.problem.parameters import COMMON, SCALE
 from selfselect.report.page import Block, Page
 from selfselect.results.specification import in_between, rejections, tests_of_noise
@@ -15,7 +16,10 @@ from selfselect.solvers.base import same_optimum
 if TYPE_CHECKING:
     from selfselect.results.fit_result import FitResult
 
-__all__ = ["coefficient_rows", "compare_page", "format_number", "summarise"]
+__all__ = [
+    "coefficient_rows", "compare_page", "format_number", "notes_on_errors",
+    "profile_facts", "profile_notes", "summarise", "table_header",
+]  # fmt: skip
 
 
 def format_number(value: float) -> str:
@@ -28,14 +32,14 @@ def format_number(value: float) -> str:
     return f"{value:.4f}" if size < 1e4 else f"{value:.1f}"
 
 
-def summarise(fit: FitResult, level: float = 0.95) -> Page:
+def summarise(fit: FitResult, level: float = 0.95, intervals: str = "wald") -> Page:
     """Compose the summary page of a fit."""
     return Page(
         title=f"Linear regression under self-selection, {fit.problem.index} index",
         notices=_notices(fit),
-        facts=_facts(fit),
-        blocks=_blocks(fit, level),
-        notes=_notes(fit),
+        facts=(*_facts(fit), *profile_facts(intervals)),
+        blocks=_blocks(fit, level, intervals),
+        notes=(*_notes(fit), *profile_notes(fit, level, intervals)),
     )
 
 
@@ -128,6 +132,8 @@ def _facts(fit: FitResult) -> tuple[tuple[str, str], ...]:
     if facts.weights:
         kind = f"{facts.weights_kind}, " if facts.weights_kind else ""
         entries.append(("Weights", f"{facts.weights} ({kind}sum {facts.weight_total:g})"))
+    if facts.weights_kind == "probability":
+        entries.append(("Effective rows", f"{facts.n_effective:.1f}"))
     return tuple(entries)
 
 
@@ -137,10 +143,55 @@ def _net_of_costs(fit: FitResult) -> str:
     return f", net of estimated costs of {_listed(labels)}" if labels else ""
 
 
-def _blocks(fit: FitResult, level: float) -> tuple[Block, ...]:
-    table = fit.tidy(level)
+def table_header(covariance: Covariance, level: float) -> tuple[str, ...]:
+    """Return the headings of a table of coefficients."""
     tail = 50.0 * (1.0 - level)
-    header = ("", "coef", "std err", "z", "P>|z|", f"[{tail:g}%", f"{100 - tail:g}%]")
+    letter = "z" if np.isinf(covariance.df) else "t"
+    ends = f"[{tail:g}%", f"{100 - tail:g}%]"
+    return ("", "coef", "std err", letter, f"P>|{letter}|", *ends)
+
+
+def notes_on_errors(covariance: Covariance) -> list[str]:
+    """Say what a reader should know of standard errors and intervals."""
+    notes = []
+    if covariance.few_clusters:
+        how = "standard errors are corrected for their small number, and "
+        other = " covariance='bootstrap' draws whole clusters and reaches about as much."
+        if covariance.kind == "bootstrap":
+            how = other = ""
+        notes.append(
+            f"Few clusters ({covariance.df + 1:g}): {how}intervals and p-values are those of "
+            f"Student's t with {covariance.df:g} degrees of freedom. Intervals of coefficients "
+            f"then cover about what they say, those of scales less.{other}"
+        )
+    if covariance.kind in ("robust", "clustered"):
+        notes.append(
+            "Robust standard errors allow for a misspecified variance; they do not repair "
+            "estimates that misspecification makes inconsistent."
+        )
+    return notes
+
+
+def profile_facts(intervals: str) -> tuple[tuple[str, str], ...]:
+    """Say how intervals were made, where it is not by standard errors."""
+    return () if intervals == "wald" else (("Intervals", "profile likelihood"),)
+
+
+def profile_notes(fit: Any, level: float, intervals: str) -> tuple[str, ...]:
+    """Say which ends of profile intervals are open or missing, and why."""
+    if intervals == "wald":
+        return ()
+    reasons = fit.conf_int(level, method=intervals)["reason"]
+    return tuple(
+        f"The interval of {name}: {reason}."
+        for name, reason in zip(fit.names, reasons, strict=True)
+        if reason
+    )
+
+
+def _blocks(fit: FitResult, level: float, intervals: str) -> tuple[Block, ...]:
+    table = fit.tidy(level, intervals=intervals)
+    header = table_header(fit.covariance, level)
     alternatives = fit.problem.equations.alternatives
     blocks = []
     for j, label in enumerate(alternatives):
@@ -184,7 +235,7 @@ def coefficient_rows(entries: object) -> tuple[tuple[str, ...], ...]:
     for entry in entries:  # type: ignore[attr-defined]
         z = "" if np.isnan(entry.statistic) else f"{entry.statistic:.3f}"
         p = "" if np.isnan(entry.p_value) else f"{entry.p_value:.3f}"
-        numbers = (entry.conf_low, entry.conf_high)
+        ends = (entry.conf_low, entry.conf_high)
         rows.append(
             (
                 entry.term,
@@ -192,7 +243,7 @@ def coefficient_rows(entries: object) -> tuple[tuple[str, ...], ...]:
                 format_number(entry.std_error),
                 z,
                 p,
-                *(format_number(number) for number in numbers),
+                *(str(end) if np.isinf(end) else format_number(end) for end in ends),
             )
         )
     return tuple(rows)
@@ -239,11 +290,7 @@ def _notes(fit: FitResult) -> tuple[str, ...]:
             "Probability weights are scaled to average 1: the log-likelihood, AIC and BIC are of a "
             "pseudo-likelihood, to describe and not to test with."
         )
-    if fit.covariance.kind in ("robust", "clustered"):
-        notes.append(
-            "Robust standard errors allow for a misspecified variance; they do not repair "
-            "estimates that misspecification makes inconsistent."
-        )
+    notes += notes_on_errors(fit.covariance)
     notes += [finding.sentence for finding in fit.diagnose().weak]
     return tuple(notes)
 

@@ -3,20 +3,62 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from typing import Any
+from collections.abc import Sequence
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
+from selfselect.data.tables import nearest
+from selfselect.errors import OptionError, UnsupportedError
 from selfselect.inference.covariance import Covariance
 from selfselect.problem.parameters import flat_names
 from selfselect.results.maketables import MaketablesHooks, hide_from_maketables
-from selfselect.results.tables import labelled_matrix, labelled_series
+from selfselect.results.tables import (
+    check_level,
+    coefficient_table,
+    labelled_matrix,
+    labelled_series,
+)
+
+if TYPE_CHECKING:
+    from selfselect.inference.profile import Interval, Surface
 
 __all__ = ["Estimates"]
 
 Array = NDArray[np.float64]
+
+METHODS = ("wald", "profile")
+
+AWAY = 2.0
+"""Standard errors from an estimate at which the likelihood is compared with a quadratic one."""
+
+
+def check_intervals(method: Any) -> str:
+    """Return how intervals are made, or say which ways there are."""
+    if method not in METHODS:
+        raise OptionError(f"There are no intervals {method!r}. Use one of {', '.join(METHODS)}.")
+    return str(method)
+
+
+def select_parameters(
+    params: Any, names: Sequence[str], labels: Sequence[tuple[Any, str]]
+) -> list[int]:
+    """Return the positions of parameters that are named, or share a term that is."""
+    if params is None:
+        return list(range(len(names)))
+    asked = [params] if isinstance(params, str) else list(params)
+    chosen: list[int] = []
+    for name in asked:
+        wanted = name if isinstance(name, str) else ":".join(map(str, name))
+        found = [i for i, own in enumerate(names) if own == wanted]
+        found = found or [i for i, (_, term) in enumerate(labels) if term == wanted]
+        if not found:
+            raise OptionError(f"There is no parameter {wanted!r}.{nearest(wanted, names)}")
+        chosen += [place for place in found if place not in chosen]
+    return chosen
 
 
 class Estimates(MaketablesHooks):
@@ -26,8 +68,27 @@ class Estimates(MaketablesHooks):
     covariance: Covariance
 
     @abstractmethod
-    def tidy(self, level: float = 0.95) -> pd.DataFrame:
-        """One row per parameter: estimate, standard error, statistic, p-value, interval."""
+    def _surface(self) -> Surface | str:
+        """Return the log-likelihood to follow profiles on, or why there is none."""
+
+    @cached_property
+    def _profiles(self) -> dict[tuple[int, float], Interval]:
+        """Profile intervals that were found, by position and level."""
+        return {}
+
+    def tidy(self, level: float = 0.95, *, intervals: str = "wald") -> pd.DataFrame:
+        """One row per parameter: estimate, standard error, statistic, p-value, interval.
+
+        Parameters
+        ----------
+        level : of the intervals.
+        intervals : ``"wald"`` or ``"profile"``, see `conf_int`.
+        """
+        ends = None
+        if check_intervals(intervals) == "profile":
+            found = self.conf_int(level, method="profile")
+            ends = found["conf_low"].to_numpy(), found["conf_high"].to_numpy()
+        return coefficient_table(self.reported, self.covariance, level, ends)
 
     @property
     def values(self) -> Array:
@@ -52,20 +113,91 @@ class Estimates(MaketablesHooks):
 
     @property
     def tvalues(self) -> pd.Series[float]:
-        """Estimate over standard error; missing for scales, for which zero is no hypothesis."""
+        """Estimate over standard error, of correlations on Fisher's scale; missing for scales."""
         return self._column("statistic")
 
     @property
     def pvalues(self) -> pd.Series[float]:
-        """Two-sided normal tail probabilities; missing for scales."""
+        """Two-sided tail probabilities; missing for scales.
+
+        Of the normal, or of Student's t where errors are clustered.
+        """
         return self._column("p_value")
 
     def _column(self, name: str) -> pd.Series[float]:
         return labelled_series(self.tidy()[name].to_numpy(), self.reported.labels, name)
 
-    def conf_int(self, level: float = 0.95) -> pd.DataFrame:
-        """Confidence intervals; of scales on the log scale, of correlations on Fisher's."""
-        return self.tidy(level)[["conf_low", "conf_high"]].set_axis(self.params.index)
+    def conf_int(
+        self,
+        level: float = 0.95,
+        method: str = "wald",
+        *,
+        params: Any = None,
+        progress: bool | None = None,
+    ) -> pd.DataFrame:
+        """Confidence intervals of the parameters.
+
+        Parameters
+        ----------
+        level : of the intervals.
+        method : ``"wald"``, from standard errors, of scales on the log scale and of correlations
+            on Fisher's; or ``"profile"``, all values that a likelihood ratio does not reject. The
+            latter follow the likelihood where it is not quadratic, as in weakly identified models,
+            and cost some tens of evaluations per parameter. Robust and clustered covariances and
+            probability weights have none: their likelihood ratio is not chi-square.
+        params : which parameters, as in `names`: ``"hunting:height"``, or a list of such, or terms
+            of all alternatives, ``"height"``; None for all.
+        progress : whether to show progress; None shows it on a terminal for what takes seconds.
+
+        Returns
+        -------
+        pandas.DataFrame
+            ``conf_low`` and ``conf_high``, labelled by alternative and term. Profiles have a
+            ``reason`` too: why an end is infinite, at a limit of what is possible, or missing;
+            else empty.
+        """
+        which = select_parameters(params, self.names, self.reported.labels)
+        if check_intervals(method) == "wald":
+            table = coefficient_table(self.reported, self.covariance, level)
+            table = table[["conf_low", "conf_high"]].set_axis(self.params.index)
+            return table.iloc[which]
+        found = self._profile(level, which, progress)
+        made = {
+            "conf_low": [one.low for one in found],
+            "conf_high": [one.high for one in found],
+            "reason": [one.reason for one in found],
+        }
+        return pd.DataFrame(made, index=self.params.index[which])
+
+    def _profile(self, level: float, which: Sequence[int], progress: bool | None) -> list[Interval]:
+        check_level(level)
+        missing = [place for place in which if (place, level) not in self._profiles]
+        if missing:
+            surface = self._surface()
+            if isinstance(surface, str):
+                raise UnsupportedError(f"There are no profile intervals: {surface}.")
+            errors = coefficient_table(self.reported, self.covariance, level)["std_error"]
+            from selfselect.inference.profile import profile_intervals
+
+            found = profile_intervals(surface, errors.to_numpy(), level, missing, progress)
+            self._profiles.update({(p, level): one for p, one in zip(missing, found, strict=True)})
+        return [self._profiles[place, level] for place in which]
+
+    @cached_property
+    def curvature(self) -> pd.DataFrame | None:
+        """How far the likelihood is from quadratic two standard errors below and above.
+
+        Signed roots of the likelihood's fall, ``below`` and ``above`` each estimate: -2 and 2 where
+        standard errors tell the whole story. None where there is no exact likelihood to follow.
+        """
+        surface = self._surface()
+        if isinstance(surface, str):
+            return None
+        errors = coefficient_table(self.reported, self.covariance, 0.95)["std_error"]
+        from selfselect.inference.profile import signed_roots
+
+        roots = signed_roots(surface, errors.to_numpy(), AWAY)
+        return pd.DataFrame(roots, columns=["below", "above"], index=self.params.index)
 
     def cov_params(self) -> pd.DataFrame:
         """Covariance of the estimates, labelled by alternative and term."""

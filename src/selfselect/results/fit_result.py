@@ -31,7 +31,6 @@ from selfselect.results.naive import Naive, fit_naive
 from selfselect.results.predictions import predict
 from selfselect.results.specification import rejections, specification_test
 from selfselect.results.tables import (
-    coefficient_table,
     comparison_table,
     glance_table,
     labelled_series,
@@ -44,6 +43,7 @@ if TYPE_CHECKING:
     from selfselect.effects.counterfactual import Counterfactual
     from selfselect.effects.gains import Gains
     from selfselect.effects.policy import Policy
+    from selfselect.inference.profile import Surface
     from selfselect.report.page import Page
     from selfselect.results.sensitivity import Sensitivity
 
@@ -201,10 +201,6 @@ class FitResult(Estimates):
 
     # tables
 
-    def tidy(self, level: float = 0.95) -> pd.DataFrame:
-        """One row per parameter: estimate, standard error, statistic, p-value, interval."""
-        return coefficient_table(self.reported, self.covariance.matrix, level)
-
     def glance(self) -> pd.DataFrame:
         """One row for the whole fit."""
         return glance_table(self)
@@ -217,11 +213,28 @@ class FitResult(Estimates):
         """
         return comparison_table(self)
 
-    def summary(self, level: float = 0.95) -> Page:
-        """Compose the page to read first: prints as text, shows as HTML in notebooks."""
+    def summary(self, level: float = 0.95, *, intervals: str = "wald") -> Page:
+        """Compose the page to read first: prints as text, shows as HTML in notebooks.
+
+        Parameters
+        ----------
+        level : of the intervals.
+        intervals : ``"wald"`` or ``"profile"``, see `conf_int`.
+        """
         from selfselect.report.summary import summarise
 
-        return summarise(self, level)
+        return summarise(self, level, intervals)
+
+    def _surface(self) -> Surface | str:
+        """Return the log-likelihood to follow profiles on, or why there is none."""
+        from selfselect.inference.surface import ProblemSurface
+        from selfselect.results.profiles import no_profile
+
+        reason = no_profile(self)
+        if reason is not None:
+            return reason
+        engine = self.engine_of_rows().single_threaded()
+        return ProblemSurface(self.problem, engine, self.solution.free)
 
     # questions to the fit
 
@@ -320,9 +333,15 @@ class FitResult(Estimates):
     def _diagnosis(self) -> Diagnosis:
         if self.kept:
             return self.kept.diagnosis
-        return diagnose(
+        found = diagnose(
             self.problem, self.engine_of_rows(), self.solution.free, self.solution.information
         )
+        # Where one optimum is all there is, the likelihood is close to quadratic.
+        if self.problem.concave or self.problem.index == "unknown":
+            return found
+        from selfselect.results.profiles import look_at_curvature
+
+        return Diagnosis((*found.findings, *look_at_curvature(self)))
 
     def diagnose(self) -> Diagnosis:
         """Say in plain sentences what the data determines well, and what it does not."""
@@ -348,7 +367,7 @@ class FitResult(Estimates):
 
         Several are separated by commas or given as a list; a matrix R tests R params = 0.
         """
-        return wald_test(self.values, self.covariance.matrix, self.names, hypothesis)
+        return wald_test(self.values, self.covariance, self.names, hypothesis)
 
     def lr_test(self, other: Any) -> TestResult:
         """Test the smaller of this and another nested fit of the same rows against the larger.

@@ -12,8 +12,15 @@ from numpy.typing import NDArray
 
 from selfselect.data.tables import nearest
 from selfselect.errors import OptionError
-from selfselect.inference.statistics import TestResult, chi_square_test, impossible_test
+from selfselect.inference.covariance import Covariance
+from selfselect.inference.statistics import (
+    TestResult,
+    chi_square_test,
+    impossible_test,
+    wald_statistic_test,
+)
 from selfselect.noises import Correlated
+from selfselect.noises.correlated import CORRELATION
 from selfselect.results.no_shock import no_shock_test, tests_no_shock
 
 if TYPE_CHECKING:
@@ -29,27 +36,51 @@ statistics would be off by twice as much."""
 
 
 def wald_test(
-    values: Array, covariance: Array, names: Sequence[str], hypothesis: Any
+    values: Array, covariance: Covariance, names: Sequence[str], hypothesis: Any
 ) -> TestResult:
     """Test linear restrictions by the Wald statistic.
 
     Parameters
     ----------
-    values, covariance : the estimates.
+    values, covariance : the estimates. Where clusters leave few degrees of freedom the statistic,
+        over the number of restrictions, is referred to F.
     names : of the parameters, ``alternative:term``.
     hypothesis : text such as ``"hunting:height = fishing:height"``, several of them separated by
         commas or in a list, or a matrix R with R b = 0 under the null.
     """
     matrix, constant, null = linear_restrictions(hypothesis, names)
     name = "Wald test"
-    if not np.isfinite(covariance).all():
+    if not np.isfinite(covariance.matrix).all():
         return impossible_test(name, "the covariance of the estimates is not known")
-    spread = matrix @ covariance @ matrix.T
-    gap = matrix @ values - constant
     rank = int(np.linalg.matrix_rank(matrix))
+    gap, matrix = _gaps(matrix, constant, values, names)
+    spread = matrix @ covariance.matrix @ matrix.T
     if rank < len(matrix):
         return impossible_test(name, "some restrictions repeat or contradict others")
-    return chi_square_test(name, float(gap @ np.linalg.solve(spread, gap)), rank, null)
+    if rank > covariance.df:
+        reason = f"{rank} restrictions cannot be tested with {covariance.df + 1:g} clusters"
+        return impossible_test(name, reason)
+    statistic = float(gap @ np.linalg.solve(spread, gap))
+    return wald_statistic_test(name, statistic, rank, null, covariance.df)
+
+
+def _gaps(
+    matrix: Array, constant: Array, values: Array, names: Sequence[str]
+) -> tuple[Array, Array]:
+    """Return by how much restrictions fail, and the derivatives of that in the parameters.
+
+    A restriction on one correlation alone is read on Fisher's scale, as its p-value in tables is.
+    """
+    gap, slopes = matrix @ values - constant, matrix.copy()
+    for i, row in enumerate(matrix):
+        involved = np.flatnonzero(row)
+        if len(involved) != 1 or not names[involved[0]].endswith(f":{CORRELATION}"):
+            continue
+        value, wanted = values[involved[0]], constant[i] / row[involved[0]]
+        if abs(value) < 1 and abs(wanted) < 1:
+            gap[i] = np.arctanh(value) - np.arctanh(wanted)
+            slopes[i, involved[0]] = 1.0 / (1.0 - value**2)
+    return gap, slopes
 
 
 def linear_restrictions(hypothesis: Any, names: Sequence[str]) -> tuple[Array, Array, str]:

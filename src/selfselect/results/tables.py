@@ -10,7 +10,8 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from selfselect.errors import OptionError
-from selfselect.inference.statistics import normal_quantile, two_sided_p_values
+from selfselect.inference.covariance import Covariance
+from selfselect.inference.statistics import interval_reach, two_sided_p_values
 from selfselect.noises.correlated import CORRELATION
 from selfselect.noises.shared_shock import LOADING
 from selfselect.problem.parameters import COMMON, SCALE, Reported
@@ -21,6 +22,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "DIFFERENCE",
+    "check_level",
     "coefficient_table",
     "comparison_table",
     "glance_table",
@@ -52,49 +54,62 @@ def labelled_matrix(matrix: Array, labels: Sequence[tuple[Label, str]]) -> pd.Da
     return pd.DataFrame(matrix, index=index, columns=index)
 
 
-def _intervals(reported: Reported, covariance: Array, level: float) -> tuple[Array, Array, Array]:
-    """Return standard errors and both ends of the intervals."""
+def check_level(level: float) -> None:
+    """Refuse what is no confidence level."""
     if not 0 < level < 1:
         raise OptionError(f"level={level!r} is not a confidence level. Use one between 0 and 1.")
-    with np.errstate(invalid="ignore"):
-        errors = np.sqrt(np.diag(covariance))
-    reach = normal_quantile(level) * errors
-    low, high = reported.values - reach, reported.values + reach
-    is_scale = np.array([term == SCALE for _, term in reported.labels])
-    is_correlation = np.array([term == CORRELATION for _, term in reported.labels])
-    # On Fisher's scale intervals of correlations stay within -1 and 1.
-    r = reported.values[is_correlation]
-    with np.errstate(divide="ignore", invalid="ignore"):
-        turned = np.arctanh(r), reach[is_correlation] / (1.0 - r**2)
-    low[is_correlation] = np.tanh(turned[0] - turned[1])
-    high[is_correlation] = np.tanh(turned[0] + turned[1])
-    factor = np.exp(reach[is_scale] / reported.values[is_scale])
-    low[is_scale] = reported.values[is_scale] / factor
-    high[is_scale] = reported.values[is_scale] * factor
-    return errors, low, high
 
 
-def coefficient_table(reported: Reported, covariance: Array, level: float) -> pd.DataFrame:
+def coefficient_table(
+    reported: Reported,
+    covariance: Covariance,
+    level: float,
+    ends: tuple[Array, Array] | None = None,
+) -> pd.DataFrame:
     """Return one row per parameter.
 
-    A scale is positive by definition: that it be zero is no hypothesis, so its statistic and
-    p-value are missing. So are those of one loading for all: at zero its sign is lost and its
-    estimate is not normal; `lr_test` against independent noise tests it.
+    Intervals of scales are made on the log scale, those of correlations on Fisher's, where they
+    stay within -1 and 1; so are a correlation's statistic and p-value. A scale is positive by
+    definition: that it be zero is no hypothesis, so its statistic and p-value are missing. So are
+    those of one loading for all: at zero its sign is lost and its estimate is not normal; `lr_test`
+    against independent noise tests it.
+
+    Parameters
+    ----------
+    reported, covariance : the estimates, and their errors with the distribution they refer to.
+    level : of the intervals.
+    ends : lower and upper ends of intervals made otherwise, in place of those from the covariance.
     """
-    errors, low, high = _intervals(reported, covariance, level)
-    untested = [
-        term == SCALE or (label, term) == (COMMON, LOADING) for label, term in reported.labels
-    ]
+    check_level(level)
+    values, terms = reported.values, np.array([term for _, term in reported.labels])
+    is_scale, is_correlation = terms == SCALE, terms == CORRELATION
+    untested = is_scale | [label == (COMMON, LOADING) for label in reported.labels]
+    # On a scale of their own, where the normal approximation is better.
+    moved, slope = values.copy(), np.ones_like(values)
     with np.errstate(divide="ignore", invalid="ignore"):
-        statistic = np.where(untested, np.nan, reported.values / errors)
+        moved[is_scale], slope[is_scale] = np.log(values[is_scale]), 1.0 / values[is_scale]
+        turned = values[is_correlation]
+        moved[is_correlation] = np.arctanh(turned)
+        slope[is_correlation] = 1.0 / (1.0 - turned**2)
+        errors = np.sqrt(np.diag(covariance.matrix))
+        statistic = np.where(untested, np.nan, moved / (slope * errors))
+    if ends is None:
+        reach = interval_reach(level, covariance.df) * slope * errors
+        low, high = moved - reach, moved + reach
+        for end in (low, high):
+            with np.errstate(over="ignore"):
+                end[is_scale] = np.exp(end[is_scale])
+            end[is_correlation] = np.tanh(end[is_correlation])
+    else:
+        low, high = ends
     return pd.DataFrame(
         {
             "alternative": [alternative for alternative, _ in reported.labels],
             "term": [term for _, term in reported.labels],
-            "estimate": reported.values,
+            "estimate": values,
             "std_error": errors,
             "statistic": statistic,
-            "p_value": two_sided_p_values(statistic),
+            "p_value": two_sided_p_values(statistic, covariance.df),
             "conf_low": low,
             "conf_high": high,
         }
@@ -116,6 +131,7 @@ def glance_table(fit: FitResult) -> pd.DataFrame:
                 "converged": fit.converged,
                 "n_steps": fit.n_steps,
                 "covariance": fit.covariance.kind,
+                "df": fit.covariance.df if np.isfinite(fit.covariance.df) else np.nan,
                 "independence_p_value": test.p_value,
             }
         ]
@@ -138,7 +154,7 @@ def naive_table(fit: FitResult) -> pd.DataFrame:
 def comparison_table(fit: FitResult) -> pd.DataFrame:
     """Return naive and corrected estimates side by side, coefficients only and then scales."""
     naive = naive_table(fit)
-    corrected = coefficient_table(fit.reported, fit.covariance.matrix, 0.95)
+    corrected = coefficient_table(fit.reported, fit.covariance, 0.95)
     corrected.index = labels_index(fit.reported.labels)
     scales = dict(zip(fit.problem.equations.alternatives, fit.scales.to_numpy(), strict=True))
     # A shared coefficient stands in the table of parameters once, and here with each who has it.

@@ -1,0 +1,132 @@
+"""The independent units of a fit, rows or clusters, and what they add to errors of averages.
+
+Rows have shares in an error. Those of a unit are added up before they are squared; where rows are
+clustered in several ways, squares of all single ways are added, those of intersections of two
+subtracted, and so on.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import partial
+from typing import TYPE_CHECKING
+
+import numpy as np
+from numpy.typing import NDArray
+
+from selfselect.inference.sandwich import (
+    cluster_scores,
+    corrected_row_scores,
+    free_scores,
+    join_ways,
+    rows_are_few,
+)
+
+if TYPE_CHECKING:
+    from selfselect.results.fit_result import FitResult
+
+__all__ = ["UnitErrors", "errors_of_units", "rows_are_repeated", "without_negative"]
+
+Array = NDArray[np.float64]
+Indices = NDArray[np.intp]
+
+
+@dataclass(frozen=True, eq=False)
+class UnitErrors:
+    """What units (G of them) have to do with errors of r numbers.
+
+    Attributes
+    ----------
+    sign : whether their squares are added, 1, or subtracted, -1.
+    direct : (G, r) by their own values.
+    by_estimates : (G, r) by their part in the estimates; zero where that was not asked for.
+    """
+
+    sign: float
+    direct: Array
+    by_estimates: Array
+
+    @property
+    def direct_and_crossed(self) -> Array:
+        """The covariance (r, r) of errors but for what estimates alone add to it."""
+        mixed = self.direct.T @ self.by_estimates
+        return self.sign * (self.direct.T @ self.direct + mixed + mixed.T)
+
+    @property
+    def whole(self) -> Array:
+        """The covariance (r, r) of errors."""
+        both = self.direct + self.by_estimates
+        return self.sign * (both.T @ both)
+
+
+def rows_are_repeated(fit: FitResult) -> bool:
+    """Whether a row of weight w stands for w identical ones, rather than being drawn rarely."""
+    return fit.covariance.kind == "observed" or fit.facts.weights_kind == "frequency"
+
+
+def errors_of_units(
+    fit: FitResult, direct: Array, reach: Array | None = None
+) -> Iterator[UnitErrors]:
+    """Yield the errors of the units of each way of clustering and of their intersections.
+
+    Parameters
+    ----------
+    fit : its rows, and clusters, are meant.
+    direct : (n, r) each row's share in the errors at given parameters.
+    reach : (p, r) derivatives of the r numbers in the free parameters; None to leave out what the
+        units have to do with the estimates.
+    """
+    rows = fit.rows
+    carry = None
+    if reach is not None:
+        carry = np.asarray(np.linalg.solve(fit.solution.information, reach), dtype=np.float64)
+    if rows.clusters is not None:
+        yield from _of_clusters(fit, direct, carry)
+        return
+    moved = np.zeros_like(direct) if carry is None else _row_scores(fit) @ carry
+    share = np.ones(len(rows))
+    if rows.weights is not None and rows_are_repeated(fit):
+        share = 1.0 / np.sqrt(np.where(rows.weights > 0, rows.weights, 1.0))
+    yield UnitErrors(1.0, direct * share[:, None], moved * share[:, None])
+
+
+def _row_scores(fit: FitResult) -> Array:
+    engine, free = fit.engine_of_rows(), fit.solution.free
+    if not rows_are_few(engine, len(free)):
+        return engine.collect(partial(free_scores, fit.problem, fit.problem.layout.natural(free)))
+    repeated = rows_are_repeated(fit)
+    task = partial(corrected_row_scores, fit.problem, free, fit.solution.information, repeated)
+    return engine.collect(task)
+
+
+def _of_clusters(fit: FitResult, direct: Array, carry: Array | None) -> Iterator[UnitErrors]:
+    rows = fit.rows
+    assert rows.clusters is not None
+    ways, sizes = rows.clusters.reshape(len(rows), -1), rows.cluster_sizes
+    counted = np.ones(len(rows), dtype=bool) if rows.weights is None else rows.weights > 0
+    engine, solution = fit.engine_of_rows(), fit.solution
+    for one in cluster_scores(fit.problem, engine, solution.free, solution.information, sizes):
+        place = np.searchsorted(one.codes, join_ways(ways[counted], one.which, sizes))
+        totals = np.zeros((len(one.codes), direct.shape[1]))
+        np.add.at(totals, place, direct[counted])
+        totals *= np.sqrt(len(totals) / (len(totals) - 1.0))
+        moved = np.zeros_like(totals) if carry is None else one.scores @ carry
+        yield UnitErrors(one.sign, totals, moved)
+
+
+def without_negative(covariance: Array) -> Array:
+    """Set negative eigenvalues of a sum of added and subtracted covariances to zero.
+
+    They are those of the correlations, so that units do not matter. Errors that are not positive
+    to begin with, and those that are missing, are left as they are.
+    """
+    variance = np.diag(covariance)
+    if not np.isfinite(covariance).all() or not (variance > 0).any():
+        return covariance
+    scale = np.sqrt(np.where(variance > 0, variance, variance[variance > 0].min()))
+    values, axes = np.linalg.eigh(covariance / np.outer(scale, scale))
+    if values[0] >= 0:
+        return covariance
+    carry = axes * scale[:, None]
+    return np.asarray((carry * np.maximum(values, 0.0)) @ carry.T)

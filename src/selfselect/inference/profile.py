@@ -1,0 +1,412 @@
+r"""Profile-likelihood intervals: all values of a parameter that a likelihood ratio does not reject.
+
+With :math:`\ell_p(c)` the largest log-likelihood among parameters whose reported value is c, the
+interval ends where :math:`r(c) = \sqrt{2(\hat\ell - \ell_p(c))}`, the signed root, is the normal
+quantile. It needs no standard error, follows the likelihood where that is not quadratic, and is the
+same on any scale of the parameter.
+
+Reported parameters are ratios of the coordinates that are moved, or functions of one of them, so
+those of one value lie in a plane: Newton's method within it needs the likelihood's curvature alone.
+Between planes one moves along the direction in which the profile falls least, and the multiplier of
+the plane is the slope of :math:`\ell_p`, so that few planes are visited.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from selfselect.data.equations import SCALE
+from selfselect.inference.statistics import interval_reach
+from selfselect.noises.correlated import CORRELATION
+from selfselect.problem.parameters import Reported
+from selfselect.progress import progress_bar
+from selfselect.threads import parallel_map
+
+__all__ = ["Interval", "Place", "Surface", "profile_intervals", "signed_roots"]
+
+Array = NDArray[np.float64]
+Mask = NDArray[np.bool_]
+
+TOLERANCE = 1e-5
+"""Twice what a step within a plane gains, below which it is told by the quadratic, to 1e-7."""
+EXACT = 1e-5
+"""How far the signed root at an end may be from what it should be."""
+BETTER = 1e-3
+"""Log-likelihood above that of the estimate which says that the estimate is not the optimum."""
+STEPS, PLANES = 60, 60
+SMALLEST = 1e-9
+FARTHEST = 1_000.0
+"""Standard errors from the estimate beyond which an interval has no end."""
+FARTHEST_SCALE = 12.0
+"""The same for logarithms of scales. Correlations are followed up to the limit of the surface."""
+AT_LIMIT = 1e-8
+"""How near to its limit a coordinate stands at it."""
+WIDEN = 2.5
+"""The most by which the distance from the estimate grows from plane to plane."""
+
+
+@dataclass(frozen=True, eq=False)
+class Place:
+    """Coordinates (p,), and log-likelihood, score and information there."""
+
+    coordinates: Array
+    loglik: float
+    score: Array
+    information: Array
+
+
+class Surface(Protocol):
+    """A log-likelihood over coordinates of its own, at its optimum."""
+
+    @property
+    def coordinates(self) -> Array:
+        """Those of the estimate, shape (p,)."""
+
+    @property
+    def limits(self) -> Array:
+        """The largest size (p,) of each coordinate; infinite for most."""
+
+    def at(self, coordinates: Array) -> Place:
+        """Evaluate the log-likelihood; it may be nan where no parameters belong to a place."""
+
+    def report(self, coordinates: Array) -> Reported:
+        """Return the reported parameters, with derivatives in the coordinates."""
+
+
+@dataclass(frozen=True)
+class Interval:
+    """Both ends of an interval; infinite, at a limit or nan for the `reason`, else empty."""
+
+    low: float
+    high: float
+    reason: str = ""
+
+
+def profile_intervals(
+    surface: Surface,
+    errors: Array,
+    level: float,
+    which: Sequence[int],
+    progress: bool | None,
+) -> list[Interval]:
+    """Find the profile intervals of some of the reported parameters.
+
+    Parameters
+    ----------
+    surface : the log-likelihood, at its optimum.
+    errors : (m,) standard errors of all reported parameters, to begin with; nan where unknown.
+    level : of the intervals.
+    which : positions of the parameters.
+    progress : whether to show progress.
+    """
+    top = surface.at(surface.coordinates)
+    reach = interval_reach(level)
+    jobs = [(place, way) for place in which for way in (-1.0, 1.0)]
+
+    def find(job: tuple[int, float]) -> tuple[float, str]:
+        place, way = job
+        return _Walk(surface, top, place, errors[place]).end(way, reach)
+
+    ends = []
+    with progress_bar(progress, what="Profile", total=len(jobs)) as bar:
+        for found in parallel_map(find, jobs):
+            ends.append(found)
+            bar.update()
+    intervals = []
+    for (low, below), (high, above) in zip(ends[::2], ends[1::2], strict=True):
+        intervals.append(
+            Interval(low, high, "; ".join(dict.fromkeys(filter(None, (below, above)))))
+        )
+    return intervals
+
+
+def signed_roots(surface: Surface, errors: Array, away: float) -> Array:
+    """Return the signed roots (m, 2) that many standard errors below and above each estimate.
+
+    Where the log-likelihood is quadratic they are -away and away. Standard errors are those of
+    logarithms for scales, and on Fisher's scale for correlations, as intervals are. Missing where
+    a standard error is, or where the likelihood could not be followed. What other parameters gain
+    by following is told by the curvature there, so that each root costs one evaluation.
+    """
+    top = surface.at(surface.coordinates)
+
+    def root(job: tuple[int, float]) -> float:
+        place, way = job
+        if not np.isfinite(errors[place]):
+            return float("nan")
+        walk = _Walk(surface, top, place, errors[place])
+        return way * walk.glance(walk.start + way * away * walk.error)
+
+    jobs = [(place, way) for place in range(len(errors)) for way in (-1.0, 1.0)]
+    return np.array(list(parallel_map(root, jobs))).reshape(-1, 2)
+
+
+class _Walk:
+    """The profile of one reported parameter, on a scale where it is nearer to quadratic."""
+
+    def __init__(self, surface: Surface, top: Place, place: int, error: float) -> None:
+        self.surface, self.top, self.place = surface, top, place
+        reported = surface.report(top.coordinates)
+        self.term = reported.labels[place][1]
+        value = float(reported.values[place])
+        self.start = self._moved(value)
+        self.error = error * self._slope(value)
+        if not (np.isfinite(self.error) and self.error > 0):
+            own_scale = self.term in (SCALE, CORRELATION)
+            self.error = 0.1 if own_scale else max(abs(value), 1.0) * 0.1
+
+    # scales
+
+    def _moved(self, value: float) -> float:
+        if self.term == SCALE:
+            return float(np.log(value))
+        return float(np.arctanh(value)) if self.term == CORRELATION else value
+
+    def _slope(self, value: float) -> float:
+        if self.term == SCALE:
+            return 1.0 / value
+        return 1.0 / (1.0 - value**2) if self.term == CORRELATION else 1.0
+
+    def _value(self, moved: float) -> float:
+        if self.term == SCALE:
+            return float(np.exp(moved))
+        return float(np.tanh(moved)) if self.term == CORRELATION else moved
+
+    def _read(self, coordinates: Array) -> tuple[float, Array] | None:
+        """Return the parameter on its scale with its slopes; None where no model is."""
+        reported = self.surface.report(coordinates)
+        values, terms = reported.values, [term for _, term in reported.labels]
+        for value, term in zip(values, terms, strict=True):
+            if not np.isfinite(value) or (term == SCALE and value <= 0):
+                return None
+            if term == CORRELATION and abs(value) >= 1:
+                return None
+        value = float(values[self.place])
+        return self._moved(value), self._slope(value) * reported.jacobian[self.place]
+
+    # the profile
+
+    def root(self, found: Place) -> float:
+        """Return the size of the signed root."""
+        return float(np.sqrt(max(2.0 * (self.top.loglik - found.loglik), 0.0)))
+
+    def end(self, way: float, reach: float) -> tuple[float, str]:
+        """Return the end of the interval below (-1) or above (1), and why there is none."""
+        far = FARTHEST_SCALE if self.term == SCALE else FARTHEST * self.error
+        limit = way * self._steepest_limit() if self.term == CORRELATION else self.start + way * far
+        inside, outside = self.start, None
+        here, root = self.top, 0.0
+        target = self.start + way * reach * self.error
+        for _ in range(PLANES):
+            if outside is None and way * target >= way * limit:
+                target = limit
+            found = self.visit(here, target)
+            if found is None:
+                return float("nan"), "the likelihood could not be followed"
+            if found.loglik > self.top.loglik + BETTER:
+                gain = found.loglik - self.top.loglik
+                return float("nan"), f"a log-likelihood {gain:.3g} above the estimate's was met"
+            here, root = found, self.root(found)
+            if abs(root - reach) <= EXACT:
+                return self._value(target), ""
+            if root < reach:
+                inside = target
+                if target == limit:
+                    return self._beyond(way)
+            else:
+                outside = target
+            target = self._next(found, target, way, root, reach, inside, outside)
+        return float("nan"), "the end was not found"
+
+    def _steepest_limit(self) -> float:
+        """Return the limit of the coordinate that the parameter depends on most."""
+        slopes = self.surface.report(self.top.coordinates).jacobian[self.place]
+        return float(self.surface.limits[int(np.abs(slopes).argmax())])
+
+    def _next(
+        self, found: Place, at: float, way: float, root: float, reach: float, inside: float,
+        outside: float | None,
+    ) -> float:  # fmt: skip
+        """Return where to look next: where the slope of the signed root says, within bounds."""
+        slope = way * self._fall(found) / root if root > 0 else 0.0
+        step = (reach - root) / slope if slope > 0 else np.inf
+        ahead = way * (at - self.start) + step
+        near, far = way * (inside - self.start), np.inf
+        if outside is None:
+            return self.start + way * min(ahead, WIDEN * max(near, self.error))
+        far = way * (outside - self.start)
+        if not near < ahead < far:
+            ahead = 0.5 * (near + far)
+        return self.start + way * ahead
+
+    def _fall(self, found: Place) -> float:
+        """Return by how much the profile falls as the parameter grows: the plane's multiplier."""
+        read = self._read(found.coordinates)
+        assert read is not None
+        moving = ~self._held(found)
+        slopes = read[1][moving]
+        carried = _solve(found.information[np.ix_(moving, moving)], slopes)
+        along = float(slopes @ carried)
+        return -float(found.score[moving] @ carried) / along if along > 0 else 0.0
+
+    def _beyond(self, way: float) -> tuple[float, str]:
+        side = "below" if way < 0 else "above"
+        if self.term == CORRELATION:
+            return way, f"the likelihood does not fall enough {side} before the correlation is one"
+        if self.term == SCALE and way < 0:
+            return 0.0, "the likelihood does not fall enough before the scale is zero"
+        return way * np.inf, f"the likelihood does not fall enough {side}"
+
+    def visit(self, origin: Place, target: float) -> Place | None:
+        """Return the best place where the parameter is `target`; None if it is not reached."""
+        direction = self._direction(origin)
+        here = None if direction is None else self._onto(origin.coordinates, direction, target)
+        if here is None:
+            return None
+        place = self.surface.at(here)
+        if not np.isfinite(place.loglik):
+            return self._halfway(origin, target)
+        for _ in range(STEPS):
+            step, gain = self._step(place)
+            if gain <= TOLERANCE:
+                return replace(place, loglik=place.loglik + 0.5 * gain)
+            after = self._climb(place, step, gain, target)
+            if after is None:
+                return None
+            place = after
+        return None
+
+    def glance(self, target: float) -> float:
+        """Return the size of the signed root at `target`, by one evaluation and a quadratic."""
+        direction = self._direction(self.top)
+        here = None if direction is None else self._onto(self.top.coordinates, direction, target)
+        if here is None:
+            return float("nan")
+        place = self.surface.at(here)
+        if not np.isfinite(place.loglik):
+            return float("nan")
+        return self.root(replace(place, loglik=place.loglik + 0.5 * self._step(place)[1]))
+
+    def _halfway(self, origin: Place, target: float) -> Place | None:
+        """Go to a place that is too far away by one in between."""
+        read = self._read(origin.coordinates)
+        assert read is not None
+        if abs(target - read[0]) < 1e-3 * self.error:
+            return None
+        between = self.visit(origin, 0.5 * (read[0] + target))
+        return None if between is None else self.visit(between, target)
+
+    def _climb(self, place: Place, step: Array, gain: float, target: float) -> Place | None:
+        """Take as much of a step as raises the log-likelihood."""
+        size = 1.0
+        at_limit = np.abs(place.coordinates + step) > self.surface.limits
+        if at_limit.any():
+            room = (
+                self.surface.limits[at_limit]
+                - np.sign(step[at_limit]) * (place.coordinates[at_limit])
+            )
+            size = float(min(1.0, (room / np.abs(step[at_limit])).min()))
+        while size > SMALLEST:
+            trial = place.coordinates + size * step
+            # The plane is flat: what has to be corrected is rounding, or the bend of ties.
+            moved = self._onto(trial, step=None, target=target, place=place)
+            if moved is not None:
+                after = self.surface.at(moved)
+                if after.loglik >= place.loglik + 1e-4 * size * gain - 1e-12 * abs(place.loglik):
+                    return after
+            size *= 0.5
+        return None
+
+    def _step(self, place: Place) -> tuple[Array, float]:
+        """Return the Newton step within the plane, and twice what it gains."""
+        read = self._read(place.coordinates)
+        assert read is not None
+        held = self._held(place)
+        while True:
+            step, gain = _step_within(place, read[1], held)
+            beyond = self._stands(place) & (np.sign(step) == np.sign(place.coordinates))
+            if not (beyond & ~held).any():
+                return step, gain
+            held |= beyond
+
+    def _held(self, place: Place) -> Mask:
+        """Return which coordinates stand at their limit and would go beyond it."""
+        return self._stands(place) & (np.sign(place.coordinates) * place.score > 0)
+
+    def _stands(self, place: Place) -> Mask:
+        return np.asarray(np.abs(place.coordinates) >= self.surface.limits - AT_LIMIT)
+
+    def _direction(self, place: Place) -> Array | None:
+        """Return the direction in which the parameter moves and the profile falls least."""
+        read = self._read(place.coordinates)
+        if read is None:
+            return None
+        moving = ~self._held(place)
+        slopes = np.where(moving, read[1], 0.0)
+        if not slopes.any():
+            slopes, moving = read[1], np.ones_like(moving)
+        direction = np.zeros_like(slopes)
+        inner = place.information[np.ix_(moving, moving)]
+        direction[moving] = _solve(inner, slopes[moving])
+        along = float(slopes @ direction)
+        return direction / along if along > 0 else None
+
+    def _onto(
+        self, coordinates: Array, step: Array | None, target: float, place: Place | None = None
+    ) -> Array | None:
+        """Move coordinates along a direction until the parameter is `target`."""
+        here, read = coordinates, self._read(coordinates)
+        if read is None:
+            return None
+        for _ in range(STEPS):
+            short = target - read[0]
+            if abs(short) <= 1e-13 * max(abs(target), self.error):
+                return here
+            if step is None:
+                assert place is not None
+                step = self._direction(place)
+                if step is None:
+                    return None
+            along = float(read[1] @ step)
+            if along <= 0:
+                return None
+            size = short / along
+            for _ in range(STEPS):
+                trial = np.clip(here + size * step, -self.surface.limits, self.surface.limits)
+                after = self._read(trial)
+                if after is not None and abs(target - after[0]) < abs(short):
+                    break
+                size *= 0.5
+            else:
+                return here if abs(short) <= 1e-9 * max(abs(target), self.error) else None
+            here, read = trial, after
+        return here
+
+
+def _step_within(place: Place, slopes: Array, held: Mask) -> tuple[Array, float]:
+    """Return the step that is best by the quadratic, among those along which nothing is moved."""
+    moving = np.flatnonzero(~held)
+    scale = 1.0 / np.sqrt(np.maximum(np.abs(np.diag(place.information)[moving]), 1e-12))
+    information = place.information[np.ix_(moving, moving)] * np.outer(scale, scale)
+    normal = slopes[moving] * scale
+    basis = np.linalg.svd(normal[None, :])[2][1:].T if normal.any() else np.eye(len(moving))
+    score = basis.T @ (place.score[moving] * scale)
+    values, axes = np.linalg.eigh(basis.T @ information @ basis)
+    # Where the surface is not curved downwards its curvature is taken by its size.
+    sizes = np.maximum(np.abs(values), 1e-8 * np.abs(values).max(initial=1e-300))
+    along = axes.T @ score
+    step = np.zeros_like(place.score)
+    step[moving] = scale * (basis @ (axes @ (along / sizes)))
+    return step, float(np.sum(along**2 / sizes))
+
+
+def _solve(information: Array, vector: Array) -> Array:
+    scale = 1.0 / np.sqrt(np.maximum(np.abs(np.diag(information)), 1e-12))
+    values, axes = np.linalg.eigh(information * np.outer(scale, scale))
+    sizes = np.maximum(np.abs(values), 1e-8 * np.abs(values).max(initial=1e-300))
+    return np.asarray(scale * (axes @ ((axes.T @ (scale * vector)) / sizes)))

@@ -1,0 +1,86 @@
+"""The log-likelihood of a fit as a surface that profiles are followed on."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from functools import cached_property, partial
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from selfselect.engines.base import Engine
+from selfselect.inference.profile import Place
+from selfselect.noises.correlated import CORRELATION
+from selfselect.problem.evaluation import evaluate
+from selfselect.problem.parameters import Reported
+from selfselect.problem.problem import Problem
+
+__all__ = ["ProblemSurface"]
+
+Array = NDArray[np.float64]
+
+LARGEST_TURN = 4.5
+"""The largest correlation that is tried, on Fisher's scale: .9998."""
+
+
+@dataclass(frozen=True, eq=False)
+class ProblemSurface:
+    """The log-likelihood of a problem in its free parameters, correlations on Fisher's scale.
+
+    Attributes
+    ----------
+    problem, engine : model and rows.
+    free : the estimate.
+    """
+
+    problem: Problem
+    engine: Engine
+    free: Array
+
+    @cached_property
+    def turned(self) -> NDArray[np.bool_]:
+        """Which of the free parameters are correlations."""
+        layout = self.problem.layout
+        of_extras = layout.position[int(layout.starts[-1]) :]
+        turned = np.zeros(layout.n_free, dtype=bool)
+        for place, extra in zip(of_extras, layout.extras, strict=True):
+            if place >= 0 and extra.label[1] == CORRELATION:
+                turned[place] = True
+        return turned
+
+    @cached_property
+    def coordinates(self) -> Array:
+        """Those of the estimate."""
+        coordinates = self.free.copy()
+        coordinates[self.turned] = np.arctanh(self.free[self.turned])
+        return coordinates
+
+    @cached_property
+    def limits(self) -> Array:
+        """The largest size of each coordinate."""
+        return np.where(self.turned, LARGEST_TURN, np.inf)
+
+    def _free(self, coordinates: Array) -> tuple[Array, Array]:
+        """Return free parameters and their derivatives in the coordinates."""
+        free = coordinates.copy()
+        free[self.turned] = np.tanh(coordinates[self.turned])
+        return free, np.where(self.turned, 1.0 - free**2, 1.0)
+
+    def at(self, coordinates: Array) -> Place:
+        """Evaluate the log-likelihood with score and information."""
+        free, slope = self._free(coordinates)
+        layout = self.problem.layout
+        found: Any = self.engine.sum(partial(evaluate, self.problem, layout.natural(free)))
+        score = layout.pull_back_vector(found.score, free)
+        hessian = layout.pull_back_hessian(found.hessian, found.score, free)
+        # Fisher's scale bends the way to a correlation r by -2 r (1 - r²).
+        bend = np.where(self.turned, -2.0 * free * slope * score, 0.0)
+        information = -(hessian * np.outer(slope, slope) + np.diag(bend))
+        return Place(coordinates, float(found.loglik), slope * score, information)
+
+    def report(self, coordinates: Array) -> Reported:
+        """Return the reported parameters, with derivatives in the coordinates."""
+        free, slope = self._free(coordinates)
+        reported = self.problem.layout.report(free)
+        return replace(reported, jacobian=reported.jacobian * slope)

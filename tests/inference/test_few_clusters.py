@@ -1,0 +1,185 @@
+"""Student's t under clusters, wherever an interval or a p-value is made; effective rows."""
+
+from __future__ import annotations
+
+import numpy as np
+import pandas as pd
+import pytest
+from scipy import stats
+
+import selfselect as ss
+from selfselect.errors import OptionError
+from selfselect.inference import Bootstrap
+from selfselect.inference.statistics import (
+    interval_reach,
+    two_sided_p_values,
+    wald_statistic_test,
+)
+
+
+@pytest.fixture(scope="module")
+def villagers():
+    data = ss.simulators.village(240, seed=3).data
+    rng = np.random.default_rng(1)
+    return data.assign(
+        hut=np.arange(240) % 12, many=np.arange(240) % 60, w=rng.uniform(1, 12.5, 240)
+    )
+
+
+def fit(data, **options):
+    return ss.fit("income ~ height", data, chosen="job", **options)
+
+
+@pytest.fixture(scope="module")
+def clustered(villagers):
+    return fit(villagers, cluster="hut")
+
+
+def test_quantiles_and_tails_are_those_of_student_or_the_normal():
+    assert interval_reach(0.95) == pytest.approx(stats.norm.ppf(0.975))
+    assert interval_reach(0.9, 7) == pytest.approx(stats.t.ppf(0.95, 7))
+    statistic = np.array([-2.0, 0.5])
+    np.testing.assert_allclose(two_sided_p_values(statistic, 7), 2 * stats.t.sf([2.0, 0.5], 7))
+    np.testing.assert_allclose(two_sided_p_values(statistic), 2 * stats.norm.sf([2.0, 0.5]))
+    test = wald_statistic_test("Wald test", 9.0, 3, "null", 11.0)
+    assert test.p_value == pytest.approx(stats.f.sf(3.0, 3, 11))
+    assert "F(3, 11) = 3" in str(test)
+    assert "chi2(3) = 9" in str(wald_statistic_test("Wald test", 9.0, 3, "null", np.inf))
+
+
+def test_intervals_and_p_values_under_clusters_are_those_of_student(clustered):
+    assert clustered.covariance.df == 11
+    table = clustered.tidy(0.9)
+    slope = table["term"] == "height"
+    reach = (table["conf_high"] - table["estimate"]) / table["std_error"]
+    np.testing.assert_allclose(reach[slope], stats.t.ppf(0.95, 11))
+    np.testing.assert_allclose(
+        table["p_value"][slope], 2 * stats.t.sf(np.abs(table["statistic"][slope]), 11)
+    )
+    scale = table["term"] == "scale"
+    reach = np.log(table["conf_high"] / table["estimate"]) * table["estimate"] / table["std_error"]
+    np.testing.assert_allclose(reach[scale], stats.t.ppf(0.95, 11))
+    assert clustered.glance()["df"][0] == 11
+
+
+def test_without_clusters_there_are_no_degrees_of_freedom_to_show(villagers):
+    assert np.isnan(fit(villagers).glance()["df"][0])
+
+
+def test_one_restriction_has_the_p_value_of_the_table_and_several_are_referred_to_f(clustered):
+    one = clustered.wald_test("hunting:height = 0")
+    assert one.p_value == pytest.approx(clustered.pvalues["hunting", "height"])
+    assert one.statistic == pytest.approx(clustered.tvalues["hunting", "height"] ** 2)
+    two = clustered.wald_test("hunting:height = 0, fishing:height = 0")
+    assert (two.df, two.df_residual) == (2, 11)
+    assert two.p_value == pytest.approx(stats.f.sf(two.statistic, 2, 11))
+
+
+def test_more_restrictions_than_clusters_allow_are_not_tested(villagers):
+    few = fit(villagers.assign(third=np.arange(240) % 3), cluster="third")
+    names = [f"{name} = 1" for name in few.names[:3]]
+    test = few.wald_test(names)
+    assert not test.possible and "3 clusters" in test.reason
+
+
+def test_the_page_says_that_clusters_are_few(clustered, villagers):
+    page = " ".join(str(clustered.summary()).split())
+    assert "Few clusters (12): standard errors are corrected" in page
+    assert "Student's t with 11 degrees of freedom" in page and "P>|t|" in page
+    assert "P&gt;|t|" in clustered.summary().to_html()
+    many = " ".join(str(fit(villagers, cluster="many").summary()).split())
+    assert "Few clusters" not in many and "P>|t|" in many
+    assert "P>|z|" in str(fit(villagers).summary())
+
+
+def test_degrees_of_freedom_survive_saving(clustered, villagers, tmp_path):
+    for number, one in enumerate((clustered, fit(villagers))):
+        path = tmp_path / f"{number}.json"
+        one.save(path)
+        loaded = ss.load(path)
+        assert loaded.covariance.df == one.covariance.df
+        pd.testing.assert_frame_equal(loaded.tidy(), one.tidy())
+        assert str(loaded.summary()) == str(one.summary())
+
+
+def test_a_bootstrap_of_clusters_has_their_degrees_of_freedom(villagers):
+    drawn = fit(villagers, cluster="hut", covariance=Bootstrap(6), seed=0)
+    assert drawn.covariance.df == 11
+    assert "bootstrap of 12 clusters of hut" in drawn.covariance.description
+    assert np.isinf(fit(villagers, covariance=Bootstrap(6), seed=0).covariance.df)
+    with pytest.raises(OptionError, match="only one cluster"):
+        fit(villagers.assign(one=1), cluster="one", covariance=Bootstrap(6))
+
+
+def test_several_ways_leave_the_degrees_of_the_way_with_fewest(villagers):
+    assert fit(villagers, cluster=["hut", "many"]).covariance.df == 11
+
+
+def test_models_with_a_selection_equation_have_them_too():
+    rng = np.random.default_rng(2)
+    x, z, u, v = rng.standard_normal((4, 300))
+    works = 0.3 + x + z + u > 0
+    y = np.where(works, 1 + x + 0.5 * u + v, np.nan)
+    table = pd.DataFrame({"x": x, "z": z, "works": works, "y": y, "town": np.arange(300) % 10})
+    for method in ("ml", "two-step"):
+        found = ss.sample_selection("y ~ x", "works ~ x + z", table, cluster="town", method=method)
+        assert found.covariance.df == 9
+        reach = (found.conf_int()["conf_high"] - found.params) / found.bse
+        assert reach["selection", "z"] == pytest.approx(stats.t.ppf(0.975, 9))
+        assert "Few clusters" in " ".join(found.summary().notes)
+        assert found.independence_test().df_residual == 9
+        assert found.wald_test("outcome:x = 1").df_residual == 9
+
+
+def test_effective_rows_are_on_the_page_in_memory_and_from_files(villagers, tmp_path):
+    result = fit(villagers, weights="w", weights_kind="probability")
+    weights = villagers["w"].to_numpy()
+    wanted = weights.sum() ** 2 / (weights**2).sum()
+    assert result.facts.n_effective == pytest.approx(wanted)
+    assert f"Effective rows: {wanted:.1f}" in str(result.summary())
+    villagers.to_parquet(tmp_path / "rows.parquet")
+    read = fit(str(tmp_path / "*.parquet"), weights="w", weights_kind="probability")
+    assert read.facts.n_effective == pytest.approx(wanted)
+    np.testing.assert_allclose(read.bse, result.bse, rtol=1e-4)
+    frequency = fit(villagers.assign(w=2), weights="w", weights_kind="frequency")
+    assert "Effective rows" not in str(frequency.summary())
+
+
+def test_files_have_the_same_corrected_errors_by_clusters(clustered, villagers, tmp_path):
+    villagers.to_parquet(tmp_path / "rows.parquet")
+    read = fit(str(tmp_path / "*.parquet"), cluster="hut")
+    assert read.covariance.df == 11
+    np.testing.assert_allclose(read.bse, clustered.bse, rtol=1e-4)
+
+
+def test_a_correlation_near_one_does_not_look_certain():
+    """On Fisher's scale, on which its interval is made, z and p-value agree with the interval."""
+    rng = np.random.default_rng(0)
+    for seed in range(3):
+        x, u, v = np.random.default_rng([seed, 1]).standard_normal((3, 150))
+        works = 0.2 + 0.5 * x + u > 0
+        y = np.where(works, 1 + 0.7 * x + 0.3 * u + v, np.nan)
+        table = pd.DataFrame({"x": x, "works": works, "y": y, "z": rng.standard_normal(150)})
+        found = ss.sample_selection("y ~ x", "works ~ x + z", table)
+        row = found.tidy().set_index("term").loc["correlation"]
+        if np.isnan(row["std_error"]):
+            continue
+        inside = row["conf_low"] < 0 < row["conf_high"]
+        assert inside == (row["p_value"] > 0.05)
+        rho = row["estimate"]
+        wanted = np.arctanh(rho) * (1 - rho**2) / row["std_error"]
+        assert row["statistic"] == pytest.approx(wanted)
+        assert abs(row["statistic"]) <= abs(rho / row["std_error"])
+
+
+def test_correlated_noise_has_its_z_on_fishers_scale(villagers):
+    found = fit(villagers, noise=ss.noises.Correlated())
+    row = found.tidy().set_index("term").loc["correlation"]
+    rho = row["estimate"]
+    assert row["statistic"] == pytest.approx(np.arctanh(rho) * (1 - rho**2) / row["std_error"])
+    name = next(name for name in found.names if name.endswith(":correlation"))
+    for hypothesis in (f"{name} = 0", f"2*{name} = 0"):
+        assert found.wald_test(hypothesis).p_value == pytest.approx(row["p_value"])
+    other = found.wald_test(f"{name} = 0.5").statistic
+    wanted = (np.arctanh(rho) - np.arctanh(0.5)) * (1 - rho**2) / row["std_error"]
+    assert other == pytest.approx(wanted**2)
