@@ -18,6 +18,9 @@ __all__ = [
 
 Array = NDArray[np.float64]
 
+FLAG_LEVEL = 0.99
+"""Confidence at which a test is called a rejection, by `TestResult.rejects` and on every page."""
+
 
 @dataclass(frozen=True)
 class TestResult:
