@@ -174,6 +174,7 @@ def _content(fit: FitResult) -> dict[str, Any]:
         },
         "independence": asdict(fit.independence_test()),
         "noise_tests": [asdict(test) for test in tests_of_noise(fit)],
+        "rejections": list(fit.rejections()),
         "diagnosis": [asdict(finding) for finding in fit.diagnose().findings],
         "shares": fit.shares.tolist(),
         "call": fit.call,
@@ -390,6 +391,8 @@ def _rebuild(content: dict[str, Any]) -> FitResult:
             tuple(
                 _entry(TestResult, test, "statistic", "p_value") for test in content["noise_tests"]
             ),
+            # Files of earlier versions have none: they are put into words again.
+            tuple(map(str, content["rejections"])) if "rejections" in content else None,
         ),
         call=None if content.get("call") is None else str(content["call"]),
     )
