@@ -29,14 +29,11 @@ __all__ = [
     "estimates_chapter",
     "membership_chapter",
     "reproduction_chapter",
+    "without_rows",
 ]
 
 PACKAGES = ("numpy", "scipy", "pandas", "formulaic", "numba", "matplotlib")
 MOST_POINTS = 600
-NO_ROWS = (
-    "This fit was loaded from a file, which keeps no rows: what needs them is left out. Report "
-    "right after fitting to have everything."
-)
 
 
 def data_chapter(fit: FitResult) -> Section:
@@ -44,7 +41,7 @@ def data_chapter(fit: FitResult) -> Section:
     facts = fit.facts
     parts: list[Part] = [Paragraph(_rows_in_words(fit))]
     if not fit.has_rows:
-        parts.append(Paragraph(NO_ROWS))
+        parts.append(Paragraph(without_rows(fit)))
     else:
         parts += [_outcomes(fit), *_covariates(fit)]
     if facts.n_without_outcome:
@@ -55,6 +52,19 @@ def data_chapter(fit: FitResult) -> Section:
             )
         )
     return Section("The data", tuple(parts))
+
+
+def without_rows(fit: FitResult) -> str:
+    """Say why a report lacks what needs rows."""
+    if fit.engine is None:
+        return (
+            "This fit was loaded from a file, which keeps no rows: what needs them is left out. "
+            "Report right after fitting to have everything."
+        )
+    return (
+        "The rows of this fit were read piece by piece and are not held: what needs all of them "
+        "at once is left out."
+    )
 
 
 def _rows_in_words(fit: FitResult) -> str:
@@ -193,8 +203,8 @@ def diagnosis_chapter(fit: FitResult) -> Section:
             chart(
                 "quantiles",
                 "Quantiles of the noise in the data, with unobserved outcomes taken into account, "
-                "against normal ones. On the line the assumed shape fits; the band is a pointwise 95% "
-                "interval.",
+                "against normal ones. On the line the assumed shape fits; the band is a pointwise "
+                "95% interval.",
                 lambda axes: plots.qq(fit, axes=axes),
                 panels=k if fit.problem.concave else 1,
                 width=3.4,
@@ -228,7 +238,7 @@ def membership_chapter(fit: FitResult) -> Section | None:
         parts.append(
             chart(
                 "responsibilities",
-                "The probability that each alternative was the chosen one, in the order of the rows.",
+                "The probability that each alternative was chosen, in the order of the rows.",
                 lambda axes: plots.responsibilities(fit, axes=axes),
                 width=6.0,
                 height=2.8,

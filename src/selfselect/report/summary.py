@@ -58,8 +58,18 @@ def compare_page(fit: FitResult) -> Page:
         notices=_notices(fit),
         facts=(("Outcome", fit.problem.equations.outcome), ("Rows", str(fit.nobs))),
         blocks=tuple(blocks),
-        notes=("* difference under the model: it is selection bias if the assumptions hold.",),
+        notes=_comparison_notes(fit),
     )
+
+
+def _comparison_notes(fit: FitResult) -> tuple[str, ...]:
+    notes = ["* difference under the model: it is selection bias if the assumptions hold."]
+    if fit.problem.index == "unknown":
+        notes.append(
+            "Choices were not recorded, so least squares is on all rows, the same for every "
+            "alternative."
+        )
+    return tuple(notes)
 
 
 def _alternative_title(fit: FitResult, j: int) -> str:

@@ -216,7 +216,7 @@ class FitResult(Estimates):
         """Naive least squares and the corrected estimates side by side.
 
         The column ``difference under the model`` is selection bias only if the model's
-        assumptions hold; where `independence_test` rejects, it must not be read so.
+        assumptions hold; `rejections` says where they do not, and how much that matters.
         """
         return comparison_table(self)
 
