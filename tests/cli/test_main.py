@@ -165,7 +165,7 @@ def test_labels_that_are_numbers_can_be_named(
     said = shell("fit", tmp_path / "coded.csv", "--chosen", "job",
                  "--equation", "1=income ~ height", "--equation", "0=income ~ weight")  # fmt: skip
     assert said.code == 0
-    assert "1 (seen in" in said.out
+    assert "1 (chosen in" in said.out
 
 
 def test_show_and_compare_and_diagnose(shell: Shell, saved: Path) -> None:

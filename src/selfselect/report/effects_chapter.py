@@ -94,8 +94,8 @@ def _gains(fit: FitResult, to: Any, versus: Any, level: float) -> list[Part]:
     picture = chart(
         "gains",
         f"The gain in {outcome} of {to} over {versus}, simulated from the fit: everyone (filled), "
-        f"those who choose {to} (solid) and {versus} (dashed). Right of zero {outcome} is larger in "
-        f"{to}.",
+        f"those who choose {to} (solid) and {versus} (dashed). Right of zero {outcome} is "
+        f"larger in {to}.",
         lambda axes: plots.gains(found, axes=axes),
         width=6.0,
         height=3.2,

@@ -133,7 +133,8 @@ def _suspects(fit: FitResult, found: Departures | str | None, tails: bool, scale
         " Noise is correlated across alternatives, or choices did not follow the rule alone "
         "(costs, rationing, reasons unrelated to outcomes)."
     )
-    remedies = _remedies(fit)
+    # What does little harm needs no remedy that may do more.
+    remedies = [] if isinstance(found, Departures) and found.small else _remedies(fit)
     if remedies:
         said += f" Try {', '.join(remedies)}."
     if tails and remedies:
