@@ -12,7 +12,7 @@ import selfselect as ss
 from selfselect.errors import UnsupportedError
 from selfselect.noises import Correlated, Independent
 from selfselect.results.departures import QUICK
-from selfselect.rules import Maximum, MonotoneArgmax, Ranked
+from selfselect.rules import Maximum, Ranked
 
 SLOPES = np.array([[0.8, -0.4], [-0.5, 0.6], [0.2, 0.5]])
 
@@ -144,15 +144,9 @@ def test_costs_availability_weights_clusters_and_shared_terms_are_taken_as_they_
     [
         ({"noise": Correlated()}, "made for independent noise"),
         ({"rule": Ranked(1)}, "an outcome of a given rank"),
-        (
-            {"rule": MonotoneArgmax({"a": lambda y: y**2, "b": lambda y: y**2})},
-            "bounded on both sides",
-        ),
     ],
 )
 def test_what_cannot_be_simulated_is_refused_with_a_reason(options, reason):
-    if isinstance(options.get("rule"), MonotoneArgmax):
-        pytest.skip("No monotone transform bounds outcomes on both sides.")
     fit = fit_of(table(normal, n_rows=400, k=2), **options)
     with pytest.raises(UnsupportedError, match=f"cannot be simulated: .*{reason}"):
         fit.departures()
@@ -177,7 +171,9 @@ def test_a_file_of_an_earlier_version_is_put_into_words_again(tmp_path):
     path.write_text(json.dumps(content))
     said = ss.load(path).rejections()
     assert said[0].startswith("INDEPENDENCE REJECTED")
-    assert said[-1].startswith("EFFECT ON SLOPES UNKNOWN: it cannot be simulated, since the fit was")
+    assert said[-1].startswith(
+        "EFFECT ON SLOPES UNKNOWN: it cannot be simulated, since the fit was"
+    )
 
 
 def test_many_parameters_are_left_to_whoever_asks():

@@ -74,6 +74,8 @@ class Departures:
     of_naive : the same as a share of the error of least squares.
     unexplained : share of the difference from least squares that the simulation does not have.
     n_rows : rows of the simulation.
+    accounted : whether shape and spread of the noise account for residuals that look correlated,
+        where they do, so that no correlation was simulated.
     """
 
     noise: pd.DataFrame
@@ -83,6 +85,7 @@ class Departures:
     of_naive: float
     unexplained: float
     n_rows: int
+    accounted: bool
 
     @property
     def explained(self) -> bool:
@@ -156,10 +159,10 @@ def measure_departures(fit: FitResult) -> Departures | str:
     n_rows = max(min(MOST_ROWS, WORK // size), PER_PARAMETER * size)
     try:
         simulation = Simulation(fit.problem, fit.engine_of_rows(), fit.solution.free, n_rows)
-        size_found, plain, world = simulation.search()
+        found, plain, world = simulation.search(dependent=fit.independence_test().rejects())
     except CannotSimulateError as error:
         return str(error)
-    return _result(fit, simulation, size_found, plain, world)
+    return _result(fit, simulation, found, plain, world)
 
 
 def _result(
@@ -200,6 +203,7 @@ def _result(
         of_naive=_size(error) / _size(naive),
         unexplained=_size(world.naive - world.slopes - gap) / _size(gap),
         n_rows=len(simulation.rows),
+        accounted=simulation.accounted,
     )
 
 

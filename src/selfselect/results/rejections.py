@@ -124,7 +124,7 @@ def _suspects(fit: FitResult, found: Departures | str | None, tails: bool, scale
     """Say what may be behind a rejected independence, and what to try."""
     if scale:
         return ""
-    if isinstance(found, Departures) and found.explained and not found.correlations.any():
+    if isinstance(found, Departures) and found.explained and found.accounted:
         return (
             f" In {found.n_rows} simulated rows the shape and spread of the noise alone account "
             "for it."

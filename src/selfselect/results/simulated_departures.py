@@ -46,9 +46,12 @@ CLOSE = 1e-3
 STEPS = 5
 """Simulations by which spread or correlation is found."""
 
-ADDED = 0.05
-"""Chance of a mismatch below which a departure is added; a page rejects at a smaller one, so what
-it rejects is either accounted for or added."""
+ADDED = 0.01
+"""Chance of a mismatch below which a departure is added: those that are added in vain do harm to
+the answer, those that are missed at this level are small."""
+
+ACCOUNTED = 0.5
+"""Share of a mismatch that may be left where other departures are said to account for it."""
 
 FOUND = 0.5
 """Mismatch of a moment, in its standard errors, at which the search for a departure ends."""
@@ -98,6 +101,7 @@ class Simulation:
         self.normal = ndtri((strata + rng.uniform(size=(n_rows, self.k))) / n_rows)
         self.solver: Any = replace(choose_solver(problem, None)[0], tol=CLOSE)  # type: ignore[type-var]
         self.limit, self.status = self._observed()
+        self.accounted = False
 
     def _observed(self) -> tuple[Array, NDArray[np.int8]]:
         """Return standardised outcomes or limits, and which of them they are."""
@@ -113,10 +117,18 @@ class Simulation:
             raise CannotSimulateError("outcomes that were not observed are bounded on both sides")
         return limit, status
 
-    def search(self) -> tuple[Array, World, World]:
+    def search(self, *, dependent: bool) -> tuple[Array, World, World]:
         """Add departures until the simulation has the moments of the data.
 
-        Returns their size, the simulation without any, and the one with them.
+        Parameters
+        ----------
+        dependent : whether a test finds that alternatives are not independent. Then correlation
+            is added unless other departures account for what it found.
+
+        Returns
+        -------
+        tuple
+            The size of departures, the simulation without any, and the one with them.
         """
         rows = self._row_moments(self.data, self.natural)
         own = self.weights @ rows / self.weights.sum()
@@ -125,18 +137,26 @@ class Simulation:
         size = np.zeros(len(own))
         plain = self._world(self.normal)
         world = self._world(self._noise(size))
-        left = [kind for kind, place in places.items() if place.stop > place.start]
-        while left:
-            misses = {kind: _miss(own, world, places[kind], error) for kind in left}
-            chance = {
-                kind: float(chdtrc(places[kind].stop - places[kind].start, miss))
+        before = _miss(own, plain, places["correlation"], error)
+        left = {kind: place for kind, place in places.items() if place.stop > place.start}
+        while True:
+            misses = {kind: _miss(own, world, place, error) for kind, place in left.items()}
+            chances = {
+                kind: float(chdtrc(left[kind].stop - left[kind].start, miss))
                 for kind, miss in misses.items()
             }
-            kind = min(left, key=lambda one: (chance[one], -misses[one]))
-            if chance[kind] > ADDED:
+            needed = [
+                kind
+                for kind in left
+                if chances[kind] <= ADDED
+                or (dependent and kind == "correlation" and misses[kind] > ACCOUNTED * before)
+            ]
+            if not needed:
                 break
-            left.remove(kind)
-            size, world = self._match(kind, places[kind], own, information, error, size, world)
+            kind = min(needed, key=lambda one: (chances[one], -misses[one]))
+            place = left.pop(kind)
+            size, world = self._match(kind, place, own, information, error, size, world)
+        self.accounted = "correlation" in left
         return size, plain, world
 
     def correlations(self, size: Array) -> Array:
@@ -232,7 +252,9 @@ class Simulation:
         if batch.rows.clusters is not None:
             first = batch.rows.clusters.reshape(len(batch), -1)[:, 0]
             terms = np.column_stack([np.bincount(first, one) for one in terms.T])
-        return information, terms.T @ terms / self.weights.sum() ** 2
+        # The simulation has chance errors too, as those of its rows.
+        factor = 1.0 + len(batch) / len(self.rows)
+        return information, factor * terms.T @ terms / self.weights.sum() ** 2
 
     # noise
 
