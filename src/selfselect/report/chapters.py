@@ -119,7 +119,8 @@ def _covariates(fit: FitResult) -> list[Part]:
     for place, name in enumerate(names):
         x = values[:, place]
         numbers = [x.mean(), x.std(), x.min(), x.max()]
-        numbers += [x[chosen == j].mean() if (chosen == j).any() else np.nan for j in places]
+        own = [x[chosen == j] for j in places]
+        numbers += [one.mean() if len(one) else np.nan for one in own]
         lines.append((name, *(format_number(float(number)) for number in numbers)))
     title = "Covariates, as coded" + (", and their means where each was chosen" if labels else "")
     return [Block(title, header, tuple(lines))]

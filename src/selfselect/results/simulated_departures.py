@@ -364,7 +364,7 @@ def _root(correlation: Array) -> Array:
         correlation = (vectors * np.maximum(values, 0.02)) @ vectors.T
         size = np.sqrt(np.diag(correlation))
         correlation = correlation / np.outer(size, size)
-    return np.linalg.cholesky(correlation)
+    return np.asarray(np.linalg.cholesky(correlation), dtype=np.float64)
 
 
 def _miss(own: Array, world: World, place: slice, error: Array) -> float:
