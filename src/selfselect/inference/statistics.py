@@ -19,8 +19,8 @@ __all__ = [
 Array = NDArray[np.float64]
 
 FLAG_LEVEL = 0.99
-"""Confidence at which a test is called a rejection, by `TestResult.rejects` and on every page. At 95%
-the three tests of a page together would flag one sound fit in seven, at 99% one in thirty."""
+"""Confidence at which a test is called a rejection, by `TestResult.rejects` and on every page. At
+95% the three tests of a page would flag one sound fit in seven, at 99% one in thirty."""
 
 
 @dataclass(frozen=True)

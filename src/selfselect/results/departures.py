@@ -23,10 +23,10 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
+from selfselect.errors import UnsupportedError
 from selfselect.inference.specification import why_not
 from selfselect.problem.problem import Problem
 from selfselect.results.simulated_departures import (
-    CannotSimulateError,
     Simulation,
     World,
     naive_slopes,
@@ -161,7 +161,7 @@ def measure_departures(fit: FitResult) -> Departures | str:
     try:
         simulation = Simulation(fit.problem, fit.engine_of_rows(), fit.solution.free, n_rows)
         found, plain, world = simulation.search(dependent=fit.independence_test().rejects())
-    except CannotSimulateError as error:
+    except UnsupportedError as error:
         return str(error)
     return _result(fit, simulation, found, plain, world)
 

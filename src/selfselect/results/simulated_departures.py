@@ -18,7 +18,7 @@ from scipy.special import chdtrc, ndtr, ndtri
 from selfselect.data.rows import Rows
 from selfselect.engines.base import Engine
 from selfselect.engines.memory import Memory, RowsInMemory
-from selfselect.errors import DataError, RuleError
+from selfselect.errors import DataError, RuleError, UnsupportedError
 from selfselect.inference.moments import noise_moments
 from selfselect.inference.simulation import draw_outcomes
 from selfselect.kernels.status import ABOVE, BELOW, SEEN, UNKNOWN
@@ -29,7 +29,6 @@ from selfselect.results.residuals import row_residuals
 from selfselect.solvers import choose_solver
 
 __all__ = [
-    "CannotSimulateError",
     "Simulation",
     "World",
     "naive_slopes",
@@ -73,10 +72,6 @@ class World:
     moments: Array
 
 
-class CannotSimulateError(Exception):
-    """A simulation failed; the message says why, for the end of a sentence."""
-
-
 class Simulation:
     """The rows, random numbers and moments that all simulations of a fit share.
 
@@ -84,6 +79,11 @@ class Simulation:
     ----------
     problem, engine, free : model, rows and estimate.
     n_rows : rows of every simulation.
+
+    Raises
+    ------
+    UnsupportedError
+        Where something cannot be simulated; the message is the end of a sentence.
     """
 
     def __init__(self, problem: Problem, engine: Engine, free: Array, n_rows: int) -> None:
@@ -114,7 +114,7 @@ class Simulation:
             own = problem.units.limits(batch.observation.limit_of(j))
             limit[:, j] = self.natural[at_h] * own - design @ self.natural[start:at_h]
         if not np.isin(status, (SEEN, BELOW, ABOVE, UNKNOWN)).all():
-            raise CannotSimulateError("outcomes that were not observed are bounded on both sides")
+            raise UnsupportedError("outcomes that were not observed are bounded on both sides")
         return limit, status
 
     def search(self, *, dependent: bool) -> tuple[Array, World, World]:
@@ -201,7 +201,7 @@ class Simulation:
                 break
             try:
                 found = self._world(self._noise(after))
-            except CannotSimulateError:
+            except UnsupportedError:
                 break
             change = found.moments[place] - world.moments[place]
             # Broyden: the step that would have been right.
@@ -224,9 +224,9 @@ class Simulation:
                 problem, engine, rng=np.random.default_rng(0), start=self.begin, progress=False
             )
         except (DataError, RuleError) as error:
-            raise CannotSimulateError(str(error)) from error
+            raise UnsupportedError(str(error)) from error
         if not found.converged:
-            raise CannotSimulateError(f"a simulated sample could not be fitted ({found.status})")
+            raise UnsupportedError(f"a simulated sample could not be fitted ({found.status})")
         # The next simulation is mostly much like this one.
         self.begin = found.free
         natural = problem.layout.natural(found.free)
