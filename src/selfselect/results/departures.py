@@ -104,8 +104,8 @@ class Departures:
             left = min(100.0 * self.unexplained, 100.0)
             return (
                 "LARGE: whatever noise is simulated, least squares and corrected slopes do not "
-                f"differ as here ({left:.0f}% of the difference is left). The rule itself is in "
-                "doubt."
+                f"differ as here ({left:.0f}% of the difference is left). The rule itself may be "
+                "wrong."
             )
         share = f"{100 * self.of_naive:.0f}% of"
         if self.of_naive >= 1.0:
