@@ -144,10 +144,10 @@ pages that say small or nothing where the share is below 1/5, or large where it 
 between either is right. A page that says nothing where something is wrong has not rejected it: that
 is power. `exp 0.2x1` is a scale of exp(0.2 x1) times what it was.
 
-What it gets wrong: with three alternatives and noise that is skewed to the left, where least squares
-errs little itself, one page in five (4,000 rows) or in three (1,000 rows) says large and should say
-small. A correlation of 0.9 among three alternatives, and a spread that moves much, are more than the
-simulation can mimic, so pages name the rule where noise is to blame; large is right there.
+What it gets wrong: with three alternatives and noise that is skewed to the left, where least
+squares errs little itself, one page in five (4,000 rows) or in three (1,000 rows) says large and
+should say small. A correlation of 0.9 among three alternatives, and a spread that moves much, are
+more than the simulation can mimic, so pages name the rule where noise is to blame; large is right.
 
 Made by `python experiments/departures.py`.
 """
