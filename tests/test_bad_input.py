@@ -264,7 +264,7 @@ def test_a_market_with_one_side_never_short_is_reported() -> None:
     market = ss.simulators.market(500, seed=1)
     data = market.data.assign(quantity=market.latent["demand"])
     found = blind(data, market.formula, rule="min")
-    assert "'supply' is seen in" in " ".join(one.sentence for one in found.diagnose().weak)
+    assert "'supply' is chosen in" in " ".join(one.sentence for one in found.diagnose().weak)
     assert "It is rare" in " ".join(str(found.summary()).split())
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 import numpy as np
+import pandas as pd
 import pytest
 from scipy.linalg import sqrtm
 
@@ -173,6 +174,30 @@ def test_a_correlation_that_runs_to_one_is_reported_as_a_boundary(at_the_edge):
     assert not fit.wald_test("outcome:correlation = 0").possible
     assert fit.wald_test("outcome:x = 0").possible
     assert fit.independence_test().possible
+
+
+def test_a_correlation_near_one_from_which_the_likelihood_falls_is_an_estimate():
+    rng = np.random.default_rng(0)
+    x, z, u, own = rng.standard_normal((4, 3_000))
+    noise = 0.993 * u + np.sqrt(1 - 0.993**2) * own
+    works = 0.3 + x + z + u > 0
+    table = pd.DataFrame({"wage": np.where(works, 1 + x + noise, np.nan), "x": x, "z": z,
+                          "works": works})  # fmt: skip
+    fit = ss.sample_selection("wage ~ x", "works ~ x + z", table)
+    rho, error = (one["outcome", "correlation"] for one in (fit.params, fit.bse))
+    assert NEARLY_ONE < rho < BOUNDARY and abs(rho - 0.993) < 3 * error
+    assert fit.boundary == () and "BOUNDARY" not in str(fit.summary())
+    layout = Layout(fit.design)
+    limit = layout.natural(fit.values)
+    limit[layout.t_of(fit.design.equations[0])] = np.arctanh(BOUNDARY)
+    assert climb(fit.design, layout, limit, hold_correlations=True).loglik < fit.llf - 10
+
+
+def test_a_single_start_says_that_nothing_better_was_looked_for(table, build):
+    said = " ".join(str(fit_of(table, build, start="two-step").summary()).split())
+    assert "no better optimum was looked for" in said and "start='search'" in said
+    assert "looked for" not in str(fit_of(table, build).summary())
+    assert "looked for" not in str(fit_of(table, build, method="two-step").summary())
 
 
 def test_no_correlation_within_the_boundary_does_better(at_the_edge):

@@ -121,7 +121,8 @@ def test_without_correlation_the_likelihood_is_the_probits_and_least_squares(tab
 def test_the_summary_says_what_matters(selection, switching):
     text = str(switching.summary())
     for words in (
-        "Endogenous switching (tobit-5), maximum likelihood", "in (seen in", "selection towards in",
+        "Endogenous switching (tobit-5), maximum likelihood", "in (observed in",
+        "selection towards in",
         "correlation", "Excluded from in: z; Excluded from out: z",
         "Likelihood-ratio test of independence", "observed information",
     ):  # fmt: skip

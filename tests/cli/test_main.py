@@ -165,7 +165,7 @@ def test_labels_that_are_numbers_can_be_named(
     said = shell("fit", tmp_path / "coded.csv", "--chosen", "job",
                  "--equation", "1=income ~ height", "--equation", "0=income ~ weight")  # fmt: skip
     assert said.code == 0
-    assert "1 (seen in" in said.out
+    assert "1 (chosen in" in said.out
 
 
 def test_show_and_compare_and_diagnose(shell: Shell, saved: Path) -> None:
@@ -537,7 +537,9 @@ def test_estimated_costs_and_rows_that_lack_something_come_from_the_shell(
     assert "cost: rent" in said.out
     silent = shell("fit", tmp_path / "lacking.csv", FORMULA, "--chosen", "job",
                    "--possible", "fishing=may", "--missing-outcome", "silent")  # fmt: skip
-    assert "rows have no recorded outcome and count by their choice" in " ".join(silent.out.split())
+    assert "rows have no recorded outcome; they count by what is known of it" in " ".join(
+        silent.out.split()
+    )
 
 
 @pytest.mark.parametrize(

@@ -249,8 +249,8 @@ def test_the_summary_counts_what_was_not_recorded(villagers):
                     possible={"fishing": "open"})  # fmt: skip
     page = " ".join(str(result.summary()).split())
     n_silent = int(pd.isna(table["income"]).sum())
-    assert f"{n_silent} rows have no recorded outcome and count by their choice" in page
-    assert "In 30 rows it was not recorded who was seen" in page
+    assert f"{n_silent} rows have no recorded outcome; they count by what is known of it" in page
+    assert "In 30 rows the chosen alternative was not recorded" in page
 
 
 def test_who_was_seen_is_inferred_in_rows_that_lack_it(villagers):

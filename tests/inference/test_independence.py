@@ -41,7 +41,7 @@ def test_the_test_keeps_its_size():
             for seed in range(REPLICATIONS)
         ]
         assert all(test.df == df for test in tests)
-        share = np.mean([test.rejects() for test in tests])
+        share = np.mean([test.rejects(0.95) for test in tests])
         # Of 300 samples 5% plus or minus 1.3% reject where the size is right.
         assert 0.015 < share < 0.10
         # A chi-square averages its degrees of freedom.

@@ -19,7 +19,7 @@ def test_a_healthy_fit_has_nothing_weak(result: ss.FitResult) -> None:
     assert len(diagnosis.findings) == 8
     assert "!" not in str(diagnosis)
     share = 100 * result.counts["hunting"] / result.nobs
-    assert f"'hunting' is seen in {result.counts['hunting']} of 500 rows ({share:.1f}%)" in str(
+    assert f"'hunting' is chosen in {result.counts['hunting']} of 500 rows ({share:.1f}%)" in str(
         diagnosis
     )
 
@@ -29,8 +29,9 @@ def test_a_rare_alternative_is_named_with_its_share() -> None:
     fit = ss.fit(sample.formula, sample.data, chosen="chosen")
     share = fit.counts["rare"] / fit.nobs
     assert 0.005 < share < 0.02
-    assert f"'rare' is seen in {fit.counts['rare']} of 4000 rows ({100 * share:.1f}%)" in sentences(
-        fit
+    assert (
+        f"'rare' is chosen in {fit.counts['rare']} of 4000 rows ({100 * share:.1f}%)"
+        in sentences(fit)
     )
     assert "It is rare" in sentences(fit)
     assert "It is rare" in " ".join(str(fit.summary()).split())
@@ -54,7 +55,7 @@ def test_thin_overlap_names_the_covariate_along_which_it_is_thin() -> None:
     seen = latent.argmax(axis=1)
     table = table.assign(y=latent.max(axis=1), job=np.array(["a", "b"])[seen])
     fit = ss.fit("y ~ x + far", table, chosen="job")
-    assert "variation lies where 'a' was seen. That is little" in sentences(fit)
+    assert "variation lies where 'a' was chosen. That is little" in sentences(fit)
 
 
 @pytest.mark.parametrize("kind", ["rare", "ties", "huge", "collinear"])

@@ -11,6 +11,7 @@ import pytest
 import selfselect as ss
 from selfselect.errors import ConvergenceWarning, UnsupportedError
 from selfselect.noises import Correlated, Independent, SharedShock
+from selfselect.solvers._boundary import NEARLY_ONE, ONE
 
 SAME = 1e-6
 """Both fits end within 1e-6 standard errors of the optimum; log-likelihoods agree far better."""
@@ -84,8 +85,23 @@ def test_a_correlation_at_its_limit_is_a_boundary_and_no_estimate(sign):
     with pytest.warns(ConvergenceWarning, match=r"At the boundary: the correlation of 'a' and 'b'"):
         result = fit(made, Correlated())
     assert not result.converged
-    assert "no standard error belongs to it" in result.status
+    kind = "positive" if sign > 0 else "negative"
+    assert f"the noise of one is a {kind} multiple of the other's" in result.status
+    assert "identical" not in result.status
     assert "NOT CONVERGED" in str(result.summary())
+
+
+@pytest.mark.parametrize("rho", [0.9965, -0.9965])
+def test_a_correlation_near_its_limit_from_which_the_likelihood_falls_is_an_estimate(rho):
+    rng = np.random.default_rng(0)
+    x, (one, own) = rng.standard_normal((3_000, 2)), rng.standard_normal((2, 3_000))
+    latent = x + np.column_stack([one, rho * one + np.sqrt(1 - rho**2) * own])
+    table = pd.DataFrame({"y": latent.max(axis=1), "x1": x[:, 0], "x2": x[:, 1],
+                          "who": np.array(["a", "b"])[latent.argmax(axis=1)]})  # fmt: skip
+    result = ss.fit({"a": "y ~ x1", "b": "y ~ x2"}, table, chosen="who", noise="correlated")
+    found, error = (each["a & b", "correlation"] for each in (result.params, result.bse))
+    assert result.converged and NEARLY_ONE < abs(found) < ONE
+    assert abs(found - rho) < 3 * error
 
 
 def test_a_vanishing_own_part_is_a_boundary():

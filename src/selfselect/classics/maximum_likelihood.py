@@ -29,7 +29,10 @@ Mask = NDArray[np.bool_]
 BOUNDARY = 0.999
 """The largest correlation that is tried."""
 NEARLY_ONE = 0.99
-"""Size from which a correlation is reported as at its boundary, not as an estimate."""
+"""Size from which a correlation may be at its boundary."""
+LOWER = 2.0
+"""Fall of the log-likelihood from there to the boundary that shows an optimum before it: at a
+confidence of 95% the boundary is then outside of the interval."""
 MAX_STEPS = 100
 TOLERANCE = 1e-9
 """Distance to the optimum, in standard errors."""
@@ -86,10 +89,20 @@ class Optimum:
         return float(away @ self.information @ away) <= NEAR**2
 
     def with_boundary(self, layout: Layout) -> Optimum:
-        """Return the same place, with correlations that are nearly one taken as given."""
-        at_t = [layout.t_of(equation) for equation in layout.design.equations]
+        """Return the same place, with correlations at their boundary taken as given.
+
+        One of 0.993 is an estimate like any other where the likelihood falls beyond it.
+        """
         held = np.zeros(len(self.natural), dtype=bool)
-        held[at_t] = np.abs(np.tanh(self.natural[at_t])) >= NEARLY_ONE
+        limit = float(np.arctanh(BOUNDARY))
+        for equation in layout.design.equations:
+            at = layout.t_of(equation)
+            if abs(np.tanh(self.natural[at])) < NEARLY_ONE:
+                continue
+            there = self.natural.copy()
+            there[at] = np.copysign(limit, there[at])
+            end = climb(layout.design, layout, there, hold_correlations=True)
+            held[at] = not self.loglik - end.loglik > LOWER
         return replace(self, held=held)
 
 

@@ -51,9 +51,9 @@ def _notices(fit: SelectionResult) -> tuple[str, ...]:
     for label in fit.boundary:
         notices.append(
             f"AT THE BOUNDARY: the correlation of {label} with the selection is "
-            f"{fit.correlations[label]:+.3f}, as good as one: its noise and that of the selection "
-            "cannot be told apart. It has no standard error, and the others take it as given. "
-            "Noise that is not normal, such as that of a skewed outcome, may look like this."
+            f"{fit.correlations[label]:+.3f}, as good as {np.sign(fit.correlations[label]):+.0f}: "
+            "each noise determines the other. It has no standard error, and the others take it as "
+            "given. Noise that is not normal, such as that of a skewed outcome, may look like this."
         )
     for label, correlation in fit.correlations.items():
         if abs(correlation) > 1:
@@ -114,7 +114,7 @@ def _blocks(fit: SelectionResult, level: float, intervals: str) -> tuple[Block, 
 
     blocks = []
     for equation, count in zip(fit.design.equations, fit.facts.counts, strict=True):
-        blocks.append(block(equation.label, f"{equation.label} (seen in {count} rows)"))
+        blocks.append(block(equation.label, f"{equation.label} (observed in {count} rows)"))
     towards = "" if fit.model != "switching" else f" towards {fit.facts.towards}"
     blocks.append(block(SELECTION, f"{SELECTION}{towards}"))
     return tuple(blocks)
@@ -129,6 +129,11 @@ def _notes(fit: SelectionResult) -> tuple[str, ...]:
                 f"The covariates of {equation.label} explain all but {100 * share:.1f}% of the "
                 "Mills ratio's size: little tells selection from them. Expect wide intervals."
             )
+    if fit.method == "ml" and len(fit.starts_reached) == 1:
+        notes.append(
+            "Climbed from the two-step estimate alone: no better optimum was looked for. "
+            "start='search' looks for one."
+        )
     if fit.method == "two-step":
         notes.append("Two steps give no standard errors of scales and correlations.")
     if facts.n_dropped:

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from selfselect.effects._averages import Averages
 from selfselect.errors import OptionError
 from selfselect.inference.statistics import format_p_value, interval_reach, two_sided_p_values
-from selfselect.results.specification import rejections
+from selfselect.results.rejections import rejections
 
 if TYPE_CHECKING:
     from selfselect.report.page import Block, Page
@@ -188,8 +188,8 @@ def doubts(fit: FitResult) -> tuple[str, ...]:
     found += rejected
     if rejected:
         found.append(
-            "These are effects of a model the data rejects; how those seen in one alternative "
-            "would fare in another rests on its assumptions most of all."
+            "The data rejects this model, and how those in one alternative would fare in another "
+            "rests on its assumptions most of all."
         )
     if not np.isfinite(fit.covariance.matrix).all():
         found.append(

@@ -9,12 +9,14 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from selfselect import plots
-from selfselect.noises import Independent
 from selfselect.plots.paths import columns_of
 from selfselect.report.charts import along, chart, lines_shown
 from selfselect.report.document import Code, Findings, Paragraph, Part, Section
 from selfselect.report.page import Block
+from selfselect.report.question import listed
 from selfselect.report.summary import compare_page, format_number, summarise
+from selfselect.results.rejections import assumptions_tested
+from selfselect.results.specification import tests_of_noise
 from selfselect.solvers.base import same_optimum
 
 if TYPE_CHECKING:
@@ -27,14 +29,11 @@ __all__ = [
     "estimates_chapter",
     "membership_chapter",
     "reproduction_chapter",
+    "without_rows",
 ]
 
 PACKAGES = ("numpy", "scipy", "pandas", "formulaic", "numba", "matplotlib")
 MOST_POINTS = 600
-NO_ROWS = (
-    "This fit was loaded from a file, which keeps no rows: what needs them is left out. Report "
-    "right after fitting to have everything."
-)
 
 
 def data_chapter(fit: FitResult) -> Section:
@@ -42,7 +41,7 @@ def data_chapter(fit: FitResult) -> Section:
     facts = fit.facts
     parts: list[Part] = [Paragraph(_rows_in_words(fit))]
     if not fit.has_rows:
-        parts.append(Paragraph(NO_ROWS))
+        parts.append(Paragraph(without_rows(fit)))
     else:
         parts += [_outcomes(fit), *_covariates(fit)]
     if facts.n_without_outcome:
@@ -55,11 +54,25 @@ def data_chapter(fit: FitResult) -> Section:
     return Section("The data", tuple(parts))
 
 
+def without_rows(fit: FitResult) -> str:
+    """Say why a report lacks what needs rows."""
+    if fit.engine is None:
+        return (
+            "This fit was loaded from a file, which keeps no rows: what needs them is left out. "
+            "Report right after fitting to have everything."
+        )
+    return (
+        "The rows of this fit were read piece by piece and are not held: what needs all of them "
+        "at once is left out."
+    )
+
+
 def _rows_in_words(fit: FitResult) -> str:
     facts = fit.facts
     low, high = facts.outcome_range
+    rows = "rows" if facts.case is None else f"cases with {facts.n_long_rows} rows"
     text = (
-        f"{facts.n_rows} rows; {fit.problem.equations.outcome} runs from {format_number(low)} to "
+        f"{facts.n_rows} {rows}; {fit.problem.equations.outcome} runs from {format_number(low)} to "
         f"{format_number(high)}."
     )
     if facts.n_dropped:
@@ -68,6 +81,8 @@ def _rows_in_words(fit: FitResult) -> str:
         text += f" Rows are weighted by {facts.weights} (sum {facts.weight_total:g})."
     if facts.cluster:
         text += f" They come in clusters of {facts.cluster}."
+    if facts.n_silent:
+        text += f" In {facts.n_silent} of them no outcome was recorded."
     return text
 
 
@@ -75,19 +90,23 @@ def _outcomes(fit: FitResult) -> Block:
     outcome, chosen = fit.rows.outcome, fit.rows.chosen
     assert outcome is not None
     header = ("", "rows", "share", "mean", "std dev", "smallest", "largest")
+    recorded = ~np.isnan(outcome)
 
-    def line(name: str, values: np.ndarray[tuple[int], np.dtype[np.float64]]) -> tuple[str, ...]:
-        numbers = (values.mean(), values.std(), values.min(), values.max())
-        share = f"{100 * len(values) / len(outcome):.1f}%"
-        return (name, str(len(values)), share, *(format_number(float(v)) for v in numbers))
+    def line(name: str, which: np.ndarray[tuple[int], np.dtype[np.bool_]]) -> tuple[str, ...]:
+        values = outcome[which & recorded]
+        numbers = (values.mean(), values.std(), values.min(), values.max()) if len(values) else ()
+        share = f"{100 * len(values) / recorded.sum():.1f}%"
+        shown = [format_number(float(v)) for v in numbers] or [""] * 4
+        return (name, str(len(values)), share, *shown)
 
-    lines = [line("all rows", outcome)]
-    if chosen is not None:
-        lines += [
-            line(str(label), outcome[chosen == j])
-            for j, label in enumerate(fit.problem.equations.alternatives)
-        ]
-    return Block(f"Recorded {fit.problem.equations.outcome}, by who was seen", header, tuple(lines))
+    name = fit.problem.equations.outcome
+    lines = [line("all", recorded)]
+    if chosen is None:
+        return Block(f"Recorded {name}", header, tuple(lines))
+    lines += [
+        line(str(label), chosen == j) for j, label in enumerate(fit.problem.equations.alternatives)
+    ]
+    return Block(f"Recorded {name}, by chosen alternative", header, tuple(lines))
 
 
 def _covariates(fit: FitResult) -> list[Part]:
@@ -96,13 +115,14 @@ def _covariates(fit: FitResult) -> list[Part]:
         return []
     labels = fit.problem.equations.alternatives if chosen is not None else ()
     header = ("", "mean", "std dev", "smallest", "largest", *(f"mean, {one}" for one in labels))
-    lines = []
+    lines, places = [], range(len(labels))
     for place, name in enumerate(names):
         x = values[:, place]
         numbers = [x.mean(), x.std(), x.min(), x.max()]
-        numbers += [x[chosen == j].mean() for j in range(len(labels))]
+        own = [x[chosen == j] for j in places]
+        numbers += [one.mean() if len(one) else np.nan for one in own]
         lines.append((name, *(format_number(float(number)) for number in numbers)))
-    title = "Covariates, as coded" + (", and their means where each was seen" if labels else "")
+    title = "Covariates, as coded" + (", and their means where each was chosen" if labels else "")
     return [Block(title, header, tuple(lines))]
 
 
@@ -140,10 +160,8 @@ def comparison_chapter(fit: FitResult, level: float) -> Section:
         *(Paragraph(note) for note in page.notes),
     ]
     if fit.has_rows and len(columns) < columns_of(fit).shape[1]:
-        left_out = columns_of(fit).shape[1] - len(columns)
-        parts.insert(
-            1, Paragraph(f"Not drawn: {left_out} more columns, of categories or for want of room.")
-        )
+        left_out = [str(name) for name in columns_of(fit) if str(name) not in columns]
+        parts.insert(1, Paragraph(f"Not shown: {listed(left_out)}."))
     return Section("Least squares and corrected estimates", tuple(parts))
 
 
@@ -157,11 +175,15 @@ def estimates_chapter(fit: FitResult, level: float) -> Section:
 def diagnosis_chapter(fit: FitResult) -> Section:
     """Say in sentences what the data determines, and draw what can be checked by eye."""
     weak = {finding.sentence for finding in fit.diagnose().weak}
-    notes = [note for note in summarise(fit).notes if note not in weak]
+    tests = (fit.independence_test(), *tests_of_noise(fit))
+    said = [f"{test}.".replace("..", ".") for test in tests]
+    notes = [note for note in summarise(fit).notes if note not in weak and note not in said]
     entries = [("fine" if fit.converged else "weak", f"{_solver(fit)}: {fit.status}")]
-    rejected = fit.independence_test().rejects() and isinstance(fit.problem.noise, Independent)
-    entries.append(("weak" if rejected else "fine", _independence(fit)))
-    entries += [("note", note) for note in notes[1:]]
+    assumed = assumptions_tested(fit).values()
+    for test, sentence in zip(tests, said, strict=True):
+        verdict = "note" if test not in assumed or not test.possible else "fine"
+        entries.append(("weak" if verdict == "fine" and test.rejects() else verdict, sentence))
+    entries += [("note", note) for note in notes]
     entries += [(finding.verdict, finding.sentence) for finding in fit.diagnose().findings]
     k = fit.problem.equations.n_alternatives
     parts: list[Part] = [Findings(tuple(entries))]
@@ -181,9 +203,9 @@ def diagnosis_chapter(fit: FitResult) -> Section:
         parts.append(
             chart(
                 "quantiles",
-                "Quantiles of the noise in the data, those nobody saw taken into account, against "
-                "normal ones. On the line the assumed shape fits; the band is a pointwise 95% "
-                "interval.",
+                "Quantiles of the noise in the data, with unobserved outcomes taken into account, "
+                "against normal ones. On the line the assumed shape fits; the band is a pointwise "
+                "95% interval.",
                 lambda axes: plots.qq(fit, axes=axes),
                 panels=k if fit.problem.concave else 1,
                 width=3.4,
@@ -207,21 +229,8 @@ def _solver(fit: FitResult) -> str:
     return f"{fit.solution.solver.split('(')[0]}, since {fit.solver_reason}"
 
 
-def _independence(fit: FitResult) -> str:
-    test = fit.independence_test()
-    said = f"{test}.".replace("..", ".")
-    if not test.possible or not isinstance(fit.problem.noise, Independent):
-        return said
-    if test.rejects():
-        return (
-            f"{said} Noise is not independent across alternatives, against the model: who is good "
-            "at one is not by chance alone good or bad at another."
-        )
-    return f"{said} The data does not contradict independent noise, which is not to say it is so."
-
-
 def membership_chapter(fit: FitResult) -> Section | None:
-    """Say who is likely to have been seen, where nobody recorded it, and how starts agreed."""
+    """Say which alternatives are likely, where choices were not recorded, and how starts agreed."""
     if fit.problem.index == "known":
         return None
     shares = tuple((str(label), f"{100 * share:.1f}%") for label, share in fit.shares.items())
@@ -230,7 +239,7 @@ def membership_chapter(fit: FitResult) -> Section | None:
         parts.append(
             chart(
                 "responsibilities",
-                "The probability that each alternative was the one seen, in the order of the rows.",
+                "The probability that each alternative was chosen, in the order of the rows.",
                 lambda axes: plots.responsibilities(fit, axes=axes),
                 width=6.0,
                 height=2.8,
@@ -242,7 +251,7 @@ def membership_chapter(fit: FitResult) -> Section | None:
         agree = sum(
             one.fault is None and same_optimum(one.behind, weight) for one in fit.solution.starts
         )
-        parts.append(Paragraph(f"{agree} of {n_starts} starts of the search reached this optimum."))
+        parts.append(Paragraph(f"{agree} of {n_starts} starts of the search ended here."))
         parts.append(
             chart(
                 "starts",
@@ -252,7 +261,7 @@ def membership_chapter(fit: FitResult) -> Section | None:
                 height=1.2 + 0.22 * min(n_starts, 40),
             )
         )
-    return Section("Who was seen", tuple(parts))
+    return Section("Which alternative was chosen", tuple(parts))
 
 
 def reproduction_chapter(fit: FitResult, command: str | None) -> Section:

@@ -100,9 +100,11 @@ class Document:
     question : what was asked, in words.
     notices : what a reader must know before anything else.
     sections : all the rest.
+    nothing : what is said in place of notices where there are none.
     """
 
     title: str
     question: tuple[str, ...]
     notices: tuple[str, ...]
     sections: tuple[Section, ...]
+    nothing: str = ""

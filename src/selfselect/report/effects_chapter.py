@@ -10,6 +10,7 @@ import pandas as pd
 from selfselect import plots
 from selfselect.errors import SelfSelectError, SelfSelectWarning
 from selfselect.plots.paths import columns_of
+from selfselect.report.chapters import without_rows
 from selfselect.report.charts import MOST_COVARIATES, along, chart
 from selfselect.report.document import Folded, Heading, Paragraph, Part, Section
 from selfselect.report.page import Block
@@ -26,14 +27,14 @@ moved, so with more of them fewer rows are averaged over and fewer gains are dra
 
 
 def effects_chapter(fit: FitResult, level: float) -> Section:
-    """Say what each alternative would pay whom, who is seen where, and who gains."""
+    """Say what outcomes would be in each alternative, who chooses which, and who gains."""
     if not fit.has_rows:
         return Section(
             "Effects",
             (
                 Paragraph(
-                    "Effects are averages over rows, which a fit loaded from a file no longer has. "
-                    "Ask for them with rows of your own: result.treatment_effects(..., data=rows)."
+                    f"Effects are averages over rows. {without_rows(fit)} Ask for effects with "
+                    "rows of your own: result.treatment_effects(..., data=rows)."
                 ),
             ),
         )
@@ -44,13 +45,13 @@ def effects_chapter(fit: FitResult, level: float) -> Section:
         *_table(fit, "treatment_effects", to, versus, level=level),
         *_gains(fit, to, versus, level),
         *_table(fit, "decompose", to, versus, level=level),
-        Heading("Who is seen where"),
+        Heading("Chances of the alternatives"),
         _chances(fit, columns, level),
         *_table(fit, "choice_probabilities", level=level),
         *(_table(fit, "marginal_effects", data=_sample(fit), level=level) if columns else ()),
     ]
     if fit.problem.equations.n_alternatives > 2:
-        words = f"Two alternatives are compared: {to} and {versus}, the two seen most often."
+        words = f"Two alternatives are compared: {to} and {versus}, the two chosen most often."
         parts.insert(0, Paragraph(f"{words} Ask result.treatment_effects for others."))
     return Section("Effects", tuple(_without_repeats(parts)))
 
@@ -93,7 +94,8 @@ def _gains(fit: FitResult, to: Any, versus: Any, level: float) -> list[Part]:
     picture = chart(
         "gains",
         f"The gain in {outcome} of {to} over {versus}, simulated from the fit: everyone (filled), "
-        f"those seen in {to} (solid) and in {versus} (dashed). Right of zero {to} pays more.",
+        f"those who choose {to} (solid) and {versus} (dashed). Right of zero {outcome} is "
+        f"larger in {to}.",
         lambda axes: plots.gains(found, axes=axes),
         width=6.0,
         height=3.2,
@@ -106,7 +108,7 @@ def _chances(fit: FitResult, columns: list[str], level: float) -> Part:
         "chances",
         columns,
         lambda name: (
-            f"The chance that each alternative is seen along {name}, the other columns at their "
+            f"The chance that each alternative is chosen along {name}, the other columns at their "
             f"means, with {100 * level:g}% bands."
         ),
         lambda name, axes: plots.choice_probabilities(fit, name, level=level, axes=axes),

@@ -28,10 +28,6 @@ from selfselect.report.page import Block
 
 __all__ = ["render"]
 
-NOTHING = (
-    "No warning was raised: the solver converged, independence is not rejected, and nothing looked "
-    "weakly determined. That does not prove the model right."
-)
 VERDICTS = {"fine": "fine", "weak": "doubtful", "note": "note"}
 
 
@@ -49,7 +45,7 @@ def render(document: Document) -> str:
         title=escape(document.title),
         style=_file("full_page.css"),
         script=_file("full_page.js"),
-        notices=_notices(document.notices),
+        notices=_notices(document),
         question="".join(f"<p>{escape(sentence)}</p>" for sentence in document.question),
         links=links,
         sections=body,
@@ -60,10 +56,12 @@ def _file(name: str) -> str:
     return files("selfselect.report").joinpath(name).read_text(encoding="utf-8")
 
 
-def _notices(notices: tuple[str, ...]) -> str:
-    if not notices:
-        return f'<p class="nothing">{escape(NOTHING)}</p>'
-    return "\n".join(f'<p class="notice" role="alert">{_loud(notice)}</p>' for notice in notices)
+def _notices(document: Document) -> str:
+    if not document.notices:
+        return f'<p class="nothing">{escape(document.nothing)}</p>'
+    return "\n".join(
+        f'<p class="notice" role="alert">{_loud(notice)}</p>' for notice in document.notices
+    )
 
 
 def _loud(notice: str) -> str:

@@ -5,12 +5,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
+from selfselect.results.rejections import tests_in_words
 from selfselect.rules import Maximum, Minimum, MonotoneArgmax, Ranked
 
 if TYPE_CHECKING:
     from selfselect.results.fit_result import FitResult
 
-__all__ = ["headline", "listed", "question"]
+__all__ = ["headline", "listed", "nothing_to_warn_of", "question"]
 
 WHICH = {
     Maximum: "the largest",
@@ -27,31 +28,76 @@ def headline(fit: FitResult) -> str:
 
 
 def question(fit: FitResult) -> tuple[str, ...]:
-    """Say what was asked, what was seen, and what would be biased without the rule."""
+    """Say what was asked, what was recorded, and what would be biased without the rule."""
     equations, facts = fit.problem.equations, fit.facts
     outcome, k = equations.outcome, equations.n_alternatives
-    seen = WHICH.get(type(fit.problem.rule), "one")
-    if isinstance(fit.problem.rule, Ranked):
-        seen = f"the one of rank {fit.problem.rank} from the top"
-    net = " net of known costs" if getattr(fit.problem.rule, "cost", None) else ""
-    recorded = (
-        f"the column {facts.chosen} says whose it was"
-        if facts.chosen
-        else "it is known whose it was"
-        if fit.problem.index == "known"
-        else "nobody recorded whose it was"
-    )
+    rows = "rows" if facts.case is None else "cases"
     return (
-        f"Each of {facts.n_rows} rows has a value of {outcome} for each of {k} alternatives: "
-        f"{listed(equations.alternatives)}. Only one of the {k} was recorded, {seen}{net}, and "
-        f"{recorded}.",
-        f"How does {outcome} depend on {listed(equations.covariates) or 'a constant alone'} in "
-        "each alternative, for everyone and not only for those who were seen in it? Least squares "
-        "on what was recorded answers another question: those seen are not like the others, "
-        "because the outcome itself decided who was seen.",
-        f"The model: {fit.problem.rule.name}; noise is {fit.problem.noise.name}. The answers "
-        "below hold as far as these assumptions do.",
+        f"Each of {facts.n_rows} {rows} has a value of {outcome} for each of {k} alternatives: "
+        f"{listed(equations.alternatives)}. At most one of the {k} was recorded: "
+        f"{_selected(fit)}. {_recorded(fit)}",
+        f"How does {outcome} depend on {listed(_covariates(fit)) or 'a constant alone'} in each "
+        "alternative, for everyone and not only for those who chose it? Least squares on what was "
+        "recorded answers another question: those who chose an alternative are not like the "
+        f"others, because {'outcomes and costs' if _costs(fit) else 'the outcomes themselves'} "
+        "decided the choice.",
+        f"The model: {fit.problem.rule.name}{_estimated_costs(fit)}; noise is "
+        f"{fit.problem.noise.name}. The answers below hold as far as these assumptions do.",
     )
+
+
+def nothing_to_warn_of(fit: FitResult) -> str:
+    """Say what was looked at where nothing is wrong, and what was not."""
+    return (
+        "No warning was raised: the solver converged, and nothing looked weakly determined. "
+        f"{tests_in_words(fit)} That does not prove the model right."
+    )
+
+
+def _selected(fit: FitResult) -> str:
+    """Say which of the outcomes is selected."""
+    rule = fit.problem.rule
+    if isinstance(rule, Ranked):
+        return f"the one of rank {fit.problem.rank} from the top"
+    which = WHICH.get(type(rule), "the one that the rule below selects")
+    return which + (f", {_costs(fit)}" if _costs(fit) else "")
+
+
+def _costs(fit: FitResult) -> str:
+    """Say what kind of costs count for the choice; empty where none do."""
+    kinds = []
+    if getattr(fit.problem.rule, "cost", None):
+        kinds.append("known")
+    if fit.problem.equations.costs:
+        kinds.append("estimated")
+    return f"counting {' and '.join(kinds)} costs" if kinds else ""
+
+
+def _estimated_costs(fit: FitResult) -> str:
+    labels = [cost.alternative for cost in fit.problem.equations.costs]
+    return f", counting estimated costs of {listed(labels)}" if labels else ""
+
+
+def _recorded(fit: FitResult) -> str:
+    """Say where it was recorded which alternative was chosen, and where the outcome was not."""
+    facts = fit.facts
+    if fit.problem.index == "unknown":
+        said = "Which one it is was not recorded."
+    elif facts.chosen:
+        said = f"The column {facts.chosen} says which one it is"
+        said += f", but in {facts.n_undecided} rows." if facts.n_undecided else "."
+    else:
+        said = "It is known which one it is."
+    if facts.n_silent:
+        said += f" In {facts.n_silent} rows no outcome was recorded."
+    return said
+
+
+def _covariates(fit: FitResult) -> list[str]:
+    """Return the covariates of outcomes; those of costs alone are none of them."""
+    equations = fit.problem.equations
+    used = sorted({column for one in equations.each for column in one.columns if column})
+    return [str(equations.covariates[column - 1]) for column in used]
 
 
 def listed(names: Sequence[object]) -> str:

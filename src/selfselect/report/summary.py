@@ -8,9 +8,11 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from selfselect.inference.covariance import Covariance
+from selfselect.inference.statistics import FLAG_LEVEL
 from selfselect.problem.parameters import COMMON, SCALE
 from selfselect.report.page import Block, Page
-from selfselect.results.specification import in_between, rejections, tests_of_noise
+from selfselect.results.rejections import rejections
+from selfselect.results.specification import tests_of_noise
 from selfselect.solvers.base import same_optimum
 
 if TYPE_CHECKING:
@@ -60,15 +62,25 @@ def compare_page(fit: FitResult) -> Page:
         notices=_notices(fit),
         facts=(("Outcome", fit.problem.equations.outcome), ("Rows", str(fit.nobs))),
         blocks=tuple(blocks),
-        notes=("* difference under the model: it is selection bias if the assumptions hold.",),
+        notes=_comparison_notes(fit),
     )
+
+
+def _comparison_notes(fit: FitResult) -> tuple[str, ...]:
+    notes = ["* difference under the model: it is selection bias if the assumptions hold."]
+    if fit.problem.index == "unknown":
+        notes.append(
+            "Choices were not recorded, so least squares is on all rows, the same for every "
+            "alternative."
+        )
+    return tuple(notes)
 
 
 def _alternative_title(fit: FitResult, j: int) -> str:
     label = fit.problem.equations.alternatives[j]
     rows = "rows" if fit.facts.case is None else "cases"
     if fit.problem.index == "known":
-        return f"{label} (seen in {fit.facts.counts[j]} {rows})"
+        return f"{label} (chosen in {fit.facts.counts[j]} {rows})"
     return f"{label} (expected share of {rows} {100 * fit.shares.iloc[j]:.1f}%)"
 
 
@@ -127,8 +139,8 @@ def _facts(fit: FitResult) -> tuple[tuple[str, str], ...]:
     if fit.problem.equations.shared:
         entries.append(("Shared", _listed([one.term for one in fit.problem.equations.shared])))
         if facts.counts:
-            seen = zip(fit.problem.equations.alternatives, facts.counts, strict=True)
-            entries.append(("Seen", ", ".join(f"{label} {count}" for label, count in seen)))
+            counts = zip(fit.problem.equations.alternatives, facts.counts, strict=True)
+            entries.append(("Chosen", ", ".join(f"{label} {count}" for label, count in counts)))
     if facts.weights:
         kind = f"{facts.weights_kind}, " if facts.weights_kind else ""
         entries.append(("Weights", f"{facts.weights} ({kind}sum {facts.weight_total:g})"))
@@ -251,27 +263,20 @@ def coefficient_rows(entries: object) -> tuple[tuple[str, ...], ...]:
 
 def _notes(fit: FitResult) -> tuple[str, ...]:
     facts = fit.facts
-    notes = [
-        *(
-            f"{test}.".replace("..", ".")
-            for test in (fit.independence_test(), *tests_of_noise(fit))
-        ),
-        _identification(fit),
-    ]
-    if in_between(fit):
-        notes.append(
-            "Asymptotic tests, which nobody asked for, count as a rejection below 0.01 only. Look "
-            "closer with result.normality_test() and result.heteroskedasticity_test()."
-        )
+    tests = (fit.independence_test(), *tests_of_noise(fit))
+    notes = [f"{test}.".replace("..", ".") for test in tests]
+    if any(test.possible for test in tests):
+        notes.append(f"A test rejects where p is at most {1.0 - FLAG_LEVEL:.2g}.")
+    notes.append(_identification(fit))
     if facts.n_silent:
         notes.append(
-            f"{facts.n_silent} rows have no recorded outcome and count by "
-            + ("its limits." if not fit.facts.counts else "their choice.")
+            f"{facts.n_silent} rows have no recorded outcome; they count by what is known of it: "
+            + ("its limits." if not fit.facts.counts else "the choice, and limits where given.")
         )
     if facts.n_undecided:
         notes.append(
-            f"In {facts.n_undecided} rows it was not recorded who was seen: all who may have been "
-            "are weighed."
+            f"In {facts.n_undecided} rows the chosen alternative was not recorded: every possible "
+            "one is weighed."
         )
     if facts.n_dropped:
         notes.append(f"{facts.n_dropped} rows with a missing covariate were left out.")

@@ -17,7 +17,7 @@ from selfselect.report.chapters import (
 from selfselect.report.document import Document
 from selfselect.report.effects_chapter import effects_chapter
 from selfselect.report.full_page import render
-from selfselect.report.question import headline, question
+from selfselect.report.question import headline, nothing_to_warn_of, question
 from selfselect.report.summary import summarise
 from selfselect.results.files import refuse_target, write_whole
 
@@ -70,4 +70,5 @@ def compose(fit: FitResult, level: float, command: str | None) -> Document:
         question(fit),
         (*summarise(fit, level).notices, *weak),
         tuple(chapter for chapter in chapters if chapter is not None),
+        nothing_to_warn_of(fit),
     )

@@ -168,6 +168,7 @@ def _kept(fit: FitResult) -> Kept:
         fit.diagnose(),
         tuple(fit.shares.tolist()),
         tuple(tests_of_noise(fit)),
+        tuple(fit.rejections()),
     )
 
 

@@ -1,8 +1,8 @@
 """Diagnosis in plain sentences: what the data determines well, and what it does not.
 
-These are the assumptions of the theory made visible: every alternative is seen often enough
+These are the assumptions of the theory made visible: every alternative is chosen often enough
 (paper, Assumption 1), covariates are bounded and vary in all directions also among the rows where
-it is seen (Assumption 2), and explaining sets have mass.
+it is chosen (Assumption 2), and explaining sets have mass.
 """
 
 from __future__ import annotations
@@ -111,7 +111,7 @@ def _sums(problem: Problem, natural: Array, batch: Batch) -> Parts:
 def _share(label: object, count: float, total: float, n_parameters: int) -> Finding:
     share = count / total
     sentence = (
-        f"{label!r} is seen in {count:.6g} of {total:g} rows ({100 * share:.1f}%), "
+        f"{label!r} is chosen in {count:.6g} of {total:g} rows ({100 * share:.1f}%), "
         f"{count / n_parameters:.0f} per parameter."
     )
     weak = share < RARE_SHARE or count < FEW_PER_PARAMETER * n_parameters
@@ -144,7 +144,7 @@ def _overlap(label: str, terms: tuple[str, ...], everywhere: Array, where_seen: 
     weakest = max(float(share[0]), 0.0)
     sentence = (
         f"In its weakest direction, {100 * weakest:.2g}% of the covariates' variation lies where "
-        f"{label} was seen."
+        f"{label} was chosen."
     )
     if weakest >= THIN:
         return Finding("fine", sentence)
@@ -182,12 +182,12 @@ def _information(information: Array) -> Finding:
 
 
 def _certainty(problem: Problem, engine: Engine, natural: Array) -> Finding:
-    """Report how well it can be told who was seen."""
+    """Report how well the chosen alternative can be told."""
     sample = engine.sample(SAMPLE, np.random.default_rng(0))
     certain = sample.collect(partial(_largest_chance, problem, natural))
     guess = 1.0 / problem.equations.n_alternatives
     sentence = (
-        f"Who was seen can be told with probability {certain.mean():.2g} on average "
+        f"The chosen alternative can be told with probability {certain.mean():.2g} on average "
         f"(guessing: {guess:.2g})."
     )
     if certain.mean() > guess + 0.1 * (1.0 - guess):

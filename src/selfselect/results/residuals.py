@@ -18,7 +18,7 @@ from selfselect.problem.problem import Problem
 if TYPE_CHECKING:
     from selfselect.results.fit_result import FitResult
 
-__all__ = ["generalised_residuals", "refuse_dependent_noise"]
+__all__ = ["generalised_residuals", "refuse_dependent_noise", "row_residuals"]
 
 Array = NDArray[np.float64]
 
@@ -32,7 +32,7 @@ def generalised_residuals(fit: FitResult) -> pd.DataFrame:
     """
     refuse_dependent_noise(fit.problem)
     natural = fit.problem.layout.natural(fit.solution.free)
-    values = fit.engine_of_rows().collect(partial(_residuals, fit.problem, natural))
+    values = fit.engine_of_rows().collect(partial(row_residuals, fit.problem, natural))
     columns = pd.Index(fit.problem.equations.alternatives, name="alternative")
     return pd.DataFrame(values, index=fit.row_labels, columns=columns)
 
@@ -45,7 +45,7 @@ def refuse_dependent_noise(problem: Problem) -> None:
         )
 
 
-def _residuals(problem: Problem, natural: Array, batch: Batch) -> Array:
+def row_residuals(problem: Problem, natural: Array, batch: Batch) -> Array:
     """Divide the scores by the design: along a mean, each is residual times covariates."""
     if problem.joint:
         return joint_rows(problem, natural, batch).residual

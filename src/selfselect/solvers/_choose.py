@@ -21,7 +21,7 @@ def choose_solver(problem: Problem, given: Any) -> tuple[Solver, str]:
         )
     if given is None and not problem.concave:
         why = (
-            "nobody recorded who was seen"
+            "the chosen alternative was not recorded"
             if problem.index == "unknown"
             else "explaining sets are not convex"
         )
@@ -74,5 +74,5 @@ def _joined(problem: Problem) -> str:
     if problem.equations.costs:
         return "costs are estimated"
     if problem.partial:
-        return "outcome or chooser is not recorded in some rows"
+        return "the outcome or the choice is not recorded in some rows"
     return f"noise is {problem.noise.name.split(';')[0]}"

@@ -125,7 +125,8 @@ def climb(
                     here.gain,
                     here.distance,
                 )
-                return finish(last, True, f"Converged in {len(trace)} {name} steps.")
+                steps = "step" if len(trace) == 1 else "steps"
+                return finish(last, True, f"Converged in {len(trace)} {name} {steps}.")
             size = _largest_step(problem, here)
             after = visit(here.free + size * here.step)
             # Close to the optimum the gain is below the rounding of the sum itself, which terms of

@@ -295,24 +295,26 @@ def _solution(
     positive = finite and bool(np.linalg.eigvalsh(best.information)[0] > 0)
     status = best.status
     sound = [record.behind for record in records if record.fault is None]
-    if sound:
-        others = [behind for behind in sound if not same_optimum(behind, mean_weight)]
-        status += f" {len(sound) - len(others)} of {len(records)} starts reached this optimum"
-        if records[0].rows < engine.n_rows:
-            status += f" on a sample of {records[0].rows} rows"
-        status += f"; the next best was {-max(others):.4g} below." if others else "."
-    if not positive and sound:
-        status = "Stopped at a saddle: the information matrix is not positive. " + status
     lost = None
     if positive:
         least = LEAST_ROWS / engine.n_rows
         lost = undetermined(problem, engine, ordered.information, lost=least, free=ordered.free)
-        status = status if lost is None else f"{lost} {status}"
+        status = status if lost is None else lost
+    elif sound:
+        status = "Stopped at a saddle: the information matrix is not positive."
+    converged = best.converged and positive and lost is None
+    if sound:
+        others = [behind for behind in sound if not same_optimum(behind, mean_weight)]
+        place = "reached this optimum" if converged else "ended here"
+        status += f" {len(sound) - len(others)} of {len(records)} starts {place}"
+        if records[0].rows < engine.n_rows:
+            status += f" on a sample of {records[0].rows} rows"
+        status += f"; the next best was {-max(others):.4g} below." if others else "."
     return Solution(
         free=ordered.free,
         loglik=best.loglik,
         information=ordered.information,
-        converged=best.converged and positive and lost is None,
+        converged=converged,
         status=status,
         trace=best.trace,
         n_passes=best.n_passes + int(np.ceil(effort)),

@@ -19,7 +19,7 @@ from selfselect.problem.problem import Problem
 from selfselect.progress import progress_bar
 from selfselect.rules import Maximum, Minimum
 from selfselect.rules.base import HasBounds
-from selfselect.solvers._boundary import find_boundary
+from selfselect.solvers._boundary import ends_at_boundary, find_boundary
 from selfselect.solvers._climb import (
     Climb,
     approach,
@@ -132,7 +132,7 @@ class Continuation:
             else:
                 start = approach(problem, engine, start, information, tol=ROUGH)
         # At a boundary there is no optimum to reach; a few steps tell that all rows agree.
-        steps = self.max_steps if find_boundary(problem, start) is None else AT_BOUNDARY
+        steps = self.max_steps if ends_at_boundary(problem, engine, start) is None else AT_BOUNDARY
         best = climb(problem, engine, start, max_steps=steps, tol=self.tol, progress=progress)
         points, settled = None, None
         if self.steady is not None and best.converged:
@@ -233,7 +233,7 @@ class Continuation:
         points: int | None,
         settled: str | None,
     ) -> Solution:
-        boundary = find_boundary(problem, best.free)
+        boundary = ends_at_boundary(problem, engine, best.free)
         lost = None
         if boundary is None:
             lost = undetermined(problem, engine, best.information, free=best.free)

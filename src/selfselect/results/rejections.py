@@ -1,0 +1,175 @@
+"""What the tests of a fit reject, in words, and how much that matters."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from selfselect.inference.common_scale import common_scale_test
+from selfselect.inference.statistics import FLAG_LEVEL, TestResult, format_p_value
+from selfselect.noises import Independent
+from selfselect.results.departures import Departures, measure_departures, measured_quickly
+from selfselect.results.specification import tests_of_noise
+from selfselect.rules import Maximum, Minimum
+from selfselect.rules.base import HasBounds
+
+if TYPE_CHECKING:
+    from selfselect.results.fit_result import FitResult
+
+__all__ = ["assumptions_tested", "departures_of", "rejections", "tests_in_words"]
+
+NOT_BIAS = "the difference from least squares must not be read as bias"
+
+ASSUMPTIONS = ("independence", "normality", "constant variance")
+
+
+def assumptions_tested(fit: FitResult) -> dict[str, TestResult]:
+    """Return the tests of what the model assumes of its noise, by what that is.
+
+    Correlations that are estimated are no assumption, so a test that they are zero is none.
+    """
+    tests = dict(zip(ASSUMPTIONS, (fit.independence_test(), *tests_of_noise(fit)), strict=True))
+    if not isinstance(fit.problem.noise, Independent):
+        del tests["independence"]
+    return tests
+
+
+def rejections(fit: FitResult) -> tuple[str, ...]:
+    """Say which assumptions on the noise are rejected and what that does; empty if none is.
+
+    Whatever a page shows that rests on the model must show these sentences before it.
+    """
+    if fit.kept is not None and fit.kept.rejections is not None:
+        return fit.kept.rejections
+    tests = assumptions_tested(fit)
+    rejected = {name: test for name, test in tests.items() if test.rejects()}
+    if not rejected:
+        return ()
+    found = departures_of(fit, ask=False)
+    said = [*_scale(fit)]
+    if "independence" in rejected:
+        how, tails = _how(rejected["independence"]), "normality" in rejected
+        said.append(f"INDEPENDENCE REJECTED: {how}.{_suspects(fit, found, tails, bool(said))}")
+    if "normality" in rejected:
+        how = _how(rejected["normality"])
+        said.append(f"NORMALITY REJECTED: {how}. The noise is skewed or has other tails.")
+    if "constant variance" in rejected:
+        how = _how(rejected["constant variance"])
+        said.append(f"CONSTANT VARIANCE REJECTED: {how}. Robust standard errors are no remedy.")
+    said.append(_effect(found))
+    return tuple(said)
+
+
+def departures_of(fit: FitResult, *, ask: bool) -> Departures | str | None:
+    """Return what departures do, remembered; a reason where that cannot be measured.
+
+    Parameters
+    ----------
+    fit : the fit.
+    ask : whether to measure also what takes long; else None stands for it.
+    """
+    if "departures" not in fit.memory:
+        if fit.kept is not None:
+            return "the fit was loaded from a file, which keeps no rows"
+        if not (ask or measured_quickly(fit)):
+            return None
+        fit.memory["departures"] = measure_departures(fit)
+    found: Departures | str = fit.memory["departures"]
+    return found
+
+
+def tests_in_words(fit: FitResult) -> str:
+    """Say which assumptions were tested and not rejected, and which were not tested and why."""
+    tests = assumptions_tested(fit)
+    passed = [name for name, test in tests.items() if test.possible and not test.rejects()]
+    said = []
+    if passed:
+        verb = "is" if len(passed) == 1 else "are"
+        names = ", ".join(passed[:-1]) + " and " + passed[-1] if len(passed) > 1 else passed[0]
+        said.append(f"{names[0].upper()}{names[1:]} {verb} not rejected (at {_level()}).")
+    reasons: dict[str, list[str]] = {}
+    for name, test in tests.items():
+        if test.reason is not None:
+            reasons.setdefault(test.reason, []).append(name)
+    said += [f"Not tested: {' and '.join(names)}, {why}." for why, names in reasons.items()]
+    return " ".join(said)
+
+
+def _level() -> str:
+    return f"{100 * (1.0 - FLAG_LEVEL):.2g}%"
+
+
+def _scale(fit: FitResult) -> list[str]:
+    """Name first the one restriction that is easily lifted."""
+    if fit.kept is not None or not fit.problem.layout.common:
+        return []
+    if "scale" not in fit.memory:
+        fit.memory["scale"] = common_scale_test(
+            fit.problem,
+            fit.engine_of_rows(),
+            fit.solution,
+            clustered=fit.facts.cluster is not None,
+            weights_kind=fit.facts.weights_kind,
+        )
+    test = fit.memory["scale"]
+    if not test.rejects():
+        return []
+    return [
+        f"ONE SCALE FOR ALL REJECTED: {_how(test)}. That alone can make the other tests reject: "
+        "first fit with "
+        "noise=selfselect.noises.Independent(scale='each')."
+    ]
+
+
+def _suspects(fit: FitResult, found: Departures | str | None, tails: bool, scale: bool) -> str:
+    """Say what may be behind a rejected independence, and what to try."""
+    if scale:
+        return ""
+    if isinstance(found, Departures) and found.explained and found.accounted:
+        return (
+            f" In {found.n_rows} simulated rows the shape and spread of the noise alone account "
+            "for it."
+        )
+    said = (
+        " Noise is correlated across alternatives, or choices did not follow the rule alone "
+        "(costs, rationing, reasons unrelated to outcomes)."
+    )
+    # What does little harm needs no remedy that may do more.
+    remedies = [] if isinstance(found, Departures) and found.small else _remedies(fit)
+    if remedies:
+        said += f" Try {', '.join(remedies)}."
+    if tails and remedies:
+        said += " Heavy tails pass for correlation: correlated noise may then do harm."
+    return said
+
+
+def _remedies(fit: FitResult) -> list[str]:
+    """List what the library has for this fit where independence does not hold."""
+    problem = fit.problem
+    plain = type(problem.rule) in (Maximum, Minimum)
+    remedies = []
+    if isinstance(problem.ordered_rule, HasBounds) and problem.rank is None:
+        remedies += ["noise='correlated'", "noise=noises.SharedShock()"]
+    if plain and problem.index == "known":
+        if not problem.equations.costs:
+            remedies.append("costs")
+        if problem.equations.n_alternatives == 2 and not problem.partial:
+            remedies.append("switching()")
+    return remedies
+
+
+def _effect(found: Departures | str | None) -> str:
+    """Say how much the departures matter, or that this is not known."""
+    if isinstance(found, Departures):
+        said = f"EFFECT ON SLOPES {found.sentence}"
+        return said if found.small else f"{said} So {NOT_BIAS}."
+    if found is None:
+        return f"EFFECT ON SLOPES UNKNOWN: result.departures() simulates it. Till then {NOT_BIAS}."
+    return f"EFFECT ON SLOPES UNKNOWN: it cannot be simulated, since {found}. So {NOT_BIAS}."
+
+
+def _how(test: TestResult) -> str:
+    p_value = format_p_value(test.p_value)
+    small = f"p {p_value}" if p_value.startswith("<") else f"p = {p_value}"
+    if test.replications:
+        return f"bootstrap of moments, {small}"
+    return f"{'score' if test.name.startswith('Score') else 'moment'} test, {small}"

@@ -1,0 +1,72 @@
+"""The test of one scale for all: its size, its power, and that it is near the likelihood ratio."""
+
+from __future__ import annotations
+
+import numpy as np
+import pandas as pd
+import pytest
+
+import selfselect as ss
+from selfselect.inference.common_scale import common_scale_test
+from selfselect.noises import Correlated, Independent
+
+SAMPLES = 60
+"""Of 60 samples 5% plus or minus 2.8% reject where the size is right."""
+
+
+def draw(scales, seed, n_rows=400):
+    rng = np.random.default_rng([seed, 41])
+    x = rng.normal(size=(n_rows, 1))
+    latent = x * [1.5, -1.5] + rng.normal(size=(n_rows, 2)) * scales
+    chosen = np.array(["a", "b"])[latent.argmax(axis=1)]
+    return pd.DataFrame({"y": latent.max(axis=1), "x": x[:, 0], "who": chosen})
+
+
+def fit_of(data, *, known=True, scale="common", **options):
+    which = {"chosen": "who"} if known else {"alternatives": 2}
+    return ss.fit("y ~ x", data, noise=Independent(scale), **which, **options)
+
+
+def test_of(fit, **options):
+    given = {"clustered": False, "weights_kind": fit.facts.weights_kind} | options
+    return common_scale_test(fit.problem, fit.engine_of_rows(), fit.solution, **given)
+
+
+test_of.__test__ = False
+
+
+def test_a_true_restriction_is_rejected_as_often_as_it_should_be():
+    tests = [test_of(fit_of(draw([1.0, 1.0], seed))) for seed in range(SAMPLES)]
+    assert {test.df for test in tests} == {1}
+    assert np.mean([test.rejects(0.95) for test in tests]) < 0.13
+    assert np.mean([test.statistic for test in tests]) == pytest.approx(1.0, abs=0.5)
+
+
+@pytest.mark.parametrize("known", [True, False])
+def test_it_is_near_the_likelihood_ratio(known):
+    for scales in ([1.0, 1.0], [0.6, 1.4]):
+        data = draw(scales, 1, n_rows=800)
+        common, each = (fit_of(data, known=known, scale=one) for one in ("common", "each"))
+        ratio = each.lr_test(common)
+        found = test_of(common)
+        assert found.statistic == pytest.approx(ratio.statistic, rel=0.5, abs=0.5)
+        assert found.rejects() == ratio.rejects() == (scales[0] != scales[1])
+
+
+def test_weights_count_as_what_they_are():
+    data = draw([1.0, 1.0], 3)
+    times = np.random.default_rng(0).integers(1, 4, len(data))
+    weighted = fit_of(data, weights=times, weights_kind="frequency")
+    repeated = fit_of(data.loc[data.index.repeat(times)])
+    assert test_of(weighted).statistic == pytest.approx(test_of(repeated).statistic, rel=1e-4)
+    scaled = [fit_of(data, weights=w, weights_kind="probability") for w in (times, 7.0 * times)]
+    one, other = (test_of(fit).statistic for fit in scaled)
+    assert one == pytest.approx(other, rel=1e-4) and one < test_of(weighted).statistic
+
+
+def test_where_it_cannot_be_done_there_is_a_reason():
+    data = draw([1.0, 1.0], 4)
+    assert "no scale in common" in test_of(fit_of(data, scale="each")).reason
+    joined = ss.fit("y ~ x", data, chosen="who", noise=Correlated("common"))
+    assert "no scale in common" in test_of(joined).reason
+    assert "clusters" in test_of(fit_of(data), clustered=True).reason
