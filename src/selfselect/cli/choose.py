@@ -28,6 +28,10 @@ Example:
     help="Whose spectral gap is shown: of least-squares residuals, or of the paper's matrix.",
 )  # fmt: skip
 @click.option("--weights", metavar="COLUMN", help="Row weights.")
+@click.option(
+    "--weights-kind", type=click.Choice(["frequency", "probability"]),
+    help="Weights are numbers of identical rows, or correct for unequal sampling.",
+)  # fmt: skip
 @click.option("--seed", type=int, help="Seed of everything random.")
 def command(
     data: str,
@@ -36,6 +40,7 @@ def command(
     rule: str,
     subspace: str,
     weights: str | None,
+    weights_kind: str | None,
     seed: int | None,
 ) -> int:
     """Fit several numbers of alternatives to DATA (a CSV or Parquet file) and recommend one."""
@@ -53,6 +58,7 @@ def command(
         rule=rule,
         subspace=subspace,  # type: ignore[arg-type]  # click has checked it
         weights=weights,
+        weights_kind=weights_kind,
         seed=seed,
     )
     click.echo(str(found))
