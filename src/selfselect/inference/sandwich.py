@@ -9,12 +9,21 @@ from itertools import combinations
 import numpy as np
 from numpy.typing import NDArray
 
+from selfselect.data.rows import Rows
 from selfselect.engines.base import Engine, Parts
 from selfselect.errors import OptionError
 from selfselect.problem.evaluation import Batch, score_blocks
 from selfselect.problem.problem import Problem
 
-__all__ = ["cluster_meat", "free_scores", "make_positive", "row_meat"]
+__all__ = [
+    "cluster_meat",
+    "cluster_products",
+    "cluster_sizes",
+    "cluster_totals",
+    "free_scores",
+    "make_positive",
+    "row_meat",
+]
 
 Array = NDArray[np.float64]
 Indices = NDArray[np.intp]
@@ -79,26 +88,78 @@ def cluster_meat(
 ) -> tuple[Array, list[int]]:
     """Return the summed outer products of clusters' scores, and how many clusters there are.
 
+    `sizes` says how many clusters each way of clustering has.
+    """
+    found = engine.sum(partial(_cluster_totals, problem, natural, sizes))
+    return cluster_products(found, len(sizes))
+
+
+def _cluster_totals(
+    problem: Problem, natural: Array, sizes: tuple[int, ...], batch: Batch
+) -> Parts:
+    return cluster_totals(batch.rows, free_scores(problem, natural, batch), sizes)
+
+
+def cluster_totals(rows: Rows, values: Array, sizes: tuple[int, ...]) -> Parts:
+    """Sum what rows say (n, p), weights included, by clusters: one sum per join of ways."""
+    assert rows.clusters is not None
+    ways = rows.clusters.reshape(len(rows), -1)
+    if rows.weights is not None:
+        # Clusters of rows without weight do not count.
+        counted = rows.weights > 0
+        ways, values = ways[counted], values[counted]
+    return Parts(
+        ClusterTotals.of_rows(_joined(ways, which, sizes), values)
+        for which in _every_join(len(sizes))
+    )
+
+
+def cluster_products(found: Parts, n_ways: int) -> tuple[Array, list[int]]:
+    """Return the summed outer products of clusters' totals, and how many clusters there are.
+
     With several ways of clustering those of all single ways are added, those of the
     intersections of two ways subtracted, of three added, and so on (Cameron, Gelbach and Miller
-    2011), each with its own small-sample factor G/(G - 1). `sizes` says how many clusters each way
-    has.
+    2011), each with its own small-sample factor G/(G - 1).
     """
-    every_join = [
-        which for n in range(1, len(sizes) + 1) for which in combinations(range(len(sizes)), n)
-    ]
-    meat = np.zeros((problem.layout.n_free,) * 2)
+    products = np.zeros((found[0].totals.shape[1],) * 2)
     counts: list[int] = []
-    found = engine.sum(partial(_cluster_totals, problem, natural, every_join, sizes))
-    for which, clusters in zip(every_join, found, strict=True):
+    for which, clusters in zip(_every_join(n_ways), found, strict=True):
         count = len(clusters.codes)
         if len(which) == 1:
             counts.append(count)
         if count < 2:
             raise OptionError("There is only one cluster, so nothing can be said of its spread.")
         totals = clusters.totals
-        meat += (-1.0) ** (len(which) + 1) * count / (count - 1.0) * (totals.T @ totals)
-    return meat, counts
+        products += (-1.0) ** (len(which) + 1) * count / (count - 1.0) * (totals.T @ totals)
+    return products, counts
+
+
+def cluster_sizes(engine: Engine) -> tuple[int, ...]:
+    """Return how many clusters there are, one number per way; nothing where there are none."""
+    if engine.holds_rows:
+        return engine.rows.cluster_sizes
+    largest: Largest = engine.sum(_largest_codes)
+    return tuple((largest.codes + 1).tolist())
+
+
+@dataclass(frozen=True, eq=False)
+class Largest:
+    """The largest cluster number met so far, by way of clustering; adding takes the larger."""
+
+    codes: Indices
+
+    def __add__(self, other: Largest) -> Largest:
+        return Largest(np.maximum(self.codes, other.codes))
+
+
+def _largest_codes(batch: Batch) -> Largest:
+    if batch.rows.clusters is None:
+        return Largest(np.empty(0, dtype=np.intp))
+    return Largest(batch.rows.clusters.reshape(len(batch), -1).max(axis=0, initial=-1))
+
+
+def _every_join(n_ways: int) -> list[tuple[int, ...]]:
+    return [which for n in range(1, n_ways + 1) for which in combinations(range(n_ways), n)]
 
 
 def _joined(ways: Indices, which: tuple[int, ...], sizes: tuple[int, ...]) -> Indices:
@@ -107,22 +168,6 @@ def _joined(ways: Indices, which: tuple[int, ...], sizes: tuple[int, ...]) -> In
     for way in which:
         code = code * sizes[way] + ways[:, way]
     return code
-
-
-def _cluster_totals(
-    problem: Problem,
-    natural: Array,
-    every_join: list[tuple[int, ...]],
-    sizes: tuple[int, ...],
-    batch: Batch,
-) -> Parts:
-    assert batch.rows.clusters is not None
-    ways, scores = batch.rows.clusters.reshape(len(batch), -1), free_scores(problem, natural, batch)
-    if batch.rows.weights is not None:
-        # Clusters of rows without weight do not count.
-        counted = batch.rows.weights > 0
-        ways, scores = ways[counted], scores[counted]
-    return Parts(ClusterTotals.of_rows(_joined(ways, which, sizes), scores) for which in every_join)
 
 
 def make_positive(meat: Array, information: Array) -> tuple[Array, bool]:

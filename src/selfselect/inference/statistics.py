@@ -14,6 +14,7 @@ __all__ = [
     "impossible_test",
     "normal_quantile",
     "two_sided_p_values",
+    "undecided_test",
 ]
 
 Array = NDArray[np.float64]
@@ -21,15 +22,15 @@ Array = NDArray[np.float64]
 
 @dataclass(frozen=True)
 class TestResult:
-    """What a test found, or why it could not be done.
+    """What a test found, or why it could not be done, or why its statistic has no p-value.
 
     Attributes
     ----------
     name : which test.
     null : the hypothesis that is tested.
     statistic, df, p_value : chi-square statistic, its degrees of freedom, tail probability; nan
-        where the test cannot be done.
-    reason : why it cannot be done; None where it was.
+        where they are not known.
+    reason : why the test, or its p-value, cannot be had; None where both were.
     replications : samples drawn from the fitted model that the p-value is a rank among; 0 where
         it is the tail of a chi-square.
     """
@@ -47,14 +48,24 @@ class TestResult:
 
     @property
     def possible(self) -> bool:
-        """Whether the test could be done."""
+        """Whether the test could be done, and has a p-value."""
         return self.reason is None
 
+    @property
+    def undecided(self) -> bool:
+        """Whether the statistic is known, but not how often chance makes it as large."""
+        return self.reason is not None and not np.isnan(self.statistic)
+
     def rejects(self, level: float = 0.95) -> bool:
-        """Whether the null is rejected at confidence `level`. False where it was not tested."""
+        """Whether the null is rejected at confidence `level`. False where there is no p-value."""
         return self.possible and self.p_value < 1.0 - level
 
     def __str__(self) -> str:
+        if self.undecided:
+            return (
+                f"{self.name} (null: {self.null}): statistic {self.statistic:.4g}, no verdict: "
+                f"{self.reason}."
+            )
         if self.reason is not None:
             return f"{self.name}: not possible, {self.reason}."
         by = f" (parametric bootstrap, {self.replications} samples)" if self.replications else ""
@@ -77,6 +88,11 @@ def chi_square_test(name: str, statistic: float, df: int, null: str) -> TestResu
 def impossible_test(name: str, reason: str) -> TestResult:
     """Make the result of a test that cannot be done."""
     return TestResult(name, "", float("nan"), 0, float("nan"), reason)
+
+
+def undecided_test(name: str, statistic: float, df: int, null: str, reason: str) -> TestResult:
+    """Make the result of a test whose statistic has no known distribution under the null."""
+    return TestResult(name, null, statistic, df, float("nan"), reason)
 
 
 def two_sided_p_values(statistic: Array) -> Array:
