@@ -92,7 +92,7 @@ def world() -> Callable[..., World]:
         table = pd.DataFrame(rng.standard_normal((n_rows, 3)), columns=["x1", "x2", "x3"])
         table["fare"] = rng.uniform(0, 0.8, n_rows)
         table["open_c"] = rng.uniform(size=n_rows) < 0.8
-        table["w"] = rng.uniform(0.5, 2.0, n_rows)
+        table["w"] = rng.integers(1, 4, n_rows).astype(float)
         table["group"] = rng.integers(n_rows // 8, size=n_rows)
         rule = MAKE_RULE[rule_name](**({"cost": COST} if known else {}))
         available = OPEN if known else None

@@ -92,8 +92,9 @@ def fit(
         weight zero are kept for predictions and count for nothing.
     weights_kind : ``"frequency"``, numbers of identical rows: everything is as if rows were
         repeated; ``"probability"``, to correct for unequal sampling: only ratios matter, and
-        standard errors are robust. None leaves it open: observed covariances read weights as
-        frequencies, robust ones as sampling weights.
+        standard errors are robust. None leaves it open for whole numbers whose sum is at most
+        five times the rows (others are refused): observed covariances read them as frequencies,
+        robust ones as sampling weights.
     missing : ``"drop"`` leaves rows with a missing covariate out, counts them and warns;
         ``"raise"`` refuses them.
     missing_outcome : ``"raise"`` refuses rows that were chosen but have no outcome, since leaving

@@ -60,6 +60,7 @@ class SelfSelectionRegressor(RegressorMixin, BaseEstimator):  # type: ignore[mis
     fit_intercept : whether every equation has a constant.
     covariance : as in `selfselect.fit`.
     weights_kind : what `sample_weight` means, as in `selfselect.fit`; ignored where there is none.
+        None reads whole numbers as numbers of identical rows, others as sampling weights.
     random_state : seed of everything random.
 
     Attributes
@@ -126,6 +127,9 @@ class SelfSelectionRegressor(RegressorMixin, BaseEstimator):  # type: ignore[mis
         weights = None
         if sample_weight is not None:
             weights = _check_sample_weight(sample_weight, X, dtype=np.float64)
+        kind = self.weights_kind
+        if weights is not None and kind is None:
+            kind = "frequency" if (weights == np.round(weights)).all() else "probability"
         names = getattr(self, "feature_names_in_", None)
         design = design_from_arrays(
             X,
@@ -135,7 +139,7 @@ class SelfSelectionRegressor(RegressorMixin, BaseEstimator):  # type: ignore[mis
             names=[f"x{i}" for i in range(X.shape[1])] if names is None else list(names),
             fit_intercept=self.fit_intercept,
             weights=weights,
-            weights_kind=None if weights is None else self.weights_kind,
+            weights_kind=None if weights is None else kind,
             cost=getattr(self.rule, "cost", None),
         )
         asked = "X, y" + ("" if chosen is None else ", chosen")

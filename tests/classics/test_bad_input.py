@@ -58,7 +58,13 @@ def test_sample_selection_refuses(table, outcome, selection, change, error, word
     [
         ({"method": "2step"}, "no method '2step'. Use one of ml, two-step"),
         ({"start": "zero"}, "no start 'zero'. Use one of search, two-step"),
-        ({"covariance": "bootstrap"}, "no covariance 'bootstrap'.*observed, robust, clustered"),
+        (
+            {"covariance": "bootstrap"},
+            "no bootstrap of models with a selection.*covariance='robust'",
+        ),
+        ({"covariance": "jackknife"}, "no covariance 'jackknife'.*observed, robust, clustered"),
+        ({"cluster": ["x", "z"]}, "2 ways of clustering at once.*give one of these columns"),
+        ({"weights_kind": "frequency"}, "weights_kind='frequency' says how weights are meant"),
         ({"covariance": "clustered"}, "needs to know the clusters"),
         ({"missing": "impute"}, "missing='impute' is not possible"),
         ({"missing_outcome": "zero"}, "missing_outcome='zero' is not possible"),

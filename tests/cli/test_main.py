@@ -50,7 +50,7 @@ def villagers() -> pd.DataFrame:
     return table.assign(
         rent=rng.uniform(0, 2, len(table)),
         near=((table["job"] == "fishing") | (rng.uniform(size=len(table)) < 0.7)).astype(int),
-        w=rng.uniform(0.5, 2.0, len(table)),
+        w=rng.integers(1, 4, len(table)).astype(float),
         hut=rng.integers(30, size=len(table)),
     )
 

@@ -19,7 +19,7 @@ def villagers() -> pd.DataFrame:
         year=rng.integers(2000, 2003, len(table)),
         rent=rng.uniform(0.0, 3.0, len(table)),
         near=1,
-        weighting=rng.uniform(0.5, 2.0, len(table)),
+        weighting=rng.integers(1, 4, len(table)).astype(float),
         hut=rng.integers(40, size=len(table)),
         **{"net income": table["income"], "boat size": rng.normal(size=len(table))},
     )

@@ -31,7 +31,7 @@ def simulate(
             "town": rng.choice(["east", "north", "west"], n_rows),
             "fare": rng.uniform(0, 0.5, n_rows),
             "open_c": rng.uniform(size=n_rows) < 0.8,
-            "w": rng.uniform(0.5, 2.0, n_rows),
+            "w": rng.integers(1, 4, n_rows).astype(float),
             "group": rng.integers(n_rows // 5, size=n_rows),
         }
     )

@@ -56,7 +56,7 @@ def table():
         {
             "x1": rng.standard_normal(2_000),
             "town": rng.choice(["aa", "bb", "cc"], 2_000),
-            "w": rng.uniform(0.5, 2.0, 2_000),
+            "w": rng.integers(1, 4, 2_000).astype(float),
             "group": rng.integers(60, size=2_000),
         }
     )

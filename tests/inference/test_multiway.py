@@ -40,8 +40,8 @@ def test_two_ways_are_each_one_less_their_intersection(panel):
     wanted = firm.cov_params() + year.cov_params() - cell.cov_params()
     np.testing.assert_allclose(both.cov_params(), wanted, rtol=1e-6, atol=1e-10)
     assert both.covariance.kind == "clustered"
-    assert "take rows as independent" in " ".join(both.summary().notes)
-    assert "take rows as independent" not in " ".join(fit(panel).summary().notes)
+    assert "no verdict: rows are clustered by firm and year" in " ".join(both.summary().notes)
+    assert "no verdict" not in " ".join(fit(panel).summary().notes)
     assert "clustered by firm and year (30 and 12 clusters)" in both.covariance.description
     assert (both.bse > fit(panel).bse).mean() > 0.5
 

@@ -17,7 +17,7 @@ def villagers() -> pd.DataFrame:
         clan=rng.choice(["bear", "fox", "owl"], len(table)),
         rent=rng.uniform(0.0, 3.0, len(table)),
         near=((table["job"] == "fishing") | (rng.uniform(size=len(table)) < 0.8)).astype(int),
-        w=rng.uniform(0.5, 2.0, len(table)),
+        w=rng.integers(1, 4, len(table)).astype(float),
     )
 
 

@@ -19,17 +19,18 @@ from selfselect.data.checks import (
     check_outcome,
     check_text_columns,
     check_varies,
+    check_weight_total,
     check_weights,
     first_rows,
 )
-from selfselect.data.clusters import cluster_codes
+from selfselect.data.clusters import cluster_codes, cluster_columns
 from selfselect.data.coding import OutcomeCoder
 from selfselect.data.columns import to_numbers
 from selfselect.data.equations import refuse_half_characters
 from selfselect.data.formulas import ParsedFormula
 from selfselect.data.missing import drop_incomplete, drop_unrecorded
 from selfselect.data.tables import to_frame
-from selfselect.data.weights import refuse_huge_weights
+from selfselect.data.weights import check_weights_kind, refuse_huge_weights, scale_weights
 from selfselect.errors import DataError, OptionError
 from selfselect.rules.base import Label
 
@@ -51,6 +52,7 @@ def build_design(
     seen_if_recorded: bool = False,
     towards: Any = None,
     weights: Any = None,
+    weights_kind: str | None = None,
     cluster: Any = None,
     missing: str = "drop",
     missing_outcome: str = "raise",
@@ -66,8 +68,11 @@ def build_design(
     seen_if_recorded : whether a row is selected where its outcome is recorded; the left side of
         `selection` then means nothing.
     towards : the alternative a positive index selects.
-    weights, cluster, missing, missing_outcome : as in `selfselect.fit`.
+    weights, weights_kind, cluster, missing, missing_outcome : as in `selfselect.fit`; rows are
+        clustered in one way.
     """
+    check_weights_kind(weights_kind, weights)
+    cluster = _one_way(cluster, data)
     check_word("missing", missing, ("drop", "raise"))
     check_word("missing_outcome", missing_outcome, ("raise", "drop"))
     each = list(outcomes.values()) if isinstance(outcomes, dict) else [outcomes]
@@ -112,7 +117,7 @@ def build_design(
 
     refuse_half_characters((first.outcome, *labels, *terms))
     sign = _signs(model, labels, towards)
-    row_weights = _weights(frame, weights_column)
+    row_weights = _weights(frame, weights_column, weights_kind)
     equations, coder = _equations(model, formulas, labels, sign, frame, codes, row_weights)
     counted = codes if row_weights is None else codes[row_weights > 0]
     counts = np.bincount(counted, minlength=len(labels))[: len(formulas)].tolist()
@@ -131,6 +136,7 @@ def build_design(
         counts=tuple(counts),
         weight_total=float(len(frame) if row_weights is None else row_weights.sum()),
         outcome_range=(float(outcome.min()), float(outcome.max())),
+        weights_kind=weights_kind,
     )
     return Design(
         model,
@@ -278,11 +284,23 @@ def _signs(model: str, labels: Sequence[Label], towards: Any) -> Array:
     return np.where(found, 1.0, -1.0)
 
 
-def _weights(frame: pd.DataFrame, column: str | None) -> Array | None:
+def _one_way(cluster: Any, data: Any) -> Any:
+    """Refuse to cluster in several ways, which models with a selection equation cannot."""
+    named = cluster_columns(cluster, data)
+    if len(named) > 1:
+        raise OptionError(
+            f"cluster={list(named)!r} asks for {len(named)} ways of clustering at once. Models "
+            "with a selection equation cluster in one way: give one of these columns."
+        )
+    return named[0] if named else cluster
+
+
+def _weights(frame: pd.DataFrame, column: str | None, kind: str | None) -> Array | None:
     if column is None:
         return None
     weights = check_numbers(frame[column], f"The column of weights {column!r}")
-    check_weights(weights, column)
+    check_weights(weights, column, kind)
     refuse_huge_weights(weights)
     check_any_weight(int((weights > 0).sum()), column)
-    return weights
+    check_weight_total(float(weights.sum()), len(weights), column, kind)
+    return scale_weights(weights, kind)

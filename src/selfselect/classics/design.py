@@ -230,6 +230,7 @@ class Facts:
     counts : rows in which each outcome was seen.
     weight_total : sum of the weights; the number of rows where there are none.
     outcome_range : smallest and largest outcome seen.
+    weights_kind : frequency or probability; None where it was not said.
     """
 
     outcome: str
@@ -243,6 +244,7 @@ class Facts:
     counts: tuple[int, ...]
     weight_total: float
     outcome_range: tuple[float, float]
+    weights_kind: str | None = None
 
 
 @dataclass(frozen=True, eq=False)

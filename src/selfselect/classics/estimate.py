@@ -24,7 +24,7 @@ def estimate(design: Design, method: str, start: str, covariance: str) -> Select
     for name, given, words in (("method", method, METHODS), ("start", start, STARTS)):
         if given not in words:
             raise OptionError(f"There is no {name} {given!r}. Use one of {', '.join(words)}.")
-    kind = covariance_kind(covariance, design.clusters is not None)
+    kind = covariance_kind(covariance, design)
     with one_blas_thread():
         probit = fit_probit(design)
         steps = tuple(second_step(design, equation, probit.gamma) for equation in design.equations)

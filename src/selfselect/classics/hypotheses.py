@@ -17,7 +17,11 @@ from selfselect.inference.statistics import (
     wald_statistic_test,
 )
 from selfselect.results.fit_result import FitResult
-from selfselect.results.hypotheses import linear_restrictions, wald_test
+from selfselect.results.hypotheses import (
+    linear_restrictions,
+    wald_test,
+    why_no_likelihood_ratio,
+)
 from selfselect.rules import Maximum, Minimum
 
 if TYPE_CHECKING:
@@ -47,7 +51,7 @@ def independence_test(fit: SelectionResult) -> TestResult:
     """Test that every correlation with the selection is zero."""
     null = "selection is unrelated to the noise of the outcomes"
     df = len(fit.design.equations)
-    if fit.method == "ml" and fit.covariance.kind == "observed":
+    if fit.method == "ml" and why_no_likelihood_ratio(fit) is None:
         statistic = 2.0 * (fit.llf - fit.llf_independent)
         if not fit.converged:
             return impossible_test("Test of independence", "the fit did not converge")
@@ -100,6 +104,9 @@ def _not_comparable(small: Any, large: Any, fit: SelectionResult) -> str | None:
         return "a fit did not converge"
     if fit.method != "ml" or not np.isfinite([small.llf, large.llf]).all():
         return "an estimate is not one of maximum likelihood"
+    doubt = why_no_likelihood_ratio(small) or why_no_likelihood_ratio(large)
+    if doubt is not None:
+        return f"{doubt}; use wald_test"
     if fit.boundary:
         return (
             "a correlation is at its boundary, where twice the difference of log-likelihoods is "

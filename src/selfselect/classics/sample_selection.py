@@ -22,6 +22,7 @@ def sample_selection(
     method: str = "ml",
     start: str = "search",
     weights: Any = None,
+    weights_kind: str | None = None,
     missing: str = "drop",
     missing_outcome: str = "raise",
     covariance: str = "observed",
@@ -44,13 +45,14 @@ def sample_selection(
         errors that know of the first.
     start : the likelihood may have several optima. ``"search"`` looks for the best of them;
         ``"two-step"`` takes the one above the two-step estimate, from which others start.
-    weights : a column, or one number per row: how much each row counts, as in `selfselect.fit`.
+    weights, weights_kind : a column, or one number per row, and what it means; as in
+        `selfselect.fit`.
     missing : ``"drop"`` leaves rows that lack a covariate out, counts them and warns; ``"raise"``
         refuses them.
     missing_outcome : ``"raise"`` refuses rows that were selected but have no outcome; ``"drop"``
         leaves them out.
     covariance : ``"observed"`` for that of the model, ``"robust"`` or ``"clustered"``.
-    cluster : a column, or one label per row; implies ``"clustered"``.
+    cluster : a column (one, not several), or one label per row; implies ``"clustered"``.
 
     Returns
     -------
@@ -89,6 +91,7 @@ def sample_selection(
             data,
             seen_if_recorded=seen_if_recorded,
             weights=weights,
+            weights_kind=weights_kind,
             cluster=cluster,
             missing=missing,
             missing_outcome=missing_outcome,

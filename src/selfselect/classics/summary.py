@@ -100,7 +100,8 @@ def _facts(fit: SelectionResult) -> tuple[tuple[str, str], ...]:
             ("BIC", f"{fit.bic:.3f}"),
         ]
     if facts.weights:
-        entries.append(("Weights", f"{facts.weights} (sum {facts.weight_total:g})"))
+        kind = f"{facts.weights_kind}, " if facts.weights_kind else ""
+        entries.append(("Weights", f"{facts.weights} ({kind}sum {facts.weight_total:g})"))
     return tuple(entries)
 
 

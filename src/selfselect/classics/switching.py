@@ -25,6 +25,7 @@ def switching(
     start: str = "search",
     towards: Any = None,
     weights: Any = None,
+    weights_kind: str | None = None,
     missing: str = "drop",
     missing_outcome: str = "raise",
     covariance: str = "observed",
@@ -49,7 +50,8 @@ def switching(
         and standard errors that know of the first step.
     towards : the alternative that a positive index selects. By default true (or 1 of 0 and 1),
         else the first of the formulas, or of the labels in order.
-    start, weights, missing, missing_outcome, covariance, cluster : as in `sample_selection`.
+    start, weights, weights_kind, missing, missing_outcome, covariance, cluster : as in
+        `sample_selection`.
 
     Returns
     -------
@@ -84,6 +86,7 @@ def switching(
             data,
             towards=towards,
             weights=weights,
+            weights_kind=weights_kind,
             cluster=cluster,
             missing=missing,
             missing_outcome=missing_outcome,

@@ -22,6 +22,11 @@ _OPTIONS = (
     ),
     click.option("--weights", metavar="COLUMN", help="Row weights."),
     click.option(
+        "--weights-kind", type=click.Choice(["frequency", "probability"]),
+        help="Weights are numbers of identical rows, or correct for unequal sampling (robust "
+        "errors).",
+    ),
+    click.option(
         "--covariance", default="observed", show_default=True,
         type=click.Choice(["observed", "robust", "clustered"]),
         help="How standard errors are computed.",

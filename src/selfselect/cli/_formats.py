@@ -59,7 +59,7 @@ def _as_json(fit: FitResult | SelectionResult, level: float, intervals: str) -> 
 
 def _as_plain(test: TestResult) -> dict[str, Any]:
     return {
-        "statistic": test.statistic if test.possible else None,
+        "statistic": test.statistic if test.possible or test.undecided else None,
         "df": test.df,
         "df_residual": test.df_residual,
         "p_value": test.p_value if test.possible else None,

@@ -30,6 +30,10 @@ Example:
     help="Whose spectral gap is shown: of least-squares residuals, or of the paper's matrix.",
 )  # fmt: skip
 @click.option("--weights", metavar="COLUMN", help="Row weights.")
+@click.option(
+    "--weights-kind", type=click.Choice(["frequency", "probability"]),
+    help="Weights are numbers of identical rows, or correct for unequal sampling.",
+)  # fmt: skip
 @encoding_option
 @click.option("--seed", type=int, help="Seed of everything random.")
 def command(
@@ -39,6 +43,7 @@ def command(
     rule: str,
     subspace: str,
     weights: str | None,
+    weights_kind: str | None,
     encoding: str | None,
     seed: int | None,
 ) -> int:
@@ -58,6 +63,7 @@ def command(
         rule=rule,
         subspace=subspace,  # type: ignore[arg-type]  # click has checked it
         weights=weights,
+        weights_kind=weights_kind,
         seed=seed,
     )
     click.echo(str(found))

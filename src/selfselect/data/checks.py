@@ -23,6 +23,7 @@ __all__ = [
     "check_outcome",
     "check_text_columns",
     "check_varies",
+    "check_weight_total",
     "check_weights",
     "check_word",
     "first_rows",
@@ -117,6 +118,15 @@ def check_covariates(covariates: Array, names: Sequence[str]) -> None:
             )
 
 
+MOST_MEAN_WEIGHT = 5.0
+"""Mean weight above which weights that nobody explained are hardly numbers of identical rows."""
+
+WHICH_WEIGHTS = (
+    "Say what they mean: weights_kind='probability' for weights that correct for unequal sampling, "
+    "of which only ratios matter; weights_kind='frequency' for numbers of identical rows."
+)
+
+
 def check_weights(weights: Array, name: str, kind: str | None = None) -> None:
     """Refuse weights that are negative, and numbers of rows that are not whole."""
     if (weights < 0).any():
@@ -130,6 +140,21 @@ def check_weights(weights: Array, name: str, kind: str | None = None) -> None:
             f"Frequency weights are numbers of identical rows, but {name!r} is "
             f"{weights[broken][0]:g} in {first_rows(broken)}. Weights that correct for unequal "
             "sampling are weights_kind='probability'."
+        )
+    if kind is None and broken.any():
+        raise DataError(
+            f"The weights {name!r} are not whole numbers ({weights[broken][0]:g} in "
+            f"{first_rows(broken)}), so they do not count rows. {WHICH_WEIGHTS}"
+        )
+
+
+def check_weight_total(total: float, n_rows: int, name: str, kind: str | None) -> None:
+    """Refuse weights that stand for many more rows than there are, unless that is what is said."""
+    if kind is None and total > MOST_MEAN_WEIGHT * n_rows:
+        raise DataError(
+            f"The weights {name!r} add up to {total:g}, {total / n_rows:.3g} times the {n_rows} "
+            f"rows: as numbers of rows they would make standard errors far too small if they are "
+            f"survey weights. {WHICH_WEIGHTS}"
         )
 
 

@@ -18,6 +18,7 @@ from selfselect.data.checks import (
     check_covariates,
     check_outcome,
     check_varies,
+    check_weight_total,
     check_weights,
 )
 from selfselect.data.coding import Coding
@@ -271,6 +272,8 @@ def describe(
         )
     check_varies(tally.lowest, tally.highest, equations.outcome)
     check_any_weight(tally.n_weighted, weights or "weights")
+    if weights is not None:
+        check_weight_total(tally.weight_total, tally.n_rows, weights, weights_kind)
     if len(labels) < 2:
         raise DataError(
             f"Only one alternative is seen in {chosen!r} ({labels[0]!r}): then "

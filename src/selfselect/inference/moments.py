@@ -29,7 +29,7 @@ from selfselect.problem.evaluation import Batch, alternative_terms, find_members
 from selfselect.problem.problem import Problem
 from selfselect.problem.ranked import find_sides
 
-__all__ = ["SUBJECTS", "Subject", "noise_moments"]
+__all__ = ["SUBJECTS", "Subject", "noise_moments", "row_residuals"]
 
 Array = NDArray[np.float64]
 Mask = NDArray[np.bool_]
@@ -89,6 +89,14 @@ def noise_moments(problem: Problem, natural: Array, batch: Batch) -> dict[Subjec
         "normality": np.column_stack([one.moment(order) for one in hints for order in (3, 4)]),
         "heteroskedasticity": np.concatenate(spread, axis=1),
     }
+
+
+def row_residuals(problem: Problem, natural: Array, batch: Batch) -> Array:
+    """Return generalised residuals (n, k): E[z | row] of every alternative's standardised noise."""
+    hints = _read(problem, natural, batch)
+    return np.column_stack(
+        [one.seen * one.limit + (1.0 - one.seen) * one.residual for one in hints]
+    )
 
 
 def _read(problem: Problem, natural: Array, batch: Batch) -> list[Hints]:

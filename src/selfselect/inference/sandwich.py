@@ -20,6 +20,7 @@ from itertools import combinations
 import numpy as np
 from numpy.typing import NDArray
 
+from selfselect.data.rows import Rows
 from selfselect.engines.base import Engine, Parts
 from selfselect.errors import OptionError
 from selfselect.plain import archived
@@ -33,7 +34,10 @@ __all__ = [
     "STEP",
     "ClusterScores",
     "cluster_meat",
+    "cluster_products",
     "cluster_scores",
+    "cluster_sizes",
+    "cluster_totals",
     "corrected_row_scores",
     "free_scores",
     "join_ways",
@@ -224,9 +228,7 @@ def cluster_scores(
 
     `sizes` says how many clusters each way has.
     """
-    every_join = [
-        which for n in range(1, len(sizes) + 1) for which in combinations(range(len(sizes)), n)
-    ]
+    every_join = _every_join(len(sizes))
     few = rows_are_few(engine, len(free))
     found = engine.sum(partial(_cluster_totals, problem, free, every_join, sizes, few))
     made = []
@@ -258,6 +260,68 @@ def cluster_meat(
         if len(one.which) == 1:
             counts.append(len(one.codes))
     return meat, counts
+
+
+def cluster_totals(rows: Rows, values: Array, sizes: tuple[int, ...]) -> Parts:
+    """Sum what rows say (n, p), weights included, by clusters: one sum per join of ways."""
+    assert rows.clusters is not None
+    ways = rows.clusters.reshape(len(rows), -1)
+    if rows.weights is not None:
+        # Clusters of rows without weight do not count.
+        counted = rows.weights > 0
+        ways, values = ways[counted], values[counted]
+    return Parts(
+        ClusterTotals.of_rows(join_ways(ways, which, sizes), values)
+        for which in _every_join(len(sizes))
+    )
+
+
+def cluster_products(found: Parts, n_ways: int) -> tuple[Array, list[int]]:
+    """Return the summed outer products of clusters' totals, and how many clusters there are.
+
+    Ways of clustering are added and subtracted as in `cluster_meat`, each with its own
+    small-sample factor G/(G - 1).
+    """
+    products = np.zeros((found[0].totals.shape[1],) * 2)
+    counts: list[int] = []
+    for which, clusters in zip(_every_join(n_ways), found, strict=True):
+        count = len(clusters.codes)
+        if len(which) == 1:
+            counts.append(count)
+        if count < 2:
+            raise OptionError(ONE_CLUSTER)
+        totals = clusters.totals
+        products += (-1.0) ** (len(which) + 1) * count / (count - 1.0) * (totals.T @ totals)
+    return products, counts
+
+
+def cluster_sizes(engine: Engine) -> tuple[int, ...]:
+    """Return how many clusters there are, one number per way; nothing where there are none."""
+    if engine.holds_rows:
+        return engine.rows.cluster_sizes
+    largest: Largest = engine.sum(_largest_codes)
+    return tuple((largest.codes + 1).tolist())
+
+
+@archived("largest cluster numbers")
+@dataclass(frozen=True, eq=False)
+class Largest:
+    """The largest cluster number met so far, by way of clustering; adding takes the larger."""
+
+    codes: Indices
+
+    def __add__(self, other: Largest) -> Largest:
+        return Largest(np.maximum(self.codes, other.codes))
+
+
+def _largest_codes(batch: Batch) -> Largest:
+    if batch.rows.clusters is None:
+        return Largest(np.empty(0, dtype=np.intp))
+    return Largest(batch.rows.clusters.reshape(len(batch), -1).max(axis=0, initial=-1))
+
+
+def _every_join(n_ways: int) -> list[tuple[int, ...]]:
+    return [which for n in range(1, n_ways + 1) for which in combinations(range(n_ways), n)]
 
 
 def join_ways(ways: Indices, which: tuple[int, ...], sizes: tuple[int, ...]) -> Indices:

@@ -10,15 +10,47 @@ from numpy.typing import NDArray
 from scipy.special import ndtri
 
 from selfselect.data.rows import Rows
+from selfselect.engines.base import Engine
 from selfselect.errors import DataError
+from selfselect.noises.independent import Independent
 from selfselect.problem.problem import Problem
+from selfselect.rules.base import HasBounds
 
-__all__ = ["draw_outcomes", "wide_noise", "write_out"]
+__all__ = ["draw_outcomes", "simulate_rows", "why_no_draws", "wide_noise", "write_out"]
 
 Array = NDArray[np.float64]
 
 MOST_ROWS = 20_000_000
 """Rows that weights may stand for and still be written out one by one."""
+
+
+SIMULATED = 10_000
+"""Rows drawn to know the spread of what rows say of the noise; a test's statistic is then known to
+some 2%."""
+
+
+def why_no_draws(problem: Problem) -> str | None:
+    """Say why the model cannot be asked by draws what rows say of its noise; None where it can."""
+    if not isinstance(problem.noise, Independent):
+        return "it is made for independent noise; here, what it would test is assumed"
+    if problem.joint:
+        return "it is made for known costs and rows in which everything was recorded"
+    if problem.concave and not isinstance(problem.ordered_rule, HasBounds):
+        return "the rule has no bounds, so moments given a row have no closed form"
+    return None
+
+
+def simulate_rows(problem: Problem, engine: Engine, natural: Array) -> tuple[Rows, Array]:
+    """Draw outcomes of the fitted model for rows of the engine, always the same ones.
+
+    Returns the rows, and how much each counts for sums to stand for those of all rows: their own
+    weights are not in it.
+    """
+    rng = np.random.default_rng(0)
+    part = engine.sample(SIMULATED, rng).rows
+    rows = part.take(np.tile(np.arange(len(part)), -(-SIMULATED // len(part))))
+    noise, density = wide_noise(len(rows), problem.equations.n_alternatives, rng)
+    return draw_outcomes(problem, natural, rows, noise), density * (engine.n_rows / len(rows))
 
 
 def draw_outcomes(problem: Problem, natural: Array, rows: Rows, noise: Array) -> Rows:

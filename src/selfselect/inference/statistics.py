@@ -14,6 +14,7 @@ __all__ = [
     "impossible_test",
     "interval_reach",
     "two_sided_p_values",
+    "undecided_test",
     "wald_statistic_test",
 ]
 
@@ -26,15 +27,15 @@ FLAG_LEVEL = 0.99
 
 @dataclass(frozen=True)
 class TestResult:
-    """What a test found, or why it could not be done.
+    """What a test found, or why it could not be done, or why its statistic has no p-value.
 
     Attributes
     ----------
     name : which test.
     null : the hypothesis that is tested.
     statistic, df, p_value : chi-square statistic, its degrees of freedom, tail probability; nan
-        where the test cannot be done. An F statistic where there is a `df_residual`.
-    reason : why it cannot be done; None where it was.
+        where they are not known. An F statistic where there is a `df_residual`.
+    reason : why the test, or its p-value, cannot be had; None where both were.
     replications : samples drawn from the fitted model that the p-value is a rank among; 0 where
         it is the tail of a chi-square or of F.
     df_residual : degrees of freedom below an F statistic; None for a chi-square.
@@ -54,14 +55,24 @@ class TestResult:
 
     @property
     def possible(self) -> bool:
-        """Whether the test could be done."""
+        """Whether the test could be done, and has a p-value."""
         return self.reason is None
 
+    @property
+    def undecided(self) -> bool:
+        """Whether the statistic is known, but not how often chance makes it as large."""
+        return self.reason is not None and not np.isnan(self.statistic)
+
     def rejects(self, level: float = FLAG_LEVEL) -> bool:
-        """Whether the null is rejected at confidence `level`. False where it was not tested."""
+        """Whether the null is rejected at confidence `level`. False where there is no p-value."""
         return self.possible and self.p_value <= 1.0 - level
 
     def __str__(self) -> str:
+        if self.undecided:
+            return (
+                f"{self.name} (null: {self.null}): statistic {self.statistic:.4g}, no verdict: "
+                f"{self.reason}."
+            )
         if self.reason is not None:
             return f"{self.name}: not possible, {self.reason}."
         by = ""
@@ -110,6 +121,11 @@ def wald_statistic_test(
     return TestResult(
         name, null, share, df, float(fdtrc(df, df_residual, share)), df_residual=df_residual
     )
+
+
+def undecided_test(name: str, statistic: float, df: int, null: str, reason: str) -> TestResult:
+    """Make the result of a test whose statistic has no known distribution under the null."""
+    return TestResult(name, null, statistic, df, float("nan"), reason)
 
 
 def two_sided_p_values(statistic: Array, df: float = float("inf")) -> Array:

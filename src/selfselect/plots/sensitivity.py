@@ -71,11 +71,14 @@ def sensitivity(
         ("correlation", list(map(float, rho))), ("log-likelihood", list(map(float, loglik)))
     )
     marks.append(Marks(1, rho, loglik - loglik.max(), said))
-    low, high = found.supported
-    half = 0.5 * float(np.diff(rho).min()) if len(rho) > 1 else 0.02
     for axis in axes:
-        axis.axvspan(low - half, high + half, color=FAINT, alpha=0.25, lw=0, zorder=0)
         axis.set_xlabel("correlation of the noise across alternatives (assumed)")
-    axes[1].set_title(f"shaded: supported by the likelihood ({100 * found.level:g}%)", fontsize=10)
+    if found.reason is None:
+        low, high = found.supported
+        half = 0.5 * float(np.diff(rho).min()) if len(rho) > 1 else 0.02
+        for axis in axes:
+            axis.axvspan(low - half, high + half, color=FAINT, alpha=0.25, lw=0, zorder=0)
+        shown = f"shaded: supported by the likelihood ({100 * found.level:g}%)"
+        axes[1].set_title(shown, fontsize=10)
     axes[0].set_title("what it would imply", fontsize=10)
     return Picture(axes, table, tuple(marks))

@@ -285,11 +285,6 @@ def _notes(fit: FitResult) -> tuple[str, ...]:
             f"{facts.n_without_outcome} rows without a recorded outcome were left out on request: "
             "that selects on the outcome unless they are missing at random."
         )
-    if facts.cluster is not None:
-        notes.append(
-            "The tests of the noise take rows as independent: rows of a cluster that move together "
-            "make them reject too easily."
-        )
     if facts.weights_kind == "probability":
         notes.append(
             "Probability weights are scaled to average 1: the log-likelihood, AIC and BIC are of a "

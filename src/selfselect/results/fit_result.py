@@ -18,7 +18,8 @@ from selfselect.data.rows import Rows
 from selfselect.engines.base import Engine
 from selfselect.errors import UnsupportedError
 from selfselect.inference.covariance import Covariance
-from selfselect.inference.independence import independence_test
+from selfselect.inference.independence import independence_test, wald_test_of_correlations
+from selfselect.inference.sandwich import cluster_sizes
 from selfselect.inference.statistics import TestResult, impossible_test
 from selfselect.noises import Correlated
 from selfselect.problem.parameters import Reported
@@ -28,7 +29,7 @@ from selfselect.results.diagnosis import Diagnosis, diagnose
 from selfselect.results.estimates import Estimates
 from selfselect.results.hypotheses import lr_test, wald_test
 from selfselect.results.memberships import expected_shares, responsibilities
-from selfselect.results.naive import Naive, fit_naive
+from selfselect.results.naive import ErrorKind, Naive, fit_naive
 from selfselect.results.predictions import predict
 from selfselect.results.rejections import departures_of, rejections
 from selfselect.results.specification import specification_test
@@ -212,7 +213,9 @@ class FitResult(Estimates):
         """Naive least squares and the corrected estimates side by side.
 
         The column ``difference under the model`` is selection bias only if the model's
-        assumptions hold; `rejections` says where they do not, and how much that matters.
+        assumptions hold; `rejections` says where they do not, and how much that matters. Standard
+        errors of both are of one kind: where those of the fit are clustered, robust or weighted,
+        so are the naive ones; beside a bootstrap they are robust, or clustered.
         """
         return comparison_table(self)
 
@@ -243,8 +246,15 @@ class FitResult(Estimates):
 
     @cached_property
     def naive_fit(self) -> Naive:
-        """The naive fit as plain arrays."""
-        return self.kept.naive if self.kept else fit_naive(self.problem, self.engine_of_rows())
+        """The naive fit as plain arrays; its errors allow for what those of the fit allow for."""
+        if self.kept:
+            return self.kept.naive
+        errors = ErrorKind(
+            robust=self.covariance.kind != "observed",
+            clusters=self.cluster_sizes,
+            repeated=self.facts.weights_kind == "frequency",
+        )
+        return fit_naive(self.problem, self.engine_of_rows(), errors)
 
     @property
     def naive(self) -> pd.DataFrame:
@@ -252,15 +262,23 @@ class FitResult(Estimates):
         return naive_table(self)
 
     @cached_property
+    def cluster_sizes(self) -> tuple[int, ...]:
+        """How many clusters there are, one number per way of clustering; empty where none are."""
+        return () if self.facts.cluster is None else cluster_sizes(self.engine_of_rows())
+
+    @cached_property
     def _independence(self) -> TestResult:
         if self.kept:
             return self.kept.independence
+        if isinstance(self.problem.noise, Correlated):
+            return wald_test_of_correlations(self.reported, self.covariance.matrix)
         return independence_test(
             self.problem,
             self.engine_of_rows(),
             self.solution.free,
             self.solution.information,
-            self.facts.weights_kind,
+            weights_kind=self.facts.weights_kind,
+            clusters=self.cluster_sizes,
         )
 
     def independence_test(self, kind: str | None = None) -> TestResult:
@@ -270,7 +288,8 @@ class FitResult(Estimates):
         ----------
         kind : ``"score"`` at zero correlation, one pass; ``"wald"`` and ``"lr"`` compare a fit with
             correlated noise, which they make where this is not one. None takes the one that
-            costs nothing: the score, or Wald's where correlations were estimated.
+            costs nothing: the score, or Wald's where correlations were estimated. All allow for
+            clusters and weights as the fit's standard errors do; ``"lr"`` cannot, and says so.
         """
         natural = "wald" if isinstance(self.problem.noise, Correlated) else "score"
         if kind is not None and kind != natural:
@@ -301,7 +320,8 @@ class FitResult(Estimates):
         Parameters
         ----------
         replications : how many samples; 0 for the asymptotic test, which is quick and rejects a
-            little too often in small samples.
+            little too often in small samples. With clusters or probability weights that has a
+            statistic and no p-value; samples keep both.
         seed : of the samples.
         progress : whether to show progress; None shows it on a terminal for what takes seconds.
 
@@ -400,8 +420,9 @@ class FitResult(Estimates):
     def lr_test(self, other: Any) -> TestResult:
         """Test the smaller of this and another nested fit of the same rows against the larger.
 
-        A fit of `selfselect.switching` with the same outcomes nests this one where two
-        alternatives are known and the larger, or the smaller, is seen.
+        Not with clusters, robust standard errors or probability weights: use `wald_test`. A fit
+        of `selfselect.switching` with the same outcomes nests this one where two alternatives are
+        known and the larger, or the smaller, is seen.
         """
         if not isinstance(other, FitResult) and hasattr(other, "lr_test"):
             answer: TestResult = other.lr_test(self)

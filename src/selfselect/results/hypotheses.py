@@ -26,7 +26,7 @@ from selfselect.results.no_shock import no_shock_test, tests_no_shock
 if TYPE_CHECKING:
     from selfselect.results.fit_result import FitResult
 
-__all__ = ["linear_restrictions", "lr_test", "wald_test"]
+__all__ = ["linear_restrictions", "lr_test", "wald_test", "why_no_likelihood_ratio"]
 
 Array = NDArray[np.float64]
 
@@ -214,6 +214,29 @@ def lr_test(one: FitResult, other: FitResult) -> TestResult:
     return chi_square_test(name, max(statistic, 0.0), df, null)
 
 
+def why_no_likelihood_ratio(fit: Any) -> str | None:
+    """Say why ratios of a fit's likelihood are not chi-square, or None where they are.
+
+    It is for fits of `selfselect.fit` and for those with a selection equation.
+    """
+    if fit.facts.weights_kind == "probability":
+        return (
+            "with probability weights the likelihood is not that of a sample, so its ratios are "
+            "not chi-square"
+        )
+    if fit.facts.cluster is not None:
+        return (
+            f"rows are clustered by {fit.facts.cluster} and the likelihood takes them as "
+            "independent, so its ratios are not chi-square"
+        )
+    if fit.covariance.kind == "robust":
+        return (
+            "a robust covariance allows for a likelihood that is wrong, and ratios of a wrong one "
+            "are not chi-square"
+        )
+    return None
+
+
 def _not_comparable(small: FitResult, large: FitResult) -> str | None:
     """Say why no likelihood ratio of two fits can be read, or None where it can."""
     if _sample(small) != _sample(large):
@@ -222,11 +245,9 @@ def _not_comparable(small: FitResult, large: FitResult) -> str | None:
         return "both fits have the same number of parameters"
     if not (small.converged and large.converged):
         return "a fit did not converge"
-    if "probability" in (small.facts.weights_kind, large.facts.weights_kind):
-        return (
-            "with probability weights the likelihood is not that of a sample, so its ratios are "
-            "not chi-square; use wald_test"
-        )
+    doubt = why_no_likelihood_ratio(small) or why_no_likelihood_ratio(large)
+    if doubt is not None:
+        return f"{doubt}; use wald_test"
     if small.problem.equations.n_alternatives != large.problem.equations.n_alternatives:
         return (
             "the fits have different numbers of alternatives, and then twice the difference of "

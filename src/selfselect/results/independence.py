@@ -11,6 +11,8 @@ from selfselect.errors import OptionError
 from selfselect.inference.independence import WALD, wald_test_of_correlations
 from selfselect.inference.statistics import TestResult, chi_square_test, impossible_test
 from selfselect.noises import Correlated, Independent
+from selfselect.results.hypotheses import why_no_likelihood_ratio
+from selfselect.results.refit import covariance_of_refit
 from selfselect.solvers import choose_solver
 from selfselect.solvers.continuation import Continuation, independent_companion
 from selfselect.threads import one_blas_thread
@@ -24,10 +26,16 @@ LR = "Likelihood-ratio test of independence across alternatives"
 
 
 def compare_noises(fit: FitResult, kind: str) -> TestResult:
-    """Test by fitting the same rows with correlated noise, or with independent noise."""
+    """Test by fitting the same rows with correlated noise, or with independent noise.
+
+    It is not for Wald's test of a fit with correlated noise, which has all that it needs.
+    """
     if kind not in ("wald", "lr"):
         raise OptionError(f"There is no test {kind!r} of independence. Use 'score', 'wald', 'lr'.")
     name = WALD if kind == "wald" else LR
+    doubt = why_no_likelihood_ratio(fit) if kind == "lr" else None
+    if doubt is not None:
+        return impossible_test(name, f"{doubt}; use kind='wald'")
     problem, engine = fit.problem, fit.engine_of_rows()
     noise = problem.noise
     if problem.rank is not None or not isinstance(noise, Independent | Correlated):
@@ -35,24 +43,21 @@ def compare_noises(fit: FitResult, kind: str) -> TestResult:
     rng = np.random.default_rng(0)
     with one_blas_thread():
         if isinstance(noise, Correlated):
-            if kind == "wald":
-                return wald_test_of_correlations(
-                    problem, fit.solution.free, fit.solution.information
-                )
             joined, small = (
                 fit.solution,
                 replace(independent_companion(problem), equations=problem.equations),
             )
-            solver, _ = choose_solver(small, None)
-            alone = solver.solve(small, engine, rng=rng, progress=False)
+            alone = choose_solver(small, None)[0].solve(small, engine, rng=rng, progress=False)
             n_pairs = problem.layout.n_free - small.layout.n_free
         else:
             large = replace(problem, noise=Correlated(noise.scale))
-            joined = Continuation().solve(large, engine, rng=rng, progress=False)
+            solver = Continuation()
+            joined = solver.solve(large, engine, rng=rng, progress=False)
             if not joined.converged:
                 return impossible_test(name, "the fit with correlated noise did not converge")
             if kind == "wald":
-                return wald_test_of_correlations(large, joined.free, joined.information)
+                spread = covariance_of_refit(fit, large, joined, solver)
+                return wald_test_of_correlations(large.layout.report(joined.free), spread.matrix)
             alone, n_pairs = fit.solution, large.layout.n_free - problem.layout.n_free
     if not (joined.converged and alone.converged):
         return impossible_test(name, "one of the two fits did not converge")

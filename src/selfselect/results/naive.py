@@ -5,20 +5,24 @@ Where nobody recorded who was seen, that is least squares on all rows.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import partial
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from selfselect.engines.base import Engine, Parts
+from selfselect.inference.sandwich import cluster_products, cluster_totals
 from selfselect.problem.evaluation import Batch
 from selfselect.problem.problem import Problem
 from selfselect.problem.ties import Ties
 
-__all__ = ["Naive", "fit_naive"]
+__all__ = ["ErrorKind", "Naive", "fit_naive"]
 
 Array = NDArray[np.float64]
+Indices = NDArray[np.intp]
 
 
 @dataclass(frozen=True, eq=False)
@@ -37,34 +41,117 @@ class Naive:
     scales: Array
 
 
-def fit_naive(problem: Problem, engine: Engine) -> Naive:
-    """Fit every alternative by least squares on its own rows, in one pass."""
-    sums = engine.sum(partial(_grams, problem))
+@dataclass(frozen=True)
+class ErrorKind:
+    """What standard errors allow for.
+
+    Attributes
+    ----------
+    robust : whether each row's own residual says how much it varies, rather than one variance.
+    clusters : how many clusters there are, one number per way of clustering.
+    repeated : whether weights are numbers of identical rows.
+    """
+
+    robust: bool = False
+    clusters: tuple[int, ...] = ()
+    repeated: bool = False
+
+
+CLASSICAL = ErrorKind()
+
+
+def fit_naive(problem: Problem, engine: Engine, errors: ErrorKind = CLASSICAL) -> Naive:
+    """Fit every alternative by least squares on its own rows; robust errors take a second pass."""
+    sums = _pairs(engine.sum(partial(_grams, problem)))
     if problem.layout.ties is not None:
-        return _fit_restricted(problem, problem.layout.ties, _pairs(sums))
+        return _fit_restricted(problem, engine, problem.layout.ties, sums, errors)
     units = problem.units
     coefficients, std_errors, scales = [], [], []
-    for equation, (gram, count) in zip(problem.equations.each, _pairs(sums), strict=True):
+    slopes, inverses = [], []
+    for equation, (gram, _) in zip(problem.equations.each, sums, strict=True):
         size = len(equation.columns)
+        inverses.append(np.linalg.pinv(gram[:size, :size], rcond=1e-12, hermitian=True))
+        slopes.append(inverses[-1] @ gram[:size, size])
+    meat = _meat(problem, engine, slopes, sums, errors) if errors.robust else None
+    end = 0
+    for j, (equation, (gram, count)) in enumerate(zip(problem.equations.each, sums, strict=True)):
+        size = len(equation.columns)
+        start, end = end, end + size
         if count == 0:
             # Chosen, but its outcome was never recorded: there is nothing to regress.
             coefficients.append(np.full(size, np.nan))
             std_errors.append(np.full(size, np.nan))
             scales.append(np.nan)
             continue
-        inverse = np.linalg.pinv(gram[:size, :size], rcond=1e-12, hermitian=True)
-        slope = inverse @ gram[:size, size]
+        inverse, slope = inverses[j], slopes[j]
         left_over = max(float(gram[size, size] - slope @ gram[:size, size]), 0.0)
         variance = left_over / max(count - size, 1.0)
         carry = _to_user_units(units.unit, units.shift, equation.columns) * units.outcome_unit
         shift = np.array([units.outcome_shift if c == 0 else 0.0 for c in equation.columns])
         coefficients.append(carry @ slope + shift)
-        std_errors.append(np.sqrt(np.diag(carry @ inverse @ carry.T) * variance))
+        spread = inverse * variance
+        if meat is not None:
+            spread = inverse @ meat[start:end, start:end] @ inverse
+        std_errors.append(_root(np.diag(carry @ spread @ carry.T)))
         scales.append(np.sqrt(variance) * units.outcome_unit)
     return Naive(tuple(coefficients), tuple(std_errors), np.array(scales))
 
 
-def _fit_restricted(problem: Problem, ties: Ties, sums: list[tuple[Array, float]]) -> Naive:
+def _root(variances: Array) -> Array:
+    """Return standard errors; nan where a difference of products made a variance negative."""
+    with np.errstate(invalid="ignore"):
+        found: Array = np.sqrt(variances)
+    return found
+
+
+def _meat(
+    problem: Problem,
+    engine: Engine,
+    slopes: list[Array],
+    sums: list[tuple[Array, float]],
+    errors: ErrorKind,
+) -> Array:
+    """Return summed outer products of the scores of all equations' coefficients, stacked.
+
+    Each equation's has the factor n/(n - p), clusters G/(G - 1) besides.
+    """
+    factors = [
+        np.sqrt(count / max(count - len(slope), 1.0))
+        for slope, (_, count) in zip(slopes, sums, strict=True)
+    ]
+    found = engine.sum(partial(_scores, problem, slopes, factors, errors))
+    meat: Array = cluster_products(found, len(errors.clusters))[0] if errors.clusters else found
+    return meat
+
+
+def _scores(
+    problem: Problem, slopes: list[Array], factors: list[float], errors: ErrorKind, batch: Batch
+) -> Any:
+    """Sum products of what each row says of every coefficient, or what clusters say of them."""
+    rows = batch.rows
+    parts = []
+    for j, (own, joined) in enumerate(_own_rows(problem, batch)):
+        each = np.zeros((len(batch), len(slopes[j])))
+        each[own] = (
+            joined[:, :-1] * (factors[j] * (joined[:, -1] - joined[:, :-1] @ slopes[j]))[:, None]
+        )
+        parts.append(each)
+    scores = np.concatenate(parts, axis=1)
+    if rows.weights is not None:
+        repeated = errors.repeated and not errors.clusters
+        scores *= (np.sqrt(rows.weights) if repeated else rows.weights)[:, None]
+    if errors.clusters:
+        return cluster_totals(rows, scores, errors.clusters)
+    return scores.T @ scores
+
+
+def _fit_restricted(
+    problem: Problem,
+    engine: Engine,
+    ties: Ties,
+    sums: list[tuple[Array, float]],
+    errors: ErrorKind,
+) -> Naive:
     """Fit all alternatives at once, each by its own rows, with the coefficients they share."""
     units, equations = problem.units, problem.equations
     total, towards = ties.gather_grams([gram for gram, _ in sums])
@@ -81,6 +168,9 @@ def _fit_restricted(problem: Problem, ties: Ties, sums: list[tuple[Array, float]
         variances[j] = max(residual @ gram @ residual, 0.0) / max(count - n_parameters[j], 1.0)
         matrix = ties.matrix[own]
         spread += variances[j] * matrix.T @ gram[:-1, :-1] @ matrix
+    if errors.robust:
+        slopes = [every[ties.alternative == j] for j in range(len(sums))]
+        spread = ties.matrix.T @ _meat(problem, engine, slopes, sums, errors) @ ties.matrix
     covariance = inverse @ spread @ inverse
     coefficients, std_errors = [], []
     for j, equation in enumerate(equations.each):
@@ -90,33 +180,32 @@ def _fit_restricted(problem: Problem, ties: Ties, sums: list[tuple[Array, float]
         along = carry @ ties.matrix[own]
         kept = slice(len(equation.estimated))
         coefficients.append((carry @ every[own] + shift)[kept])
-        std_errors.append(np.sqrt(np.diag(along @ covariance @ along.T))[kept])
+        std_errors.append(_root(np.diag(along @ covariance @ along.T))[kept])
     scales = np.sqrt(variances) * units.outcome_unit
     return Naive(tuple(coefficients), tuple(std_errors), scales)
 
 
 def _grams(problem: Problem, batch: Batch) -> Parts:
+    weights = batch.rows.weights
+    parts: list[Array | float] = []
+    for own, joined in _own_rows(problem, batch):
+        mine = None if weights is None else weights[own]
+        weighted = joined if mine is None else joined * mine[:, None]
+        parts += [joined.T @ weighted, float(len(joined) if mine is None else mine.sum())]
+    return Parts(parts)
+
+
+def _own_rows(problem: Problem, batch: Batch) -> Iterator[tuple[Indices | slice, Array]]:
+    """Yield by alternative which rows it was recorded in, and their covariates and outcomes."""
     rows = batch.rows
     assert rows.outcome is not None
-    parts: list[Array | float] = []
     for j, equation in enumerate(problem.equations.each):
         mine = ~np.isnan(rows.outcome)
         if rows.chosen is not None:
             mine &= rows.chosen == j
-        own = rows if mine.all() else rows.take(np.flatnonzero(mine))
-        assert own.outcome is not None
-        joined = np.column_stack(
-            [
-                problem.units.design(own.covariates, equation.columns),
-                problem.units.limits(own.outcome),
-            ]
-        )
-        weighted = joined if own.weights is None else joined * own.weights[:, None]
-        parts += [
-            joined.T @ weighted,
-            float(len(own) if own.weights is None else own.weights.sum()),
-        ]
-    return Parts(parts)
+        which: Indices | slice = slice(None) if mine.all() else np.flatnonzero(mine)
+        design = problem.units.design(rows.covariates[which], equation.columns)
+        yield which, np.column_stack([design, problem.units.limits(rows.outcome[which])])
 
 
 def _pairs(sums: Parts) -> list[tuple[Array, float]]:

@@ -13,12 +13,13 @@ from numpy.typing import NDArray
 from scipy.special import chdtri
 
 from selfselect.errors import OptionError, UnsupportedError
-from selfselect.inference.covariance import estimate_covariance
 from selfselect.noises import Correlated, SharedShock
 from selfselect.problem.parameters import flat_names
 from selfselect.problem.problem import Problem
 from selfselect.progress import progress_bar
+from selfselect.results.hypotheses import why_no_likelihood_ratio
 from selfselect.results.predictions import latent_means, row_expectations
+from selfselect.results.refit import covariance_of_refit
 from selfselect.solvers.base import Solution
 from selfselect.solvers.continuation import Continuation
 from selfselect.threads import one_blas_thread
@@ -39,22 +40,27 @@ class Sensitivity:
 
     Attributes
     ----------
-    table : one row per correlation: ``loglik``, whether the likelihood supports it, coefficients
-        by name, for each pair of alternatives the mean gap over all rows (``gap``) and over those
-        seen in the first (``effect on a``), in the outcome's units.
-    std_errors : of the coefficients, laid out alike.
+    table : one row per correlation: ``loglik``, whether the likelihood supports it
+        (``supported``, not there where that cannot be said), coefficients by name, for each pair
+        of alternatives the mean gap over all rows (``gap``) and over those seen in the first
+        (``effect on a``), in the outcome's units.
+    std_errors : of the coefficients, laid out alike, of the kind that the fit has.
     level : of the supported region.
     left_out : correlations of the grid at which no distribution, or no optimum, exists.
+    reason : why it cannot be said which correlations the likelihood supports; None where it can.
     """
 
     table: pd.DataFrame
     std_errors: pd.DataFrame
     level: float
     left_out: tuple[float, ...]
+    reason: str | None = None
 
     @property
     def supported(self) -> tuple[float, float]:
-        """Smallest and largest correlation of the grid that the likelihood supports."""
+        """Smallest and largest correlation that the likelihood supports; nan with a `reason`."""
+        if self.reason is not None:
+            return float("nan"), float("nan")
         inside = self.table.index[self.table["supported"]]
         return float(inside.min()), float(inside.max())
 
@@ -65,6 +71,11 @@ class Sensitivity:
 
     def sentence(self) -> str:
         """Say what the likelihood supports."""
+        if self.reason is not None:
+            return (
+                f"Which correlations the likelihood supports is not said: {self.reason}. Fit with "
+                "noise='correlated' and use its wald_test and conf_int."
+            )
         low, high = self.supported
         where = f"from {low:g} to {high:g}" if low < high else f"of about {low:g} only"
         edge = ""
@@ -94,23 +105,23 @@ def sensitivity(
             "Sensitivity to the correlation is for rules with bounds and noise that is independent "
             "or correlated, not for ranked rules or a shared shock."
         )
-    engine = fit.engine_of_rows()
     with one_blas_thread():
         found, left_out = _fits_along(fit, grid, progress)
         rows, errors = [], []
         for value, (problem, solution) in sorted(found.items()):
             names, estimates = _describe(fit, problem, solution)
             rows.append({"correlation": value, "loglik": solution.loglik} | estimates)
-            spread = estimate_covariance(
-                problem, engine, solution, kind="observed", clusters=(), cluster_name=None,
-                solver=Continuation(), rng=np.random.default_rng(0), progress=False,
-            )  # fmt: skip
+            spread = covariance_of_refit(fit, problem, solution, Continuation())
             with np.errstate(invalid="ignore"):
                 diagonal = np.sqrt(np.diag(spread.matrix))
             errors.append({"correlation": value} | dict(zip(names, diagonal, strict=True)))
     if not rows:
         raise UnsupportedError("No correlation of the grid could be fitted. Use a finer one.")
     table = pd.DataFrame(rows).set_index("correlation")
+    std_errors = pd.DataFrame(errors).set_index("correlation")
+    reason = why_no_likelihood_ratio(fit)
+    if reason is not None:
+        return Sensitivity(table, std_errors, level, tuple(left_out), reason)
     highest = float(table["loglik"].max())
     if isinstance(fit.problem.noise, Correlated) and fit.converged:
         highest = max(highest, fit.llf)
@@ -119,7 +130,7 @@ def sensitivity(
     if not table["supported"].any():
         # The grid is coarser than the region: what comes nearest stands for it.
         table.loc[table["loglik"].idxmax(), "supported"] = True
-    return Sensitivity(table, pd.DataFrame(errors).set_index("correlation"), level, tuple(left_out))
+    return Sensitivity(table, std_errors, level, tuple(left_out))
 
 
 def _fits_along(

@@ -6,11 +6,13 @@ from typing import TYPE_CHECKING
 
 from selfselect.inference.moments import SUBJECTS, Subject
 from selfselect.inference.specification import (
+    Dependence,
     MomentDraws,
     asymptotic_tests,
     bootstrap_test,
     check_replications,
     draw_moments,
+    why_no_bootstrap,
     why_not,
 )
 from selfselect.inference.statistics import TestResult, impossible_test
@@ -35,18 +37,20 @@ def specification_test(
     seed = check_seed(seed)
     if fit.kept is not None:
         kept = dict(zip(SUBJECTS, fit.kept.noise, strict=True))
-        if kept[subject].replications == replications or not kept[subject].possible:
-            return kept[subject]
+        known = kept[subject]
+        if known.replications == replications or not (known.possible or known.undecided):
+            return known
     engine = fit.engine_of_rows()
-    weights_kind = fit.facts.weights_kind
+    facts = fit.facts
+    dependence = Dependence(fit.cluster_sizes, facts.cluster, facts.weights_kind)
     if replications == 0:
         if "asymptotic" not in fit.memory:
             fit.memory["asymptotic"] = asymptotic_tests(
-                fit.problem, engine, fit.solution, weights_kind
+                fit.problem, engine, fit.solution, dependence
             )
         found: TestResult = fit.memory["asymptotic"][subject]
         return found
-    reason = why_not(fit.problem, fit.solution, subject)
+    reason = why_not(fit.problem, fit.solution, subject) or why_no_bootstrap(dependence)
     if reason is not None:
         return impossible_test(f"Conditional-moment test of {subject}", reason)
     key = ("draws", replications, seed)
@@ -56,7 +60,7 @@ def specification_test(
             fit.problem,
             engine,
             fit.solution,
-            weights_kind=weights_kind,
+            dependence,
             replications=replications,
             seed=seed,
             progress=progress,
