@@ -131,7 +131,7 @@ def fit(
     """
     call = write_call(fit, locals())
     _refuse_what_is_not_possible(chosen, alternatives, case)
-    check_seed(seed)
+    check_seed(seed, optional=True)
     if checkpoint is not None:
         check_place(checkpoint)
     choice = engine_for(data, engine)
@@ -186,7 +186,7 @@ def fit_design(
     checkpoint: str | Path | None = None,
 ) -> FitResult:
     """Fit a design that is already made, as `fit` does; `call` is kept with the result."""
-    rng = generator(seed)
+    rng = generator(check_seed(seed, optional=True))
     problem = pose_design(design, rule=rule, noise=noise, rng=rng)
     choice: EngineChoice = Memory() if engine is None else engine
     with one_blas_thread():

@@ -66,7 +66,7 @@ def pose(
     >>> 0 < ss.assumptions(posed)["thickness"] < 1
     True
     """
-    rng = generator(seed)
+    rng = generator(check_seed(seed, optional=True))
     known = set(inspect.signature(build_design).parameters)
     strange = [name for name in options if name not in known]
     if strange:
@@ -115,7 +115,9 @@ def design_for(
                 f"Long data (case={case!r}) is not read piece by piece: the rows of a case may be "
                 "in two pieces. Read it at once: engine=selfselect.engines.Memory()."
             )
-        build = partial(build_stream_design, seed=check_seed(seed), progress=progress)
+        build = partial(
+            build_stream_design, seed=check_seed(seed, optional=True), progress=progress
+        )
     elif case is not None:
         from selfselect.data.build_long import build_long_design
 

@@ -13,9 +13,9 @@ if TYPE_CHECKING:
 __all__ = ["check_seed", "generator"]
 
 
-def check_seed(seed: Any) -> int:
-    """Return a seed as a number, 0 for None, and refuse anything that is none."""
-    if seed is None:
+def check_seed(seed: Any, *, optional: bool = False) -> int:
+    """Return a seed as a number, and refuse anything that is none; None is 0 where `optional`."""
+    if optional and seed is None:
         return 0
     if isinstance(seed, bool) or not isinstance(seed, Integral) or seed < 0:
         raise OptionError(f"seed={seed!r} is not a seed. Give a whole number from 0 on.")

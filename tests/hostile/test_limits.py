@@ -61,6 +61,13 @@ def test_what_is_no_seed_is_refused_wherever_one_is_taken(seed, villagers, fit):
             ask()
 
 
+def test_a_seed_that_must_be_given_is_not_none(fit):
+    for ask in (ss.simulators.village, fit.gains):
+        words = (20,) if ask is ss.simulators.village else ("hunting", "fishing")
+        with pytest.raises(OptionError, match="seed=None is not a seed"):
+            ask(*words, seed=None)
+
+
 def test_seeds_of_numpy_are_seeds(villagers):
     pd.testing.assert_frame_equal(ss.simulators.village(300, seed=np.int64(5)).data, villagers)
 

@@ -34,7 +34,7 @@ def specification_test(
 ) -> TestResult:
     """Run one test, by bootstrap or (with no replications) asymptotically; it is remembered."""
     check_replications(replications)
-    seed = check_seed(seed)
+    seed = check_seed(seed, optional=True)
     if fit.kept is not None:
         kept = dict(zip(SUBJECTS, fit.kept.noise, strict=True))
         known = kept[subject]
