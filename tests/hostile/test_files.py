@@ -43,7 +43,7 @@ def later(path):
 def client():
     distributed = pytest.importorskip("distributed")
     cluster = distributed.LocalCluster(
-        n_workers=1, threads_per_worker=1, processes=False, dashboard_address=None
+        n_workers=1, threads_per_worker=1, processes=False, dashboard_address=":0"
     )
     with cluster, distributed.Client(cluster) as client:
         yield client
