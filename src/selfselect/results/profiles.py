@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 __all__ = ["look_at_curvature", "no_profile", "not_chi_square"]
 
-MOST_ROWS, MOST_ROWS_WEIGHED = 10_000, 2_000
+MOST_ROWS, MOST_ROWS_WEIGHED = 10_000, 1_000
 """Rows up to which a summary compares the likelihood with a quadratic one unasked; those of a
 likelihood that weighs all that may have been cost more."""
 
