@@ -324,3 +324,4 @@ def test_seeds_agree_on_the_housing_market():
         fit = ss.fit(formulas, data, rule="min", noise=Independent("each"), seed=seed)
         assert fit.llf == pytest.approx(-588.940, abs=1e-3)
         assert "FRAGILE" not in str(fit.summary())
+        assert "Alternative 'demand' rests on 13 rows, for 5 parameters" in fit.status

@@ -17,7 +17,7 @@ from selfselect.problem.evaluation import evaluate
 from selfselect.problem.problem import Problem
 from selfselect.progress import progress_bar
 from selfselect.solvers._climb import Climb, information_at
-from selfselect.solvers._degeneracy import Degeneracy, find_degeneracy
+from selfselect.solvers._degeneracy import Degeneracy, find_degeneracy, thin_equation
 from selfselect.solvers._identification import undetermined
 from selfselect.solvers._moment_method import MomentMethod
 from selfselect.solvers._order import order_alternatives
@@ -258,6 +258,9 @@ class MultiStart(ABC):
         solution = _solution(
             self, problem, engine, best, _records(found, part), mean_weight, effort
         )
+        thin = thin_equation(space, engine, space.locate(best.free)) if sound else None
+        if thin is not None:
+            solution = replace(solution, status=f"{solution.status} {thin}")
         return solution if not faults else _with_faults(solution, faults, len(found))
 
 
