@@ -63,6 +63,8 @@ experiments: .venv/test-ready   ## studies of unknown index and convex rules, ho
 	$(BIN)/python experiments/ladder_unknown_index.py
 	$(BIN)/python experiments/recovery_unknown_index.py
 	$(BIN)/python experiments/theorem1.py
+	$(BIN)/python experiments/algorithm2.py
+	$(BIN)/python experiments/peeling.py
 	$(BIN)/python experiments/one_pass.py
 	$(BIN)/python experiments/hidden_box.py
 	$(BIN)/python experiments/coverage_convex.py

@@ -34,7 +34,6 @@ def fit(extra: str, scale: str) -> ss.FitResult:
         ss.datasets.housing().dropna(),
         rule="min",
         noise=ss.noises.Independent(scale=scale),
-        solver=ss.solvers.MaximumLikelihood(starts=64),
         seed=1,
     )
 

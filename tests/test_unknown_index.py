@@ -177,14 +177,13 @@ def test_compare_sets_least_squares_of_all_rows_beside_every_alternative(result,
 def test_starts_say_where_each_ended(result):
     starts = result.starts
     assert list(starts.columns) == ["name", "rows", "loglik", "behind", "fault"]
-    assert len(starts) == 8
-    assert starts["name"].value_counts()["annealed"] == 4
-    assert {"subspace", "random", "annealed"} == set(starts["name"])
+    assert len(starts) == 100_000 // N_ROWS
+    assert {"subspace", "cells", "random", "annealed"} == set(starts["name"])
     assert starts["behind"].max() == 0.0
     assert (starts["rows"] == N_ROWS).all()
     assert starts["loglik"].max() == pytest.approx(result.llf, abs=1e-3)
     reached = int((starts["behind"] > -0.01).sum())
-    assert f"{reached} of 8 starts reached this optimum" in result.status
+    assert f"{reached} of {len(starts)} starts reached this optimum" in result.status
 
 
 def test_the_summary_says_what_is_not_known(result):
@@ -198,12 +197,19 @@ def test_the_summary_says_what_is_not_known(result):
     assert "Who was seen can be told with probability" in str(result.diagnose())
 
 
-def test_an_optimum_that_one_start_reached_is_called_fragile(result):
-    first, *rest = result.solution.starts
-    alone = (replace(first, behind=0.0), *(replace(one, behind=-3.0) for one in rest))
-    fragile = replace(result, solution=replace(result.solution, starts=alone))
-    notices = " ".join(fragile.summary().notices)
-    assert "FRAGILE OPTIMUM: only one of 8 starts reached it" in notices
+@pytest.mark.parametrize(("reached", "n_starts", "fragile"), [
+    (1, 8, True), (2, 8, True), (3, 8, False), (2, 256, True), (3, 256, False), (1, 1, False),
+])  # fmt: skip
+def test_an_optimum_that_another_seed_may_miss_is_called_fragile(
+    result, reached, n_starts, fragile
+):
+    """Of as many other starts none reaches it with a chance of more than 5%."""
+    assert ((1 - reached / n_starts) ** n_starts > 0.05) == fragile
+    one = result.solution.starts[0]
+    starts = [replace(one, behind=0.0 if i < reached else -3.0) for i in range(n_starts)]
+    shown = replace(result, solution=replace(result.solution, starts=tuple(starts)))
+    said = f"FRAGILE OPTIMUM: only {reached} of {n_starts} starts reached it"
+    assert (said in " ".join(shown.summary().notices)) == fragile
 
 
 def test_a_hard_problem_shows_that_starts_differ():

@@ -193,6 +193,13 @@ def _criteria(result: FitResult) -> dict[str, Any]:
     }
 
 
+ONE_ALTERNATIVE = (
+    "Too little to tell alternatives apart is not a sign that nothing was selected, nor that least "
+    "squares is right: alternatives that lie close together, or that few rows chose, look like "
+    "this. Where outcomes are known to be selected, fit as many alternatives as there were."
+)
+
+
 def _reason(table: pd.DataFrame, recommended: int) -> str:
     bic = table["bic"][table["converged"]]
     others = bic.drop(recommended)
@@ -203,5 +210,12 @@ def _reason(table: pd.DataFrame, recommended: int) -> str:
     if recommended == table.index.max() and len(table) > 1:
         sentence += "; it is the largest number tried, so more may be better still"
     if recommended == 1:
-        sentence += ": no sign of selection, least squares will do"
+        if len(others):
+            # What the log-likelihood gains, and would have to gain for BIC to fall.
+            gain = float(table["loglik"][others.idxmin()] - table["loglik"][1])
+            asked = gain + 0.5 * float(others.min() - bic[1])
+            sentence += (
+                f": they raise the log-likelihood by {gain:.1f}, and BIC asks for {asked:.1f}"
+            )
+        return f"{sentence}. {ONE_ALTERNATIVE}"
     return sentence + "."

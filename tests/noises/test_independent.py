@@ -72,3 +72,46 @@ def test_names_say_that_independence_is_assumed():
     for scale in ("each", "common", 1.0, [1.0, 2.0]):
         assert "independent across alternatives (assumed)" in Independent(scale=scale).name
     assert ss.noises.Independent is Independent
+
+
+class StudentT(Independent):
+    """Draws from another distribution, and says so in its name."""
+
+    @property
+    def name(self):
+        return "Student t"
+
+    def draw(self, n_rows, scales, alternatives, rng):
+        return rng.standard_t(3, (n_rows, len(alternatives))) * np.asarray(scales)
+
+
+class Laplace:
+    """Has all that the protocol names, and no likelihood."""
+
+    scale = "each"
+    name = "Laplace"
+
+    def fixed_scales(self, _):
+        return None
+
+    def extras(self, _):
+        return ()
+
+    def renumbered(self, order):
+        return order[:0]
+
+    def draw(self, n_rows, scales, alternatives, rng):
+        return rng.laplace(size=(n_rows, len(alternatives))) * np.asarray(scales)
+
+
+@pytest.mark.parametrize("noise", [StudentT(), Laplace()], ids=lambda noise: noise.name)
+def test_a_noise_without_a_likelihood_is_refused_by_fits_and_drawn_from(noise):
+    table = {"x": np.linspace(-1.0, 1.0, 60)}
+    truth = {"a": {"Intercept": 0.0, "x": 1.0}, "b": {"Intercept": 0.0, "x": -1.0}}
+    sample = ss.simulate(truth, table, noise=noise, scales=1.0, seed=1)
+    wanted = rf"no likelihood for {type(noise).__name__} \({noise.name}\).*Independent, Correlated"
+    for door in (ss.fit, ss.pose):
+        with pytest.raises(OptionError, match=wanted):
+            door("outcome ~ x", sample.data, chosen="chosen", noise=noise)
+    with pytest.raises(OptionError, match=wanted):
+        ss.choose_alternatives("outcome ~ x", sample.data, [1, 2], noise=noise)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from itertools import product
 from typing import Any
 
@@ -11,6 +12,7 @@ import pytest
 from scipy.stats import norm
 
 import selfselect as ss
+from selfselect.engines.memory import Memory
 from selfselect.errors import UnsupportedError
 from selfselect.plots.qq import _at_most, _product_limit
 
@@ -115,6 +117,8 @@ def test_what_cannot_be_drawn_is_refused(loaded: ss.FitResult) -> None:
     with pytest.raises(UnsupportedError, match="no longer has its rows"):
         ss.plots.qq(loaded)
     sample = ss.simulators.village(200, seed=1)
-    fit = ss.fit(sample.formula, sample.data, chosen="job", rule=Band())
+    fit = ss.fit(sample.formula, sample.data, chosen="job")
+    problem = replace(fit.problem, rule=Band())
+    fit = replace(fit, problem=problem, engine=Memory().load(problem, fit.rows))
     with pytest.raises(UnsupportedError, match="'fishing' are not censored on one side"):
         ss.plots.qq(fit)

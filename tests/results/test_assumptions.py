@@ -164,3 +164,22 @@ def test_what_cannot_be_measured_is_refused(sample, result):
         ss.assumptions(posed, result.params * np.nan)
     with pytest.raises(ss.errors.OptionError, match="'solver' does not"):
         ss.pose("outcome ~ x1 + x2", sample.data, alternatives=2, solver=None)
+
+
+def test_of_an_unknown_index_the_covariates_should_be_normal():
+    """Definition 4: maximum likelihood does not need it, the paper's methods do."""
+    rng = np.random.default_rng(1)
+    x = rng.standard_normal((2_000, 2))
+    for shape, met in ((x, True), (np.exp(x), False), (np.sign(x), False)):
+        data = pd.DataFrame(shape, columns=["a", "b"])
+        data["y"] = (shape @ [[1.0, -1.0], [0.5, 0.0]] + rng.standard_normal((2_000, 2))).max(
+            axis=1
+        )
+        posed = ss.pose("y ~ a + b", data, alternatives=2)
+        params = dict.fromkeys(
+            [(j, t) for j in (1, 2) for t in ("Intercept", "a", "b")] + [("(common)", "scale")], 1.0
+        )
+        found = {one.name: one for one in ss.assumptions(posed, params).each}["normal covariates"]
+        assert found.met == met
+        assert ("Definition 4" in found.sentence) and (found.value < 1e-3) != met
+        assert met or "maximum likelihood does not" in found.sentence

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 import numpy as np
 import pytest
 
-from selfselect.rules import Maximum, RowData, check
+from selfselect.rules import LinearArgmax, Maximum, MonotoneArgmax, RowData, check
 
 NOTHING = RowData()
 
@@ -137,3 +137,29 @@ def test_the_same_seed_finds_the_same_counterexample():
 @pytest.mark.parametrize("n_alternatives", [2, 3, 7])
 def test_a_good_rule_passes_with_any_number_of_alternatives(n_alternatives):
     assert check(Maximum(), n_alternatives)
+
+
+class OffCentreProjection(Maximum):
+    """Lands in the explaining set, leaves its points alone, and is not the nearest point."""
+
+    def project(self, latent, chosen, outcome, rows=NOTHING):
+        near = super().project(latent, chosen, outcome, rows)
+        moved = np.abs(near - latent) > 0
+        moved[np.arange(len(latent)), chosen] = False
+        return np.where(moved, near - 1.0, near)
+
+
+@pytest.mark.parametrize("n_alternatives", [2, 3])
+def test_a_projection_that_is_not_the_nearest_point_is_found(n_alternatives):
+    found = check(OffCentreProjection(), n_alternatives)
+    assert not found
+    assert "project does not land at the nearest point" in str(found)
+
+
+@pytest.mark.parametrize(
+    "rule",
+    [Maximum(), MonotoneArgmax(["exp", 1.0, "exp"]), LinearArgmax(np.eye(3) + 0.2)],
+    ids=repr,
+)
+def test_projections_of_the_package_are_nearest_points(rule):
+    assert check(rule, 3)

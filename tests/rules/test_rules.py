@@ -3,8 +3,18 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from selfselect.errors import OptionError
-from selfselect.rules import Maximum, Minimum, MonotoneArgmax, Ranked, RowData, as_rule, check
+import selfselect as ss
+from selfselect.errors import OptionError, RuleError
+from selfselect.rules import (
+    BoxRule,
+    Maximum,
+    Minimum,
+    MonotoneArgmax,
+    Ranked,
+    RowData,
+    as_rule,
+    check,
+)
 
 N_ROWS = 3_000
 SLACK = 1e-9
@@ -150,3 +160,58 @@ def test_ranked_rules_say_that_they_are_not_convex():
     assert not Ranked(2).convex and Maximum.convex
     assert "not convex" in Ranked(2).name and "median" in Ranked("median").name
     assert Ranked("median").for_alternatives("abc") == Ranked(2)
+
+
+class Smallest(Maximum):
+    """Chooses otherwise than its parent, whose bounds it keeps."""
+
+    def choose(self, latent, *_):
+        return latent.argmin(axis=1)
+
+
+class SecondOfAll(Ranked):
+    def choose(self, latent, *_):
+        return np.argsort(-latent, axis=1)[:, 1]
+
+
+class Sloppy(BoxRule):
+    """A user's own box rule whose bounds are not those of its choices."""
+
+    name = "the largest, by other bounds"
+
+    def choose(self, latent, *_):
+        return latent.argmax(axis=1)
+
+    def bounds(self, _chosen, outcome, *_):
+        upper = outcome[:, None] - 0.5
+        return np.broadcast_to(-np.inf, upper.shape), upper
+
+
+class Negated(Maximum):
+    """Changes both, consistently: the smallest."""
+
+    choose = Minimum.choose
+    bounds = Minimum.bounds
+
+
+@pytest.mark.parametrize("rule", [Smallest(), SecondOfAll(1)], ids=lambda one: type(one).__name__)
+def test_a_rule_that_changes_only_its_choice_is_not_fitted_as_its_parent(rule):
+    sample = ss.simulators.village(100, seed=1)
+    for options in ({"chosen": "job"}, {"alternatives": 2}):
+        with pytest.raises(RuleError, match=r"changes `choose` of .* would be fitted as"):
+            ss.fit("income ~ height", sample.data, rule=rule, **options)
+
+
+def test_bounds_of_a_box_rule_are_probed_on_the_rows():
+    sample = ss.simulators.village(200, seed=1)
+    with pytest.raises(RuleError, match="breaks a promise"):
+        ss.fit("income ~ height", sample.data, chosen="job", rule=Sloppy())
+
+
+def test_a_rule_that_changes_choice_and_bounds_is_its_own():
+    sample = ss.simulators.village(200, seed=1)
+    own, wanted = (
+        ss.fit("income ~ height", sample.data, chosen="job", rule=rule)
+        for rule in (Negated(), "min")
+    )
+    np.testing.assert_allclose(own.params, wanted.params, rtol=1e-6)

@@ -16,10 +16,65 @@ def rosenbrock(at):
     return float(rosen(at)), rosen_der(at)
 
 
-def run(objective, start, **options):
-    return minimise(
-        objective, np.asarray(start, float), max_steps=500, first_step=1e-3, flat=1e-13, **options
+def side_by_side(objective):
+    """Return an objective of several places of one that takes a single place."""
+
+    def several(places, which):
+        del which
+        found = [objective(place) for place in places]
+        return np.array([value for value, _ in found]), np.array([slope for _, slope in found])
+
+    return several
+
+
+class One:
+    """The end of a single start."""
+
+    def __init__(self, found):
+        (self.place,), (self.value,) = found.places, found.values
+        (self.n_evaluations,) = found.n_evaluations
+
+
+def run(objective, start, *, max_steps=500, first_step=1e-3, flat=1e-13, **options):
+    start = np.asarray(start, float)[None]
+    return One(
+        minimise(
+            side_by_side(objective), start, max_steps=max_steps, first_step=first_step, flat=flat,
+            **options,
+        )
+    )  # fmt: skip
+
+
+def test_starts_side_by_side_end_where_each_ends_alone():
+    rng = np.random.default_rng(0)
+    starts = 2.0 * rng.standard_normal((12, 4))
+    starts[3] = 1.0  # One is at the optimum already.
+    upper = np.array([np.inf, 0.8, np.inf, np.inf])
+    together = minimise(
+        side_by_side(rosenbrock), starts, max_steps=60, first_step=1e-3, flat=1e-13, upper=upper
     )
+    for number, start in enumerate(starts):
+        alone = run(rosenbrock, start, max_steps=60, upper=upper)
+        np.testing.assert_allclose(together.places[number], alone.place, rtol=1e-12, atol=1e-12)
+        assert together.values[number] == pytest.approx(alone.value, rel=1e-12, abs=1e-12)
+        assert together.n_evaluations[number] == alone.n_evaluations
+
+
+def test_an_objective_is_told_which_start_a_place_belongs_to():
+    centres = np.array([[1.0, 2.0], [-3.0, 0.5], [0.0, 4.0]])
+    seen = []
+
+    def objective(places, which):
+        seen.append(len(which))
+        away = places - centres[which]
+        # The second start is flat from the beginning, and drops out.
+        size = np.where(which == 1, 0.0, 1.0 + which)[:, None]
+        return (size[:, 0] * (away**2).sum(axis=1)), 2.0 * size * away
+
+    found = minimise(objective, np.zeros((3, 2)), max_steps=50, first_step=0.1, flat=1e-13)
+    np.testing.assert_allclose(found.places[[0, 2]], centres[[0, 2]], atol=CLOSE)
+    np.testing.assert_array_equal(found.places[1], 0.0)
+    assert seen[0] == 3 and max(seen[1:]) == 2
 
 
 @pytest.mark.parametrize("size", [2, 5, 20])
@@ -61,7 +116,7 @@ def test_quadratics_of_any_condition_are_solved(condition):
         gradient = matrix @ (x - wanted)
         return float(0.5 * (x - wanted) @ gradient), gradient
 
-    found = minimise(objective, np.zeros(10), max_steps=2_000, first_step=1.0, flat=0.0)
+    found = run(objective, np.zeros(10), max_steps=2_000, first_step=1.0, flat=0.0)
     assert found.value < 1e-8
 
 
@@ -75,7 +130,7 @@ def test_a_wall_of_infinities_is_backed_away_from():
             [1 / (1 - x[0]) + 100 * (x[0] - 0.9)]
         )
 
-    found = minimise(objective, np.array([-5.0]), max_steps=100, first_step=1.0, flat=1e-13)
+    found = run(objective, [-5.0], max_steps=100, first_step=1.0)
     assert abs(objective(found.place)[1][0]) < 1e-3
 
 

@@ -13,6 +13,8 @@ from selfselect.errors import DataError, OptionError, UnsupportedError
 from selfselect.inference import Bootstrap
 from selfselect.noises import Independent
 from selfselect.solvers import MinVariance, NetSearch, TwoModels
+from selfselect.solvers._moment_method import _matched_distance
+from selfselect.solvers._normality import measure_normality
 
 TWO = np.array([[2.0, 0.0, 0.0, 0.0], [0.0, 2.0, 0.0, 0.0]])
 THREE = np.array([[3.0, 0, 0, 0], [0, 3.0, 0, 0], [0, 0, 3.0, 0]])
@@ -205,3 +207,60 @@ def test_a_net_that_finds_too_little_says_so():
         fit(draw(close, 2_000, 1), close, NetSearch(separation=3.0))
     with pytest.raises(OptionError, match="order=3 is not possible: use an even number"):
         NetSearch(order=3)
+
+
+CENTRED = {
+    "shifted": lambda rng, shape: rng.standard_normal(shape) + 0.5,
+    "skewed": lambda rng, shape: rng.exponential(size=shape) - 1.0,
+    "heavy": lambda rng, shape: rng.standard_t(5, size=shape),
+    "light": lambda rng, shape: rng.uniform(-2.0, 2.0, size=shape),
+    "binary": lambda rng, shape: rng.choice([-1.0, 1.0], size=shape),
+    "together": lambda rng, shape: (
+        rng.standard_normal(shape) * np.exp(0.5 * rng.standard_normal((shape[0], 1)))
+    ),
+}
+
+
+@pytest.mark.parametrize("kind", CENTRED)
+@pytest.mark.parametrize("solver", [TwoModels(), MinVariance(), NetSearch()], ids=repr)
+def test_covariates_that_are_not_centred_normal_are_refused(kind, solver):
+    rng = np.random.default_rng(1)
+    x = CENTRED[kind](rng, (5_000, 4))
+    latent = x @ TWO.T + rng.standard_normal((5_000, 2))
+    data = pd.DataFrame(x, columns=[f"x{i}" for i in range(4)]).assign(y=latent.max(axis=1))
+    with pytest.raises(UnsupportedError, match="These are not: rejected"):
+        fit(data, TWO, solver)
+
+
+def test_as_a_start_of_the_likelihood_a_method_may_be_wrong():
+    rng = np.random.default_rng(1)
+    x = rng.exponential(size=(2_000, 4)) - 1.0
+    latent = x @ TWO.T + rng.standard_normal((2_000, 2))
+    data = pd.DataFrame(x, columns=[f"x{i}" for i in range(4)]).assign(y=latent.max(axis=1))
+    solver = ss.solvers.MaximumLikelihood(starts=4, start=TwoModels())
+    assert error(fit(data, TWO, solver), TWO) < 0.3
+
+
+def test_normal_covariates_of_any_covariance_are_seldom_refused():
+    """At a level of one over the rows, and never more than a hundredth."""
+    refused = 0
+    for seed in range(200):
+        rng = np.random.default_rng([7, seed])
+        x = rng.standard_normal((300, 3)) @ np.array([[1.0, 0.9, 0], [0, 0.3, 4.0], [0, 0, 2.0]])
+        data = pd.DataFrame(x, columns=list("abc")).assign(y=rng.standard_normal(300))
+        posed = ss.pose("y ~ a + b + c - 1", data, alternatives=2)
+        found = measure_normality(posed.problem, posed.engine_of_rows())
+        assert set(found.p_values) == {"mean", "skewness", "fourth moments"}
+        refused += sum(p < 0.05 for p in found.p_values.values())
+        assert found.level == pytest.approx(1.0 / 300)
+    # Of 600 tests at 5%, 30 reject by chance, give or take 11.
+    assert 12 <= refused <= 52
+
+
+def test_boosting_matches_many_alternatives_at_once():
+    """Ten labels have 3.6 million orders; the best is found without trying them."""
+    rng = np.random.default_rng(0)
+    one = rng.standard_normal((10, 3))
+    order = rng.permutation(10)
+    assert _matched_distance(one, one[order]) == pytest.approx(0.0, abs=1e-12)
+    assert _matched_distance(one, one[order] + 0.01) == pytest.approx(0.01 * np.sqrt(30))

@@ -7,6 +7,7 @@ import pytest
 from scipy.special import log_ndtr
 
 import selfselect as ss
+from selfselect.errors import UnsupportedError
 from selfselect.solvers import Peeling, Population
 
 EXACT = 1e-3
@@ -63,6 +64,24 @@ def test_slopes_of_one_covariate_are_recovered(truth):
     assert_recovered(Peeling(tries=2).recover(Population.of(slopes)), slopes)
 
 
+@pytest.mark.parametrize("truth", [
+    [-6.0, 1.0], [40.0, -3.0], [1.0, 1.0], [-20.0, 3.0, 3.0], [0.0, 0.0], [2.0, -2.0], [1.0, 1.01],
+], ids=repr)  # fmt: skip
+def test_long_short_and_equal_slopes_are_recovered(truth):
+    found = Peeling(tries=1).recover(Population.of(np.array(truth)[:, None]))
+    np.testing.assert_allclose(np.sort(found[:, 0]), np.sort(truth), atol=1e-6)
+
+
+def test_a_distribution_that_is_of_no_such_population_is_refused():
+    """Noise of twice the scale: the slope would be right and the distribution another."""
+
+    def log_cdf(x, t):
+        return log_ndtr((t - 2.0 * x[:, 0]) / 2.0)
+
+    with pytest.raises(UnsupportedError, match=r"distribution function differs .* by up to 0\."):
+        Peeling(tries=1).recover(Population(log_cdf, 1, 1))
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize(("n_alternatives", "n_covariates"), [(2, 2), (2, 3), (3, 2), (3, 3)])
 def test_vectors_in_more_dimensions_are_recovered(n_alternatives, n_covariates):
@@ -73,7 +92,7 @@ def test_vectors_in_more_dimensions_are_recovered(n_alternatives, n_covariates):
 def test_what_was_peeled_is_an_estimate_or_where_the_likelihood_starts():
     sample = ss.simulators.gaussian(3_000, 3, 3, norm=2.0, intercept=False, seed=5)
     truth = sample.params.drop(index="scale", level="term").to_numpy().reshape(3, 3)
-    peeled = Peeling(tries=20).recover(Population.of(truth))
+    peeled = Peeling(tries=8).recover(Population.of(truth))
     solver = ss.solvers.MaximumLikelihood(starts=1, start=peeled)
     result = ss.fit(sample.formula, sample.data, alternatives=3, solver=solver)
     assert result.converged

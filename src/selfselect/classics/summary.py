@@ -16,6 +16,7 @@ from selfselect.report.summary import (
     table_header,
 )
 from selfselect.results.profiles import look_at_curvature
+from selfselect.solvers.base import same_optimum
 
 if TYPE_CHECKING:
     from selfselect.classics.result import SelectionResult
@@ -27,8 +28,6 @@ TITLES = {
     "switching": "Endogenous switching (tobit-5)",
 }
 METHODS = {"ml": "maximum likelihood", "two-step": "two steps"}
-SAME_OPTIMUM = 1e-3
-"""Log-likelihoods nearer than this are of one optimum."""
 WEAK = 0.1
 """Share of the Mills ratio's spread below which it is all but a combination of covariates."""
 
@@ -62,10 +61,15 @@ def _notices(fit: SelectionResult) -> tuple[str, ...]:
                 "beyond one. They do not know that bound; method='ml' does."
             )
     reached = {name: loglik for name, loglik, converged, _ in fit.starts_reached if converged}
-    others = [loglik for loglik in reached.values() if loglik < fit.llf - SAME_OPTIMUM]
+    mean_weight = fit.facts.weight_total / fit.facts.n_rows
+
+    def is_another(loglik: float) -> bool:
+        return not same_optimum(loglik - fit.llf, mean_weight)
+
+    others = [loglik for loglik in reached.values() if is_another(loglik)]
     if others:
         shown = f"SEVERAL OPTIMA: others have log-likelihoods of {max(others):.3f} and less."
-        if reached.get("two-step", fit.llf) < fit.llf - SAME_OPTIMUM:
+        if is_another(reached.get("two-step", fit.llf)):
             shown += (
                 f" The one above the two-step estimate, from which other programs start, has "
                 f"{reached['two-step']:.3f}; start='two-step' reports it. Where they differ by "

@@ -27,7 +27,15 @@ from numpy.typing import NDArray
 
 from selfselect.kernels.tails import HALF_LOG_TWO_PI, mills_terms
 
-__all__ = ["Curvature", "Memberships", "UnknownSums", "memberships", "row_scores", "sum_rows"]
+__all__ = [
+    "Curvature",
+    "Memberships",
+    "UnknownSums",
+    "memberships",
+    "row_scores",
+    "sum_places",
+    "sum_rows",
+]
 
 Array = NDArray[np.float64]
 Mask = NDArray[np.bool_]
@@ -68,7 +76,21 @@ def memberships(
     side : 1 where the largest outcome is seen, -1 where the smallest is.
     candidate : (n, k) whether the alternative was available; None where all were.
     """
-    a = side * (inverse_scale * limit[:, None] - location)
+    each = _per_alternative(
+        np.ascontiguousarray(location.T), inverse_scale[:, None], limit, side=side,
+        candidate=None if candidate is None else candidate.T,
+    )  # fmt: skip
+    return Memberships(each.loglik, each.chance.T, each.a.T, each.ratio.T, each.slope.T)
+
+
+def _per_alternative(
+    location: Array, inverse_scale: Array, limit: Array, *, side: float, candidate: Mask | None
+) -> Memberships:
+    """Evaluate `memberships` with alternatives first, (k, ...): reductions over few are slow last.
+
+    Behind the alternatives arrays may have any shape that ends in the rows.
+    """
+    a = side * (inverse_scale * limit - location)
     tail = mills_terms(a)
     log_density = np.log(inverse_scale) - HALF_LOG_TWO_PI - 0.5 * a * a - tail.log_cdf
     log_cdf, ratio, slope = tail.log_cdf, tail.ratio, tail.slope
@@ -76,11 +98,43 @@ def memberships(
         log_density = np.where(candidate, log_density, -np.inf)
         log_cdf = np.where(candidate, log_cdf, 0.0)
         ratio, slope = np.where(candidate, ratio, 0.0), np.where(candidate, slope, 0.0)
-    largest = log_density.max(axis=1, keepdims=True)
+    largest = log_density.max(axis=0)
     relative = np.exp(log_density - largest)
-    total = relative.sum(axis=1, keepdims=True)
-    loglik = log_cdf.sum(axis=1) + (largest + np.log(total))[:, 0]
+    total = relative.sum(axis=0)
+    loglik = log_cdf.sum(axis=0) + largest + np.log(total)
     return Memberships(loglik, relative / total, a, ratio, slope)
+
+
+def sum_places(
+    designs: list[Array],
+    natural_g: list[Array],
+    inverse_scale: Array,
+    limit: Array,
+    *,
+    side: float,
+    candidate: Mask | None,
+    weights: Array | None,
+) -> tuple[Array, Array]:
+    """Add up log-likelihood (s,) and score (s, m) at s places at once.
+
+    Parameters
+    ----------
+    designs : per alternative (n, p_j).
+    natural_g : per alternative g_j at each place, (s, p_j).
+    inverse_scale : (s, k) h at each place.
+    limit, side, candidate : as in `memberships`.
+    weights : (n,) or None.
+    """
+    location = np.stack([g @ x.T for x, g in zip(designs, natural_g, strict=True)])
+    found = _per_alternative(
+        location, inverse_scale.T[:, :, None], limit, side=side,
+        candidate=None if candidate is None else candidate.T[:, None, :],
+    )  # fmt: skip
+    weight = np.ones(len(limit)) if weights is None else weights
+    residual = side * (found.chance * (found.a + found.ratio) - found.ratio) * weight
+    along_h = (found.chance @ weight).T / inverse_scale - (residual @ limit).T
+    score = [np.column_stack([residual[j] @ x, along_h[:, j]]) for j, x in enumerate(designs)]
+    return found.loglik @ weight, np.concatenate(score, axis=1)
 
 
 @dataclass(frozen=True, eq=False)
@@ -113,6 +167,12 @@ def sum_rows(
     natural_g : per alternative g_j.
     curvature : see `Curvature`.
     """
+    if curvature == "none":
+        logliks, scores = sum_places(
+            designs, [g[None] for g in natural_g], inverse_scale[None], limit, side=side,
+            candidate=candidate, weights=weights,
+        )  # fmt: skip
+        return UnknownSums(float(logliks[0]), scores[0], None)
     location = np.column_stack([x @ g for x, g in zip(designs, natural_g, strict=True)])
     found = memberships(location, inverse_scale, limit, side=side, candidate=candidate)
     weight = np.ones(len(limit)) if weights is None else weights
@@ -126,9 +186,6 @@ def sum_rows(
         ]
     )
     loglik = float(found.loglik @ weight)
-    if curvature == "none":
-        return UnknownSums(loglik, score, None)
-
     ends = np.cumsum([x.shape[1] + 1 for x in designs])
     hessian = np.zeros((ends[-1], ends[-1]))
     complete = -(found.chance + (1.0 - found.chance) * found.slope) * weight[:, None]

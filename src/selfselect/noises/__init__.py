@@ -12,6 +12,7 @@ from selfselect.noises.known_covariance import KnownCovariance
 from selfselect.noises.shared_shock import SharedShock
 
 __all__ = [
+    "FITTED",
     "NAMED",
     "Correlated",
     "Independent",
@@ -28,8 +29,16 @@ NAMED: dict[str, Any] = {
 }
 
 
-def as_noise(noise: Any) -> Noise:
-    """Make a noise of None (independent, one scale per alternative), a name, or a noise."""
+FITTED = (Independent, Correlated, SharedShock, KnownCovariance)
+"""Noises that there is a likelihood for. One that derives from them would be fitted as if it were
+its parent, and printed under a name of its own."""
+
+
+def as_noise(noise: Any, *, to_draw: bool = False) -> Noise:
+    """Make a noise of None (independent, one scale per alternative), a name, or a noise.
+
+    To be fitted it must be one that there is a likelihood for; to draw from, any will do.
+    """
     if noise is None:
         return Independent()
     if isinstance(noise, str) and noise.replace("-", " ") in NAMED:
@@ -38,5 +47,12 @@ def as_noise(noise: Any) -> Noise:
         raise OptionError(
             f"{noise!r} is not a noise. Use 'independent', 'correlated' or 'shared shock', or an "
             "object such as selfselect.noises.Correlated(scale='common')."
+        )
+    if not to_draw and type(noise) not in FITTED:
+        known = ", ".join(one.__name__ for one in FITTED)
+        raise OptionError(
+            f"There is no likelihood for {type(noise).__name__} ({noise.name}), so it cannot be "
+            f"fitted, only drawn from. Noises that can be fitted, all of them normal, are {known} "
+            "of selfselect.noises."
         )
     return noise

@@ -6,12 +6,17 @@ import numpy as np
 from numpy.typing import NDArray
 
 from selfselect.kernels.unknown_index import Curvature
-from selfselect.problem.batch import Backend, Batch, Evaluation
+from selfselect.problem.batch import Backend, Batch, Evaluation, Parts
 from selfselect.problem.joint import evaluate_joint, joint_rows
 from selfselect.problem.known import alternative_terms, evaluate_known, known_score_blocks
 from selfselect.problem.problem import Problem
 from selfselect.problem.ranked import evaluate_ranked, ranked_score_blocks
-from selfselect.problem.unknown import evaluate_unknown, find_memberships, unknown_score_blocks
+from selfselect.problem.unknown import (
+    evaluate_unknown,
+    evaluate_unknown_places,
+    find_memberships,
+    unknown_score_blocks,
+)
 
 __all__ = [
     "Backend",
@@ -19,6 +24,7 @@ __all__ = [
     "Evaluation",
     "alternative_terms",
     "evaluate",
+    "evaluate_places",
     "find_memberships",
     "joint_rows",
     "score_blocks",
@@ -47,6 +53,17 @@ def evaluate(
     if problem.rank is not None:
         return evaluate_ranked(problem, natural, batch, curvature)
     return evaluate_known(problem, natural, batch, curvature)
+
+
+def evaluate_places(problem: Problem, naturals: Array, batch: Batch) -> Parts:
+    """Return log-likelihoods (s,) and scores (s, m) of a batch at natural parameters (s, m).
+
+    Where rows are few, all places of an unknown index share each call.
+    """
+    if problem.index == "unknown" and not problem.joint and batch.backend == "numpy":
+        return evaluate_unknown_places(problem, naturals, batch)
+    each = [evaluate(problem, natural, batch, curvature="none") for natural in naturals]
+    return Parts((np.array([one.loglik for one in each]), np.stack([one.score for one in each])))
 
 
 def score_blocks(problem: Problem, natural: Array, batch: Batch) -> list[Array]:

@@ -121,8 +121,8 @@ class Ties:
         return np.asarray(np.linalg.pinv(self.matrix))
 
     def coefficients(self, u: Array) -> Array:
-        """Return the coefficients v of all alternatives, stacked."""
-        return np.asarray(self.matrix @ u + self.constant)
+        """Return the coefficients v (..., m) of all alternatives, stacked, of u (..., n)."""
+        return np.asarray(u @ self.matrix.T + self.constant)
 
     def nearest(self, v: Array) -> Array:
         """Return the u whose coefficients come closest to `v`."""

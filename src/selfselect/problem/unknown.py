@@ -15,13 +15,20 @@ from selfselect.kernels.unknown_index import (
     Memberships,
     memberships,
     row_scores,
+    sum_places,
     sum_rows,
 )
 from selfselect.problem._fused import fused_arguments, spread
-from selfselect.problem.batch import Batch, Evaluation
+from selfselect.problem.batch import Batch, Evaluation, Parts
 from selfselect.problem.problem import Problem
 
-__all__ = ["evaluate_unknown", "find_memberships", "sum_chances", "unknown_score_blocks"]
+__all__ = [
+    "evaluate_unknown",
+    "evaluate_unknown_places",
+    "find_memberships",
+    "sum_chances",
+    "unknown_score_blocks",
+]
 
 Array = NDArray[np.float64]
 
@@ -73,6 +80,25 @@ def evaluate_unknown(
     )
     hessian = np.zeros((1, 1)) if sums.hessian is None else sums.hessian
     return Evaluation(sums.loglik + problem.unit_correction(batch.rows), sums.score, hessian)
+
+
+def evaluate_unknown_places(problem: Problem, naturals: Array, batch: Batch) -> Parts:
+    """Return log-likelihoods (s,) and scores (s, m) at natural parameters (s, m), by NumPy."""
+    layout = problem.layout
+    given = unknown_inputs(problem, naturals[0], batch)
+    logliks, scores = sum_places(
+        given.designs,
+        [
+            naturals[:, start:end]
+            for start, end in zip(layout.starts, layout.inverse_scale_positions, strict=False)
+        ],
+        naturals[:, layout.inverse_scale_positions],
+        given.limit,
+        side=problem.side,
+        candidate=given.candidate,
+        weights=batch.rows.weights,
+    )
+    return Parts((logliks + problem.unit_correction(batch.rows), scores))
 
 
 def unknown_inputs(problem: Problem, natural: Array, batch: Batch) -> UnknownInputs:

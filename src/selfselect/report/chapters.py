@@ -17,7 +17,7 @@ from selfselect.report.question import listed
 from selfselect.report.summary import compare_page, format_number, summarise
 from selfselect.results.rejections import assumptions_tested
 from selfselect.results.specification import tests_of_noise
-from selfselect.solvers.base import same_optimum
+from selfselect.solvers.base import starts_at_best
 
 if TYPE_CHECKING:
     from selfselect.results.fit_result import FitResult
@@ -248,9 +248,7 @@ def membership_chapter(fit: FitResult) -> Section | None:
     n_starts = len(fit.solution.starts)
     if n_starts:
         weight = fit.facts.weight_total / fit.facts.n_rows
-        agree = sum(
-            one.fault is None and same_optimum(one.behind, weight) for one in fit.solution.starts
-        )
+        agree = starts_at_best(fit.solution.starts, weight)
         parts.append(Paragraph(f"{agree} of {n_starts} starts of the search ended here."))
         parts.append(
             chart(

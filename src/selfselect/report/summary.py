@@ -13,7 +13,7 @@ from selfselect.problem.parameters import COMMON, SCALE
 from selfselect.report.page import Block, Page
 from selfselect.results.rejections import rejections
 from selfselect.results.specification import tests_of_noise
-from selfselect.solvers.base import same_optimum
+from selfselect.solvers.base import is_fragile, starts_at_best
 
 if TYPE_CHECKING:
     from selfselect.results.fit_result import FitResult
@@ -91,15 +91,13 @@ def _notices(fit: FitResult) -> tuple[str, ...]:
         notices.append(f"NOT CONVERGED. {fit.status} Do not use these numbers.")
     notices += rejections(fit)
     mean_weight = fit.facts.weight_total / fit.facts.n_rows
-    reached = [
-        one
-        for one in fit.solution.starts
-        if one.fault is None and same_optimum(one.behind, mean_weight)
-    ]
-    if len(fit.solution.starts) > 1 and len(reached) == 1:
+    n_starts = len(fit.solution.starts)
+    reached = starts_at_best(fit.solution.starts, mean_weight)
+    if is_fragile(reached, n_starts):
         notices.append(
-            f"FRAGILE OPTIMUM: only one of {len(fit.solution.starts)} starts reached it. There "
-            "may be a better one: try more starts, and compare result.starts."
+            f"FRAGILE OPTIMUM: only {reached} of {n_starts} starts reached it, so a search with "
+            "another seed may end elsewhere, and there may be a better one: try more starts, and "
+            "compare result.starts."
         )
     if not np.isfinite(fit.covariance.matrix).all():
         why = "the information matrix is singular, so some parameters are not determined by this "

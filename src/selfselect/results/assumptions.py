@@ -15,6 +15,7 @@ from selfselect.results.diagnosis import RARE_SHARE, THIN
 from selfselect.results.memberships import expected_shares
 from selfselect.results.posed import Posed
 from selfselect.results.survival import Survival, measure_survival
+from selfselect.solvers._normality import Normality, measure_normality
 
 if TYPE_CHECKING:
     from selfselect.results.fit_result import FitResult
@@ -73,7 +74,9 @@ def assumptions(fit: FitResult | Posed, params: Any = None) -> Assumptions:
     deviation of their covariate, so that the numbers do not depend on the user's units.
 
     With an unknown index, Δ is the largest number for which the separability assumption (A)
-    holds, :math:`|w_i'w_j|/|w_j| + \Delta \le |w_j|` for all i and j.
+    holds, :math:`|w_i'w_j|/|w_j| + \Delta \le |w_j|` for all i and j. Covariates are standard
+    normal in Definition 4; tested are the mean (where there is no intercept), skewness and fourth
+    moments of all of them together, after a linear map that makes them uncorrelated.
 
     With a known index (Theorem 1): C bounds the covariates; every alternative is seen with
     probability at least α/k; explaining sets have mass at least α. The smallest mass goes to zero
@@ -114,7 +117,7 @@ def assumptions(fit: FitResult | Posed, params: Any = None) -> Assumptions:
     shares = shares / shares.sum() if shares.size else expected_shares(problem, engine, free)
     smallest = float(shares.min())
     if problem.index == "unknown":
-        of_index = _unknown(slopes)
+        of_index = (*_unknown(slopes), _normal(measure_normality(problem, engine)))
     else:
         of_index = _known(measure_survival(problem, engine, free), len(shares), smallest)
     return Assumptions(
@@ -162,6 +165,20 @@ def _unknown(slopes: Array) -> tuple[Assumption, ...]:
         "likelihood does not need it."
     )
     return (Assumption("Delta", separation, separation > 0, f"Δ = {separation:.3g}: {verdict}"),)
+
+
+def _normal(found: Normality) -> Assumption:
+    """Say whether covariates are standard normal after a linear map (Definition 4)."""
+    sentence = (
+        f"The covariates look normal (smallest p = {found.smallest:.2g}), as Definition 4 assumes."
+    )
+    if found.rejected:
+        sentence = (
+            f"The covariates are not standard normal, as Definition 4 assumes: rejected are their "
+            f"{' and '.join(found.rejected)} (smallest p = {found.smallest:.2g}). TwoModels, "
+            "MinVariance and NetSearch rest on it; maximum likelihood does not."
+        )
+    return Assumption("normal covariates", found.smallest, not found.rejected, sentence)
 
 
 def _known(found: Survival, k: int, smallest: float) -> tuple[Assumption, ...]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from selfselect.errors import OptionError
+from selfselect.errors import OptionError, RuleError
 from selfselect.rules._transforms import Transform
 from selfselect.rules.base import BoxRule, HasBounds, HasProjection, RowData, SelectionRule
 from selfselect.rules.check import Counterexample, RuleCheck, check
@@ -51,4 +51,28 @@ def as_rule(rule: Any) -> SelectionRule:
             f"{rule!r} is not a selection rule, an object with `choose` and `name`. Use 'max', "
             "'min', or an object of selfselect.rules (call the class: Maximum(), not Maximum)."
         )
+    _refuse_half_a_rule(type(rule))
     return rule
+
+
+def _refuse_half_a_rule(kind: type) -> None:
+    """Refuse a rule that derives its own `choose` and inherits what the likelihood is made of.
+
+    Likelihoods use `bounds` (or a rank) and never ask `choose`.
+    """
+    choosing = _owner(kind, "choose")
+    for method in ("bounds", "project", "rank_among"):
+        owner = _owner(kind, method)
+        if owner is None or owner in (choosing, BoxRule) or choosing is None:
+            continue
+        if issubclass(choosing, owner):
+            raise RuleError(
+                f"{choosing.__name__} changes `choose` of {owner.__name__} and keeps its "
+                f"`{method}`, so it would be fitted as {owner.__name__}. Change both, or pass the "
+                "function as selfselect.rules.ConvexRule(choose)."
+            )
+
+
+def _owner(kind: type, method: str) -> type | None:
+    """Return the class in which a rule finds a method."""
+    return next((one for one in kind.__mro__ if method in vars(one)), None)

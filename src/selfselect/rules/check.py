@@ -76,8 +76,8 @@ def check(
 
     Checked are: `choose` returns one valid index per row and the same one for the same outcomes;
     a rule with `bounds` sees an alternative exactly inside its bounds; `project` leaves latent
-    outcomes of the explaining set alone, lands in it, and is idempotent; and slices look convex
-    (the middle of two points of an explaining set is in the set).
+    outcomes of the explaining set alone, lands in it at the nearest point, and is idempotent; and
+    slices look convex (the middle of two points of an explaining set is in the set).
 
     Parameters
     ----------
@@ -254,11 +254,21 @@ def _bad_projection(probe: _Probe, other: Array) -> Counterexample | None:
     once = project(other)
     twice = project(once)
     nudged = probe.swap_others(once + 1e-4 * (probe.latent - once))
-    return probe.fault(
+    fault = probe.fault(
         np.abs(twice - once).max(axis=1) > slack, other, "project is not idempotent."
     ) or probe.fault(
         ~probe.sees(nudged), once, "project lands outside the set that explains the choice."
     )
+    # From the nearest point Pz of a convex set no other point s of it lies on the side of z.
+    for inside in (probe.latent, project(other[::-1])):
+        towards = ((other - once) * (inside - once)).sum(axis=1)
+        room = np.linalg.norm(other - once, axis=1) * np.linalg.norm(inside - once, axis=1)
+        fault = fault or probe.fault(
+            towards > slack * (1.0 + room),
+            other,
+            "project does not land at the nearest point of the set that explains the choice.",
+        )
+    return fault
 
 
 def _bad_convexity(probe: _Probe, other: Array) -> Counterexample | None:

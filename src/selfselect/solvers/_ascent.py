@@ -14,7 +14,7 @@ from selfselect.problem.sampled import SampledRows
 from selfselect.samplers import Sampler
 from selfselect.solvers.base import TraceEntry
 
-__all__ = ["Ascent", "most_agreed"]
+__all__ = ["CLOSE", "Ascent", "most_agreed"]
 
 Array = NDArray[np.float64]
 
@@ -23,6 +23,11 @@ LARGE_BOUND = 10.0
 
 WARM_UP = 12
 """Steps from a cold start after which a sampler without a step count of its own is believed."""
+
+
+CLOSE = 1.0
+"""Distance to the optimum, in standard errors of any parameter, within which a run has converged:
+what it lost by not going on is then less than what the data cannot tell."""
 
 
 class Options(Protocol):
@@ -43,7 +48,10 @@ class Options(Protocol):
 
 
 class Ascent:
-    """One run: where it is, and the averages of where it was."""
+    """One run: where it is, and the averages of where it was.
+
+    `confined` is the share of the averaged steps in which the bound held coefficients back.
+    """
 
     def __init__(
         self,
@@ -72,7 +80,7 @@ class Ascent:
         steepest = max(float(np.linalg.eigvalsh(gram[:-1, :-1] / total)[-1]) for gram in grams)
         self.delay = 0.0 if solver.average == "all" else steepest / self.strength
         self.bound = solver.bound or self._default_bound(grams)
-        self.confined = 0
+        self.confined = 0.0
 
     def _default_bound(self, grams: list[Array]) -> float:
         h = self.problem.layout.natural(self.free)[self.problem.layout.inverse_scale_positions]
@@ -96,11 +104,12 @@ class Ascent:
             gradient = self._gradient(self.rows.take(order[at : at + solver.batch]))
             size = 1.0 / (self.strength * (number + 1 + self.delay))
             before = self.free
-            self.free = self._confine(before + size * gradient)
+            self.free, held = self._confine(before + size * gradient)
             if number >= first_kept:
                 total += self.free
                 kept += 1
                 self.estimate = total / kept
+                self.confined += (held - self.confined) / kept
             else:
                 self.estimate = self.free
             if (number + 1) % max(1, n_steps // 20) == 0:
@@ -121,31 +130,35 @@ class Ascent:
         scores = rows.scores(draw.first, draw.square)
         return np.asarray(rows.weights @ scores / len(part))
 
-    def _confine(self, free: Array) -> Array:
-        confined = 0
+    def _confine(self, free: Array) -> tuple[Array, bool]:
+        """Return coefficients within the bound, and whether it held any back."""
+        held = False
         for block in self.blocks:
             length = float(np.linalg.norm(free[block]))
             if length > self.bound:
                 free[block] *= self.bound / length
-                confined += 1
-        self.confined = confined
-        return free
+                held = True
+        return free, held
 
-    def status(self, solver: Options, n_runs: int) -> tuple[str, bool]:
-        """Say how the run ended."""
+    def status(self, solver: Options, n_runs: int, distance: float) -> str:
+        """Say how the run ended, and how far from the optimum, in standard errors."""
         boosted = f", the most agreed of {n_runs} runs" if n_runs > 1 else ""
-        if self.confined:
-            return (
-                f"Stopped at the bound {self.bound:.3g} on the coefficients, not by maximum "
-                "likelihood: the steps are too long or the bound too small.",
-                False,
-            )
         words = "tail" if solver.average == "tail" else "all"
-        return (
-            f"Estimated by averaging {words} iterates of {solver.passes} pass"
-            f"{'es' if solver.passes > 1 else ''}{boosted}, not by maximum likelihood.",
-            True,
+        passes = f"{solver.passes} pass{'es' if solver.passes > 1 else ''}"
+        said = (
+            f"Estimated by averaging {words} iterates of {passes}{boosted}, not by maximum "
+            f"likelihood: the score there says that the optimum is {distance:.2g} standard errors "
+            "away."
         )
+        if distance > CLOSE:
+            said += " Allow more passes, or use MonteCarloNewton."
+        if self.confined:
+            said += (
+                f" The bound {self.bound:.3g} on the coefficients held in "
+                f"{100 * self.confined:.0f}% of the averaged steps: steps are too long or the "
+                "bound is too small."
+            )
+        return said
 
 
 def most_agreed(estimates: list[Array]) -> int:

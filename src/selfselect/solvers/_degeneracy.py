@@ -14,11 +14,12 @@ from selfselect.problem.problem import Problem
 from selfselect.problem.unknown import sum_chances
 from selfselect.solvers._search import SearchSpace
 
-__all__ = ["Degeneracy", "expected_counts", "find_degeneracy"]
+__all__ = ["Degeneracy", "expected_counts", "find_degeneracy", "thin_equation"]
 
 Array = NDArray[np.float64]
 
-ROWS_PER_PARAMETER = 2.0
+ROWS_PER_PARAMETER, CHANCE_ROWS_PER_PARAMETER = 2.0, 5.0
+"""Rows per parameter below which an equation has collapsed, and below which it may be chance."""
 
 AT_FLOOR = 1.001
 """A scale within this factor of the floor has run into it."""
@@ -66,6 +67,28 @@ def find_degeneracy(space: SearchSpace, engine: Engine, coordinates: Array) -> D
                 floored,
             )
     return None
+
+
+def thin_equation(space: SearchSpace, engine: Engine, coordinates: Array) -> str | None:
+    """Say which alternative with a scale of its own rests on so few rows that it may be chance.
+
+    A handful of rows that happen to lie close to a plane makes an optimum too, of a small scale.
+    """
+    problem = space.problem
+    if problem.index == "known" or space.free_scales < 2:
+        return None
+    counts = expected_counts(problem, engine, space.natural(coordinates))
+    rows = counts * engine.n_rows / engine.weight_total
+    parameters = np.array(problem.equations.own_terms) + 1
+    thinnest = int(np.argmin(rows / parameters))
+    if rows[thinnest] >= CHANCE_ROWS_PER_PARAMETER * parameters[thinnest]:
+        return None
+    label = problem.equations.each[thinnest].alternative
+    return (
+        f"Alternative {label!r} rests on {rows[thinnest]:.0f} rows, for {parameters[thinnest]} "
+        "parameters: with a scale of its own it may be no more than rows that happen to lie close "
+        "to a plane. Compare with noise=Independent(scale='common')."
+    )
 
 
 def expected_counts(problem: Problem, engine: Engine, natural: Array) -> Array:

@@ -15,11 +15,18 @@ from selfselect.problem.batch import Batch
 from selfselect.problem.evaluation import evaluate
 from selfselect.problem.masses import sampled_loglik
 from selfselect.problem.problem import Problem
-from selfselect.problem.sampled import ROWS_AT_ONCE, SampledRows, batch_stream
+from selfselect.problem.sampled import (
+    ROWS_AT_ONCE,
+    SampledRows,
+    Sweep,
+    batch_stream,
+    sample_scores,
+)
 from selfselect.samplers import EllipticalSlice, Sampler
 from selfselect.samplers._chains import Chains
+from selfselect.solvers._climb import information_at, score_at
 
-__all__ = ["DrawnLoglik", "drawn_loglik", "new_seed", "start_chains"]
+__all__ = ["DrawnLoglik", "distance_to_optimum", "drawn_loglik", "new_seed", "start_chains"]
 
 Array = NDArray[np.float64]
 
@@ -28,6 +35,9 @@ SETTLING = 6
 
 LOGLIK_LOOKS = 2_000_000
 """Calls of the rule that the log-likelihood may cost unless told, all rows together."""
+
+DISTANCE_POINTS = 48
+"""Pairs of points of every row by which the distance to an optimum is measured."""
 
 FEWEST_DRAWS = 64
 MOST_DRAWS = 16_384
@@ -74,6 +84,27 @@ def _start_block(
             latent = settle.step(target, latent, rng).latent
         chains.append(latent)
     return np.concatenate(chains, axis=1)
+
+
+def distance_to_optimum(problem: Problem, engine: Engine, free: Array, rng: Generator) -> float:
+    """Return how far a Newton step would go, in standard errors of the parameter it moves most.
+
+    Score and information come from draws where they are not exact. Infinite where the information
+    is not positive definite: there the step says nothing.
+    """
+    if problem.sampled:
+        chains = start_chains(problem, engine, free, None, rng)
+        steps = DISTANCE_POINTS // chains.pairs
+        sweep = Sweep(new_seed(rng), steps, steps, max(1, steps // 4), 0)
+        natural = problem.layout.natural(free)
+        sums: Any = engine.sum(partial(sample_scores, problem, natural, chains, sweep))
+        score, information = sums.score, sums.information
+    else:
+        score, information = score_at(problem, engine, free), information_at(problem, engine, free)
+    if not np.isfinite(information).all() or np.linalg.eigvalsh(information)[0] <= 0:
+        return float("inf")
+    inverse = np.linalg.inv(information)
+    return float(np.max(np.abs(inverse @ score) / np.sqrt(np.diag(inverse))))
 
 
 @dataclass(frozen=True, eq=False)

@@ -1,7 +1,9 @@
-"""L-BFGS with upper bounds, for objectives that cost more than the algebra around them.
+"""L-BFGS with upper bounds, from many starts at once.
 
-SciPy's is not used because its many tiny matrix operations go through a threaded BLAS, which
-several climbs at once on few cores slow down tenfold; here all algebra is a dozen dot products.
+All starts take their steps side by side, so that where an evaluation is small they share its calls;
+each is on its own otherwise, and ends where it would have ended alone. SciPy's is not used because
+its many tiny matrix operations go through a threaded BLAS, which several climbs at once on few
+cores slow down tenfold; here all algebra is a dozen dot products.
 """
 
 from __future__ import annotations
@@ -12,10 +14,11 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = ["Minimum", "minimise"]
+__all__ = ["Minima", "minimise"]
 
 Array = NDArray[np.float64]
-Objective = Callable[[Array], tuple[float, Array]]
+Mask = NDArray[np.bool_]
+Objective = Callable[[Array, NDArray[np.intp]], tuple[Array, Array]]
 
 MEMORY = 20
 """Corrections that are remembered."""
@@ -27,114 +30,190 @@ MOST_TRIALS = 30
 
 
 @dataclass(frozen=True, eq=False)
-class Minimum:
-    """Where a minimisation ended: place, value, and evaluations of the objective."""
+class Minima:
+    """Where minimisations ended: places (s, m), values (s,), evaluations of each (s,)."""
 
-    place: Array
-    value: float
-    n_evaluations: int
+    places: Array
+    values: Array
+    n_evaluations: NDArray[np.intp]
 
 
 def minimise(
     objective: Objective,
-    start: Array,
+    starts: Array,
     *,
     max_steps: int,
     first_step: float,
     flat: float,
     upper: Array | None = None,
-) -> Minimum:
-    """Minimise a smooth function.
+) -> Minima:
+    """Minimise a smooth function from each of several starts.
 
     Parameters
     ----------
-    objective : returns value and gradient.
-    start : where to begin.
-    max_steps : steps at most.
+    objective : takes places (r, m) and the numbers (r,) of the starts they belong to; returns
+        values (r,) and gradients (r, m).
+    starts : (s, m) where to begin.
+    max_steps : steps of each at most.
     first_step : the step along the negative gradient that the first trial takes.
-    flat : relative decrease per step at which it stops.
-    upper : upper bound of each coordinate; inf where there is none.
+    flat : relative decrease per step at which a start is done.
+    upper : (m,) upper bound of each coordinate; inf where there is none.
     """
-    bound = np.full(len(start), np.inf) if upper is None else upper
-    here = np.minimum(start, bound)
-    value, gradient = objective(here)
-    n_evaluations = 1
-    steps: list[Array] = []
-    changes: list[Array] = []
-    for _ in range(max_steps):
+    bound = np.full(starts.shape[1], np.inf) if upper is None else upper
+    here = np.minimum(starts, bound)
+    which = np.arange(len(starts))
+    values, gradients = objective(here, which)
+    ended = Minima(here.copy(), values.copy(), np.ones(len(starts), dtype=np.intp))
+    state = _State.at(which, here, values, gradients, max_steps)
+    state = state.aimed(np.ones(len(starts), dtype=bool), bound, first_step, ended)
+    while len(state.which):
+        trial = np.minimum(state.here + state.size[:, None] * state.direction, bound)
+        reached, gradients = objective(trial, state.which)
+        ended.n_evaluations[state.which] += 1
+        stepped = state.judge(trial, reached, gradients)
+        state.step(stepped, flat)
+        state = state.aimed(stepped, bound, first_step, ended)
+    return ended
+
+
+@dataclass(eq=False)
+class _State:
+    """Starts under way: where each is, what it remembers, and its line search.
+
+    Attributes
+    ----------
+    which : (r,) number of each start.
+    here, value, gradient : where it is.
+    steps, changes, inverse : (r, MEMORY, m) remembered steps and changes of the gradient, the
+        newest last, and one over their products (r, MEMORY), zero where nothing is remembered.
+    left : steps it may still take.
+    direction, descent, low, high, size, trials : of the line search, by bisection and doubling.
+    best : (place, value, gradient) of the longest step that falls enough; value inf before any.
+    done : whether it is flat.
+    """
+
+    which: NDArray[np.intp]
+    here: Array
+    value: Array
+    gradient: Array
+    steps: Array
+    changes: Array
+    inverse: Array
+    left: NDArray[np.intp]
+    direction: Array
+    descent: Array
+    low: Array
+    high: Array
+    size: Array
+    trials: NDArray[np.intp]
+    best_place: Array
+    best_value: Array
+    best_gradient: Array
+    done: Mask
+
+    @classmethod
+    def at(
+        cls, which: NDArray[np.intp], here: Array, value: Array, gradient: Array, max_steps: int
+    ) -> _State:
+        count, size = here.shape
+        memory = np.zeros((2, count, MEMORY, size))
+        line = np.zeros((4, count))
+        return cls(
+            which, here, value, gradient, memory[0], memory[1], np.zeros((count, MEMORY)),
+            np.full(count, max_steps), np.zeros_like(here), *line, np.zeros(count, dtype=np.intp),
+            here.copy(), np.full(count, np.inf), gradient.copy(), np.zeros(count, dtype=bool),
+        )  # fmt: skip
+
+    def judge(self, trial: Array, reached: Array, gradient: Array) -> Mask:
+        """Go on with each line search; say which ended, at `best_*` or nowhere (value inf)."""
+        falls = reached <= self.value + ENOUGH_DECREASE * self.size * self.descent
+        steep = _dot(gradient, self.direction) < ENOUGH_CURVATURE * self.descent
+        self.high = np.where(falls, self.high, self.size)
+        self.low = np.where(falls & steep, self.size, self.low)
+        self.best_place[falls], self.best_gradient[falls] = trial[falls], gradient[falls]
+        self.best_value = np.where(falls, reached, self.best_value)
+        self.trials += 1
+        with np.errstate(invalid="ignore"):
+            self.size = np.where(np.isinf(self.high), 2.0 * self.low, 0.5 * (self.low + self.high))
+        return (falls & ~steep) | (self.trials == MOST_TRIALS)
+
+    def step(self, stepped: Mask, flat: float) -> None:
+        """Move those whose line search ended; forget what is remembered where it found nothing."""
+        lost = stepped & np.isinf(self.best_value)
+        self.done |= lost & ~self.inverse.any(axis=1)
+        self.inverse[lost] = 0.0
+        moving = stepped & ~lost
+        moved = self.best_place[moving] - self.here[moving]
+        change = self.best_gradient[moving] - self.gradient[moving]
+        decrease = self.value[moving] - self.best_value[moving]
+        self.here[moving], self.value[moving] = self.best_place[moving], self.best_value[moving]
+        self.gradient[moving] = self.best_gradient[moving]
+        product = _dot(moved, change)
+        curved = product > 1e-12 * np.sqrt(_dot(moved, moved) * _dot(change, change))
+        kept = np.flatnonzero(moving)[curved]
+        for remembered, new in (
+            (self.steps, moved[curved]),
+            (self.changes, change[curved]),
+            (self.inverse, 1.0 / product[curved]),
+        ):
+            remembered[kept, :-1] = remembered[kept, 1:]
+            remembered[kept, -1] = new
+        self.done[moving] = decrease <= flat * np.maximum(np.abs(self.value[moving]), 1.0)
+        self.left[stepped] -= 1
+
+    def aimed(self, stepped: Mask, bound: Array, first_step: float, ended: Minima) -> _State:
+        """Aim anew where a step was made; record those that are done, and return the others."""
+        self._aim(stepped, bound, first_step)
+        # What is remembered may point uphill: without it the gradient itself is followed.
+        uphill = stepped & ~(self.descent < 0)
+        again = uphill & self.inverse.any(axis=1)
+        self.left[again] -= 1
+        self.inverse[again] = 0.0
+        self._aim(again, bound, first_step)
+        self.done |= stepped & ~(self.descent < 0)
+        self.done |= self.left <= 0
+        over = self.done
+        if not over.any():
+            return self
+        ended.places[self.which[over]] = self.here[over]
+        ended.values[self.which[over]] = self.value[over]
+        return _State(*(one[~over] for one in vars(self).values()))
+
+    def _aim(self, where: Mask, bound: Array, first_step: float) -> None:
+        if not where.any():
+            return
+        gradient = self.gradient[where]
         # Where a bound holds a coordinate back, it takes no part in the step.
-        held = (here >= bound) & (gradient < 0)
+        held = (self.here[where] >= bound) & (gradient < 0)
         slope = np.where(held, 0.0, gradient)
-        direction = -_two_loops(slope, steps, changes, first_step)
-        direction[held] = 0.0
-        descent = float(slope @ direction)
-        if not np.isfinite(descent) or descent >= 0:
-            if not steps:
-                break
-            steps, changes = [], []
-            continue
-        found = _line_search(objective, here, value, direction, descent, bound)
-        n_evaluations += found.n_evaluations
-        if found.place is None:
-            if not steps:
-                break
-            steps, changes = [], []
-            continue
-        moved, change = found.place - here, found.gradient - gradient
-        decrease = value - found.value
-        here, value, gradient = found.place, found.value, found.gradient
-        if float(moved @ change) > 1e-12 * float(np.linalg.norm(moved) * np.linalg.norm(change)):
-            steps.append(moved)
-            changes.append(change)
-            del steps[:-MEMORY], changes[:-MEMORY]
-        if decrease <= flat * max(abs(value), 1.0):
-            break
-    return Minimum(here, value, n_evaluations)
+        turned = _two_loops(
+            slope, self.steps[where], self.changes[where], self.inverse[where], first_step
+        )
+        direction = np.where(held, 0.0, -turned)
+        self.direction[where] = direction
+        self.descent[where] = _dot(slope, direction)
+        self.low[where], self.high[where], self.size[where] = 0.0, np.inf, 1.0
+        self.trials[where], self.best_value[where] = 0, np.inf
 
 
 def _two_loops(
-    gradient: Array, steps: list[Array], changes: list[Array], first_step: float
+    gradient: Array, steps: Array, changes: Array, inverse: Array, first_step: float
 ) -> Array:
-    """Multiply the gradient by the remembered inverse curvature (Nocedal 1980)."""
-    if not steps:
-        return first_step * gradient
+    """Multiply gradients by the remembered inverse curvature (Nocedal 1980)."""
     result = gradient.copy()
-    weights = [0.0] * len(steps)
-    inverse = [1.0 / float(s @ y) for s, y in zip(steps, changes, strict=True)]
-    for i in range(len(steps) - 1, -1, -1):
-        weights[i] = inverse[i] * float(steps[i] @ result)
-        result -= weights[i] * changes[i]
-    result *= 1.0 / (inverse[-1] * float(changes[-1] @ changes[-1]))
-    for i in range(len(steps)):
-        result += (weights[i] - inverse[i] * float(changes[i] @ result)) * steps[i]
+    remembered = [i for i in range(MEMORY) if inverse[:, i].any()]
+    weights = np.zeros_like(inverse)
+    for i in reversed(remembered):
+        weights[:, i] = inverse[:, i] * _dot(steps[:, i], result)
+        result -= weights[:, i, None] * changes[:, i]
+    newest = inverse[:, -1] * _dot(changes[:, -1], changes[:, -1])
+    result *= np.where(newest > 0, 1.0 / np.where(newest > 0, newest, 1.0), first_step)[:, None]
+    for i in remembered:
+        along = weights[:, i] - inverse[:, i] * _dot(changes[:, i], result)
+        result += along[:, None] * steps[:, i]
     return result
 
 
-@dataclass(frozen=True, eq=False)
-class _Trial:
-    place: Array | None
-    value: float
-    gradient: Array
-    n_evaluations: int
-
-
-def _line_search(
-    objective: Objective, here: Array, value: float, direction: Array, descent: float, bound: Array
-) -> _Trial:
-    """Find a step that satisfies the weak Wolfe conditions, by bisection and doubling."""
-    low, high, size = 0.0, np.inf, 1.0
-    best: _Trial | None = None
-    for trial in range(1, MOST_TRIALS + 1):
-        place = np.minimum(here + size * direction, bound)
-        reached, gradient = objective(place)
-        if not reached <= value + ENOUGH_DECREASE * size * descent:
-            high = size
-        elif float(gradient @ direction) < ENOUGH_CURVATURE * descent:
-            low = size
-            best = _Trial(place, reached, gradient, trial)
-        else:
-            return _Trial(place, reached, gradient, trial)
-        size = 2.0 * low if np.isinf(high) else 0.5 * (low + high)
-    if best is not None:
-        return _Trial(best.place, best.value, best.gradient, MOST_TRIALS)
-    return _Trial(None, value, direction, MOST_TRIALS)
+def _dot(one: Array, other: Array) -> Array:
+    """Return the products of rows."""
+    return np.einsum("ij,ij->i", one, other)

@@ -5,7 +5,6 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
 from functools import partial
-from itertools import permutations
 from typing import Any, ClassVar
 
 import numpy as np
@@ -17,6 +16,7 @@ from selfselect.errors import OptionError, UnsupportedError
 from selfselect.problem.evaluation import evaluate
 from selfselect.problem.problem import Problem
 from selfselect.solvers._climb import Climb
+from selfselect.solvers._normality import measure_normality
 from selfselect.solvers._order import order_alternatives
 from selfselect.solvers._search import SearchSpace
 from selfselect.solvers._start import gram_matrices, refuse_collinear
@@ -32,8 +32,10 @@ class MomentMethod(ABC):
     """A method that reads coefficients off moments of the data, without a likelihood.
 
     Moment methods assume covariates that are normal with mean zero, and equations without an
-    intercept but with the same covariates. They give no standard errors of their own: use
-    ``covariance="bootstrap"``, or hand the method to `MaximumLikelihood` as its `start`.
+    intercept but with the same covariates. Whether covariates have the mean, skewness and fourth
+    moments of normal ones is tested, and others are refused. The methods give no standard errors
+    of their own: use ``covariance="bootstrap"``, or hand the method to `MaximumLikelihood` as its
+    `start`.
 
     Parameters
     ----------
@@ -96,7 +98,8 @@ class MomentMethod(ABC):
         if space.free_scales == 0:
             return joined
         scales = np.eye(len(joined))[:, space.n_coefficients :]
-        return space.climb(engine, joined, max_steps=100, within=scales).coordinates
+        (place,) = space.climb(engine, joined[None], max_steps=100, within=scales)
+        return place.coordinates
 
     def solve(
         self,
@@ -107,8 +110,11 @@ class MomentMethod(ABC):
         start: Array | None = None,
         progress: bool | None = None,
     ) -> Solution:
-        del start, progress
+        del progress
         self.check(problem)
+        if start is None:
+            # Given where the same data was accepted before, and is drawn anew.
+            _refuse_other_covariates(type(self).__name__, problem, engine)
         grams = gram_matrices(problem, engine)
         refuse_collinear(problem, grams)
         space = SearchSpace.build(problem, grams, weight=engine.weight_total, floor=0.01)
@@ -130,6 +136,20 @@ def _most_agreed(runs: list[Array]) -> Array:
 
 def _matched_distance(one: Array, other: Array) -> float:
     """Return the distance of two sets of coefficients under the best matching of labels."""
-    return min(
-        float(np.linalg.norm(one - other[list(order)])) for order in permutations(range(len(one)))
-    )
+    from scipy.optimize import linear_sum_assignment
+
+    squared = ((one[:, None, :] - other[None, :, :]) ** 2).sum(axis=2)
+    return float(np.sqrt(squared[linear_sum_assignment(squared)].sum()))
+
+
+def _refuse_other_covariates(name: str, problem: Problem, engine: Engine) -> None:
+    """Refuse covariates that are not normal with mean zero."""
+    found = measure_normality(problem, engine)
+    if found.rejected:
+        tests = ", ".join(f"{what} (p = {found.p_values[what]:.2g})" for what in found.rejected)
+        raise UnsupportedError(
+            f"{name} reads coefficients off moments that hold for covariates which are normal "
+            f"with mean zero. These are not: rejected are their {tests}. Its estimates would be "
+            f"wrong by any amount. Use MaximumLikelihood(), which assumes nothing of covariates; "
+            f"MaximumLikelihood(start={name}()) takes {name} as a first guess."
+        )

@@ -5,7 +5,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Literal
 
 import numpy as np
 from numpy.random import Generator, SeedSequence
@@ -17,23 +17,30 @@ from selfselect.problem.evaluation import evaluate
 from selfselect.problem.problem import Problem
 from selfselect.progress import progress_bar
 from selfselect.solvers._climb import Climb, information_at
-from selfselect.solvers._degeneracy import Degeneracy, find_degeneracy
+from selfselect.solvers._degeneracy import Degeneracy, find_degeneracy, thin_equation
 from selfselect.solvers._identification import undetermined
 from selfselect.solvers._moment_method import MomentMethod
 from selfselect.solvers._order import order_alternatives
 from selfselect.solvers._relocation import relocate
-from selfselect.solvers._search import Place, SearchSpace
+from selfselect.solvers._search import Place, SearchSpace, grouped
 from selfselect.solvers._start import (
     any_deficient,
     gram_matrices,
     refuse_collinear,
 )
 from selfselect.solvers._starts import Recipe, recipes_for
-from selfselect.solvers.base import Solution, StartRecord, require_counts, same_optimum
+from selfselect.solvers.base import (
+    Solution,
+    StartRecord,
+    require_counts,
+    same_optimum,
+    smallest_share_met,
+)
 
 __all__ = ["MultiStart"]
 
 Array = NDArray[np.float64]
+Index = Literal["known", "unknown"]
 
 POLISHED = 3
 """Distinct optima of the sample that are compared on all rows."""
@@ -44,6 +51,13 @@ a search ends where the likelihood is all but flat, before information has faded
 
 TRIES = 2
 """Moves in a row without a better optimum after which no more are made."""
+
+FEWEST_STARTS, MOST_STARTS, STARTS_TIMES_ROWS = 8, 256, 100_000
+"""Starts where rows are many, where they are few, and starts times rows in between: the fewer rows,
+the more optima their likelihood has, and the less a start costs."""
+
+RARE_START = 0.05
+"""Share of starts below which it goes without saying that an optimum may be missed."""
 
 FAR_BEHIND = 5.0
 """Log-likelihood, per mean weight of a row, that an optimum of the sample may lack and still be
@@ -65,10 +79,13 @@ class MultiStart(ABC):
 
     Parameters
     ----------
-    starts : how many. Half of them are annealed in the scale, a quarter start from moments (where
-        all equations have the same covariates), a quarter at random. Where no more than
-        half of them reach the best optimum, the alternative that is seen least there is moved
-        elsewhere, and what is better is added as one more.
+    starts : how many; None for 8 where rows are many or the index is known, and for 100,000 over
+        the number of rows, 256 at most, where they are few: the likelihood of few rows has more
+        optima. In turn they are annealed
+        in the scale, from least squares on random cells of the covariates, at random, and (where
+        all equations have the same covariates) from moments. Where no more than half of them
+        reach the best optimum, the alternative that is seen least there is moved elsewhere, and
+        what is better is added as one more.
     sample : rows the search is done on.
     floor : smallest scale, as a fraction of the least-squares residuals' spread. With one scale
         per alternative the likelihood is unbounded at zero.
@@ -76,7 +93,7 @@ class MultiStart(ABC):
         list per alternative, such as `Peeling` recovers.
     """
 
-    starts: int = 8
+    starts: int | None = None
     sample: int = 20_000
     floor: float = 0.01
     start: Any = None
@@ -85,16 +102,22 @@ class MultiStart(ABC):
     concave: ClassVar[bool] = False
 
     def __post_init__(self) -> None:
-        if self.starts < 1:
-            raise OptionError(f"A search needs at least one start, not {self.starts}.")
-        require_counts(self, "starts", "sample")
+        require_counts(self, *["starts"] * (self.starts is not None), "sample")
         if self.start is not None and not isinstance(self.start, MomentMethod):
             # Plain numbers, so that solvers can be compared and printed.
             object.__setattr__(self, "start", _as_coefficients(self.start))
 
+    @staticmethod
+    def default_starts(n_rows: int, index: Index) -> int:
+        """Return from how many starts a search of that many rows begins."""
+        if index == "known":
+            # Least squares on the rows where each was seen is close to the best optimum.
+            return FEWEST_STARTS
+        return max(FEWEST_STARTS, min(MOST_STARTS, STARTS_TIMES_ROWS // max(n_rows, 1)))
+
     @abstractmethod
-    def climb_on_sample(self, space: SearchSpace, part: Engine, begun: Place) -> Place:
-        """Climb from a start on the sample."""
+    def climb_on_sample(self, space: SearchSpace, part: Engine, begun: list[Place]) -> list[Place]:
+        """Climb from several starts on the sample."""
 
     @abstractmethod
     def polish(
@@ -138,21 +161,34 @@ class MultiStart(ABC):
     ) -> list[Ending]:
         """Climb from every start, by the engine's workers; each has a random stream of its own."""
         all_open = part.rows.known.available is None
-        recipes = recipes_for(space.problem, self.starts, self.start, all_open=all_open)
+        n_starts = self.starts or self.default_starts(engine.n_rows, space.problem.index)
+        recipes = recipes_for(space.problem, n_starts, self.start, all_open=all_open)
         seeds = SeedSequence(int(rng.integers(2**63))).spawn(len(recipes))
         alone = part.single_threaded()
+        alike: dict[Recipe, list[int]] = {}
+        for number, recipe in enumerate(recipes):
+            alike.setdefault(recipe, []).append(number)
+        groups = [
+            (recipe, group)
+            for recipe, numbers in alike.items()
+            for group in grouped(numbers, part.n_rows)
+        ]
 
-        def run(recipe: Recipe, seed: SeedSequence) -> Ending:
-            begun = recipe.start(space, alone, np.random.default_rng(seed))
-            place = self.climb_on_sample(space, alone, begun)
-            return Ending(recipe.name, place, find_degeneracy(space, alone, place.coordinates))
+        def run(recipe: Recipe, own: list[SeedSequence]) -> list[Ending]:
+            begun = recipe.start(space, alone, [np.random.default_rng(seed) for seed in own])
+            return [
+                Ending(recipe.name, place, find_degeneracy(space, alone, place.coordinates))
+                for place in self.climb_on_sample(space, alone, begun)
+            ]
 
-        done = []
+        done: dict[int, Ending] = {}
         with progress_bar(progress, what="Starts", total=len(recipes)) as bar:
-            for one in engine.spread(run, recipes, seeds):
-                bar.update()
-                done.append(one)
-        return done
+            tasks = [(recipe, [seeds[number] for number in group]) for recipe, group in groups]
+            ended = engine.spread(run, *map(list, zip(*tasks, strict=True)))
+            for (_, group), ends in zip(groups, ended, strict=True):
+                bar.update(len(group))
+                done.update(zip(group, ends, strict=True))
+        return [done[number] for number in range(len(recipes))]
 
     def _move_on(
         self, space: SearchSpace, part: Engine, found: list[Ending], rng: Generator
@@ -222,6 +258,9 @@ class MultiStart(ABC):
         solution = _solution(
             self, problem, engine, best, _records(found, part), mean_weight, effort
         )
+        thin = thin_equation(space, engine, space.locate(best.free)) if sound else None
+        if thin is not None:
+            solution = replace(solution, status=f"{solution.status} {thin}")
         return solution if not faults else _with_faults(solution, faults, len(found))
 
 
@@ -310,6 +349,12 @@ def _solution(
         if records[0].rows < engine.n_rows:
             status += f" on a sample of {records[0].rows} rows"
         status += f"; the next best was {-max(others):.4g} below." if others else "."
+        missed = smallest_share_met(len(records))
+        if missed > RARE_START:
+            status += (
+                f" So few starts may miss an optimum that fewer than {100 * missed:.0f}% of them "
+                "lead to."
+            )
     return Solution(
         free=ordered.free,
         loglik=best.loglik,

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 from numpy.random import Generator
@@ -15,7 +16,7 @@ from numpy.typing import NDArray
 
 from selfselect.engines.base import Engine
 from selfselect.solvers._degeneracy import expected_counts
-from selfselect.solvers._search import Place, SearchSpace
+from selfselect.solvers._search import Place, SearchSpace, grouped
 from selfselect.threads import parallel_map
 
 __all__ = ["relocate"]
@@ -36,7 +37,7 @@ def relocate(
     engine: Engine,
     best: Place,
     rng: Generator,
-    climb: Callable[[Place], Place],
+    climb: Callable[[list[Place]], list[Place]],
 ) -> Place:
     """Put the alternative that is seen least next to every other one; climb from the best two.
 
@@ -46,7 +47,7 @@ def relocate(
     engine : rows.
     best : the optimum to move on from.
     rng : for the direction in which it is put next to another.
-    climb : climbs to an optimum.
+    climb : climbs from each of several places to an optimum.
 
     Returns
     -------
@@ -63,10 +64,17 @@ def relocate(
             moved[own] = moved[space.block(other)] + NEXT_TO * space.spread * step
             starts.append(moved)
 
-    def begin(start: Array) -> Place:
-        return space.climb(engine, start, max_steps=FIRST_STEPS)
+    def begin(group: list[Array]) -> list[Place]:
+        return space.climb(engine, np.array(group), max_steps=FIRST_STEPS)
 
-    begun = sorted(parallel_map(begin, starts), key=lambda place: -place.loglik)
-    ended = list(parallel_map(climb, begun[:CLIMBED]))
+    begun = sorted(_by_groups(begin, starts, engine), key=lambda place: -place.loglik)
+    ended = _by_groups(climb, begun[:CLIMBED], engine)
     effort = sum(place.n_evaluations for place in (*begun[CLIMBED:], *ended))
     return replace(max(ended, key=lambda place: place.loglik), n_evaluations=effort)
+
+
+def _by_groups(
+    climb: Callable[[list[Any]], list[Place]], starts: list[Any], engine: Engine
+) -> list[Place]:
+    groups = grouped(starts, engine.n_rows)
+    return [place for group in parallel_map(climb, groups) for place in group]

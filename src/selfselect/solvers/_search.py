@@ -7,28 +7,36 @@ likelihood is about equally curved in all directions whatever the covariates loo
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property, partial
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
 from selfselect.engines.base import Engine
-from selfselect.problem.evaluation import evaluate
+from selfselect.problem.evaluation import evaluate, evaluate_places
 from selfselect.problem.problem import Problem
 from selfselect.problem.ties import Ties
 from selfselect.solvers._lbfgs import minimise
 
-__all__ = ["Place", "SearchSpace"]
+__all__ = ["Place", "SearchSpace", "grouped"]
 
 Array = NDArray[np.float64]
+
+One = TypeVar("One")
 
 FLAT = 1e-9
 """Relative gain of the log-likelihood per step at which a climb ends."""
 
 FARTHEST = 50.0
 """Logarithms of inverse scales beyond this are held there, so that no trial step overflows."""
+
+
+ROWS_AT_ONCE = 16_384
+"""Rows, times starts, that climbs side by side share a call for: with fewer the calls take longer
+than what they do, with more the rows leave the cache."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -139,13 +147,17 @@ class SearchSpace:
         return np.concatenate([*coefficients, np.full(self.free_scales, -np.log(scale))])
 
     def natural(self, coordinates: Array, *, scale: float | None = None) -> Array:
-        """Return natural parameters; `scale` overrides the scales, for annealing."""
+        """Return natural parameters (..., N) of coordinates (..., m).
+
+        `scale` overrides the scales, for annealing.
+        """
         layout = self.problem.layout
         h = self._inverse_scales(coordinates, scale)
-        natural = np.empty(int(layout.starts[-1]))
+        natural = np.empty((*coordinates.shape[:-1], int(layout.starts[-1])))
         for j, v in enumerate(self._coefficients(coordinates)):
-            natural[layout.starts[j] : layout.inverse_scale_positions[j]] = h[j] * v
-            natural[layout.inverse_scale_positions[j]] = h[j]
+            own = slice(layout.starts[j], layout.inverse_scale_positions[j])
+            natural[..., own] = h[..., j, None] * v
+            natural[..., own.stop] = h[..., j]
         return natural
 
     def free(self, coordinates: Array) -> Array:
@@ -168,94 +180,116 @@ class SearchSpace:
         return np.concatenate([*coefficients, scales])
 
     def _coefficients(self, coordinates: Array) -> list[Array]:
-        """Return the coefficients of every alternative, in internal units."""
+        """Return the coefficients (..., p_j) of every alternative, in internal units."""
         ends = np.cumsum([len(root) for root in self.roots])[:-1]
-        parts = np.split(coordinates[: self.n_coefficients], ends)
-        each = [inverse.T @ w for inverse, w in zip(self._inverse_roots, parts, strict=True)]
+        parts = np.split(coordinates[..., : self.n_coefficients], ends, axis=-1)
+        each = [w @ inverse for inverse, w in zip(self._inverse_roots, parts, strict=True)]
         ties = self.problem.layout.ties
         if ties is None:
             return each
-        return np.split(ties.coefficients(each[0]), np.cumsum(self.problem.layout.sizes)[:-1])
+        cuts = np.cumsum(self.problem.layout.sizes)[:-1]
+        return np.split(ties.coefficients(each[0]), cuts, axis=-1)
 
     def _along_coordinates(self, slopes: list[Array]) -> Array:
         """Turn derivatives in the coefficients of every alternative into those in coordinates."""
         ties = self.problem.layout.ties
         if ties is not None:
-            slopes = [ties.matrix.T @ np.concatenate(slopes)]
+            slopes = [np.concatenate(slopes, axis=-1) @ ties.matrix]
         return np.concatenate(
-            [inverse @ one for inverse, one in zip(self._inverse_roots, slopes, strict=True)]
+            [one @ inverse.T for inverse, one in zip(self._inverse_roots, slopes, strict=True)],
+            axis=-1,
         )
 
     def _inverse_scales(self, coordinates: Array, scale: float | None) -> Array:
         layout = self.problem.layout
-        n_alternatives = len(layout.sizes)
+        shape = (*coordinates.shape[:-1], len(layout.sizes))
         if scale is not None:
-            return np.full(n_alternatives, 1.0 / scale)
+            return np.full(shape, 1.0 / scale)
         if layout.scales is not None:
-            return self.problem.units.outcome_unit / layout.scales
-        logs = np.clip(coordinates[self.n_coefficients :], -FARTHEST, FARTHEST)
-        return np.broadcast_to(np.exp(logs), (n_alternatives,))
+            return np.broadcast_to(self.problem.units.outcome_unit / layout.scales, shape)
+        logs = np.clip(coordinates[..., self.n_coefficients :], -FARTHEST, FARTHEST)
+        return np.broadcast_to(np.exp(logs), shape)
 
     def objective(
         self, coordinates: Array, engine: Engine, scale: float | None
-    ) -> tuple[float, Array]:
-        """Return minus the log-likelihood per unit of weight, and its gradient."""
+    ) -> tuple[Array, Array]:
+        """Return minus the log-likelihoods (s,) per unit of weight, and gradients (s, m).
+
+        Coordinates are those of s places, (s, m).
+        """
         layout = self.problem.layout
         natural = self.natural(coordinates, scale=scale)
-        task = partial(evaluate, self.problem, natural, curvature="none")
-        evaluation: Any = engine.sum(task)
+        logliks, scores = self._evaluate(natural, engine)
         gradient = np.zeros_like(coordinates)
         slopes = []
         for j in range(len(layout.sizes)):
             own = slice(layout.starts[j], layout.inverse_scale_positions[j])
-            h = natural[own.stop]
-            along_g = evaluation.score[own]
-            slopes.append(h * along_g)
+            h, along_g = natural[:, own.stop], scores[:, own]
+            slopes.append(h[:, None] * along_g)
             if scale is None and self.free_scales:
                 # g = h w moves with h as well.
-                slope = h * evaluation.score[own.stop] + natural[own] @ along_g
-                gradient[self.n_coefficients + (j if self.free_scales > 1 else 0)] += slope
-        gradient[: self.n_coefficients] = self._along_coordinates(slopes)
-        return -evaluation.loglik / self.weight, -gradient / self.weight
+                slope = h * scores[:, own.stop] + (natural[:, own] * along_g).sum(axis=1)
+                gradient[:, self.n_coefficients + (j if self.free_scales > 1 else 0)] += slope
+        gradient[:, : self.n_coefficients] = self._along_coordinates(slopes)
+        return -logliks / self.weight, -gradient / self.weight
+
+    def _evaluate(self, naturals: Array, engine: Engine) -> tuple[Array, Array]:
+        """Return log-likelihoods and scores at natural parameters (s, N)."""
+        if len(naturals) == 1:
+            # Alone a place may be evaluated on a graphics card.
+            task = partial(evaluate, self.problem, naturals[0], curvature="none")
+            evaluation: Any = engine.sum(task)
+            return np.array([evaluation.loglik]), evaluation.score[None]
+        sums: Any = engine.sum(partial(evaluate_places, self.problem, naturals))
+        return sums[0], sums[1]
 
     def climb(
         self,
         engine: Engine,
-        start: Array,
+        starts: Array,
         *,
         max_steps: int,
         scale: float | None = None,
         within: Array | None = None,
-    ) -> Place:
-        """Climb by L-BFGS.
+    ) -> list[Place]:
+        """Climb by L-BFGS from each of several starts.
 
         Parameters
         ----------
         engine : rows.
-        start : coordinates.
+        starts : (s, m) coordinates.
         max_steps : steps at most.
         scale : holds all scales at this value.
         within : (m, r) basis of coordinate directions to stay within, for searches in a subspace.
         """
 
-        def objective(moved: Array) -> tuple[float, Array]:
-            place = moved if within is None else start + within @ moved
-            value, gradient = self.objective(place, engine, scale)
-            if not np.isfinite(value):
-                return np.inf, np.zeros_like(moved)
-            return value, gradient if within is None else within.T @ gradient
+        def objective(moved: Array, which: NDArray[np.intp]) -> tuple[Array, Array]:
+            places = moved if within is None else starts[which] + moved @ within.T
+            values, gradients = self.objective(places, engine, scale)
+            wild = ~np.isfinite(values)
+            values[wild], gradients[wild] = np.inf, 0.0
+            return values, gradients if within is None else gradients @ within
 
         upper = None
         if within is None:
-            upper = np.full(len(start), np.inf)
+            upper = np.full(starts.shape[1], np.inf)
             upper[self.n_coefficients :] = -np.log(self.floor)
         found = minimise(
             objective,
-            start if within is None else np.zeros(within.shape[1]),
+            starts if within is None else np.zeros((len(starts), within.shape[1])),
             max_steps=max_steps,
             first_step=self.spread**2,
             flat=FLAT,
             upper=upper,
         )
-        coordinates = found.place if within is None else start + within @ found.place
-        return Place(coordinates, -found.value * self.weight, found.n_evaluations)
+        ended = found.places if within is None else starts + found.places @ within.T
+        return [
+            Place(place, float(-value * self.weight), int(count))
+            for place, value, count in zip(ended, found.values, found.n_evaluations, strict=True)
+        ]
+
+
+def grouped(starts: Sequence[One], n_rows: int) -> list[list[One]]:
+    """Group starts, by the number of rows alone, into those that climb side by side."""
+    size = max(1, ROWS_AT_ONCE // max(n_rows, 1))
+    return [list(starts[at : at + size]) for at in range(0, len(starts), size)]

@@ -1,4 +1,4 @@
-"""Where the search for an unknown index starts: moments, random simplices, annealing."""
+"""Where a search starts: moments, random cells of the covariates, random places, annealing."""
 
 from __future__ import annotations
 
@@ -30,10 +30,20 @@ ANNEALING = (2.0, 1.0, 0.5, 0.25)
 STIR = 0.1
 """Size of the perturbation between stages, in the same units: equal equations are a saddle."""
 
+LOG_SCATTER = (np.log(0.7), np.log(2.8))
+"""Logarithms of the least and the largest scatter of random starts, in the same units."""
+
+RIDGE = 1.0
+"""Rows' worth of a penalty on least squares in a cell: what its rows do not determine is flat."""
+
 STAGE_STEPS = 15
 SUBSPACE_STEPS = 150
 
-Start = Callable[[SearchSpace, Engine, Generator], Place]
+Streams = Sequence[Generator]
+"""A random stream for each start."""
+
+Start = Callable[[SearchSpace, Engine, Streams], list[Place]]
+"""Makes as many starts as there are streams."""
 
 
 def _scattered(space: SearchSpace, rng: Generator, size: float) -> list[Array]:
@@ -49,26 +59,93 @@ def _as_place(coordinates: Array) -> Place:
     return Place(coordinates, -np.inf, 0)
 
 
-def random_start(space: SearchSpace, engine: Engine, rng: Generator) -> Place:
-    """Start from equations scattered at random around least squares."""
+def random_start(space: SearchSpace, engine: Engine, rngs: Streams) -> list[Place]:
+    """Start from equations scattered at random around least squares, near to it or far."""
     del engine
-    return _as_place(space.join(_scattered(space, rng, 1.0), 0.7 * space.spread))
+    scale = 0.7 * space.spread
+    return [
+        _as_place(space.join(_scattered(space, rng, np.exp(rng.uniform(*LOG_SCATTER))), scale))
+        for rng in rngs
+    ]
 
 
-def annealed_start(space: SearchSpace, engine: Engine, rng: Generator) -> Place:
+def cells_start(space: SearchSpace, engine: Engine, rngs: Streams) -> list[Place]:
+    """Start from least squares of each alternative on a random cell of the covariates.
+
+    Cells are those in which each of k random linear functions of the covariates is largest: for two
+    alternatives the sides of a random hyperplane. Where one equation is best is such a cell.
+    """
+    equations = space.problem.equations
+    directions = []
+    for rng in rngs:
+        own = int(rng.integers(equations.n_alternatives))
+        size = (len(equations.each[own].columns), equations.n_alternatives)
+        directions.append((own, rng.standard_normal(size)))
+    sums = engine.sum(partial(_cell_grams, space, directions))
+    k, ridge = equations.n_alternatives, RIDGE * space.weight / engine.n_rows
+    return [
+        _as_place(space.join(_solved(space, list(sums[at : at + k]), ridge), 0.7 * space.spread))
+        for at in range(0, len(sums), k)
+    ]
+
+
+def _cell_grams(space: SearchSpace, directions: list[tuple[int, Array]], batch: Batch) -> Parts:
+    """Return for each start and alternative the Gram matrix of [covariates, outcome] of its cell.
+
+    A start's cells come from random directions (p, k) in the whitened covariates of one equation.
+    """
+    problem, rows = space.problem, batch.rows
+    assert rows.outcome is not None
+    weights = np.ones(len(batch)) if rows.weights is None else rows.weights
+    outcome = problem.units.limits(rows.outcome)
+    designs = [problem.units.design(rows.covariates, one.columns) for one in problem.equations.each]
+    joined = [np.column_stack([design, outcome]) for design in designs]
+    parts = []
+    for own, direction in directions:
+        turned = direction
+        if problem.layout.ties is None:
+            turned = np.linalg.solve(space.roots[own].T, direction)
+        cell = (designs[own] @ turned).argmax(axis=1)
+        for j, both in enumerate(joined):
+            inside = np.flatnonzero(cell == j)
+            parts.append(both[inside].T @ (both[inside] * weights[inside, None]))
+    return Parts(parts)
+
+
+def _solved(space: SearchSpace, grams: list[Array], ridge: float) -> list[Array]:
+    """Return least squares in search coordinates, with a penalty on their squares."""
+    ties = space.problem.layout.ties
+    pairs = (
+        [(gram[:-1, :-1], gram[:-1, -1]) for gram in grams]
+        if ties is None
+        else [ties.gather_grams(grams)]
+    )
+    solved = []
+    for root, (gram, towards) in zip(space.roots, pairs, strict=True):
+        half = np.linalg.solve(root, gram)
+        white = np.linalg.solve(root, half.T) + ridge * np.eye(len(root))
+        solved.append(np.linalg.solve(white, np.linalg.solve(root, towards)))
+    return solved
+
+
+def annealed_start(space: SearchSpace, engine: Engine, rngs: Streams) -> list[Place]:
     """Start from almost equal equations under large noise, and let the noise shrink in stages."""
-    coordinates = space.join(_scattered(space, rng, 0.3), 0.25 * space.spread)
-    n_evaluations = 0
+    begun = [space.join(_scattered(space, rng, 0.3), 0.25 * space.spread) for rng in rngs]
+    coordinates, n_evaluations = np.array(begun), np.zeros(len(begun), dtype=int)
     for factor in ANNEALING:
         held = space.climb(engine, coordinates, max_steps=STAGE_STEPS, scale=factor * space.spread)
-        n_evaluations += held.n_evaluations
-        stir = rng.standard_normal(space.n_coefficients) / np.sqrt(len(space.naive[0]))
-        coordinates = held.coordinates.copy()
-        coordinates[: space.n_coefficients] += STIR * factor * space.spread * stir
-    return Place(coordinates, -np.inf, n_evaluations)
+        coordinates = np.array([place.coordinates for place in held])
+        n_evaluations += [place.n_evaluations for place in held]
+        for place, rng in zip(coordinates, rngs, strict=True):
+            stir = rng.standard_normal(space.n_coefficients) / np.sqrt(len(space.naive[0]))
+            place[: space.n_coefficients] += STIR * factor * space.spread * stir
+    return [
+        Place(place, -np.inf, int(count))
+        for place, count in zip(coordinates, n_evaluations, strict=True)
+    ]
 
 
-def subspace_start(space: SearchSpace, engine: Engine, rng: Generator) -> Place:
+def subspace_start(space: SearchSpace, engine: Engine, rngs: Streams) -> list[Place]:
     """Start from a search within the few directions in which equations can differ.
 
     For Gaussian covariates all coefficients lie in least squares plus a subspace of k - 1
@@ -76,15 +153,17 @@ def subspace_start(space: SearchSpace, engine: Engine, rng: Generator) -> Place:
     """
     n_alternatives = len(space.roots)
     directions = find_subspace(space, engine, "residual").directions[:, : n_alternatives - 1]
-    simplex = rng.standard_normal((n_alternatives, directions.shape[1]))
-    simplex -= simplex.mean(axis=0)
-    coefficients = [
-        w + space.spread * directions @ corner
-        for w, corner in zip(space.naive, simplex, strict=True)
-    ]
-    start = space.join(coefficients, 0.7 * space.spread)
-    found = space.climb(engine, start, max_steps=SUBSPACE_STEPS, within=_stacked(space, directions))
-    return found
+    starts = []
+    for rng in rngs:
+        simplex = rng.standard_normal((n_alternatives, directions.shape[1]))
+        simplex -= simplex.mean(axis=0)
+        coefficients = [
+            w + space.spread * directions @ corner
+            for w, corner in zip(space.naive, simplex, strict=True)
+        ]
+        starts.append(space.join(coefficients, 0.7 * space.spread))
+    within = _stacked(space, directions)
+    return space.climb(engine, np.array(starts), max_steps=SUBSPACE_STEPS, within=within)
 
 
 def _stacked(space: SearchSpace, directions: Array) -> Array:
@@ -120,15 +199,22 @@ class Recipe:
     same_covariates: bool = False
 
 
-def own_rows_start(space: SearchSpace, engine: Engine, rng: Generator) -> Place:
+def own_rows_start(space: SearchSpace, engine: Engine, rngs: Streams) -> list[Place]:
     """Start from least squares of each alternative on the rows where it was seen, stirred."""
-    sums = engine.sum(partial(_own_grams, space))
-    coefficients = []
-    for root, gram in zip(space.roots, sums, strict=True):
-        solved = np.linalg.lstsq(gram[:-1, :-1], gram[:-1, -1], rcond=1e-10)[0]
-        stir = rng.standard_normal(len(solved)) / np.sqrt(len(solved))
-        coefficients.append(root.T @ solved + STIR * space.spread * stir)
-    return _as_place(space.join(coefficients, 0.7 * space.spread))
+    grams = list(engine.sum(partial(_own_grams, space)))
+    solved = _solved(space, grams, RIDGE * space.weight / engine.n_rows)
+    return [
+        _as_place(
+            space.join(
+                [
+                    w + STIR * space.spread * rng.standard_normal(len(w)) / np.sqrt(len(w))
+                    for w in solved
+                ],
+                0.7 * space.spread,
+            )
+        )
+        for rng in rngs
+    ]
 
 
 def _own_grams(space: SearchSpace, batch: Batch) -> Parts:
@@ -145,18 +231,22 @@ def _own_grams(space: SearchSpace, batch: Batch) -> Parts:
     return Parts(parts)
 
 
-def closed_form_start(space: SearchSpace, engine: Engine, rng: Generator) -> Place:
-    """Start from the closed form of two alternatives."""
-    return _as_place(TwoModels().coordinates(space, engine, rng))
+def moment_start(method: MomentMethod) -> Start:
+    """Return a start at what a moment method estimates."""
+
+    def start(space: SearchSpace, engine: Engine, rngs: Streams) -> list[Place]:
+        return [_as_place(method.coordinates(space, engine, rng)) for rng in rngs]
+
+    return start
 
 
 CYCLE = (
     Recipe("subspace", subspace_start, same_covariates=True),
     Recipe("annealed", annealed_start),
+    Recipe("cells", cells_start),
     Recipe("random", random_start),
-    Recipe("annealed", annealed_start),
 )
-"""One cycle of starts: half of them annealed, a quarter from moments, a quarter at random."""
+"""One cycle of starts. With few rows of real data each finds optima that the others hardly do."""
 
 
 def given_start(problem: Problem, coefficients: Sequence[Sequence[float]]) -> Start:
@@ -169,13 +259,13 @@ def given_start(problem: Problem, coefficients: Sequence[Sequence[float]]) -> St
             f"the equations have {wanted}, the intercept first where there is one."
         )
 
-    def start(space: SearchSpace, engine: Engine, rng: Generator) -> Place:
-        del engine, rng
+    def start(space: SearchSpace, engine: Engine, rngs: Streams) -> list[Place]:
+        del engine
         scale = 0.7 * space.spread * problem.units.outcome_unit
         own_scale = layout.scales is None and not layout.common
         reported = [value for one in coefficients for value in (*one, *[scale] * own_scale)]
         reported += [scale] * layout.common
-        return _as_place(space.locate(layout.read(np.array(reported))))
+        return [_as_place(space.locate(layout.read(np.array(reported)))) for _ in rngs]
 
     return start
 
@@ -198,11 +288,7 @@ def recipes_for(
     if given is not None and not isinstance(given, MomentMethod):
         recipes[0] = Recipe("given", given_start(problem, given))
     elif given is not None:
-
-        def start(space: SearchSpace, engine: Engine, rng: Generator) -> Place:
-            return _as_place(given.coordinates(space, engine, rng))
-
-        recipes[0] = Recipe(type(given).__name__, start)
+        recipes[0] = Recipe(type(given).__name__, moment_start(given))
     elif moments and all_open and problem.equations.n_alternatives == 2 and not constants:
-        recipes[0] = Recipe("closed form", closed_form_start, same_covariates=True)
+        recipes[0] = Recipe("closed form", moment_start(TwoModels()), same_covariates=True)
     return recipes

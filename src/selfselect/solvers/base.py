@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from numbers import Integral
 from typing import Any, ClassVar, Protocol, runtime_checkable
@@ -20,9 +21,12 @@ __all__ = [
     "Solver",
     "StartRecord",
     "TraceEntry",
+    "is_fragile",
     "require",
     "require_counts",
     "same_optimum",
+    "smallest_share_met",
+    "starts_at_best",
 ]
 
 Array = NDArray[np.float64]
@@ -74,6 +78,25 @@ class StartRecord:
 def same_optimum(behind: float, mean_weight: float) -> bool:
     """Say whether a climb that ended that far from the best one reached the same optimum."""
     return behind > -SAME_OPTIMUM * mean_weight
+
+
+MISSED = 0.05
+"""Chance to miss an optimum that is taken for small."""
+
+
+def starts_at_best(starts: Sequence[StartRecord], mean_weight: float) -> int:
+    """Count the starts that reached the best optimum."""
+    return sum(one.fault is None and same_optimum(one.behind, mean_weight) for one in starts)
+
+
+def smallest_share_met(n_starts: int) -> float:
+    """Return the share of starts that must lead to an optimum for `n_starts` to miss it rarely."""
+    return 1.0 - float(MISSED ** (1.0 / n_starts))
+
+
+def is_fragile(n_reached: int, n_starts: int) -> bool:
+    """Say whether a search from as many other starts may well miss the best optimum."""
+    return n_starts > 1 and n_reached < n_starts * smallest_share_met(n_starts)
 
 
 @dataclass(frozen=True, eq=False)

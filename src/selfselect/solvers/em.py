@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from selfselect.engines.base import Engine
 from selfselect.problem.problem import Problem
 from selfselect.solvers._climb import Climb, climb, information_at
-from selfselect.solvers._multistart import MultiStart
+from selfselect.solvers._multistart import FEWEST_STARTS, Index, MultiStart
 from selfselect.solvers._search import Place, SearchSpace
 from selfselect.solvers.base import require_counts
 
@@ -30,7 +30,8 @@ class EM(MultiStart):
 
     Parameters
     ----------
-    starts, sample, floor, start : see `MultiStart`.
+    starts : how many; None for 8, however few the rows: EM climbs slowly. See `MultiStart`.
+    sample, floor, start : see `MultiStart`.
     max_steps : EM steps, on the sample and on all rows.
     tol : distance to the optimum at which it stops, in units of the standard errors that complete
         data would give.
@@ -43,7 +44,15 @@ class EM(MultiStart):
         super().__post_init__()
         require_counts(self, "max_steps")
 
-    def climb_on_sample(self, space: SearchSpace, part: Engine, begun: Place) -> Place:
+    @staticmethod
+    def default_starts(n_rows: int, index: Index) -> int:
+        del n_rows, index
+        return FEWEST_STARTS
+
+    def climb_on_sample(self, space: SearchSpace, part: Engine, begun: list[Place]) -> list[Place]:
+        return [self._climb_on_sample(space, part, place) for place in begun]
+
+    def _climb_on_sample(self, space: SearchSpace, part: Engine, begun: Place) -> Place:
         ascent = climb(
             space.problem,
             part,

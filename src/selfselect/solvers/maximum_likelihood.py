@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -47,9 +47,13 @@ class MaximumLikelihood(MultiStart):
         super().__post_init__()
         require_counts(self, "search_steps", "max_steps")
 
-    def climb_on_sample(self, space: SearchSpace, part: Engine, begun: Place) -> Place:
-        place = space.climb(part, begun.coordinates, max_steps=self.search_steps)
-        return Place(place.coordinates, place.loglik, begun.n_evaluations + place.n_evaluations)
+    def climb_on_sample(self, space: SearchSpace, part: Engine, begun: list[Place]) -> list[Place]:
+        starts = np.array([place.coordinates for place in begun])
+        ended = space.climb(part, starts, max_steps=self.search_steps)
+        return [
+            replace(end, n_evaluations=start.n_evaluations + end.n_evaluations)
+            for start, end in zip(begun, ended, strict=True)
+        ]
 
     def polish(
         self, problem: Problem, engine: Engine, start: Array, progress: bool | None

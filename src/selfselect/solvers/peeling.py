@@ -14,6 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import gammaln, log_ndtr
 
+from selfselect.errors import UnsupportedError
 from selfselect.seeds import generator
 
 __all__ = ["Peeling", "Population"]
@@ -22,6 +23,20 @@ Array = NDArray[np.float64]
 
 LogCdf = Callable[[Array, Array], Array]
 """log P(y <= t | x) for rows x (m, d) and values t (m,), vectorised."""
+
+
+NEXT_TO_NOTHING = 1e-14
+"""Chance of outcomes beyond the grid on which moments are integrated."""
+
+FINER, LONGEST = 1.25, 1e7
+"""Factor by which that grid is widened until it is wide enough, and its widest."""
+
+FIRST_DISTANCE, LAST_DISTANCE, STEADY = 16.0, 1e6, 1e-8
+"""How far out a vector is read off, at first and at last, and when it stays."""
+
+PROBES, SAME_DISTRIBUTION = 2_000, 1e-3
+"""Places at which the distribution function of what was recovered is compared with the given one,
+and the largest difference."""
 
 
 @dataclass(frozen=True)
@@ -80,7 +95,13 @@ class Peeling:
     seed: int = 0
 
     def recover(self, population: Population) -> Array:
-        """Return the coefficients (k, d)."""
+        """Return the coefficients (k, d).
+
+        Raises
+        ------
+        UnsupportedError
+            where what was recovered does not have the distribution function it was recovered from.
+        """
         found: list[Array] = []
         origin = np.zeros(population.n_covariates)
         rest = population
@@ -89,7 +110,23 @@ class Peeling:
             found.append(origin + vector)
             origin = origin + vector
             rest = rest.without(vector)
+        self._check(population, np.array(found))
         return np.array(found)
+
+    def _check(self, population: Population, found: Array) -> None:
+        """Refuse vectors whose distribution function is another one."""
+        rng = np.random.default_rng(self.seed)
+        x = rng.standard_normal((PROBES, population.n_covariates))
+        t = (x @ found.T).max(axis=1) + rng.uniform(-2.0, 3.0, PROBES)
+        wanted, have = population.log_cdf(x, t), Population.of(found).log_cdf(x, t)
+        apart = float(np.abs(np.exp(wanted) - np.exp(have)).max())
+        if not apart < SAME_DISTRIBUTION:
+            raise UnsupportedError(
+                "Peeling recovered vectors whose distribution function differs from the given one "
+                f"by up to {apart:.2g}: a moment of order {self.order} does not tell the vectors "
+                "of this population apart. Try a larger `order` or more `tries`; separability "
+                "(assumption A of the paper) must hold."
+            )
 
     def limit(self, population: Population, direction: Array) -> float:
         """Return the approximation of F(v) by the moment of the given order."""
@@ -102,11 +139,10 @@ class Peeling:
         direction, spread = self._best_direction(population)
         # The moment of k maxima is between 1/2 and k times the largest one's.
         length = float(np.sqrt(max(spread**2 - 1.0, 0.0)))
-        vector = length * direction
-        shifted = self.limit(_shifted(population, vector), direction)
+        shifted = self.limit(_shifted(population, length * direction), direction)
         doubled = np.sqrt(4.0 * length**2 + 1.0)
         wrong = abs(shifted - doubled) < 0.05 * doubled
-        return self._refine(population, -vector if wrong else vector)
+        return _read_off(population, -direction if wrong else direction)
 
     def _best_direction(self, population: Population) -> tuple[Array, float]:
         from scipy.optimize import minimize
@@ -125,32 +161,13 @@ class Peeling:
         )  # fmt: skip
         return found.x / np.linalg.norm(found.x), float(np.exp(-found.fun))
 
-    def _refine(self, population: Population, vector: Array) -> Array:
-        """Correct the length: along the right vector the shifted model has the spread of noise."""
-        from scipy.optimize import minimize_scalar
-
-        length = float(np.linalg.norm(vector))
-        direction = vector / length
-
-        def far_tail(scaled: float) -> float:
-            # In the far tail of x = s v the outcome is w'x + noise, whatever the others do.
-            s = np.full(41, 12.0)
-            t = np.linspace(-3.0, 3.0, 41) + scaled * s
-            log_cdf = population.log_cdf(s[:, None] * direction, t)
-            return float(((log_cdf - log_ndtr(t - scaled * s)) ** 2).sum())
-
-        found: Any = minimize_scalar(
-            far_tail, bracket=(0.98 * length, 1.02 * length), options={"xtol": 1e-10}
-        )
-        return float(found.x) * direction
-
     def _log_root_moment(self, population: Population, direction: Array) -> float:
         """Return log of (E[y^p | x on the line v] / (p - 1)!!)^(1/p), by quadrature in logs."""
         p = self.order
         reach = 2.2 * np.sqrt(p)
         s = np.linspace(-reach, reach, 181)
-        scale = 1.0 + np.abs(s).max()
-        t = np.linspace(-4.0 * scale, 4.0 * scale, 801)
+        farthest = _farthest(population, reach * np.array([direction, -direction]))
+        t = np.linspace(-farthest, farthest, 801)
         grid_s, grid_t = np.meshgrid(s, t, indexing="ij")
         x = grid_s.reshape(-1, 1) * direction
         log_cdf = population.log_cdf(x, grid_t.ravel()).reshape(grid_s.shape)
@@ -175,17 +192,60 @@ def _shifted(population: Population, vector: Array) -> Population:
     )
 
 
-def _mean_slope(population: Population) -> Array:
-    """Return the coefficients of a single alternative: the median of y at each unit vector."""
+def _farthest(population: Population, x: Array) -> float:
+    """Return a bound that outcomes at x (m, d) exceed, on either side, next to never."""
+    bound = 1.0
+    while bound < LONGEST:
+        beyond = np.full(len(x), bound)
+        above, below = population.log_cdf(x, beyond), population.log_cdf(x, -beyond)
+        if (above > -NEXT_TO_NOTHING).all() and (below < np.log(NEXT_TO_NOTHING)).all():
+            return bound
+        bound *= FINER
+    raise UnsupportedError(
+        f"Peeling found outcomes beyond {LONGEST:g} noise scales: these vectors are too long for "
+        "it. Measure covariates in larger units."
+    )
+
+
+def _median(population: Population, x: Array) -> float:
+    """Return the median outcome at covariates x (d,)."""
     from scipy.optimize import brentq
 
-    def median(x: Array) -> float:
-        return float(
-            brentq(
-                lambda t: float(population.log_cdf(x[None, :], np.array([t]))[0]) - np.log(0.5),
-                -60.0,
-                60.0,
-            )
-        )
+    bound = _farthest(population, x[None, :])
 
-    return np.array([median(unit) for unit in np.eye(population.n_covariates)])
+    def above(t: float) -> float:
+        return float(population.log_cdf(x[None, :], np.array([t]))[0]) - float(np.log(0.5))
+
+    return float(brentq(above, -bound, bound, xtol=1e-12 * bound, rtol=1e-14))
+
+
+def _read_off(population: Population, direction: Array) -> Array:
+    """Return the vector that is longest in a direction, from medians far out there.
+
+    Far along it the outcome is that vector's, whatever the others do, so medians differ as its
+    means do. How far is far enough shows in that going farther changes nothing.
+    """
+    distance, before = FIRST_DISTANCE, None
+    while distance < LAST_DISTANCE:
+        centre = distance * direction
+        middle = _median(population, centre)
+        vector = np.array(
+            [
+                (_median(population, centre + unit) - middle)
+                for unit in np.eye(population.n_covariates)
+            ]
+        )
+        if before is not None and np.abs(vector - before).max() < STEADY * (
+            1.0 + float(np.linalg.norm(vector))
+        ):
+            return vector
+        before, distance = vector, 4.0 * distance
+    raise UnsupportedError(
+        "Peeling found two vectors that are as good as equally long in one direction, but not "
+        "equal: it cannot tell them apart."
+    )
+
+
+def _mean_slope(population: Population) -> Array:
+    """Return the coefficients of a single alternative: the median of y at each unit vector."""
+    return np.array([_median(population, unit) for unit in np.eye(population.n_covariates)])

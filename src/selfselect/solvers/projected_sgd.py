@@ -15,8 +15,8 @@ from selfselect.errors import OptionError, UnsupportedError
 from selfselect.problem.problem import Problem
 from selfselect.progress import progress_bar
 from selfselect.samplers import BoxExact, EllipticalSlice, ProjectedLangevin, Sampler
-from selfselect.solvers._ascent import Ascent, most_agreed
-from selfselect.solvers._draws import drawn_loglik
+from selfselect.solvers._ascent import CLOSE, Ascent, most_agreed
+from selfselect.solvers._draws import distance_to_optimum, drawn_loglik
 from selfselect.solvers._start import gram_matrices, refuse_collinear
 from selfselect.solvers._theory import TheoryCost, theory_cost
 from selfselect.solvers.base import Solution, require
@@ -42,7 +42,9 @@ class ProjectedSGD:
     from :math:`w = 0`; the average of the iterates is the estimate. (Printed, it descends on a
     log-likelihood; see the explanation for this and other slips.) Rows are taken without
     replacement, so one pass sees each once. The scale must be known, as in the paper. There are
-    no standard errors but by the bootstrap; `MonteCarloNewton` is faster and has them.
+    no standard errors but by the bootstrap; `MonteCarloNewton` is faster and has them. It has
+    converged where the score at the average, over the information there, puts the optimum within
+    one standard error of every coefficient; one pass often ends farther away.
 
     Parameters
     ----------
@@ -174,7 +176,8 @@ class ProjectedSGD:
                 if interrupted:
                     break
         best = runs[most_agreed([run.estimate for run in runs])]
-        status, converged = best.status(self, len(runs))
+        distance = distance_to_optimum(problem, engine, best.estimate, rng)
+        status, converged = best.status(self, len(runs), distance), distance <= CLOSE
         if interrupted:
             status, converged = f"Interrupted: the best so far is kept. {status}", False
         drawn = drawn_loglik(problem, engine, best.estimate, rng)
