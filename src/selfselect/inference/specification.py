@@ -282,10 +282,10 @@ def draw_moments(
     done: list[dict[Subject, Array]] = []
     seeds = SeedSequence(seed).spawn(int(replications))
     with progress_bar(progress, what="Test samples", total=int(replications)) as bar:
-        for found in parallel_map(draw, seeds):
+        for sums in parallel_map(draw, seeds):
             bar.update()
-            if found is not None:
-                done.append(found)
+            if sums is not None:
+                done.append(sums)
     if len(done) < ENOUGH * replications:
         raise DataError(
             f"Only {len(done)} of {replications} samples drawn from the fitted model could be "
@@ -364,8 +364,8 @@ def _expected_products(problem: Problem, engine: Engine, natural: Array) -> Arra
 def _explained(problem: Problem, expected: Array) -> Array:
     """Return A, with which scores explain moments best, from their expected products."""
     size = len(expected) - problem.layout.n_free
-    found: Array = np.linalg.lstsq(expected[size:, size:], expected[size:, :size], rcond=None)[0].T
-    return found
+    found = np.linalg.lstsq(expected[size:, size:], expected[size:, :size], rcond=None)[0].T
+    return np.asarray(found, dtype=np.float64)
 
 
 def _statistics(

@@ -120,7 +120,8 @@ class _State:
         line = np.zeros((4, count))
         return cls(
             which, here, value, gradient, memory[0], memory[1], np.zeros((count, MEMORY)),
-            np.full(count, max_steps), np.zeros_like(here), *line, np.zeros(count, dtype=np.intp),
+            np.full(count, max_steps), np.zeros_like(here), line[0], line[1], line[2], line[3],
+            np.zeros(count, dtype=np.intp),
             here.copy(), np.full(count, np.inf), gradient.copy(), np.zeros(count, dtype=bool),
         )  # fmt: skip
 

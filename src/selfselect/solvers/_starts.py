@@ -104,7 +104,7 @@ def _cell_grams(space: SearchSpace, directions: list[tuple[int, Array]], batch: 
     for own, direction in directions:
         turned = direction
         if problem.layout.ties is None:
-            turned = np.linalg.solve(space.roots[own].T, direction)
+            turned = np.asarray(np.linalg.solve(space.roots[own].T, direction), dtype=float)
         cell = (designs[own] @ turned).argmax(axis=1)
         for j, both in enumerate(joined):
             inside = np.flatnonzero(cell == j)
