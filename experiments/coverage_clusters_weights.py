@@ -95,7 +95,6 @@ DESIGNS: dict[str, tuple[Callable[[int], Any], dict[str, dict[str, Any]]]] = {
         unequal_sampling,
         {
             "no weights": {},
-            "weights as frequencies": {"weights": "w"},
             "probability weights": {"weights": "w", "weights_kind": "probability"},
         },
     ),

@@ -115,7 +115,7 @@ def people() -> pd.DataFrame:
         open_c=open_c,
         fare=fare,
         urban=rng.uniform(size=n) < 0.5,
-        w=rng.uniform(0.5, 2.0, n),
+        w=rng.integers(1, 4, n).astype(float),
         often=rng.integers(0, 4, n),
         firm=rng.integers(60, size=n),
         year=rng.integers(2000, 2012, size=n),

@@ -95,7 +95,7 @@ def test_far_rows_stay_finite(rank):
 @pytest.fixture(params=["each", "common", 1.0], ids=str)
 def setting(request):
     sample = ss.simulators.gaussian(150, 2, 4, rule=Ranked(2), norm=1.5, seed=1)
-    weights = np.random.default_rng(2).uniform(0.5, 2.0, 150)
+    weights = np.random.default_rng(2).integers(1, 4, 150)
     result = ss.fit(
         sample.formula, sample.data, chosen="chosen", rule=Ranked(2), weights=weights,
         noise=ss.noises.Independent(request.param), solver=ss.solvers.MaximumLikelihood(starts=3),

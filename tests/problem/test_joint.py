@@ -60,7 +60,7 @@ def make(noise, k=2, rule="max", index="known", *, partial=False, costs=False, k
         chosen if index == "known" else None,
         alternatives=LABELS[:k],
         names=["x1", "x2"],
-        weights=rng.uniform(0.5, 2.0, N_ROWS),
+        weights=rng.integers(1, 4, N_ROWS).astype(float),
     )
     equations, rows = design.equations, design.rows
     if costs:

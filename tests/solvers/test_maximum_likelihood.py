@@ -76,7 +76,7 @@ def test_at_the_optimum_the_score_is_zero(rule):
 @pytest.mark.parametrize("scale", ["each", "common", 1.0])
 def test_search_coordinates_are_parameters_and_their_gradient_is_right(scale):
     sample = ss.simulators.gaussian(200, 2, 2, norm=2.0, seed=1)
-    weights = np.random.default_rng(0).uniform(0.5, 2, 200)
+    weights = np.random.default_rng(0).integers(1, 4, 200)
     fit = ss.fit(
         sample.formula, sample.data, alternatives=2, noise=Independent(scale), weights=weights
     )
@@ -106,7 +106,9 @@ def test_search_coordinates_are_parameters_and_their_gradient_is_right(scale):
 def test_whitened_covariates_have_unit_second_moments_whatever_the_weights():
     sample = ss.simulators.gaussian(300, 2, 2, intercept=False, seed=1)
     weights = np.exp(sample.data["outcome"].to_numpy())
-    fit = ss.fit(sample.formula, sample.data, alternatives=2, weights=weights)
+    fit = ss.fit(
+        sample.formula, sample.data, alternatives=2, weights=weights, weights_kind="probability"
+    )
     grams = gram_matrices(fit.problem, fit.engine)
     space = SearchSpace.build(fit.problem, grams, weight=fit.engine.weight_total, floor=0.01)
     design = fit.problem.units.design(fit.rows.covariates, (1, 2))

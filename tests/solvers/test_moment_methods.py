@@ -129,7 +129,9 @@ def test_a_net_listens_to_weights():
     turned = long[:, ::-1]
     data = pd.concat([draw(long, 20_000, 1), draw(turned, 20_000, 2)], ignore_index=True)
     weights = np.repeat([1.0, 1e-9], 20_000)
-    assert error(fit(data, long, NetSearch(), weights=weights), long) < 0.6
+    assert (
+        error(fit(data, long, NetSearch(), weights=weights, weights_kind="probability"), long) < 0.6
+    )
 
 
 def test_boosting_keeps_a_run_that_others_agree_with():
