@@ -212,9 +212,8 @@ def _reason(table: pd.DataFrame, recommended: int) -> str:
     if recommended == 1:
         if len(others):
             # What the log-likelihood gains, and would have to gain for BIC to fall.
-            gain = float(
-                table["loglik"].loc[int(others.index[int(others.argmin())])] - table["loglik"][1]
-            )
+            next_best = int(others.index[int(np.argmin(others))])
+            gain = float(table["loglik"][next_best] - table["loglik"][1])
             asked = gain + 0.5 * float(others.min() - bic[1])
             sentence += (
                 f": they raise the log-likelihood by {gain:.1f}, and BIC asks for {asked:.1f}"

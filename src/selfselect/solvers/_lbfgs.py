@@ -88,7 +88,8 @@ class _State:
         newest last, and one over their products (r, MEMORY), zero where nothing is remembered.
     left : steps it may still take.
     direction, descent, low, high, size, trials : of the line search, by bisection and doubling.
-    best : (place, value, gradient) of the longest step that falls enough; value inf before any.
+    best_place, best_value, best_gradient : the longest step so far that falls enough; its value is
+        inf before any does.
     done : whether it is flat.
     """
 
@@ -117,12 +118,12 @@ class _State:
     ) -> _State:
         count, size = here.shape
         memory = np.zeros((2, count, MEMORY, size))
-        line = np.zeros((4, count))
+        descent, low, high, length = np.zeros((4, count))
         return cls(
             which, here, value, gradient, memory[0], memory[1], np.zeros((count, MEMORY)),
-            np.full(count, max_steps), np.zeros_like(here), line[0], line[1], line[2], line[3],
-            np.zeros(count, dtype=np.intp),
-            here.copy(), np.full(count, np.inf), gradient.copy(), np.zeros(count, dtype=bool),
+            np.full(count, max_steps), np.zeros_like(here), descent, low, high, length,
+            np.zeros(count, dtype=np.intp), here.copy(), np.full(count, np.inf), gradient.copy(),
+            np.zeros(count, dtype=bool),
         )  # fmt: skip
 
     def judge(self, trial: Array, reached: Array, gradient: Array) -> Mask:

@@ -102,7 +102,7 @@ def _cell_grams(space: SearchSpace, directions: list[tuple[int, Array]], batch: 
     joined = [np.column_stack([design, outcome]) for design in designs]
     parts = []
     for own, direction in directions:
-        turned = direction
+        turned: Any = direction
         if problem.layout.ties is None:
             turned = np.asarray(np.linalg.solve(space.roots[own].T, direction), dtype=float)
         cell = (designs[own] @ turned).argmax(axis=1)
