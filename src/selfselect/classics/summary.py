@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from selfselect.classics.design import SELECTION
+from selfselect.classics.maximum_likelihood import NEARLY_ONE
 from selfselect.report.page import Block, Page
 from selfselect.report.summary import (
     coefficient_rows,
@@ -139,6 +140,13 @@ def _notes(fit: SelectionResult) -> tuple[str, ...]:
             "Climbed from the two-step estimate alone: no better optimum was looked for. "
             "start='search' looks for one."
         )
+    for label, correlation in fit.correlations.items():
+        if label not in fit.boundary and NEARLY_ONE <= abs(correlation) <= 1:
+            one = f"{np.sign(correlation):+.0f}"
+            notes.append(
+                f"The correlation of {label} with the selection is nearly {one}. Noise that is not "
+                "normal, such as that of a skewed outcome, may look like this."
+            )
     if fit.method == "two-step":
         notes.append("Two steps give no standard errors of scales and correlations.")
     if facts.n_dropped:
