@@ -38,11 +38,11 @@ EXACT = 1e-5
 """How far the signed root at an end may be from what it should be."""
 BETTER = 1e-3
 """Log-likelihood above that of the estimate which says that the estimate is not the optimum."""
-STEPS, PLANES = 60, 60
-SMALLEST = 1e-9
-FARTHEST = 1_000.0
+STEPS, PLANES, FAILURES = 40, 40, 5
+SMALLEST = 1e-6
+FARTHEST = 100.0
 """Standard errors from the estimate beyond which an interval has no end."""
-FARTHEST_SCALE = 12.0
+FARTHEST_SCALE = 6.0
 """The same for logarithms of scales. Correlations are followed up to the limit of the surface."""
 AT_LIMIT = 1e-8
 """How near to its limit a coordinate stands at it."""
@@ -200,14 +200,18 @@ class _Walk:
         far = FARTHEST_SCALE if self.term == SCALE else FARTHEST * self.error
         limit = way * self._steepest_limit() if self.term == CORRELATION else self.start + way * far
         inside, outside = self.start, None
-        here, root = self.top, 0.0
+        here, root, failures = self.top, 0.0, 0
         target = self.start + way * reach * self.error
         for _ in range(PLANES):
             if outside is None and way * target >= way * limit:
                 target = limit
             found = self.visit(here, target)
             if found is None:
-                return float("nan"), "the likelihood could not be followed"
+                failures += 1
+                if failures > FAILURES:
+                    return float("nan"), "the likelihood could not be followed"
+                target = 0.5 * (inside + target)
+                continue
             if found.loglik > self.top.loglik + BETTER:
                 gain = found.loglik - self.top.loglik
                 return float("nan"), f"a log-likelihood {gain:.3g} above the estimate's was met"
@@ -270,7 +274,7 @@ class _Walk:
             return None
         place = self.surface.at(here)
         if not np.isfinite(place.loglik):
-            return self._halfway(origin, target)
+            return None
         for _ in range(STEPS):
             step, gain = self._step(place)
             if gain <= TOLERANCE:
@@ -291,15 +295,6 @@ class _Walk:
         if not np.isfinite(place.loglik):
             return float("nan")
         return self.root(replace(place, loglik=place.loglik + 0.5 * self._step(place)[1]))
-
-    def _halfway(self, origin: Place, target: float) -> Place | None:
-        """Go to a place that is too far away by one in between."""
-        read = self._read(origin.coordinates)
-        assert read is not None
-        if abs(target - read[0]) < 1e-3 * self.error:
-            return None
-        between = self.visit(origin, 0.5 * (read[0] + target))
-        return None if between is None else self.visit(between, target)
 
     def _climb(self, place: Place, step: Array, gain: float, target: float) -> Place | None:
         """Take as much of a step as raises the log-likelihood."""
