@@ -153,7 +153,7 @@ def test_the_unknown_index_is_reported_with_who_was_seen(reports: dict[str, Path
     text = read(reports["market"]).text
     assert "the smallest. Which one it is was not recorded." in text
     assert "Expected share of the rows" in text
-    assert "8 of 8 starts of the search ended here." in text
+    assert re.search(r"\d+ of \d+ starts of the search ended here\.", text)
 
 
 def test_a_fit_that_did_not_converge_says_so_first(tmp_path: Path) -> None:

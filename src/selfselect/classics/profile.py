@@ -12,7 +12,7 @@ from selfselect.classics.design import Design
 from selfselect.classics.likelihood import evaluate
 from selfselect.classics.maximum_likelihood import BOUNDARY
 from selfselect.classics.parameters import Layout
-from selfselect.inference.profile import Place
+from selfselect.inference.profile import FARTHEST_SCALE, Place
 from selfselect.problem.parameters import Reported
 
 __all__ = ["SelectionSurface"]
@@ -44,12 +44,17 @@ class SelectionSurface:
         return self.layout.natural(self.values)
 
     @cached_property
-    def limits(self) -> Array:
-        """The largest size of each coordinate: correlations stay within the solver's boundary."""
-        limits = np.full(self.layout.n_natural, np.inf)
-        at_t = [self.layout.t_of(equation) for equation in self.design.equations]
-        limits[at_t] = np.arctanh(BOUNDARY)
-        return limits
+    def bounds(self) -> tuple[Array, Array]:
+        """The smallest and the largest value of each coordinate.
+
+        Correlations stay within the solver's boundary, inverse scales positive.
+        """
+        upper = np.full(self.layout.n_natural, np.inf)
+        at_t = np.array([self.layout.t_of(equation) for equation in self.design.equations])
+        upper[at_t] = np.arctanh(BOUNDARY)
+        lower = -upper
+        lower[at_t - 1] = self.coordinates[at_t - 1] * np.exp(-FARTHEST_SCALE)
+        return lower, upper
 
     def at(self, coordinates: Array) -> Place:
         """Evaluate the log-likelihood with score and information."""

@@ -27,7 +27,14 @@ from selfselect.problem.parameters import Reported
 from selfselect.progress import progress_bar
 from selfselect.threads import parallel_map
 
-__all__ = ["Interval", "Place", "Surface", "profile_intervals", "signed_roots"]
+__all__ = [
+    "FARTHEST_SCALE",
+    "Interval",
+    "Place",
+    "Surface",
+    "profile_intervals",
+    "signed_roots",
+]
 
 Array = NDArray[np.float64]
 Mask = NDArray[np.bool_]
@@ -38,14 +45,15 @@ EXACT = 1e-5
 """How far the signed root at an end may be from what it should be."""
 BETTER = 1e-3
 """Log-likelihood above that of the estimate which says that the estimate is not the optimum."""
-STEPS, PLANES = 60, 60
-SMALLEST = 1e-9
-FARTHEST = 1_000.0
-"""Standard errors from the estimate beyond which an interval has no end."""
-FARTHEST_SCALE = 12.0
-"""The same for logarithms of scales. Correlations are followed up to the limit of the surface."""
-AT_LIMIT = 1e-8
-"""How near to its limit a coordinate stands at it."""
+STEPS, PLANES, FAILURES = 40, 40, 5
+SMALLEST = 1e-6
+FARTHEST, OUT_THERE = 30.0, 5.0
+"""Standard errors from the estimate beyond which an interval has no end, and from where on it is
+enough that the slope of the signed root says so."""
+FARTHEST_SCALE = 4.0
+"""The same for logarithms of scales. Correlations are followed up to the bound of the surface."""
+AT_BOUND = 1e-8
+"""How near to its bound a coordinate stands at it."""
 WIDEN = 2.5
 """The most by which the distance from the estimate grows from plane to plane."""
 
@@ -68,8 +76,8 @@ class Surface(Protocol):
         """Those of the estimate, shape (p,)."""
 
     @property
-    def limits(self) -> Array:
-        """The largest size (p,) of each coordinate; infinite for most."""
+    def bounds(self) -> tuple[Array, Array]:
+        """The smallest and the largest value (p,) of each coordinate; infinite for most."""
 
     def at(self, coordinates: Array) -> Place:
         """Evaluate the log-likelihood; it may be nan where no parameters belong to a place."""
@@ -198,16 +206,22 @@ class _Walk:
     def end(self, way: float, reach: float) -> tuple[float, str]:
         """Return the end of the interval below (-1) or above (1), and why there is none."""
         far = FARTHEST_SCALE if self.term == SCALE else FARTHEST * self.error
-        limit = way * self._steepest_limit() if self.term == CORRELATION else self.start + way * far
+        limit = self.start + way * far
+        if self.term == CORRELATION:
+            limit = self._steepest_bound(way)
         inside, outside = self.start, None
-        here, root = self.top, 0.0
+        here, root, failures = self.top, 0.0, 0
         target = self.start + way * reach * self.error
         for _ in range(PLANES):
             if outside is None and way * target >= way * limit:
                 target = limit
             found = self.visit(here, target)
             if found is None:
-                return float("nan"), "the likelihood could not be followed"
+                failures += 1
+                if failures > FAILURES:
+                    return float("nan"), "the likelihood could not be followed"
+                target = 0.5 * (inside + target)
+                continue
             if found.loglik > self.top.loglik + BETTER:
                 gain = found.loglik - self.top.loglik
                 return float("nan"), f"a log-likelihood {gain:.3g} above the estimate's was met"
@@ -220,29 +234,29 @@ class _Walk:
                     return self._beyond(way)
             else:
                 outside = target
-            target = self._next(found, target, way, root, reach, inside, outside)
+            slope = max(way * self._fall(found) / root if root > 0 else 0.0, SMALLEST)
+            ahead = target + way * (reach - root) / slope
+            out_there = abs(target - self.start) > OUT_THERE * self.error
+            if outside is None and out_there and way * ahead > way * limit:
+                return self._beyond(way)
+            target = self._next(ahead, way, inside, outside)
         return float("nan"), "the end was not found"
 
-    def _steepest_limit(self) -> float:
-        """Return the limit of the coordinate that the parameter depends on most."""
+    def _steepest_bound(self, way: float) -> float:
+        """Return the bound of the coordinate that the parameter depends on most."""
         slopes = self.surface.report(self.top.coordinates).jacobian[self.place]
-        return float(self.surface.limits[int(np.abs(slopes).argmax())])
+        lower, upper = self.surface.bounds
+        return float((lower if way < 0 else upper)[int(np.abs(slopes).argmax())])
 
-    def _next(
-        self, found: Place, at: float, way: float, root: float, reach: float, inside: float,
-        outside: float | None,
-    ) -> float:  # fmt: skip
+    def _next(self, ahead: float, way: float, inside: float, outside: float | None) -> float:
         """Return where to look next: where the slope of the signed root says, within bounds."""
-        slope = way * self._fall(found) / root if root > 0 else 0.0
-        step = (reach - root) / slope if slope > 0 else np.inf
-        ahead = way * (at - self.start) + step
-        near, far = way * (inside - self.start), np.inf
+        distance, near = way * (ahead - self.start), way * (inside - self.start)
         if outside is None:
-            return self.start + way * min(ahead, WIDEN * max(near, self.error))
+            return self.start + way * min(distance, WIDEN * max(near, self.error))
         far = way * (outside - self.start)
-        if not near < ahead < far:
-            ahead = 0.5 * (near + far)
-        return self.start + way * ahead
+        if not near < distance < far:
+            distance = 0.5 * (near + far)
+        return self.start + way * distance
 
     def _fall(self, found: Place) -> float:
         """Return by how much the profile falls as the parameter grows: the plane's multiplier."""
@@ -270,7 +284,7 @@ class _Walk:
             return None
         place = self.surface.at(here)
         if not np.isfinite(place.loglik):
-            return self._halfway(origin, target)
+            return None
         for _ in range(STEPS):
             step, gain = self._step(place)
             if gain <= TOLERANCE:
@@ -292,25 +306,12 @@ class _Walk:
             return float("nan")
         return self.root(replace(place, loglik=place.loglik + 0.5 * self._step(place)[1]))
 
-    def _halfway(self, origin: Place, target: float) -> Place | None:
-        """Go to a place that is too far away by one in between."""
-        read = self._read(origin.coordinates)
-        assert read is not None
-        if abs(target - read[0]) < 1e-3 * self.error:
-            return None
-        between = self.visit(origin, 0.5 * (read[0] + target))
-        return None if between is None else self.visit(between, target)
-
     def _climb(self, place: Place, step: Array, gain: float, target: float) -> Place | None:
         """Take as much of a step as raises the log-likelihood."""
-        size = 1.0
-        at_limit = np.abs(place.coordinates + step) > self.surface.limits
-        if at_limit.any():
-            room = (
-                self.surface.limits[at_limit]
-                - np.sign(step[at_limit]) * (place.coordinates[at_limit])
-            )
-            size = float(min(1.0, (room / np.abs(step[at_limit])).min()))
+        lower, upper = self.surface.bounds
+        with np.errstate(divide="ignore", invalid="ignore"):
+            room = (np.where(step > 0, upper, lower) - place.coordinates) / step
+        size = float(min(1.0, room[step != 0].min(initial=1.0)))
         while size > SMALLEST:
             trial = place.coordinates + size * step
             # The plane is flat: what has to be corrected is rounding, or the bend of ties.
@@ -329,17 +330,20 @@ class _Walk:
         held = self._held(place)
         while True:
             step, gain = _step_within(place, read[1], held)
-            beyond = self._stands(place) & (np.sign(step) == np.sign(place.coordinates))
+            beyond = self._leaves(place, step)
             if not (beyond & ~held).any():
                 return step, gain
             held |= beyond
 
     def _held(self, place: Place) -> Mask:
-        """Return which coordinates stand at their limit and would go beyond it."""
-        return self._stands(place) & (np.sign(place.coordinates) * place.score > 0)
+        """Return which coordinates stand at a bound and would be better beyond it."""
+        return self._leaves(place, place.score)
 
-    def _stands(self, place: Place) -> Mask:
-        return np.asarray(np.abs(place.coordinates) >= self.surface.limits - AT_LIMIT)
+    def _leaves(self, place: Place, towards: Array) -> Mask:
+        """Return which coordinates stand at a bound that a direction leads beyond."""
+        lower, upper = self.surface.bounds
+        low = (place.coordinates <= lower + AT_BOUND) & (towards < 0)
+        return np.asarray(low | ((place.coordinates >= upper - AT_BOUND) & (towards > 0)))
 
     def _direction(self, place: Place) -> Array | None:
         """Return the direction in which the parameter moves and the profile falls least."""
@@ -377,7 +381,7 @@ class _Walk:
                 return None
             size = short / along
             for _ in range(STEPS):
-                trial = np.clip(here + size * step, -self.surface.limits, self.surface.limits)
+                trial = np.clip(here + size * step, *self.surface.bounds)
                 after = self._read(trial)
                 if after is not None and abs(target - after[0]) < abs(short):
                     break

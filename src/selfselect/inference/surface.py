@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from selfselect.engines.base import Engine
-from selfselect.inference.profile import Place
+from selfselect.inference.profile import FARTHEST_SCALE, Place
 from selfselect.noises.correlated import CORRELATION
 from selfselect.problem.evaluation import evaluate
 from selfselect.problem.parameters import Reported
@@ -57,9 +57,15 @@ class ProblemSurface:
         return coordinates
 
     @cached_property
-    def limits(self) -> Array:
-        """The largest size of each coordinate."""
-        return np.where(self.turned, LARGEST_TURN, np.inf)
+    def bounds(self) -> tuple[Array, Array]:
+        """The smallest and the largest value of each coordinate: inverse scales stay positive."""
+        layout = self.problem.layout
+        upper = np.where(self.turned, LARGEST_TURN, np.inf)
+        lower = -upper
+        at_h = layout.position[layout.inverse_scale_positions]
+        at_h = at_h[at_h >= 0]
+        lower[at_h] = self.free[at_h] * np.exp(-FARTHEST_SCALE)
+        return lower, upper
 
     def _free(self, coordinates: Array) -> tuple[Array, Array]:
         """Return free parameters and their derivatives in the coordinates."""
