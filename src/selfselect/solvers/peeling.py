@@ -165,9 +165,9 @@ class Peeling:
         """Return log of (E[y^p | x on the line v] / (p - 1)!!)^(1/p), by quadrature in logs."""
         p = self.order
         reach = 2.2 * np.sqrt(p)
-        s = np.linspace(-reach, reach, 181)
+        s = np.linspace(-reach, reach, 121)
         farthest = _farthest(population, reach * np.array([direction, -direction]))
-        t = np.linspace(-farthest, farthest, 801)
+        t = np.linspace(-farthest, farthest, 401)
         grid_s, grid_t = np.meshgrid(s, t, indexing="ij")
         x = grid_s.reshape(-1, 1) * direction
         log_cdf = population.log_cdf(x, grid_t.ravel()).reshape(grid_s.shape)
