@@ -168,8 +168,8 @@ def shared_within(seed, *, icc=0.6, groups=60, size=10, n_alternatives=2):
 
 def test_rows_that_move_together_do_not_make_it_reject():
     samples = [shared_within(seed) for seed in range(80)]
-    robust = [independence(data, cluster="g").rejects() for data in samples]
-    plain = [independence(data).rejects() for data in samples]
+    robust = [independence(data, cluster="g").rejects(0.95) for data in samples]
+    plain = [independence(data).rejects(0.95) for data in samples]
     # Of 80 samples 5% plus or minus 2.4% reject where the size is right.
     assert np.mean(robust) < 0.13 < np.mean(plain)
 
@@ -218,7 +218,7 @@ def test_an_alternative_that_is_rarely_chosen_keeps_the_size():
         data = pd.DataFrame(
             {"y": latent[np.arange(600), chosen], "who": chosen, "x1": x[:, 0], "x2": x[:, 1]}
         )
-        rejected.append(independence(data).rejects())
+        rejected.append(independence(data).rejects(0.95))
     # Squares in the data in place of expected ones reject 13% here; of 120 samples 5% plus or
     # minus 2% reject where the size is right.
     assert np.mean(rejected) < 0.11

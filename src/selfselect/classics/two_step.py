@@ -15,7 +15,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from selfselect.classics.covariance import describe, sum_by_units
+from selfselect.classics.covariance import describe, plain_sandwich
 from selfselect.classics.design import CORRELATION, MILLS, SELECTION, Design, OutcomeEquation
 from selfselect.classics.parameters import Layout
 from selfselect.classics.probit import Probit, probit_scores
@@ -189,8 +189,7 @@ def _covariance(design: Design, probit: Probit, steps: tuple[SecondStep, ...], k
         own_part = (step.regressors * (step.weights * step.left_over)[:, None]) @ bread
         influence[step.equation.rows, place : place + len(bread)] += own_part
         place += len(bread)
-    units = sum_by_units(influence, design)
-    return units.T @ units * (len(units) / (len(units) - 1.0))
+    return plain_sandwich(influence, design)
 
 
 def _block_product(carries: list[Array], internal: Array) -> Array:
