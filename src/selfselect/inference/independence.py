@@ -13,6 +13,10 @@ samples in which an alternative that is rarely chosen looks correlated by chance
 clustered, or drawn unequally, the model does not know the spread; it is then taken from the data,
 :math:`\sum_g u_g u_g'` with :math:`u_g` summed by cluster, weights included. With several ways of
 clustering it is that of Cameron, Gelbach and Miller (2011).
+
+Where the model cannot be asked by draws (estimated costs, outcomes that were not recorded),
+expectations are sums over the data. Under clusters or unequal sampling :math:`A` is then how fast
+the products fall along the parameters, times the inverse information.
 """
 
 from __future__ import annotations
@@ -52,6 +56,9 @@ NAME = "Score test of independence across alternatives"
 WALD = "Wald test of independence across alternatives"
 NULL = "no correlation"
 
+STEP = 1e-4
+"""Step of numerical derivatives, in standard errors."""
+
 
 def independence_test(
     problem: Problem,
@@ -79,11 +86,12 @@ def independence_test(
     by_model = not clusters and weights_kind != "probability"
     task = partial(_sums, problem, natural, None if by_model else clusters)
     score, mean, outer = engine.sum(task)
-    if why_no_draws(problem) is None:
+    drawn = why_no_draws(problem) is None
+    if drawn:
         rows, counts = simulate_rows(problem, engine, natural)
         weights = counts if rows.weights is None else counts * rows.weights
-        drawn = Memory().load(problem, replace(rows, weights=weights))
-        _, mean, _ = drawn.sum(partial(_sums, problem, natural, None))
+        sample = Memory().load(problem, replace(rows, weights=weights))
+        _, mean, _ = sample.sum(partial(_sums, problem, natural, None))
     n_pairs = len(score)
     try:
         np.linalg.cholesky(information)
@@ -91,12 +99,13 @@ def independence_test(
             spread = mean
         else:
             spread = outer if not clusters else cluster_products(outer, len(clusters))[0]
-        explained = np.asarray(
-            np.linalg.solve(
-                layout.pull_back_matrix(mean[n_pairs:, n_pairs:], free),
-                layout.pull_back_vector(mean[:n_pairs, n_pairs:], free).T,
-            ).T
-        )
+        if drawn or by_model:
+            scores = layout.pull_back_matrix(mean[n_pairs:, n_pairs:], free)
+            shared = layout.pull_back_vector(mean[:n_pairs, n_pairs:], free)
+        else:
+            # Products of few clusters in place of expected ones would explain too much.
+            scores, shared = information, _falls(problem, engine, free, information, score)
+        explained = np.asarray(np.linalg.solve(scores, shared.T).T)
         # u = [1, -A] (products, scores), with the scores pulled back to the free parameters.
         keep = np.eye(n_pairs, len(mean))
         keep[:, n_pairs:] = -layout.spread_columns(explained, free)
@@ -171,6 +180,20 @@ def _sums(
     if not clusters:
         return Parts((score, mean, weighted.T @ weighted))
     return Parts((score, mean, cluster_totals(batch.rows, weighted, clusters)))
+
+
+def _falls(
+    problem: Problem, engine: Engine, free: Array, information: Array, score: Array
+) -> Array:
+    """Return how fast the summed products (n_pairs,) fall along each free parameter, by steps."""
+    steps = STEP / np.sqrt(np.diag(information))
+    falls = np.empty((len(score), len(free)))
+    for place, step in enumerate(steps):
+        moved = free.copy()
+        moved[place] += step
+        found = engine.sum(partial(_sums, problem, problem.layout.natural(moved), None))
+        falls[:, place] = (score - found[0]) / step
+    return falls
 
 
 def _products_and_scores(problem: Problem, natural: Array, batch: Batch) -> Array:
