@@ -370,7 +370,7 @@ def test_a_truncated_saved_fit_is_refused(
         ({"missing": "ignore"}, "missing='ignore' is not possible. Use 'drop' or 'raise'"),
         ({"missing_outcome": "fill"}, "missing_outcome='fill' is not possible"),
         ({"alternatives": 3}, "Both chosen='job' and alternatives=3 are given"),
-        ({"chosen": None}, "give chosen='column'"),
+        ({"chosen": None}, "Pass chosen='column'"),
         ({"chosen": None, "alternatives": 2.0}, "must be a whole number, not 2.0"),
         ({"chosen": None, "alternatives": True}, "must be a whole number, not True"),
         ({"chosen": None, "alternatives": ["a", "b"]}, "To name alternatives, give a dict"),

@@ -127,9 +127,9 @@ def test_a_projection_that_is_none_is_reported(sample):
         fit(sample, ConvexRule(largest, project=halfway))
     with pytest.raises(RuleError, match="moves latent outcomes that already explain"):
         fit(sample, ConvexRule(largest, project=lambda z, c, y: into_orthant(z - 0.1, c, y)))
-    # Lands inside and stays there, but it is not the nearest point; only its own fixed points
-    # can be checked without knowing the set.
-    assert fit(sample, ConvexRule(largest, project=shrinks)).converged
+    # Lands inside and stays there, but it is not the nearest point.
+    with pytest.raises(RuleError, match="does not land at the nearest point"):
+        fit(sample, ConvexRule(largest, project=shrinks))
 
 
 def test_bounds_that_contradict_choose_are_reported(sample):

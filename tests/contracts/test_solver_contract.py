@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import selfselect as ss
-from selfselect.errors import DataError, OptionError, UnsupportedError
+from selfselect.errors import ConvergenceWarning, DataError, OptionError, UnsupportedError
 from selfselect.rules import Maximum, Ranked
 from selfselect.solvers import Newton, Solution, Solver, choose_solver
 
@@ -93,6 +93,12 @@ def test_known_boxes_are_solved_or_what_they_lack_is_said(
     if isinstance(solver, ss.solvers.ProjectedSGD) and isinstance(noise.scale, str):
         with pytest.raises(UnsupportedError, match="knows the noise scale"):
             made.fit(solver=solver, noise=noise)
+        return
+    if isinstance(solver, ss.solvers.ProjectedSGD):
+        # One pass over 400 rows ends a few standard errors away, and says so.
+        with pytest.warns(ConvergenceWarning, match="standard errors away"):
+            result = made.fit(solver=solver, noise=noise)
+        assert not result.converged and np.isfinite(result.values).all()
         return
     assert_solved(made.fit(solver=solver, noise=noise), solver)
 
@@ -188,7 +194,7 @@ def test_the_chosen_solver_comes_with_a_reason(world):
 def test_several_optima_are_searched_and_the_reason_says_so(world):
     problem = world("max", 200).fit().problem
     for change, words in (
-        ({"index": "unknown"}, "nobody recorded who was seen"),
+        ({"index": "unknown"}, "the chosen alternative was not recorded"),
         ({"rule": Ranked(2)}, "explaining sets are not convex"),
     ):
         chosen, reason = choose_solver(dataclasses.replace(problem, **change), None)
