@@ -161,10 +161,10 @@ def test_an_unknown_index_is_fitted_alike(device):
 
 
 def test_a_moment_method_is_fitted_alike(device):
-    data = ss.simulators.village(1_500, seed=3).data
+    sample = ss.simulators.gaussian(1_500, 2, 2, intercept=False, norm=2.0, seed=3)
     solver = ss.solvers.TwoModels()
     one, other = (
-        ss.fit("income ~ height + weight - 1", data, alternatives=2, solver=solver, engine=engine)
+        ss.fit(sample.formula, sample.data, alternatives=2, solver=solver, engine=engine)
         for engine in (None, Torch(device))
     )
     np.testing.assert_allclose(other.params, one.params, rtol=PARAMETERS)
