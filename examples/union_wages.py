@@ -46,7 +46,7 @@ def main(folder: Path = IMAGES) -> None:
     independent = ss.fit(WAGE, data, **options)
     print(independent.summary(), "\n")
     along = independent.sensitivity(np.append(np.linspace(-0.8, 0.9, 18), [0.95, 0.98]))
-    shown = ["loglik", "supported", "gap other - union", "effect other - union on union"]
+    shown = ["loglik", "gap other - union", "effect other - union on union"]
     print(along.table[shown].to_string(float_format="%.3f"))
     print(along.sentence(), "\n")
     correlated = ss.fit(WAGE, data, noise="correlated", **options)
