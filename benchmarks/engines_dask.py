@@ -18,7 +18,7 @@ import pandas as pd
 import selfselect as ss
 from benchmarks.timing import take_turns
 from selfselect.engines._on_workers import sum_groups
-from selfselect.problem.evaluation import evaluate
+from selfselect.likelihoods import evaluate
 
 BATCH = 250_000
 COVARIATES, ALTERNATIVES = 10, 3

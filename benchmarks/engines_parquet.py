@@ -25,7 +25,7 @@ import pyarrow.parquet as pq
 import selfselect as ss
 from benchmarks.timing import take_turns
 from selfselect.engines.parquet import RowsInPieces
-from selfselect.problem.evaluation import evaluate
+from selfselect.likelihoods import evaluate
 
 N_COVARIATES, N_ALTERNATIVES, N_FILES = 10, 3, 8
 COVARIATES = [f"x{i + 1}" for i in range(N_COVARIATES)]

@@ -35,8 +35,8 @@ from selfselect.engines import _torch_kernels
 from selfselect.engines.memory import Memory, RowsInMemory
 from selfselect.engines.torch import OnDevice, Torch
 from selfselect.kernels.torch_rows import TensorRows, pack, weighted_grams
+from selfselect.likelihoods import evaluate
 from selfselect.noises import Independent
-from selfselect.problem.evaluation import evaluate
 from selfselect.problem.grams import sum_grams
 from selfselect.problem.problem import Problem
 from selfselect.problem.units import Units

@@ -11,8 +11,8 @@ from benchmarks.problems import Arrays
 from selfselect._fit import fit_design
 from selfselect.data.build import design_from_arrays
 from selfselect.engines.memory import Memory
+from selfselect.likelihoods import evaluate
 from selfselect.noises import Independent
-from selfselect.problem.evaluation import evaluate
 from selfselect.problem.problem import Problem
 from selfselect.problem.units import measure_units
 from selfselect.rules import Maximum

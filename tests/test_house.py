@@ -24,6 +24,8 @@ RANKS = [
     {"noises"},
     {"data"},
     {"problem"},
+    {"likelihoods"},
+    {"moments"},
     {"engines"},
     {"solvers"},
     {"inference"},

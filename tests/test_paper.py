@@ -8,7 +8,7 @@ import pytest
 
 import selfselect as ss
 from selfselect.data.rows import Rows
-from selfselect.problem.evaluation import Batch, evaluate, score_blocks
+from selfselect.likelihoods import Batch, evaluate, row_terms
 from selfselect.problem.observation import observe
 from selfselect.solvers._search import SearchSpace
 from selfselect.solvers._start import gram_matrices
@@ -35,12 +35,12 @@ def test_the_expected_score_is_zero_at_the_truth(known: ss.FitResult) -> None:
     labels = known.reported.labels
     truth = np.array([known.truth[label] for label in labels])  # type: ignore[attr-defined]
     natural = known.problem.layout.natural(known.problem.layout.read(truth))
-    scores = np.column_stack(score_blocks(known.problem, natural, known.engine.batch))
+    scores = row_terms(known.problem, natural, known.engine.batch).score
     free = known.problem.layout.pull_back_vector(scores)
     error = free.std(axis=0) / np.sqrt(len(free))
     assert (np.abs(free.mean(axis=0)) < STANDARD_ERRORS * error).all()
     elsewhere = known.problem.layout.natural(known.problem.layout.read(truth + 0.2))
-    moved = np.column_stack(score_blocks(known.problem, elsewhere, known.engine.batch))
+    moved = row_terms(known.problem, elsewhere, known.engine.batch).score
     moved = known.problem.layout.pull_back_vector(moved)
     assert (np.abs(moved.mean(axis=0)) > 2 * STANDARD_ERRORS * error).all()
 

@@ -155,7 +155,7 @@ def pose_design(design: Design, *, rule: Any, noise: Any, rng: np.random.Generat
         design.partial,
     )
     # Alternatives whose outcomes are weighed each in their own way are not alike.
-    problem = replace(problem, exchangeable=problem.exchangeable and not problem.tilted)
+    problem = replace(problem, exchangeable=problem.exchangeable and not problem.likelihood.weighed)
     problem.check(design.facts.outcome_range)
     refuse_unidentified(problem, design.rows)
     probe_rule(problem, design.rows, rng)

@@ -30,7 +30,8 @@ from selfselect._fit import fit_design
 from selfselect.data.build import design_from_arrays
 from selfselect.data.columns import to_numbers
 from selfselect.data.rows import Rows
-from selfselect.results.predictions import latent_means, row_expectations
+from selfselect.moments.base import latent_means
+from selfselect.moments.choose import moments_of
 from selfselect.solvers._least_squares import SharedLeastSquares
 
 __all__ = ["SelfSelectionRegressor"]
@@ -183,7 +184,7 @@ class SelfSelectionRegressor(RegressorMixin, BaseEstimator):  # type: ignore[mis
     def predict(self, X: Any) -> Array:
         """Return the mean (n,) of the outcome that is seen."""
         rows = self._rows(X)
-        return row_expectations(self.result_.problem, self.result_.values, rows).outcome
+        return moments_of(self.result_.problem).expectations(self.result_.values, rows).outcome
 
     def predict_latent(self, X: Any) -> Array:
         """Return the mean (n, k) of every outcome, seen or not."""
@@ -197,7 +198,7 @@ class SelfSelectionRegressor(RegressorMixin, BaseEstimator):  # type: ignore[mis
         Only where `fit` was told who was seen: alternatives without labels are no classes.
         """
         rows = self._rows(X)
-        return row_expectations(self.result_.problem, self.result_.values, rows).chance
+        return moments_of(self.result_.problem).expectations(self.result_.values, rows).chance
 
 
 def _refuse_masks_and_text(values: Any, name: str, *, labels: bool = False) -> None:

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import selfselect as ss
-from selfselect.effects._joined import joined_slope, joined_values
+from selfselect.moments.choose import moments_of
 from selfselect.noises import Correlated, SharedShock
 
 DRAWS = 400
@@ -147,11 +147,12 @@ def test_slopes_are_differences_in_every_parameter(case: Any) -> None:
     problem, rows = fit.problem, fit.rows.take(slice(40))
     rule, weights = problem.ordered_rule, np.full(40, 1 / 40)
     reported = fit.params.to_numpy()
-    found = joined_slope(problem, reported, rows, rule, weights)
+    moments = moments_of(problem, rule)
+    _, found = moments.cells_and_slope(reported, rows, weights)
     for place in range(len(reported)):
         step = 1e-4
         up, down = reported.copy(), reported.copy()
         up[place], down[place] = up[place] + step, down[place] - step
-        ends = [weights @ joined_values(problem, one, rows, rule) for one in (up, down)]
+        ends = [weights @ moments.cells(one, rows) for one in (up, down)]
         wanted = (ends[0] - ends[1]) / (2 * step)
         np.testing.assert_allclose(found[:, place], wanted, atol=DIFFERENCES)

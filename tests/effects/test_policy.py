@@ -11,7 +11,7 @@ import pytest
 
 import selfselect as ss
 from selfselect.errors import DataError, OptionError
-from selfselect.results.predictions import latent_means
+from selfselect.moments.base import latent_means
 
 
 def test_the_best_expected_outcome_is_recommended(fit: ss.FitResult, world: Any) -> None:

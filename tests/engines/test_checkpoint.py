@@ -24,8 +24,8 @@ from selfselect.engines.base import Parts
 from selfselect.errors import ArchiveError, SelfSelectWarning, UnsupportedError
 from selfselect.inference import sandwich
 from selfselect.inference.sandwich import ClusterTotals
+from selfselect.likelihoods import Evaluation
 from selfselect.plain import from_plain, to_plain
-from selfselect.problem.evaluation import Evaluation
 
 FORMULA = "income ~ height + weight"
 

@@ -16,7 +16,7 @@ import selfselect as ss
 from selfselect.engines import _cluster
 from selfselect.engines import dask as dask_engine
 from selfselect.errors import DataError, EngineError, OptionError, UnsupportedError
-from selfselect.problem.evaluation import evaluate
+from selfselect.likelihoods import evaluate
 
 dd = pytest.importorskip(
     "dask.dataframe", reason="Dask is not installed: pip install 'selfselect[dask]'"

@@ -8,7 +8,7 @@ import pytest
 
 from selfselect.engines import memory
 from selfselect.engines.base import Parts
-from selfselect.problem.evaluation import Batch, evaluate
+from selfselect.likelihoods import Batch, evaluate
 
 ADDED = 1e-10
 """Sums of a few thousand terms in another order differ by rounding alone."""

@@ -14,9 +14,8 @@ import pytest
 import selfselect as ss
 from selfselect.engines import Memory, Torch
 from selfselect.errors import EngineError, MissingDependencyError, OptionError
-from selfselect.problem.evaluation import evaluate
+from selfselect.likelihoods import evaluate, sum_chances
 from selfselect.problem.grams import sum_columns, sum_grams
-from selfselect.problem.unknown import sum_chances
 from selfselect.rules.base import RowData
 
 torch = pytest.importorskip("torch", reason="PyTorch is not installed")

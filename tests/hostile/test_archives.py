@@ -383,7 +383,7 @@ def test_a_file_knows_classes_by_short_names_only():
 
 def test_every_sum_that_an_engine_may_return_has_a_short_name():
     """A class that can be added but not kept would end a fit with a checkpoint halfway."""
-    for name in ("inference.sandwich", "problem.sampled"):
+    for name in ("inference.sandwich", "likelihoods.sampled"):
         importlib.import_module(f"selfselect.{name}")
     rooms = ("selfselect.problem.", "selfselect.inference.", "selfselect.solvers.")
     found = [

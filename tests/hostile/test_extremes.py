@@ -8,6 +8,7 @@ import pytest
 
 import selfselect as ss
 from selfselect.errors import DataError
+from selfselect.noises.shapes.normal import SHAPE as NORMAL
 
 SAME = 1e-9
 """The same fit in other units."""
@@ -70,7 +71,7 @@ def test_equal_means_of_any_size_leave_the_choice_to_noise(villagers):
     model = ss.SelfSelectionRegressor().fit(
         villagers[["height"]], villagers["income"], chosen=villagers["job"]
     )
-    from selfselect.problem.expectations import expectations
+    from selfselect.moments._expectations import expectations
     from selfselect.rules import Maximum
     from selfselect.rules.base import RowData
 
@@ -80,9 +81,9 @@ def test_equal_means_of_any_size_leave_the_choice_to_noise(villagers):
 
 
 def test_what_cannot_be_integrated_is_an_error():
-    from selfselect.problem.expectations import expectations
+    from selfselect.moments._expectations import expectations
     from selfselect.rules.base import RowData
 
     rule = ss.rules.MonotoneArgmax({"a": np.arcsinh, "b": np.arcsinh}).for_alternatives(["a", "b"])
     with pytest.raises(DataError, match="cannot be integrated: their means reach 1e\\+19"):
-        expectations(rule, np.array([[1e19, 1.0]]), np.ones(2), RowData())
+        expectations(rule, np.array([[1e19, 1.0]]), np.ones(2), RowData(), NORMAL)

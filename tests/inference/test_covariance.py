@@ -8,7 +8,7 @@ import selfselect as ss
 import selfselect.inference.sandwich as module_of_sandwich
 from selfselect.errors import OptionError
 from selfselect.inference.sandwich import free_scores, reduce_bias
-from selfselect.problem.evaluation import evaluate
+from selfselect.likelihoods import evaluate
 
 EXACT = 1e-8
 NEAR = 1e-4

@@ -9,10 +9,10 @@ import pytest
 from scipy.stats import norm
 
 import selfselect as ss
-from selfselect.kernels.known_index import row_terms
+from selfselect.kernels.known_index import row_terms as known_terms
 from selfselect.kernels.ranked import log_chance_of_count, sides_of_others
 from selfselect.kernels.status import ABOVE, BELOW, SEEN
-from selfselect.problem.evaluation import evaluate, score_blocks
+from selfselect.likelihoods import evaluate, row_terms
 from selfselect.rules import Maximum, Minimum, Ranked
 
 STEP = 1e-5
@@ -71,7 +71,7 @@ def test_the_first_rank_is_the_maximum_and_the_last_the_minimum(rank, others):
     total = np.zeros(50)
     for j in range(4):
         status = np.where(chosen == j, SEEN, others).astype(np.int8)
-        terms = row_terms(h[j] * 0.3 - a[:, j], h[j], status=status, limit=np.full(50, 0.3),
+        terms = known_terms(h[j] * 0.3 - a[:, j], h[j], status=status, limit=np.full(50, 0.3),
                           upper=None)  # fmt: skip
         total += terms.loglik
         np.testing.assert_allclose(found.residual[:, j], terms.residual, rtol=1e-10, atol=1e-12)
@@ -117,7 +117,7 @@ def test_score_and_hessian_are_derivatives(setting):
     np.testing.assert_allclose(found.score, slope, rtol=FIRST, atol=FIRST * 10)
     bend = differences(lambda at: evaluate(problem, at, batch).score, natural)
     np.testing.assert_allclose(found.hessian, bend, rtol=FIRST, atol=FIRST * 10)
-    blocks = np.column_stack(score_blocks(problem, natural, batch))
+    blocks = row_terms(problem, natural, batch).score
     np.testing.assert_allclose(batch.rows.weights @ blocks, found.score, rtol=1e-10, atol=1e-9)
 
 

@@ -29,14 +29,14 @@ def test_bands_are_as_wide_as_parameters_drawn_from_their_covariance_make_them(
     known: ss.FitResult,
 ) -> None:
     from selfselect.data.rows import Rows
-    from selfselect.results.predictions import row_expectations
+    from selfselect.moments.choose import moments_of
 
     data = ss.plots.choice_probabilities(known, "height").data
     own = data[data["alternative"] == "hunting"].iloc[[10, 20, 30]]
     at = np.column_stack([own["value"], np.full(3, known.rows.covariates[:, 1].mean())])
     rng = np.random.default_rng(1)
     drawn = rng.multivariate_normal(known.values, known.covariance.matrix, size=DRAWS)
-    chances = [row_expectations(known.problem, one, Rows(at)).chance[:, 1] for one in drawn]
+    chances = [moments_of(known.problem).expectations(one, Rows(at)).chance[:, 1] for one in drawn]
     np.testing.assert_allclose(own["std_error"], np.std(chances, axis=0), rtol=SPREAD_TOLERANCE)
     odds = np.log(own["conf_high"] / (1 - own["conf_high"]) / own["chance"] * (1 - own["chance"]))
     reach = 1.959964 * own["std_error"] / (own["chance"] * (1 - own["chance"]))

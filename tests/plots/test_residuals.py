@@ -10,17 +10,9 @@ import pytest
 
 import selfselect as ss
 from selfselect.errors import UnsupportedError
+from selfselect.noises import KnownCovariance
 from selfselect.results.residuals import generalised_residuals
-
-STRANGE = np.full((600, 2), 7, dtype=np.int8)
-"""Codes that no box has."""
-
-
-class Other:
-    """Noise that is not independent."""
-
-    name = "of another kind"
-
+from selfselect.rules import ConvexRule
 
 AT_THE_OPTIMUM = 1e-6
 """The score at a converged estimate, per row, in standard errors."""
@@ -84,16 +76,11 @@ def test_a_missing_square_shows() -> None:
 
 
 def test_what_has_no_residuals_is_refused(known: ss.FitResult) -> None:
-    batch = known.engine.batch
-    strange = replace(batch, observation=replace(batch.observation, status=STRANGE))
-    fit = replace(known, engine=replace(known.engine, batch=strange))
-    with pytest.raises(
-        UnsupportedError, match="each outcome that was not seen lies in an interval"
-    ):
-        ss.plots.residuals(fit)
-    problem = replace(known.problem, noise=Other())
-    object.__setattr__(problem, "layout", known.problem.layout)
-    with pytest.raises(UnsupportedError, match="not where it is of another kind"):
+    problem = replace(known.problem, noise=KnownCovariance([[1.0, 0.5], [0.5, 1.0]]))
+    with pytest.raises(UnsupportedError, match="covariance across alternatives known"):
         ss.plots.residuals(replace(known, problem=problem))
-    with pytest.raises(UnsupportedError, match="not where it is of another kind"):
+    with pytest.raises(UnsupportedError, match="covariance across alternatives known"):
         ss.plots.qq(replace(known, problem=problem))
+    problem = replace(known.problem, rule=ConvexRule(lambda latent, _: latent.argmax(axis=1)))
+    with pytest.raises(UnsupportedError, match="no closed form"):
+        ss.plots.residuals(replace(known, problem=problem))

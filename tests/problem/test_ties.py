@@ -10,8 +10,8 @@ import pytest
 from selfselect.data.equations import Equation, Equations, SharedTerm
 from selfselect.data.rows import Rows
 from selfselect.engines.memory import Memory
+from selfselect.likelihoods import evaluate
 from selfselect.noises import Correlated, Independent
-from selfselect.problem.evaluation import evaluate
 from selfselect.problem.parameters import COMMON, Layout
 from selfselect.problem.problem import Problem
 from selfselect.problem.units import Units

@@ -12,8 +12,8 @@ from scipy.stats import norm
 
 import selfselect as ss
 from selfselect.errors import ConvergenceWarning, OptionError
+from selfselect.likelihoods import evaluate
 from selfselect.noises import Independent
-from selfselect.problem.evaluation import evaluate
 from selfselect.rules import Ranked
 from selfselect.solvers import EM, MaximumLikelihood, MinVariance, TwoModels
 from selfselect.solvers._search import SearchSpace

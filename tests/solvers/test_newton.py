@@ -9,7 +9,7 @@ from scipy.optimize import minimize
 
 import selfselect as ss
 from selfselect.errors import ConvergenceWarning, DataError, OptionError
-from selfselect.problem.evaluation import evaluate
+from selfselect.likelihoods import evaluate
 from selfselect.solvers import Newton
 
 SAME_OPTIMUM = 1e-6

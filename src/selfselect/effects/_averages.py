@@ -21,13 +21,11 @@ from weakref import WeakKeyDictionary
 import numpy as np
 from numpy.typing import NDArray
 
-from selfselect.data.rows import Rows
-from selfselect.effects._joined import joined_slope
-from selfselect.effects._moments import Setting, is_joined, row_moments, row_values
+from selfselect.effects._moments import Setting, row_values
 from selfselect.effects._units import errors_of_units, rows_are_repeated, without_negative
 from selfselect.engines.base import Parts
 from selfselect.errors import OptionError
-from selfselect.problem.problem import Problem
+from selfselect.moments.choose import moments_of
 from selfselect.threads import parallel_map
 
 if TYPE_CHECKING:
@@ -101,16 +99,9 @@ def average(fit: FitResult, settings: Sequence[Setting], *, own: bool, covariate
         parts = []
         for setting in settings:
             rows_here = setting.rows.take(block)
-            here = Setting(rows_here, setting.rule)
-            if is_joined(problem):
-                parts.append(row_values(problem, fit.values, here))
-                slope_here = joined_slope(
-                    problem, fit.values, rows_here, setting.rule, weights[block]
-                )
-            else:
-                found = row_moments(problem, fit.values, here)
-                slope_here = _carry_back(problem, rows_here, found, weights[block])
-                parts.append(found.value)
+            moments = moments_of(problem, setting.rule)
+            found, slope_here = moments.cells_and_slope(fit.values, rows_here, weights[block])
+            parts.append(found)
             slope = slope_here if isinstance(slope, float) else np.vstack([slope, slope_here])
         centred = np.hstack(parts) - centre
         return Parts(
@@ -159,27 +150,6 @@ def _added(sums: Callable[[int], Parts], n_rows: int) -> Parts:
     for part in done:
         total = total + part
     return total
-
-
-def _carry_back(problem: Problem, rows: Rows, found: Any, weights: Array) -> Array:
-    """Return the weighted sum of the cells' derivatives (q, m) in the reported parameters."""
-    layout = problem.layout
-    n_reported = len(layout.report(np.ones(layout.n_free)).values)
-    place = np.arange(n_reported, dtype=float)
-    slope = np.zeros((found.value.shape[1], n_reported))
-    at_scale = layout.scales_of(place).astype(int) if layout.scales is None else None
-    for j, (equation, where) in enumerate(
-        zip(problem.equations.each, layout.reported_places, strict=True)
-    ):
-        weighted = found.by_mean[:, :, j] * weights[:, None]
-        for column, position in zip(equation.columns, where, strict=True):
-            if position < 0:
-                continue  # An offset has no coefficient that could be off.
-            values = np.ones(len(rows)) if column == 0 else rows.covariates[:, column - 1]
-            slope[:, position] += values @ weighted
-        if at_scale is not None:
-            slope[:, at_scale[j]] += weights @ found.by_scale[:, :, j]
-    return slope
 
 
 def _with_units(fit: FitResult, covariance: Array, direct: Array, jacobian: Array) -> Array:

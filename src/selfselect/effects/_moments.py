@@ -1,7 +1,4 @@
-"""What the model says of each row: the one place where effects meet rule and noise.
-
-Where noise or estimated costs join the alternatives, `_joined` computes the same.
-"""
+"""What the model says of each row, with names: the one place where effects ask `moments`."""
 
 from __future__ import annotations
 
@@ -12,19 +9,19 @@ import numpy as np
 from numpy.typing import NDArray
 
 from selfselect.data.rows import Rows
-from selfselect.effects._joined import joined_values
 from selfselect.errors import UnsupportedError
-from selfselect.noises import Correlated, SharedShock
-from selfselect.problem.partial_moments import partial_moments, partial_values
+from selfselect.moments.choose import is_joint, moments_of
 from selfselect.problem.problem import Problem
-from selfselect.results.predictions import latent_means
-from selfselect.rules import Ranked
-from selfselect.rules.base import HasBounds
 
 __all__ = [
-    "Cells", "RowMoments", "Setting", "cells", "is_joined", "n_cells", "refuse_joined",
-    "refuse_unsupported", "row_moments", "row_values",
-]  # fmt: skip
+    "Cells",
+    "Setting",
+    "cells",
+    "n_cells",
+    "refuse_joint",
+    "refuse_unsupported",
+    "row_values",
+]
 
 Array = NDArray[np.float64]
 
@@ -90,23 +87,9 @@ def cells(vector: Any, k: int) -> Cells:
     )
 
 
-@dataclass(frozen=True, eq=False)
-class RowMoments:
-    """The cells of each row (n, q), with derivatives in latent means and scales (n, q, k)."""
-
-    value: Array
-    by_mean: Array
-    by_scale: Array
-
-
-def is_joined(problem: Problem) -> bool:
-    """Say whether who is seen depends on more than independent noise and known costs."""
-    return bool(problem.equations.costs) or isinstance(problem.noise, Correlated | SharedShock)
-
-
-def refuse_joined(problem: Problem) -> None:
-    """Raise where draws of latent outcomes would need more than independent noise."""
-    if is_joined(problem):
+def refuse_joint(problem: Problem) -> None:
+    """Refuse where draws of latent outcomes would need more than independent noise."""
+    if is_joint(problem):
         raise UnsupportedError(
             "What is simulated needs noise that is independent across alternatives and known "
             f"costs, not {problem.noise.name}. Other effects are there: treatment_effects, "
@@ -115,69 +98,10 @@ def refuse_joined(problem: Problem) -> None:
 
 
 def refuse_unsupported(problem: Problem, rule: Any) -> None:
-    """Raise where chances and means of outcomes cannot be computed."""
-    if is_joined(problem) and not isinstance(rule, HasBounds):
-        raise UnsupportedError(
-            f"{type(rule).__name__} offers no `bounds`, which effects need where noise is not "
-            "independent or costs are estimated."
-        )
-    if not isinstance(rule, HasBounds | Ranked):
-        raise UnsupportedError(
-            f"{type(rule).__name__} offers no `bounds`, and effects need box-shaped explaining "
-            "sets. Give the rule a `bounds` method."
-        )
-    if problem.sampled:
-        raise UnsupportedError(
-            "Effects need noise other than KnownCovariance. Use predict(), which simulates, or "
-            "noises.Correlated with fixed scales and correlations."
-        )
+    """Refuse where chances and means of outcomes cannot be computed."""
+    moments_of(problem, rule).check_cells()
 
 
 def row_values(problem: Problem, reported: Array, setting: Setting) -> Array:
     """Compute the cells (n, q) of every row of a block, without derivatives."""
-    refuse_unsupported(problem, setting.rule)
-    if is_joined(problem):
-        return joined_values(problem, reported, setting.rows, setting.rule)
-    means = latent_means(problem, reported, setting.rows)
-    scales = problem.layout.scales_of(reported)
-    found = partial_values(setting.rule, means, scales, setting.rows.known)
-    predicted = means[:, :, None] * found[:, [0]]
-    flat = (len(means), -1)
-    return np.hstack([found.reshape(flat), predicted.reshape(flat), means])
-
-
-def row_moments(problem: Problem, reported: Array, setting: Setting) -> RowMoments:
-    """Compute the cells of every row of a block at given parameters."""
-    refuse_unsupported(problem, setting.rule)
-    means = latent_means(problem, reported, setting.rows)
-    scales = problem.layout.scales_of(reported)
-    found = partial_moments(setting.rule, means, scales, setting.rows.known)
-    n_rows, k = means.shape
-    chance = found.value[:, 0]
-    itself = np.eye(k)
-    predicted = means[:, :, None] * chance[:, None, :]
-    predicted_by_mean = (
-        means[:, :, None, None] * found.by_mean[:, [0]]
-        + itself[:, None, :] * chance[:, None, :, None]
-    )
-    predicted_by_scale = means[:, :, None, None] * found.by_scale[:, [0]]
-    flat, deep = (n_rows, -1), (n_rows, -1, k)
-    return RowMoments(
-        np.hstack([found.value.reshape(flat), predicted.reshape(flat), means]),
-        np.concatenate(
-            [
-                found.by_mean.reshape(deep),
-                predicted_by_mean.reshape(deep),
-                np.broadcast_to(itself, (n_rows, k, k)),
-            ],
-            axis=1,
-        ),
-        np.concatenate(
-            [
-                found.by_scale.reshape(deep),
-                predicted_by_scale.reshape(deep),
-                np.zeros((n_rows, k, k)),
-            ],
-            axis=1,
-        ),
-    )
+    return moments_of(problem, setting.rule).cells(reported, setting.rows)

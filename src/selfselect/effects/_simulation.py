@@ -19,10 +19,10 @@ from numpy.typing import NDArray
 from selfselect.data.equations import SCALE
 from selfselect.data.rows import Rows
 from selfselect.effects._averages import Averages
-from selfselect.effects._moments import Setting, refuse_joined
+from selfselect.effects._moments import Setting, refuse_joint
 from selfselect.effects._units import errors_of_units, rows_are_repeated, without_negative
 from selfselect.errors import OptionError
-from selfselect.results.predictions import latent_means
+from selfselect.moments.base import latent_means
 from selfselect.seeds import check_seed
 
 if TYPE_CHECKING:
@@ -98,7 +98,7 @@ def simulate(
     draws : how many in all; None for 200,000.
     seed : of the random numbers.
     """
-    refuse_joined(fit.problem)
+    refuse_joint(fit.problem)
     check_seed(seed)
     rows = settings[0].rows
     repeats = n_repeats(draws, len(rows))

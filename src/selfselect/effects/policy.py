@@ -18,7 +18,7 @@ from selfselect.effects._sample import sample_of
 from selfselect.effects.base import EffectTable, doubts, effect_table, how_averaged
 from selfselect.errors import DataError, OptionError
 from selfselect.inference.statistics import interval_reach
-from selfselect.results.predictions import latent_means
+from selfselect.moments.base import latent_means
 from selfselect.rules import Maximum, Minimum
 from selfselect.rules.base import RowData
 

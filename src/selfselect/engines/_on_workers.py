@@ -16,7 +16,7 @@ from selfselect.engines._partitions import as_piece
 from selfselect.engines._tree import merge
 from selfselect.engines.memory import RowsInMemory
 from selfselect.engines.parquet import Change
-from selfselect.problem.evaluation import Batch
+from selfselect.likelihoods import Batch
 from selfselect.problem.problem import Problem
 from selfselect.threads import one_blas_thread, parallel_map
 
@@ -66,7 +66,7 @@ class Asked:
             for change in self.changes:
                 rows = change(rows, batch.start, number)
             if self.problem is not None:
-                observation = self.problem.observe(rows)
+                observation = self.problem.likelihood.observe(rows)
             changed = Batch(rows, observation, self.backend, batch.start)
             yield number, RowsInMemory(changed, n_threads)
 
@@ -86,7 +86,9 @@ def code_group(coder: Coder, number: int, named: list[tuple[int, str]], frames: 
     pieces = []
     for (at, name), frame in zip(named, frames, strict=True):
         rows, start = coder.stream.code(as_piece(coder.kinds, at, name, frame))
-        pieces.append((at, Batch(rows, coder.problem.observe(rows), coder.backend, start)))
+        pieces.append(
+            (at, Batch(rows, coder.problem.likelihood.observe(rows), coder.backend, start))
+        )
     return Group(number, tuple(pieces))
 
 

@@ -22,7 +22,7 @@ from selfselect.data.rows import Rows
 from selfselect.engines._checkpoint import Checkpoint
 from selfselect.engines._digest import digest
 from selfselect.engines.base import Engine, Sum
-from selfselect.problem.evaluation import Batch
+from selfselect.likelihoods import Batch
 
 __all__ = ["Recorded", "once", "recorded_in"]
 

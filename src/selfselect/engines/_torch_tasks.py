@@ -21,12 +21,11 @@ from selfselect.engines._torch_kernels import kernels_for
 from selfselect.kernels.torch_rows import weighted_grams
 from selfselect.kernels.torch_unknown import pairs_of
 from selfselect.kernels.unknown_index import Curvature
+from selfselect.likelihoods import evaluate, sum_chances
 from selfselect.problem.batch import Evaluation, Parts
-from selfselect.problem.evaluation import evaluate
 from selfselect.problem.grams import sum_columns, sum_grams
 from selfselect.problem.problem import Problem
 from selfselect.problem.units import Units
-from selfselect.problem.unknown import sum_chances
 
 if TYPE_CHECKING:
     from selfselect.engines.torch import OnDevice
@@ -47,7 +46,7 @@ def twin_of(task: Any, loaded: Problem) -> Callable[[OnDevice], Any] | None:
     # Tensors are in the units of the problem they were made for.
     if problem.index != loaded.index or not _same_units(problem.units, loaded.units):
         return None
-    if problem.joint or problem.sampled or problem.rank is not None:
+    if not problem.likelihood.on_device:
         return None
     return partial(TWINS[task.func], *task.args, **task.keywords)
 

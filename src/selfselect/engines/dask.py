@@ -39,7 +39,7 @@ from selfselect.engines.choice import is_dask_frame
 from selfselect.engines.memory import backend_for
 from selfselect.engines.parquet import RowsInPieces
 from selfselect.errors import OptionError, UnsupportedError
-from selfselect.problem.evaluation import Batch
+from selfselect.likelihoods import Batch
 from selfselect.problem.problem import Problem
 from selfselect.progress import progress_bar
 from selfselect.threads import n_cores

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from selfselect.data.rows import Rows
 from selfselect.engines._sampling import spread_evenly, times_drawn
 from selfselect.engines.base import Sum
-from selfselect.problem.evaluation import Backend, Batch
+from selfselect.likelihoods import Backend, Batch
 from selfselect.problem.problem import Problem
 from selfselect.threads import n_cores, parallel_map
 
@@ -35,11 +35,11 @@ that sums are added in the same order everywhere."""
 
 def backend_for(problem: Problem, n_rows: int) -> Backend:
     """Say which kernels suit a problem with that many rows."""
-    enough = FUSE_FROM["concave" if problem.concave else "searched"]
-    fused = n_rows * problem.equations.n_alternatives >= enough and not problem.sampled
-    if problem.joint and not (fused and problem.fusible):
-        return "joint"
-    return "fused" if fused else "numpy"
+    likelihood = problem.likelihood
+    enough = FUSE_FROM["concave" if likelihood.concave else "searched"]
+    if likelihood.compiled and n_rows * problem.equations.n_alternatives >= enough:
+        return "fused"
+    return "joint" if likelihood.joint else "numpy"
 
 
 @dataclass(frozen=True)
@@ -52,7 +52,7 @@ class Memory:
     def load(self, problem: Problem, rows: Rows) -> RowsInMemory:
         """Observe all rows once and keep them."""
         backend = backend_for(problem, len(rows))
-        return RowsInMemory(Batch(rows, problem.observe(rows), backend), n_cores())
+        return RowsInMemory(Batch(rows, problem.likelihood.observe(rows), backend), n_cores())
 
 
 @dataclass(frozen=True, eq=False)

@@ -19,7 +19,7 @@ from selfselect.engines._sampling import draw_counts
 from selfselect.engines.base import Sum
 from selfselect.engines.memory import RowsInMemory, backend_for
 from selfselect.errors import UnsupportedError
-from selfselect.problem.evaluation import Batch
+from selfselect.likelihoods import Batch
 from selfselect.problem.problem import Problem
 from selfselect.threads import n_cores, parallel_map
 
@@ -100,7 +100,7 @@ class RowsInPieces:
         def task(rows: Rows, start: int, number: int) -> Any:
             for change in self.changes:
                 rows = change(rows, start, number)
-            batch = Batch(rows, self.problem.observe(rows), backend, start)
+            batch = Batch(rows, self.problem.likelihood.observe(rows), backend, start)
             return use(RowsInMemory(batch, 1))
 
         yield from self.stream.map(task, n_threads=self.n_threads, what="Pass")
@@ -121,7 +121,9 @@ class RowsInPieces:
         if _only_recorded in self.changes:
             rows = _only_recorded(rows, 0, 0)
         held = RowsInMemory(
-            Batch(rows, self.problem.observe(rows), backend_for(self.problem, len(rows))),
+            Batch(
+                rows, self.problem.likelihood.observe(rows), backend_for(self.problem, len(rows))
+            ),
             self.n_threads,
         )
         return held.sample(n_rows, rng)

@@ -182,7 +182,9 @@ class OnDevice:
         if n_rows >= self.n_rows:
             return self
         part = self._taking(spread_evenly(self.n_rows, n_rows, rng))
-        return part.host if n_rows <= FEW_TO_SEARCH and not self.problem.concave else part
+        return (
+            part.host if n_rows <= FEW_TO_SEARCH and not self.problem.likelihood.concave else part
+        )
 
     def recorded(self) -> OnDevice:
         outcome = self.rows.outcome
@@ -291,4 +293,4 @@ def _single_threaded(parent: OnDevice) -> RowsInMemory:
 
 def _has_twins(problem: Problem) -> bool:
     """Say whether the likelihood is one the device evaluates; else rows need not be there."""
-    return not (problem.joint or problem.sampled or problem.rank is not None)
+    return problem.likelihood.on_device

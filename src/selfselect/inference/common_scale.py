@@ -19,8 +19,8 @@ from numpy.typing import NDArray
 
 from selfselect.engines.base import Engine, Parts
 from selfselect.inference.statistics import TestResult, chi_square_test, impossible_test
+from selfselect.likelihoods import Batch, row_terms
 from selfselect.noises import Independent
-from selfselect.problem.evaluation import Batch, score_blocks
 from selfselect.problem.problem import Problem
 from selfselect.solvers.base import Solution
 
@@ -48,11 +48,11 @@ def common_scale_test(
     weights_kind : probability weights multiply what a row says; all others count rows.
     """
     noise = problem.noise
-    if not isinstance(noise, Independent) or not problem.layout.common:
+    if not noise.independent or not problem.layout.common:
         return impossible_test(NAME, "there is no scale in common")
     if clustered:
         return impossible_test(NAME, "it takes rows as independent, and these come in clusters")
-    if not solution.converged or problem.sampled:
+    if not solution.converged or problem.likelihood.sampled:
         return impossible_test(NAME, "the estimate is not one of maximum likelihood")
     large = replace(problem, noise=Independent("each"))
     natural = problem.layout.natural(solution.free)
@@ -71,6 +71,6 @@ def common_scale_test(
 
 
 def _sums(problem: Problem, natural: Array, power: int, batch: Batch) -> Parts:
-    scores = np.column_stack(score_blocks(problem, natural, batch))
+    scores = row_terms(problem, natural, batch).score
     weights = np.ones(len(batch)) if batch.rows.weights is None else batch.rows.weights
     return Parts((weights @ scores, scores.T @ (scores * (weights**power)[:, None])))

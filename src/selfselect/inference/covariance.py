@@ -157,7 +157,7 @@ def _meat(
     weights_kind: str | None,
 ) -> tuple[Array, str, float]:
     """Return the middle of the sandwich, its description and its degrees of freedom."""
-    if problem.sampled:
+    if problem.likelihood.sampled:
         return _drawn_meat(engine, solution, clusters, cluster_name)
     free, information = solution.free, solution.information
     if not clusters:

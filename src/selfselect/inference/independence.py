@@ -34,19 +34,10 @@ from selfselect.errors import OptionError
 from selfselect.inference.sandwich import cluster_products, cluster_totals
 from selfselect.inference.simulation import simulate_rows, why_no_draws
 from selfselect.inference.statistics import TestResult, chi_square_test, impossible_test
-from selfselect.kernels.known_index import row_scores
-from selfselect.noises import SharedShock
+from selfselect.likelihoods import Batch, row_terms
 from selfselect.noises.correlated import CORRELATION
-from selfselect.problem.evaluation import (
-    Batch,
-    alternative_terms,
-    find_memberships,
-    joint_rows,
-    score_blocks,
-)
 from selfselect.problem.parameters import Reported
 from selfselect.problem.problem import Problem
-from selfselect.problem.ranked import find_sides
 
 __all__ = ["WALD", "independence_test", "wald_test_of_correlations"]
 
@@ -121,16 +112,14 @@ def independence_test(
 
 def _why_not(problem: Problem, information: Array) -> str | None:
     """Say why no score test can be done, or None where it can."""
-    if isinstance(problem.noise, SharedShock):
-        return (
-            "a loading of zero is where the sign of the shock is lost; use lr_test against the fit "
-            "with independent noise"
-        )
+    reason = problem.noise.why_no_score_test()
+    if reason is not None:
+        return reason
     if not np.isfinite(information).all():
         return "the estimate is not one of maximum likelihood"
-    if problem.correlation is not None:
+    if problem.noise.known_correlation(problem.equations.alternatives) is not None:
         return "the noise is correlated by assumption"
-    if problem.sampled:
+    if problem.likelihood.sampled:
         return "explaining sets that are not boxes have no closed form"
     return None
 
@@ -198,41 +187,7 @@ def _falls(
 
 def _products_and_scores(problem: Problem, natural: Array, batch: Batch) -> Array:
     """Return each row's products of residuals and its scores, beside each other."""
-    k = problem.equations.n_alternatives
-    pairs = list(combinations(range(k), 2))
-    if problem.joint:
-        rows = joint_rows(problem, natural, batch, products=True)
-        assert rows.products is not None
-        return np.column_stack([*(rows.products[:, j, m] for j, m in pairs), rows.score])
-    if problem.concave:
-        each = [alternative_terms(problem, natural, batch, j) for j in range(k)]
-        products = [each[j][1].residual * each[m][1].residual for j, m in pairs]
-        return np.column_stack([*products, *(row_scores(*one) for one in each)])
-    # Products are mixed over what is not known: who was chosen, or on which side others lie.
-    mix = _unknown_products if problem.index == "unknown" else _ranked_products
-    return np.column_stack([mix(problem, natural, batch), *score_blocks(problem, natural, batch)])
-
-
-def _unknown_products(problem: Problem, natural: Array, batch: Batch) -> Array:
-    found = find_memberships(problem, natural, batch)
-    chance, a, ratio = found.chance, found.a, found.ratio
-    return np.column_stack(
-        [
-            -chance[:, j] * a[:, j] * ratio[:, m]
-            - chance[:, m] * a[:, m] * ratio[:, j]
-            + (1.0 - chance[:, j] - chance[:, m]) * ratio[:, j] * ratio[:, m]
-            for j, m in combinations(range(chance.shape[1]), 2)
-        ]
-    )
-
-
-def _ranked_products(problem: Problem, natural: Array, batch: Batch) -> Array:
-    """Add the covariance of the sides to the product of the means."""
-    sides = find_sides(problem, natural, batch, pairs=True)
-    return np.column_stack(
-        [
-            sides.residual[:, j] * sides.residual[:, m]
-            + (both - sides.above[:, j] * sides.above[:, m]) * sides.gap[:, j] * sides.gap[:, m]
-            for (j, m), both in sides.both.items()
-        ]
-    )
+    rows = row_terms(problem, natural, batch)
+    products = rows.products
+    pairs = combinations(range(problem.equations.n_alternatives), 2)
+    return np.column_stack([*(products[:, j, m] for j, m in pairs), rows.score])

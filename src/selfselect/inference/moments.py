@@ -23,11 +23,9 @@ from typing import Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from selfselect.kernels.status import BETWEEN, SEEN, UNKNOWN
-from selfselect.kernels.tails import interval_terms
-from selfselect.problem.evaluation import Batch, alternative_terms, find_memberships
+from selfselect.kernels.status import BETWEEN
+from selfselect.likelihoods import Batch, row_terms
 from selfselect.problem.problem import Problem
-from selfselect.problem.ranked import find_sides
 
 __all__ = ["SUBJECTS", "Subject", "noise_moments", "row_residuals"]
 
@@ -100,22 +98,11 @@ def row_residuals(problem: Problem, natural: Array, batch: Batch) -> Array:
 
 
 def _read(problem: Problem, natural: Array, batch: Batch) -> list[Hints]:
-    k, units = problem.equations.n_alternatives, problem.units
-    seen: Array = (batch.observation.status == SEEN).astype(np.float64)
-    if problem.concave:
-        each = [alternative_terms(problem, natural, batch, j) for j in range(k)]
-        designs, residual = [one[0] for one in each], [one[1].residual for one in each]
-    else:
-        designs = [
-            units.design(batch.rows.covariates, one.columns) for one in problem.equations.each
-        ]
-        if problem.rank is None:
-            found = find_memberships(problem, natural, batch)
-            seen, residual = found.chance, list(-problem.side * found.ratio.T)
-        else:
-            residual = list(find_sides(problem, natural, batch, pairs=False).residual.T)
+    rows, designs = row_terms(problem, natural, batch), problem.designs(batch.rows)
+    chance, residual, limit = rows.chance, rows.censored_residual, rows.standardised
     return [
-        _hints(problem, natural, batch, j, designs[j], seen[:, j], residual[j]) for j in range(k)
+        _hints(problem, natural, batch, j, design, (chance[:, j], residual[:, j], limit[:, j]))
+        for j, design in enumerate(designs)
     ]
 
 
@@ -125,25 +112,18 @@ def _hints(
     batch: Batch,
     j: int,
     design: Array,
-    seen: Array,
-    residual: Array,
+    said: tuple[Array, Array, Array],
 ) -> Hints:
-    start, at_h = problem.layout.starts[j], problem.layout.inverse_scale_positions[j]
-    observation, h = batch.observation, natural[at_h]
-    location = design @ natural[start:at_h]
-    status = observation.status[:, j]
-    limit = h * problem.units.limits(observation.limit_of(j)) - location
-    # A row that is silent about the alternative may have an infinite limit, which means nothing.
-    limit[status == UNKNOWN] = 0.0
-    between: Mask = status == BETWEEN
+    observation, (_, _, limit) = batch.observation, said
+    between: Mask = observation.status[:, j] == BETWEEN
     if observation.upper is None:
         none = np.empty(0)
-        return Hints(design, seen, residual, limit, between, none, none, none)
-    upper = h * problem.units.limits(observation.upper[between, j]) - location[between]
-    mass = interval_terms(limit[between], upper)
-    return Hints(
-        design, seen, residual, limit, between, mass.lower_density, upper, mass.upper_density
-    )
+        return Hints(design, *said, between, none, none, none)
+    start, at_h = problem.layout.starts[j], problem.layout.inverse_scale_positions[j]
+    upper = problem.units.limits(observation.upper[between, j])
+    upper = natural[at_h] * upper - design[between] @ natural[start:at_h]
+    mass = problem.noise.margin.between(limit[between], upper)
+    return Hints(design, *said, between, mass.lower_density, upper, mass.upper_density)
 
 
 def _hermite(order: int, z: Array) -> Array:

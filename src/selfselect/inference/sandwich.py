@@ -23,8 +23,8 @@ from numpy.typing import NDArray
 from selfselect.data.rows import Rows
 from selfselect.engines.base import Engine, Parts
 from selfselect.errors import OptionError
+from selfselect.likelihoods import Batch, evaluate, row_terms
 from selfselect.plain import archived
-from selfselect.problem.evaluation import Batch, evaluate, score_blocks
 from selfselect.problem.problem import Problem
 
 __all__ = [
@@ -73,7 +73,7 @@ STEP = 1e-6
 
 def free_scores(problem: Problem, natural: Array, batch: Batch) -> Array:
     """Return each row's weighted score in the free parameters, shape (n, n_free)."""
-    scores = np.column_stack(score_blocks(problem, natural, batch))
+    scores = row_terms(problem, natural, batch).score
     if batch.rows.weights is not None:
         scores *= batch.rows.weights[:, None]
     return problem.layout.pull_back_vector(scores, problem.layout.gather(natural))

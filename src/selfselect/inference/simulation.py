@@ -12,9 +12,8 @@ from scipy.special import ndtri
 from selfselect.data.rows import Rows
 from selfselect.engines.base import Engine
 from selfselect.errors import DataError
-from selfselect.noises.independent import Independent
 from selfselect.problem.problem import Problem
-from selfselect.rules.base import HasBounds
+from selfselect.rules import has_bounds
 
 __all__ = ["draw_outcomes", "simulate_rows", "why_no_draws", "wide_noise", "write_out"]
 
@@ -31,11 +30,11 @@ some 2%."""
 
 def why_no_draws(problem: Problem) -> str | None:
     """Say why the model cannot be asked by draws what rows say of its noise; None where it can."""
-    if not isinstance(problem.noise, Independent):
+    if not (problem.noise.independent and problem.noise.margin.normal):
         return "it is made for independent noise; here, what it would test is assumed"
-    if problem.joint:
+    if problem.likelihood.joint:
         return "it is made for known costs and rows in which everything was recorded"
-    if problem.concave and not isinstance(problem.ordered_rule, HasBounds):
+    if problem.likelihood.concave and not has_bounds(problem.ordered_rule):
         return "the rule has no bounds, so moments given a row have no closed form"
     return None
 

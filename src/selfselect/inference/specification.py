@@ -40,7 +40,7 @@ from selfselect.inference.moments import SUBJECTS, Subject, noise_moments, row_r
 from selfselect.inference.sandwich import cluster_products, cluster_totals
 from selfselect.inference.simulation import draw_outcomes, simulate_rows, why_no_draws, write_out
 from selfselect.inference.statistics import TestResult, impossible_test, undecided_test
-from selfselect.problem.evaluation import Batch, score_blocks
+from selfselect.likelihoods import Batch, row_terms
 from selfselect.problem.problem import Problem
 from selfselect.progress import progress_bar
 from selfselect.solvers import Solution, choose_solver
@@ -419,7 +419,7 @@ def _products(problem: Problem, natural: Array, batch: Batch) -> Array:
 
 def _free_scores(problem: Problem, natural: Array, batch: Batch) -> Array:
     """Return scores without weights; those of fixed or shared parameters pulled back to free."""
-    scores = np.column_stack(score_blocks(problem, natural, batch))
+    scores = row_terms(problem, natural, batch).score
     return problem.layout.pull_back_vector(scores, problem.layout.gather(natural))
 
 

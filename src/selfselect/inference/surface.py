@@ -11,8 +11,8 @@ from numpy.typing import NDArray
 
 from selfselect.engines.base import Engine
 from selfselect.inference.profile import FARTHEST_SCALE, Place
+from selfselect.likelihoods import evaluate
 from selfselect.noises.correlated import CORRELATION
-from selfselect.problem.evaluation import evaluate
 from selfselect.problem.parameters import Reported
 from selfselect.problem.problem import Problem
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from selfselect.errors import OptionError
-from selfselect.noises.base import Noise
+from selfselect.noises.base import FittedNoise, Noise
 from selfselect.noises.correlated import Correlated
 from selfselect.noises.independent import Independent
 from selfselect.noises.known_covariance import KnownCovariance
@@ -15,10 +15,12 @@ __all__ = [
     "FITTED",
     "NAMED",
     "Correlated",
+    "FittedNoise",
     "Independent",
     "KnownCovariance",
     "Noise",
     "SharedShock",
+    "as_drawn_noise",
     "as_noise",
 ]
 
@@ -34,11 +36,21 @@ FITTED = (Independent, Correlated, SharedShock, KnownCovariance)
 its parent, and printed under a name of its own."""
 
 
-def as_noise(noise: Any, *, to_draw: bool = False) -> Noise:
-    """Make a noise of None (independent, one scale per alternative), a name, or a noise.
+def as_noise(noise: Any) -> FittedNoise:
+    """Make a noise that there is a likelihood for, of a name or a noise; None is independent."""
+    noise = as_drawn_noise(noise)
+    if type(noise) not in FITTED:
+        known = ", ".join(one.__name__ for one in FITTED)
+        raise OptionError(
+            f"There is no likelihood for {type(noise).__name__} ({noise.name}), so it cannot be "
+            f"fitted, only drawn from. Noises that can be fitted are {known} of selfselect.noises."
+        )
+    fitted: FittedNoise = noise
+    return fitted
 
-    To be fitted it must be one that there is a likelihood for; to draw from, any will do.
-    """
+
+def as_drawn_noise(noise: Any) -> Any:
+    """Make a noise to draw from of None (independent, a scale each), a name, or a noise."""
     if noise is None:
         return Independent()
     if isinstance(noise, str) and noise.replace("-", " ") in NAMED:
@@ -47,12 +59,5 @@ def as_noise(noise: Any, *, to_draw: bool = False) -> Noise:
         raise OptionError(
             f"{noise!r} is not a noise. Use 'independent', 'correlated' or 'shared shock', or an "
             "object such as selfselect.noises.Correlated(scale='common')."
-        )
-    if not to_draw and type(noise) not in FITTED:
-        known = ", ".join(one.__name__ for one in FITTED)
-        raise OptionError(
-            f"There is no likelihood for {type(noise).__name__} ({noise.name}), so it cannot be "
-            f"fitted, only drawn from. Noises that can be fitted, all of them normal, are {known} "
-            "of selfselect.noises."
         )
     return noise

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from selfselect.errors import OptionError
 from selfselect.rules.base import Label
 
-__all__ = ["as_matrix", "completed", "fixed_pairs"]
+__all__ = ["as_matrix", "completed", "fixed_pairs", "name_limit"]
 
 Array = NDArray[np.float64]
 
@@ -92,3 +92,21 @@ def completed(fixed: Mapping[tuple[int, int], float], k: int) -> Array:
             f"definite (smallest eigenvalue {smallest:.3g}). Move them towards zero."
         )
     return matrix
+
+
+def name_limit(
+    alternatives: Sequence[Label], covariance: Array, free: Sequence[bool], limit: float
+) -> str | None:
+    """Return a sentence that names a free correlation beyond `limit`; None where there is none."""
+    spread = np.sqrt(np.diag(covariance))
+    correlation = covariance / np.outer(spread, spread)
+    for (j, m), estimated in zip(combinations(range(len(alternatives)), 2), free, strict=True):
+        if estimated and abs(correlation[j, m]) > limit:
+            sign = "positive" if correlation[j, m] > 0 else "negative"
+            return (
+                f"At the boundary: the correlation of {alternatives[j]!r} and "
+                f"{alternatives[m]!r} is estimated at {correlation[j, m]:.4f}. There the noise of "
+                f"one is a {sign} multiple of the other's, and no standard error belongs to such "
+                "an estimate."
+            )
+    return None

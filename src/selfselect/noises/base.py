@@ -2,17 +2,22 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, Protocol, runtime_checkable
+from typing import Any, ClassVar, NamedTuple, Protocol, Self, runtime_checkable
 
 import numpy as np
 from numpy.random import Generator
 from numpy.typing import NDArray
 
+from selfselect.errors import OptionError
+from selfselect.kernels.joint import Indices, JointTerms, Sides
+from selfselect.noises.shapes.base import Shape
+from selfselect.noises.shapes.normal import SHAPE as NORMAL
 from selfselect.rules.base import Label
 
-__all__ = ["COMMON", "Extra", "Noise"]
+__all__ = ["COMMON", "Begin", "Extra", "FittedNoise", "Noise", "Points"]
 
 Array = NDArray[np.float64]
 
@@ -68,3 +73,172 @@ class Noise(Protocol):
         self, n_rows: int, scales: Sequence[float], alternatives: Sequence[Label], rng: Generator
     ) -> Array:
         """Draw noise (n, k) with the given scales, in units of the outcome."""
+
+
+class Points(NamedTuple):
+    """Points by which a likelihood is simulated or integrated.
+
+    Attributes
+    ----------
+    number : how many there are now.
+    most : how many there may be.
+    what : what they are called.
+    alike : whether their error is the same in all rows, so that a sample tells its size.
+    """
+
+    number: int
+    most: int
+    what: str
+    alike: bool
+
+
+class Begin(NamedTuple):
+    """A place from which a search begins: its name, and the noise's extras in internal units."""
+
+    name: str
+    extras: Array
+
+
+class FittedNoise(ABC):
+    """What a noise that can be fitted adds to the contract: its own mathematics.
+
+    Subclasses change what is different for them. Everything is in internal units: `extras` are the
+    noise's own parameters, `inverse_scales` (k,) the h of all alternatives.
+
+    Attributes
+    ----------
+    joint : whether the likelihood takes the alternatives of a row together.
+    independent : whether the noises of a row's alternatives are independent by assumption.
+    extras_in_scales : whether the kernel takes the extras in units of the alternatives' scales.
+    """
+
+    joint: ClassVar[bool] = False
+    independent: ClassVar[bool] = False
+    extras_in_scales: ClassVar[bool] = False
+
+    @property
+    @abstractmethod
+    def name(self) -> str:
+        """A few words for summaries."""
+
+    @property
+    def scale(self) -> Any:
+        """The scales: ``"each"``, ``"common"``, or known ones."""
+        return "known"
+
+    @abstractmethod
+    def fixed_scales(self, alternatives: Sequence[Label]) -> Array | None:
+        """Return the scales (k,) where they are known, None where they are to be estimated."""
+
+    def extras(self, alternatives: Sequence[Label]) -> tuple[Extra, ...]:
+        """Return the parameters it has beside the scales; here none."""
+        del alternatives
+        return ()
+
+    def renumbered(self, order: Indices) -> Indices:
+        """Return where each extra comes from when alternatives are put in that order."""
+        del order
+        return np.empty(0, dtype=np.intp)
+
+    @abstractmethod
+    def draw(
+        self, n_rows: int, scales: Sequence[float], alternatives: Sequence[Label], rng: Generator
+    ) -> Array:
+        """Draw noise (n, k) with the given scales, in units of the outcome."""
+
+    @property
+    def margin(self) -> Shape:
+        """The distribution of one alternative's noise."""
+        return NORMAL
+
+    def known_correlation(self, alternatives: Sequence[Label]) -> Array | None:
+        """Return the correlation (k, k) where it is known and not zero; else None."""
+        del alternatives
+        return None
+
+    def standard_covariance(self, extras: Array, inverse_scales: Array) -> Array:
+        """Return the covariance (k, k) of the noises, each in units of its own scale."""
+        del extras
+        return np.eye(len(inverse_scales))
+
+    def points(self, n_alternatives: int) -> Points | None:
+        """Return the points of its likelihood; None where that is in closed form."""
+        del n_alternatives
+        return None
+
+    def with_points(self, number: int) -> Self:
+        """Return the noise with that many points."""
+        raise OptionError(f"The likelihood of {type(self).__name__} has no {number} points to set.")
+
+    def simulated(self, n_alternatives: int) -> bool:
+        """Say whether its likelihood is simulated."""
+        del n_alternatives
+        return False
+
+    def compiled(self, n_alternatives: int) -> bool:
+        """Say whether a compiled kernel evaluates it where alternatives hang together."""
+        del n_alternatives
+        return False
+
+    def possible(self, extras: Array) -> bool:
+        """Say whether the compiled kernel can evaluate at these extras."""
+        del extras
+        return True
+
+    def narrowest(self, covariance: Array) -> float:
+        """Return the spread of the narrowest direction, in units of the smallest scale."""
+        del covariance
+        return 1.0
+
+    def evaluate(
+        self,
+        a: Array,
+        chosen: Indices,
+        side: Sides,
+        extras: Array,
+        *,
+        keys: Any,
+        curvature: bool,
+    ) -> JointTerms:
+        """Evaluate atoms: see `kernels.joint.independent_atoms`.
+
+        `extras` are as the kernel takes them, `keys` those of the rows where it is simulated.
+        """
+        del extras, keys
+        return self.margin.atoms(a, chosen, side, curvature=curvature)
+
+    def residuals(
+        self, a: Array, chosen: Indices, side: Sides, gradient: Array, covariance: Array
+    ) -> Array:
+        """Return the mean (n, k) of the noises given each atom, in units of their scales.
+
+        For normal noise it is minus the gradient in the a, times the covariance.
+        """
+        del chosen, side
+        return -gradient[:, : a.shape[1]] @ covariance
+
+    def begins(self, free: NDArray[np.bool_], inverse_scales: Array) -> list[Begin]:
+        """Return where searches begin, beside independent noise; `free` says which extras are."""
+        del free, inverse_scales
+        return []
+
+    def boundary(
+        self, alternatives: Sequence[Label], covariance: Array, *, known_scales: bool
+    ) -> str | None:
+        """Return a sentence that names what is at its limit; None where nothing is."""
+        del alternatives, covariance, known_scales
+        return None
+
+    def at_limit(self, extras: Array) -> Array | None:
+        """Return the extras moved to the limit they are close to; None where there is none."""
+        del extras
+        return None
+
+    def turned(self, extras: Array) -> bool:
+        """Say whether the extras should change their sign, which the likelihood does not see."""
+        del extras
+        return False
+
+    def why_no_score_test(self) -> str | None:
+        """Say why independence cannot be tested by the score; None where it can."""
+        return None

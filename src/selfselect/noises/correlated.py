@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import combinations
-from typing import Any
+from typing import Any, ClassVar, Self
 
 import numpy as np
 from numpy.random import Generator
 from numpy.typing import NDArray
 
 from selfselect.errors import OptionError
-from selfselect.noises._pairs import as_matrix, completed, fixed_pairs
-from selfselect.noises.base import COMMON, Extra
+from selfselect.kernels.correlated_pair import correlated_pair_atoms
+from selfselect.kernels.joint import Indices, JointTerms, Sides
+from selfselect.noises._pairs import as_matrix, completed, fixed_pairs, name_limit
+from selfselect.noises.base import COMMON, Begin, Extra, FittedNoise, Points
 from selfselect.noises.independent import Independent
 from selfselect.plain import archived
 from selfselect.rules.base import Label
@@ -25,10 +27,21 @@ Array = NDArray[np.float64]
 CORRELATION = "correlation"
 """The term of a correlation in tables of results."""
 
+BEGINS = (0.0, 0.5, -0.5)
+"""Where searches begin with the correlations; negative ones are shared by all pairs."""
+
+MOST_DRAWS = 8_192
+
+NEARLY_ONE = 0.995
+"""A correlation this close to 1 or -1 may be running to its limit."""
+
+ONE = 0.999
+"""A correlation this close to 1 or -1 is at its limit."""
+
 
 @archived("correlated")
 @dataclass(frozen=True)
-class Correlated:
+class Correlated(FittedNoise):
     r"""Normal noise with correlations across alternatives, independent across rows.
 
     Two alternatives have a likelihood in closed form. For three and more it is simulated (GHK)
@@ -52,6 +65,8 @@ class Correlated:
     scale: str | float | Mapping[Any, float] | Sequence[float] = "each"
     correlation: Any = "each"
     draws: int = 256
+
+    joint: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
         Independent(self.scale)
@@ -128,3 +143,68 @@ class Correlated:
         root = np.linalg.cholesky(as_matrix(known, len(alternatives)))
         drawn: Array = rng.standard_normal((n_rows, len(alternatives))) @ root.T
         return drawn * np.asarray(scales, float)
+
+    def standard_covariance(self, extras: Array, inverse_scales: Array) -> Array:
+        k = len(inverse_scales)
+        return as_matrix(extras[: k * (k - 1) // 2], k)
+
+    def simulated(self, n_alternatives: int) -> bool:
+        return n_alternatives > 2
+
+    def compiled(self, n_alternatives: int) -> bool:
+        return n_alternatives == 2
+
+    def possible(self, extras: Array) -> bool:
+        return bool(abs(extras[0]) < 1.0)
+
+    def points(self, n_alternatives: int) -> Points | None:
+        if not self.simulated(n_alternatives):
+            return None
+        return Points(int(self.draws), MOST_DRAWS, "draws", alike=False)
+
+    def with_points(self, number: int) -> Self:
+        return replace(self, draws=number)
+
+    def narrowest(self, covariance: Array) -> float:
+        return float(np.sqrt(max(np.linalg.eigvalsh(covariance)[0], 1e-4)))
+
+    def evaluate(
+        self,
+        a: Array,
+        chosen: Indices,
+        side: Sides,
+        extras: Array,
+        *,
+        keys: Any,
+        curvature: bool,
+    ) -> JointTerms:
+        k = a.shape[1]
+        if k == 2:
+            if not self.possible(extras):
+                nothing = np.zeros((len(a), 3, 3))
+                return JointTerms(np.full(len(a), -np.inf), nothing[:, 0], nothing)
+            return correlated_pair_atoms(a, chosen, side, float(extras[0]), curvature=curvature)
+        # Imported here: it is compiled, which only three and more alternatives need.
+        from selfselect.kernels.ghk import ghk_atoms
+
+        pairs = extras[: k * (k - 1) // 2]
+        return ghk_atoms(a, chosen, side, pairs, keys, draws=self.draws, curvature=curvature)
+
+    def begins(self, free: NDArray[np.bool_], inverse_scales: Array) -> list[Begin]:
+        k = len(inverse_scales)
+        if not free.any():
+            return []
+        # Correlations that are all negative must be small for their matrix to exist.
+        values = [r if r >= 0 else r / max(1, k - 1) for r in BEGINS]
+        return [Begin(f"correlation {r:g}", np.full(len(free), r)) for r in values]
+
+    def boundary(
+        self, alternatives: Sequence[Label], covariance: Array, *, known_scales: bool
+    ) -> str | None:
+        del known_scales
+        free = [extra.fixed is None for extra in self.extras(alternatives)]
+        return name_limit(alternatives, covariance, free, NEARLY_ONE)
+
+    def at_limit(self, extras: Array) -> Array | None:
+        near = (np.abs(extras) > NEARLY_ONE) & (np.abs(extras) < ONE)
+        return np.where(near, np.sign(extras) * ONE, extras) if near.any() else None

@@ -4,14 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.random import Generator
 from numpy.typing import NDArray
 
 from selfselect.errors import OptionError
-from selfselect.noises.base import Extra
+from selfselect.kernels.joint import Indices, Sides
+from selfselect.noises.base import FittedNoise
+from selfselect.noises.shapes import Shape, find_shape
 from selfselect.plain import archived
 from selfselect.rules._labels import by_alternative
 from selfselect.rules.base import Label
@@ -23,16 +25,18 @@ Array = NDArray[np.float64]
 
 @archived("independent")
 @dataclass(frozen=True)
-class Independent:
-    r"""Normal noise, independent across alternatives and rows.
+class Independent(FittedNoise):
+    r"""Noise that is independent across alternatives and rows.
 
-    .. math:: y_{ij} = x_{ij}'w_j + \sigma_j e_{ij}, \qquad e_{ij} \sim N(0, 1)
+    .. math:: y_{ij} = x_{ij}'w_j + \sigma_j e_{ij}
 
     Parameters
     ----------
     scale : ``"each"`` estimates one :math:`\sigma_j` per alternative (the default);
         ``"common"`` estimates one for all; a number fixes it for all; a mapping by alternative
         or a sequence in their order fixes each.
+    shape : distribution of :math:`e`, by name: ``"normal"`` (the default), or another file of
+        `selfselect.noises.shapes`.
 
     Examples
     --------
@@ -42,8 +46,12 @@ class Independent:
     """
 
     scale: str | float | Mapping[Any, float] | Sequence[float] = "each"
+    shape: str = "normal"
+
+    independent: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
+        find_shape(self.shape)
         if isinstance(self.scale, str) and self.scale not in ("each", "common"):
             raise OptionError(
                 f"There is no scale {self.scale!r}. Use 'each' (one unknown per alternative), "
@@ -64,12 +72,17 @@ class Independent:
         return [self.scale]
 
     @property
+    def margin(self) -> Shape:
+        return find_shape(self.shape)
+
+    @property
     def name(self) -> str:
         detail = {"each": "one scale per alternative", "common": "one scale for all"}
         if isinstance(self.scale, str):
-            return f"normal, independent across alternatives (assumed); {detail[self.scale]}"
-        fixed = ", ".join(f"{value:g}" for value in self._numbers())
-        return f"normal, independent across alternatives (assumed); scale fixed at {fixed}"
+            scale = detail[self.scale]
+        else:
+            scale = "scale fixed at " + ", ".join(f"{value:g}" for value in self._numbers())
+        return f"{self.margin.name}, independent across alternatives (assumed); {scale}"
 
     def fixed_scales(self, alternatives: Sequence[Label]) -> Array | None:
         """Return the scales (k,) where they are known, None where they are to be estimated."""
@@ -92,15 +105,14 @@ class Independent:
             )
         return np.broadcast_to(np.asarray(numbers, float), (len(alternatives),)).copy()
 
-    def extras(self, alternatives: Sequence[Label]) -> tuple[Extra, ...]:
-        del alternatives
-        return ()
-
-    def renumbered(self, order: NDArray[np.intp]) -> NDArray[np.intp]:
-        del order
-        return np.empty(0, dtype=np.intp)
-
     def draw(
         self, n_rows: int, scales: Sequence[float], alternatives: Sequence[Label], rng: Generator
     ) -> Array:
-        return rng.standard_normal((n_rows, len(alternatives))) * np.asarray(scales, float)
+        return self.margin.draw((n_rows, len(alternatives)), rng) * np.asarray(scales, float)
+
+    def residuals(
+        self, a: Array, chosen: Indices, side: Sides, gradient: Array, covariance: Array
+    ) -> Array:
+        if self.margin.normal:
+            return super().residuals(a, chosen, side, gradient, covariance)
+        return self.margin.residuals(a, chosen, side)

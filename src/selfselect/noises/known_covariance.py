@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import Any
 
 import numpy as np
 from numpy.random import Generator
 from numpy.typing import NDArray
 
 from selfselect.errors import OptionError
-from selfselect.noises.base import Extra
+from selfselect.noises.base import FittedNoise
 from selfselect.plain import archived
 from selfselect.rules._labels import by_alternative
 from selfselect.rules.base import Label
@@ -23,7 +23,7 @@ Array = NDArray[np.float64]
 
 @archived("known covariance")
 @dataclass(frozen=True)
-class KnownCovariance:
+class KnownCovariance(FittedNoise):
     r"""Normal noise with a known covariance across alternatives, independent across rows.
 
     .. math:: y_i = (x_{i1}'w_1, \dots, x_{ik}'w_k) + e_i, \qquad e_i \sim N(0, \Sigma)
@@ -46,7 +46,6 @@ class KnownCovariance:
     """
 
     matrix: Any
-    scale: ClassVar[str] = "known"
 
     def __post_init__(self) -> None:
         if isinstance(self.matrix, Mapping):
@@ -89,7 +88,7 @@ class KnownCovariance:
         """Return the scales (k,), which are known."""
         return np.sqrt(np.diag(self.covariance(alternatives)))
 
-    def correlation(self, alternatives: Sequence[Label]) -> Array | None:
+    def known_correlation(self, alternatives: Sequence[Label]) -> Array | None:
         """Return the correlation (k, k); None where the covariance is diagonal."""
         matrix = self.covariance(alternatives)
         if np.count_nonzero(matrix - np.diag(np.diag(matrix))) == 0:
@@ -97,16 +96,6 @@ class KnownCovariance:
         scales = np.sqrt(np.diag(matrix))
         correlation: Array = matrix / np.outer(scales, scales)
         return correlation
-
-    def extras(self, alternatives: Sequence[Label]) -> tuple[Extra, ...]:
-        """Return the parameters beside the scales: none is estimated."""
-        del alternatives
-        return ()
-
-    def renumbered(self, order: NDArray[np.intp]) -> NDArray[np.intp]:
-        """Return where each extra comes from in that order: there are none."""
-        del order
-        return np.empty(0, dtype=np.intp)
 
     def draw(
         self, n_rows: int, scales: Sequence[float], alternatives: Sequence[Label], rng: Generator

@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
-from typing import Any
+from dataclasses import dataclass, replace
+from itertools import combinations
+from typing import Any, ClassVar, Self
 
 import numpy as np
 from numpy.random import Generator
 from numpy.typing import NDArray
 
 from selfselect.errors import OptionError
-from selfselect.noises.base import COMMON, Extra
+from selfselect.kernels.joint import Indices, JointTerms, Sides
+from selfselect.noises._pairs import name_limit
+from selfselect.noises.base import COMMON, Begin, Extra, FittedNoise, Points
 from selfselect.noises.independent import Independent
 from selfselect.plain import archived
 from selfselect.rules._labels import by_alternative
@@ -24,10 +27,21 @@ Array = NDArray[np.float64]
 LOADING = "loading"
 """The term of a loading on the shared shock in tables of results."""
 
+BEGINS = (0.5, 1.5)
+"""Where searches begin with the loadings, in units of the own scales."""
+
+MOST_NODES = 121
+
+NEARLY_ONE = 0.995
+"""A correlation this close to 1 or -1 may be running to its limit."""
+
+VANISHED = 1e-3
+"""Share of an alternative's noise variance that is its own; below it all is the shared shock."""
+
 
 @archived("shared shock")
 @dataclass(frozen=True)
-class SharedShock:
+class SharedShock(FittedNoise):
     r"""Normal noise made of a shock that all alternatives of a row share, and one of their own.
 
     .. math:: y_{ij} = x_{ij}'w_j + b_j u_i + \sigma_j e_{ij}
@@ -55,6 +69,9 @@ class SharedShock:
     scale: str | float | Mapping[Any, float] | Sequence[float] = "each"
     loading: Any = None
     nodes: int = 15
+
+    joint: ClassVar[bool] = True
+    extras_in_scales: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
         Independent(self.scale)
@@ -134,3 +151,74 @@ class SharedShock:
         own = rng.standard_normal((n_rows, len(alternatives))) * np.asarray(scales, float)
         drawn: Array = own + rng.standard_normal((n_rows, 1)) * np.asarray(known)
         return drawn
+
+    def standard_covariance(self, extras: Array, inverse_scales: Array) -> Array:
+        k = len(inverse_scales)
+        loadings = extras[:k] * inverse_scales
+        return np.eye(k) + np.outer(loadings, loadings)
+
+    def compiled(self, n_alternatives: int) -> bool:
+        del n_alternatives
+        return True
+
+    def possible(self, extras: Array) -> bool:
+        # Imported here: it is compiled, and this is asked where compiled kernels are used.
+        from selfselect.kernels.fused_joint import is_steep
+
+        return not is_steep(extras)
+
+    def points(self, n_alternatives: int) -> Points | None:
+        del n_alternatives
+        return Points(int(self.nodes), MOST_NODES, "nodes", alike=True)
+
+    def with_points(self, number: int) -> Self:
+        return replace(self, nodes=number)
+
+    def evaluate(
+        self,
+        a: Array,
+        chosen: Indices,
+        side: Sides,
+        extras: Array,
+        *,
+        keys: Any,
+        curvature: bool,
+    ) -> JointTerms:
+        del keys
+        # Imported here: it is compiled, which only this noise needs.
+        from selfselect.kernels.shared_shock import shared_shock_atoms
+
+        loadings = extras[: a.shape[1]]
+        return shared_shock_atoms(a, chosen, side, loadings, nodes=self.nodes, curvature=curvature)
+
+    def begins(self, free: NDArray[np.bool_], inverse_scales: Array) -> list[Begin]:
+        if not free.any():
+            return []
+        return [Begin(f"loading {b:g}", b / inverse_scales) for b in BEGINS]
+
+    def boundary(
+        self, alternatives: Sequence[Label], covariance: Array, *, known_scales: bool
+    ) -> str | None:
+        # A shock beside known scales makes no correlation that the data could not refuse.
+        if known_scales:
+            return None
+        own = 1.0 / np.diag(covariance)
+        if own.min() < VANISHED:
+            return (
+                f"At the boundary: the own part of the noise of "
+                f"{alternatives[int(own.argmin())]!r} vanishes, {100 * own.min():.2g}% of its "
+                "variance is left and the rest is the shared shock. No standard errors belong to "
+                "such an estimate. Other correlations than a shared shock can make may be behind "
+                "it: try noises.Correlated()."
+            )
+        free = [True for _ in combinations(alternatives, 2)]
+        return name_limit(alternatives, covariance, free, NEARLY_ONE)
+
+    def turned(self, extras: Array) -> bool:
+        return bool(extras[np.abs(extras).argmax()] < 0)
+
+    def why_no_score_test(self) -> str | None:
+        return (
+            "a loading of zero is where the sign of the shock is lost; use lr_test against the fit "
+            "with independent noise"
+        )

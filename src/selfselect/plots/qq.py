@@ -19,6 +19,7 @@ from scipy.special import ndtr, ndtri
 
 from selfselect.errors import UnsupportedError
 from selfselect.kernels.status import ABOVE, BELOW, SEEN, UNKNOWN
+from selfselect.moments.base import latent_means
 from selfselect.plots.base import (
     CORRECTED,
     INK,
@@ -30,7 +31,6 @@ from selfselect.plots.base import (
     plain,
     short,
 )
-from selfselect.results.predictions import latent_means
 from selfselect.results.residuals import refuse_dependent_noise
 
 if TYPE_CHECKING:
@@ -62,13 +62,17 @@ def qq(fit: FitResult, *, axes: Any = None) -> Picture:
     Picture
         Its `data` has one row per point: normal and empirical quantile, and the band's half width.
     """
-    if fit.problem.joint:
+    if fit.problem.likelihood.joint:
         raise UnsupportedError(
             "Quantiles of censored noise need noise that is independent, known costs, and rows in "
             "which everything was recorded. Look at the generalised residuals instead."
         )
     refuse_dependent_noise(fit.problem)
-    panels = _censored(fit) if fit.problem.concave else {fit.problem.equations.outcome: _whole(fit)}
+    panels = (
+        _censored(fit)
+        if fit.problem.likelihood.concave
+        else {fit.problem.equations.outcome: _whole(fit)}
+    )
     if axes is None:
         axes = new_axes(len(panels), width=3.6, height=3.6)
     axes = given_axes(axes, len(panels), "panels")
@@ -91,7 +95,7 @@ def qq(fit: FitResult, *, axes: Any = None) -> Picture:
 def _censored(fit: FitResult) -> dict[Any, pd.DataFrame]:
     rows, problem = fit.rows, fit.problem
     means = latent_means(problem, fit.values, rows)
-    observation = problem.observe(rows)
+    observation = problem.likelihood.observe(rows)
     weights = np.ones(len(rows)) if rows.weights is None else rows.weights
     panels = {}
     for j, label in enumerate(problem.equations.alternatives):

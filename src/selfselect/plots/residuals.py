@@ -8,6 +8,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
+from selfselect.moments.base import latent_means
 from selfselect.plots.base import (
     CORRECTED,
     INK,
@@ -21,7 +22,6 @@ from selfselect.plots.base import (
     short,
 )
 from selfselect.plots.paths import walk_along
-from selfselect.results.predictions import latent_means
 from selfselect.results.residuals import generalised_residuals
 
 if TYPE_CHECKING:

@@ -10,6 +10,7 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from selfselect.errors import OptionError
+from selfselect.moments.base import latent_means
 from selfselect.plots.base import (
     CORRECTED,
     NAIVE,
@@ -22,7 +23,6 @@ from selfselect.plots.base import (
     texts,
 )
 from selfselect.plots.paths import Path, walk_along
-from selfselect.results.predictions import latent_means
 
 if TYPE_CHECKING:
     from selfselect.results.fit_result import FitResult

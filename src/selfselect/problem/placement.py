@@ -53,6 +53,16 @@ class Placement:
         """Where each alternative's h stands among the natural parameters."""
         return self.starts[1:] - 1
 
+    def coefficients_in(self, natural: Array) -> list[Array]:
+        """Return g (..., p_j) of every alternative, of natural parameters (..., n_natural)."""
+        at = zip(self.starts, self.inverse_scale_positions, strict=False)
+        return [natural[..., start:end] for start, end in at]
+
+    @cached_property
+    def n_noise_extras(self) -> int:
+        """How many of the extras are the noise's: those of costs follow."""
+        return len(self.extras) - sum(len(cost.terms) for cost in self.equations.costs)
+
     @cached_property
     def n_natural(self) -> int:
         """How many natural parameters there are."""

@@ -199,7 +199,7 @@ def diagnosis_chapter(fit: FitResult) -> Section:
                 height=3.0,
             ),
         ]
-    if fit.has_rows and not fit.problem.joint:
+    if fit.has_rows and not fit.problem.likelihood.joint:
         parts.append(
             chart(
                 "quantiles",
@@ -207,7 +207,7 @@ def diagnosis_chapter(fit: FitResult) -> Section:
                 "against normal ones. On the line the assumed shape fits; the band is a pointwise "
                 "95% interval.",
                 lambda axes: plots.qq(fit, axes=axes),
-                panels=k if fit.problem.concave else 1,
+                panels=k if fit.problem.likelihood.concave else 1,
                 width=3.4,
                 height=3.4,
             )

@@ -14,12 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from selfselect.engines.base import Engine, Parts
-from selfselect.problem.evaluation import (
-    Batch,
-    alternative_terms,
-    find_memberships,
-    joint_rows,
-)
+from selfselect.likelihoods import Batch, row_terms
 from selfselect.problem.problem import Problem
 from selfselect.problem.ties import Ties
 
@@ -35,7 +30,7 @@ was seen; below it the equation rests on the assumed shape of the noise."""
 ILL_CONDITIONED = 1e6
 LARGE_ERROR = 10.0
 SAMPLE = 20_000
-SAMPLE_DRAWN, DRAWS = 2_000, 256
+SAMPLE_DRAWN = 2_000
 """Rows, and draws of each, where the mass of explaining sets is sampled."""
 
 
@@ -83,23 +78,19 @@ def diagnose(problem: Problem, engine: Engine, free: Array, information: Array) 
         findings.append(_information(information))
     if problem.index == "unknown":
         findings.append(_certainty(problem, engine, natural))
-    elif problem.concave:
+    elif problem.likelihood.concave:
         findings.append(_mass(problem, engine, natural))
     return Diagnosis(tuple(findings))
 
 
 def _sums(problem: Problem, natural: Array, batch: Batch) -> Parts:
     rows = batch.rows
-    chance = None
-    if problem.joint:
-        chance = joint_rows(problem, natural, batch).chance
-    elif rows.chosen is None:
-        chance = find_memberships(problem, natural, batch).chance
+    chance = row_terms(problem, natural, batch).chance
     weights = np.ones(len(rows)) if rows.weights is None else rows.weights
     parts: list[Array | float] = [float(weights.sum())]
     for j, equation in enumerate(problem.equations.each):
         design = problem.units.design(rows.covariates, equation.columns)
-        seen = weights * ((rows.chosen == j) if chance is None else chance[:, j])
+        seen = weights * chance[:, j]
         parts += [
             design.T @ (design * weights[:, None]),
             design.T @ (design * seen[:, None]),
@@ -202,8 +193,7 @@ def _certainty(problem: Problem, engine: Engine, natural: Array) -> Finding:
 
 
 def _largest_chance(problem: Problem, natural: Array, batch: Batch) -> Array:
-    find = joint_rows if problem.joint else find_memberships
-    return np.asarray(find(problem, natural, batch).chance.max(axis=1))
+    return np.asarray(row_terms(problem, natural, batch).chance.max(axis=1))
 
 
 def _mass(problem: Problem, engine: Engine, natural: Array) -> Finding:
@@ -224,20 +214,10 @@ def log_masses(problem: Problem, engine: Engine, natural: Array) -> Array:
 
     Where it has no closed form it is sampled; minus infinity is then too small to be measured.
     """
-    if problem.sampled:
-        sample = engine.sample(SAMPLE_DRAWN, np.random.default_rng(0))
-        from selfselect.problem.masses import sampled_masses
-
-        task = partial(sampled_masses, problem, natural, DRAWS, 0)
-        return np.asarray(sample.collect(task)[:, 0])
-    sample = engine.sample(SAMPLE, np.random.default_rng(0))
+    size = SAMPLE_DRAWN if problem.likelihood.sampled else SAMPLE
+    sample = engine.sample(size, np.random.default_rng(0))
     return sample.collect(partial(_log_mass, problem, natural))
 
 
 def _log_mass(problem: Problem, natural: Array, batch: Batch) -> Array:
-    assert batch.rows.chosen is not None
-    log_mass = np.zeros(len(batch))
-    for j in range(problem.equations.n_alternatives):
-        _, terms = alternative_terms(problem, natural, batch, j)
-        log_mass += np.where(batch.rows.chosen == j, 0.0, terms.loglik)
-    return log_mass
+    return row_terms(problem, natural, batch).log_mass

@@ -385,7 +385,7 @@ class FitResult(Estimates):
             self.problem, self.engine_of_rows(), self.solution.free, self.solution.information
         )
         # Where one optimum is all there is, the likelihood is close to quadratic.
-        if self.problem.concave or self.problem.index == "unknown":
+        if self.problem.likelihood.concave or self.problem.index == "unknown":
             return found
         from selfselect.results.profiles import look_at_curvature
 

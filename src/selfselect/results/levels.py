@@ -23,7 +23,9 @@ from numpy.typing import NDArray
 
 from selfselect.data.rows import Rows
 from selfselect.errors import OptionError
-from selfselect.problem.expectations import NEGLIGIBLE, Expectations, expectations
+from selfselect.moments._expectations import expectations
+from selfselect.moments.base import NEGLIGIBLE, Expectations
+from selfselect.problem.problem import Problem
 
 if TYPE_CHECKING:
     from selfselect.results.fit_result import FitResult
@@ -80,17 +82,18 @@ def latent_levels(logarithm: Logarithm, means: Array, scales: Array) -> Array:
 
 
 def expected_levels(
-    rule: Any, logarithm: Logarithm, means: Array, scales: Array, rows: Rows
+    problem: Problem, logarithm: Logarithm, means: Array, scales: Array, rows: Rows
 ) -> Expectations:
     """Return expectations over rows in which outcomes are levels; chances stay what they are."""
-    chance = expectations(rule, means, scales, rows.known).chance
+    rule, shape = problem.ordered_rule, problem.noise.margin
+    chance = expectations(rule, means, scales, rows.known, shape).chance
     plain = latent_levels(logarithm, means, scales) + logarithm.offset
     given = np.empty((*means.shape, means.shape[1]))
     outcome = np.full(len(means), -logarithm.offset)
     for j in range(means.shape[1]):
         moved = means.copy()
         moved[:, j] += logarithm.rate * scales[j] ** 2
-        weighed = expectations(rule, moved, scales, rows.known).chance
+        weighed = expectations(rule, moved, scales, rows.known, shape).chance
         with np.errstate(divide="ignore", invalid="ignore"):
             given[:, j, :] = plain[:, [j]] * weighed / chance - logarithm.offset
         outcome += plain[:, j] * weighed[:, j]

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from selfselect.engines.base import Engine, Parts
 from selfselect.errors import MissingRowsWarning, OptionError, warn_user
-from selfselect.problem.evaluation import Batch, find_memberships, joint_rows
+from selfselect.likelihoods import Batch, row_terms
 from selfselect.problem.problem import Problem
 from selfselect.results.predictions import say_lacking
 
@@ -52,7 +52,7 @@ def new_responsibilities(fit: FitResult, data: Any) -> tuple[pd.DataFrame, int]:
     columns = pd.Index(problem.equations.alternatives, name="alternative")
     coded = fit.coding.code(data, with_known=True, with_outcome=True)
     values = np.full((len(coded.index), len(columns)), np.nan)
-    batch = Batch(coded.rows, problem.observe(coded.rows))
+    batch = Batch(coded.rows, problem.likelihood.observe(coded.rows))
     values[coded.complete] = _chance(problem, natural, batch)
     return pd.DataFrame(values, index=coded.index, columns=columns), int((~coded.complete).sum())
 
@@ -65,8 +65,7 @@ def expected_shares(problem: Problem, engine: Engine, free: Array) -> Array:
 
 
 def _chance(problem: Problem, natural: Array, batch: Batch) -> Array:
-    find = joint_rows if problem.joint else find_memberships
-    return find(problem, natural, batch).chance
+    return row_terms(problem, natural, batch).chance
 
 
 def _totals(problem: Problem, natural: Array, batch: Batch) -> Parts:

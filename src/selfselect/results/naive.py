@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from selfselect.engines.base import Engine, Parts
 from selfselect.inference.sandwich import cluster_products, cluster_totals
-from selfselect.problem.evaluation import Batch
+from selfselect.likelihoods import Batch
 from selfselect.problem.problem import Problem
 from selfselect.problem.ties import Ties
 

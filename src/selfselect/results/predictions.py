@@ -10,11 +10,8 @@ from numpy.typing import NDArray
 
 from selfselect.data.rows import Rows
 from selfselect.errors import MissingRowsWarning, OptionError, warn_user
-from selfselect.noises import Correlated, SharedShock
-from selfselect.problem.expectations import Expectations, expectations
-from selfselect.problem.joint import joint_expectations
-from selfselect.problem.problem import Problem
-from selfselect.problem.simulated import simulated_expectations
+from selfselect.moments.base import latent_means
+from selfselect.moments.choose import moments_of
 from selfselect.results.levels import Logarithm, expected_levels, find_logarithm, latent_levels
 
 if TYPE_CHECKING:
@@ -23,10 +20,8 @@ if TYPE_CHECKING:
 __all__ = [
     "KINDS",
     "find_kind",
-    "latent_means",
     "predict",
     "predict_new",
-    "row_expectations",
     "say_lacking",
 ]
 
@@ -111,40 +106,12 @@ def _values(
             means[~rows.known.available] = np.nan
         return means if logarithm is None else latent_levels(logarithm, means, scales), names
     if logarithm is None:
-        expected = row_expectations(fit.problem, fit.values, rows)
+        expected = moments_of(fit.problem).expectations(fit.values, rows)
     else:
-        expected = expected_levels(fit.problem.ordered_rule, logarithm, means, scales, rows)
+        expected = expected_levels(fit.problem, logarithm, means, scales, rows)
     if kind == "chance":
         return expected.chance, names
     if kind == "outcome":
         return expected.outcome[:, None], names
     pairs = pd.MultiIndex.from_product([labels, labels], names=["alternative", "seen"])
     return expected.given_seen.reshape(len(rows), -1), pairs
-
-
-def latent_means(problem: Problem, reported: Array, rows: Rows) -> Array:
-    """Return the mean (n, k) of every latent outcome."""
-    means = np.zeros((len(rows), problem.equations.n_alternatives))
-    for j, (equation, coefficients) in enumerate(
-        zip(problem.equations.each, problem.layout.coefficients_of(reported), strict=True)
-    ):
-        for column, coefficient in zip(equation.columns, coefficients, strict=True):
-            if column == 0:
-                means[:, j] += coefficient
-            else:
-                means[:, j] += coefficient * rows.covariates[:, column - 1]
-    return means
-
-
-def row_expectations(problem: Problem, reported: Array, rows: Rows) -> Expectations:
-    """Integrate over the latent outcomes of rows at given parameters, by simulation if need be."""
-    if problem.equations.costs or isinstance(problem.noise, Correlated | SharedShock):
-        natural = problem.layout.natural(problem.layout.read(reported))
-        return joint_expectations(problem, natural, rows)
-    means = latent_means(problem, reported, rows)
-    scales = problem.layout.scales_of(reported)
-    if problem.sampled:
-        return simulated_expectations(
-            problem.ordered_rule, means, scales, problem.correlation, rows.known
-        )
-    return expectations(problem.ordered_rule, means, scales, rows.known)

@@ -6,7 +6,6 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from selfselect.noises import Correlated
 from selfselect.results.diagnosis import Finding
 
 if TYPE_CHECKING:
@@ -46,8 +45,7 @@ def no_profile(fit: FitResult) -> str | None:
     reason = not_chi_square(fit)
     if reason is not None:
         return reason
-    simulated = isinstance(problem.noise, Correlated) and problem.equations.n_alternatives > 2
-    if problem.sampled or simulated or fit.solution.loglik_error > 0:
+    if not problem.likelihood.exact or fit.solution.loglik_error > 0:
         return "the likelihood is simulated, not exact; use covariance='bootstrap'"
     if not np.isfinite(fit.solution.information).all():
         return "the estimate is not one of maximum likelihood"

@@ -10,9 +10,7 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from selfselect.errors import UnsupportedError
-from selfselect.kernels.status import UNKNOWN
-from selfselect.noises import Correlated, Independent, SharedShock
-from selfselect.problem.evaluation import Batch, joint_rows, score_blocks
+from selfselect.likelihoods import Batch, row_terms
 from selfselect.problem.problem import Problem
 
 if TYPE_CHECKING:
@@ -39,27 +37,13 @@ def generalised_residuals(fit: FitResult) -> pd.DataFrame:
 
 def refuse_dependent_noise(problem: Problem) -> None:
     """Refuse noise under which one alternative's residual cannot be told from the others'."""
-    if not isinstance(problem.noise, Independent | Correlated | SharedShock):
+    if not (problem.noise.independent or problem.noise.joint):
         raise UnsupportedError(
-            f"Residuals are known for independent noise, not where it is {problem.noise.name}."
+            f"Residuals are not known where noise is {problem.noise.name}: use noises.Correlated "
+            "with fixed scales and correlations."
         )
 
 
 def row_residuals(problem: Problem, natural: Array, batch: Batch) -> Array:
-    """Divide the scores by the design: along a mean, each is residual times covariates."""
-    if problem.joint:
-        return joint_rows(problem, natural, batch).residual
-    if problem.concave and (batch.observation.status > UNKNOWN).any():
-        raise UnsupportedError(
-            "Residuals are known where each outcome that was not seen lies in an interval of its "
-            f"own, not where {problem.rule.name}."
-        )
-    residuals = np.empty((len(batch), problem.equations.n_alternatives))
-    blocks = score_blocks(problem, natural, batch)
-    for j, (equation, block) in enumerate(zip(problem.equations.each, blocks, strict=True)):
-        design = problem.units.design(batch.rows.covariates, equation.columns)
-        along = block[:, : design.shape[1]]
-        size = np.einsum("ij,ij->i", design, design)
-        product = np.einsum("ij,ij->i", design, along)
-        residuals[:, j] = np.divide(product, size, out=np.zeros_like(size), where=size > 0)
-    return residuals
+    """Return the mean (n, k) of each alternative's noise given the row, in units of its scale."""
+    return row_terms(problem, natural, batch).residual

@@ -13,12 +13,13 @@ from numpy.typing import NDArray
 from scipy.special import chdtri
 
 from selfselect.errors import OptionError, UnsupportedError
+from selfselect.moments.base import latent_means
+from selfselect.moments.choose import moments_of
 from selfselect.noises import Correlated, SharedShock
 from selfselect.problem.parameters import flat_names
 from selfselect.problem.problem import Problem
 from selfselect.progress import progress_bar
 from selfselect.results.hypotheses import why_no_likelihood_ratio
-from selfselect.results.predictions import latent_means, row_expectations
 from selfselect.results.refit import covariance_of_refit
 from selfselect.solvers.base import Solution
 from selfselect.solvers.continuation import Continuation
@@ -199,7 +200,7 @@ def _describe(
     rows = fit.rows
     weights = np.ones(len(rows)) if rows.weights is None else rows.weights
     means = latent_means(problem, reported.values, rows)
-    expected = row_expectations(problem, reported.values, rows)
+    expected = moments_of(problem).expectations(reported.values, rows)
     labels = problem.equations.alternatives
     for j, m in combinations(range(len(labels)), 2):
         gap = means[:, j] - means[:, m]

@@ -22,7 +22,7 @@ from selfselect.errors import DataError, RuleError, UnsupportedError
 from selfselect.inference.moments import noise_moments
 from selfselect.inference.simulation import draw_outcomes
 from selfselect.kernels.status import ABOVE, BELOW, SEEN, UNKNOWN
-from selfselect.problem.evaluation import Batch, score_blocks
+from selfselect.likelihoods import Batch, row_terms
 from selfselect.problem.problem import Problem
 from selfselect.results.naive import Naive, fit_naive
 from selfselect.results.residuals import row_residuals
@@ -242,7 +242,7 @@ class Simulation:
     def _precision(self, moments: Array) -> tuple[Array, Array]:
         """Return moments per departure, to first order, and the covariance of mean moments."""
         problem, batch = self.problem, self.data.batch
-        scores = np.column_stack(score_blocks(problem, self.natural, batch))
+        scores = row_terms(problem, self.natural, batch).score
         scores = problem.layout.pull_back_vector(scores, self.free)
         weighted = scores * self.weights[:, None]
         slope = np.linalg.lstsq(weighted.T @ scores, weighted.T @ moments, rcond=None)[0]

@@ -8,9 +8,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from selfselect.engines.base import Engine
+from selfselect.moments.choose import moments_of
 from selfselect.problem.problem import Problem
 from selfselect.results.diagnosis import log_masses
-from selfselect.results.predictions import row_expectations
 
 __all__ = ["Survival", "measure_survival"]
 
@@ -44,7 +44,7 @@ class Survival:
 def measure_survival(problem: Problem, engine: Engine, free: Array) -> Survival:
     """Measure what the theorem assumes on a sample of the rows, at given free parameters."""
     rows = engine.sample(SAMPLE, np.random.default_rng(0)).rows
-    chance = row_expectations(problem, problem.layout.report(free).values, rows).chance
+    chance = moments_of(problem).expectations(problem.layout.report(free).values, rows).chance
     lengths, conditioning, thickness = [], [], []
     for j, equation in enumerate(problem.equations.each):
         design = problem.units.design(rows.covariates, equation.columns)

@@ -6,7 +6,17 @@ from typing import Any
 
 from selfselect.errors import OptionError, RuleError
 from selfselect.rules._transforms import Transform
-from selfselect.rules.base import BoxRule, HasBounds, HasProjection, RowData, SelectionRule
+from selfselect.rules.base import (
+    BoxRule,
+    HasBounds,
+    HasProjection,
+    RowData,
+    SelectionRule,
+    direction_of,
+    has_bounds,
+    is_trusted,
+    rank_of,
+)
 from selfselect.rules.check import Counterexample, RuleCheck, check
 from selfselect.rules.convex import ConvexRule
 from selfselect.rules.linear import LinearArgmax
@@ -32,6 +42,10 @@ __all__ = [
     "Transform",
     "as_rule",
     "check",
+    "direction_of",
+    "has_bounds",
+    "is_trusted",
+    "rank_of",
 ]
 
 _BY_NAME = {"max": Maximum, "min": Minimum}

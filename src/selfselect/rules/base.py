@@ -24,6 +24,10 @@ __all__ = [
     "Label",
     "RowData",
     "SelectionRule",
+    "direction_of",
+    "has_bounds",
+    "is_trusted",
+    "rank_of",
 ]
 
 Array = NDArray[np.float64]
@@ -165,3 +169,27 @@ def choose_largest(score: Array, rows: RowData) -> Indices:
 def own_cost(chosen: Indices, costs: Array) -> Array:
     """Return the cost of the chosen alternative of each row, shape (n, 1)."""
     return np.take_along_axis(costs, chosen[:, None], axis=1)
+
+
+def has_bounds(rule: Any) -> bool:
+    """Say whether the explaining sets of a rule are boxes."""
+    return isinstance(rule, HasBounds)
+
+
+def rank_of(rule: Any, n_alternatives: int) -> int | None:
+    """Return the rank of the outcome that a rule picks; None where it does not go by rank."""
+    find = getattr(rule, "rank_among", None)
+    return None if find is None else int(find(n_alternatives))
+
+
+def direction_of(rule: Any) -> float | None:
+    """Return 1 where a rule picks the largest outcome, -1 where the smallest, None for others.
+
+    A class says so of itself alone: what derives from it may pick otherwise.
+    """
+    return vars(type(rule)).get("direction")
+
+
+def is_trusted(rule: Any) -> bool:
+    """Say whether a rule is one of the package, convex by construction, and not derived of one."""
+    return bool(vars(type(rule)).get("trusted", False))

@@ -60,6 +60,7 @@ class LinearArgmax:
     cost: CostSpec | None = None
 
     convex: ClassVar[bool] = True
+    trusted: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
         if isinstance(self.matrix, Mapping):

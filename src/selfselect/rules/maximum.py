@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import ClassVar
 
 import numpy as np
 
@@ -42,6 +43,9 @@ class Maximum(BoxRule):
     """
 
     cost: CostSpec | None = None
+
+    direction: ClassVar[float] = 1.0
+    trusted: ClassVar[bool] = True
 
     @property
     def name(self) -> str:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any, Self
+from typing import Any, ClassVar, Self
 
 import numpy as np
 
@@ -54,6 +54,8 @@ class MonotoneArgmax(BoxRule):
     transforms: Mapping[Any, Any] | Sequence[Any] = ()
     cost: Mapping[Any, Any] | None = None
     _ordered: tuple[Transform, ...] | None = field(default=None, repr=False, compare=False)
+
+    trusted: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
         if not self.transforms:

@@ -42,6 +42,7 @@ class Ranked:
 
     convex: ClassVar[bool] = False
     cost: ClassVar[None] = None
+    trusted: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
         if isinstance(self.rank, str):

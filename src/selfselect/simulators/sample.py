@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from selfselect.data.tables import column_names, to_frame
 from selfselect.errors import OptionError
-from selfselect.noises import Independent, Noise, as_noise
+from selfselect.noises import Independent, Noise, as_drawn_noise
 from selfselect.noises.base import Extra
 from selfselect.rules import as_rule
 from selfselect.rules._labels import by_alternative
@@ -95,9 +95,9 @@ def simulate(
             )
     rule = as_rule(rule)
     rng = generator(seed)
-    spread = _scales(scales, as_noise(noise, to_draw=True), labels)
+    spread = _scales(scales, as_drawn_noise(noise), labels)
     means = np.column_stack([_mean(coefficients[label], table) for label in labels])
-    latent = means + as_noise(noise, to_draw=True).draw(len(table), spread, labels, rng)
+    latent = means + as_drawn_noise(noise).draw(len(table), spread, labels, rng)
     known = KnownColumns.resolve(getattr(rule, "cost", None), available, labels)
     row_data: RowData = known.read(table)
     ordered = rule.for_alternatives(labels) if hasattr(rule, "for_alternatives") else rule
@@ -112,7 +112,7 @@ def simulate(
         data=data,
         formula=_formula(coefficients, outcome),
         chosen=chosen,
-        params=_truth(coefficients, spread, as_noise(noise, to_draw=True).extras(labels)),
+        params=_truth(coefficients, spread, as_drawn_noise(noise).extras(labels)),
         latent=pd.DataFrame(latent, columns=list(labels)),
         rule=rule,
         noise=noise,

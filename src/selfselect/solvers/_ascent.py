@@ -9,8 +9,8 @@ from numpy.random import Generator
 from numpy.typing import NDArray
 
 from selfselect.data.rows import Rows
+from selfselect.likelihoods.sampled import SampledRows
 from selfselect.problem.problem import Problem
-from selfselect.problem.sampled import SampledRows
 from selfselect.samplers import Sampler
 from selfselect.solvers.base import TraceEntry
 

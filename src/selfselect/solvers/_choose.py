@@ -7,6 +7,7 @@ from typing import Any
 from selfselect import solvers
 from selfselect.errors import OptionError, UnsupportedError
 from selfselect.problem.problem import Problem
+from selfselect.rules import has_bounds
 from selfselect.solvers.base import Solver
 
 __all__ = ["choose_solver"]
@@ -14,12 +15,12 @@ __all__ = ["choose_solver"]
 
 def choose_solver(problem: Problem, given: Any) -> tuple[Solver, str]:
     """Return the solver to use and the reason for it."""
-    if given is None and problem.joint:
+    if given is None and problem.likelihood.joint:
         return (
             solvers.Continuation(),
             f"{_joined(problem)}, so the likelihood joins the alternatives",
         )
-    if given is None and not problem.concave:
+    if given is None and not problem.likelihood.concave:
         why = (
             "the chosen alternative was not recorded"
             if problem.index == "unknown"
@@ -33,10 +34,10 @@ def choose_solver(problem: Problem, given: Any) -> tuple[Solver, str]:
             "coefficients are shared and scales are not: the likelihood is exact, but concave for "
             "given scales only, so Newton starts from two places"
         )
-    if given is None and problem.sampled:
+    if given is None and problem.likelihood.sampled:
         why = (
             f"{type(problem.rule).__name__} has no bounds"
-            if problem.correlation is None
+            if not has_bounds(problem.ordered_rule)
             else "the noise is correlated across alternatives"
         )
         return solvers.MonteCarloNewton(), (
@@ -53,17 +54,18 @@ def choose_solver(problem: Problem, given: Any) -> tuple[Solver, str]:
             f"{given!r} is not a solver. Use None to have one chosen, or an object such as "
             "selfselect.solvers.Newton(max_steps=100)."
         )
-    if problem.joint != isinstance(given, solvers.Continuation):
+    joint = problem.likelihood.joint
+    if joint != isinstance(given, solvers.Continuation):
         raise UnsupportedError(
-            f"{type(given).__name__} is {'not ' if problem.joint else ''}for likelihoods that join "
+            f"{type(given).__name__} is {'not ' if joint else ''}for likelihoods that join "
             "the alternatives (correlated noise, a shared shock, estimated costs, rows in which "
             "something was not recorded). Use solver=None to have one chosen."
         )
-    if given.concave != problem.concave:
+    if given.concave != problem.likelihood.concave:
         what = {True: "one optimum", False: "several optima"}
         raise UnsupportedError(
             f"{type(given).__name__} is for likelihoods with {what[given.concave]}; this one has "
-            f"{what[problem.concave]}, since it is {problem.index} who was seen and "
+            f"{what[problem.likelihood.concave]}, since it is {problem.index} who was seen and "
             f"{problem.rule.name}. Use solver=None to have one chosen."
         )
     return given, "as given"

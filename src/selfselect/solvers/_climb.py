@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from selfselect.engines.base import Engine
 from selfselect.kernels.unknown_index import Curvature
-from selfselect.problem.evaluation import evaluate
+from selfselect.likelihoods import evaluate
 from selfselect.problem.problem import Problem
 from selfselect.progress import progress_bar
 from selfselect.solvers.base import TraceEntry

@@ -9,9 +9,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from selfselect.engines.base import Engine
-from selfselect.problem.evaluation import Batch, alternative_terms, find_memberships
+from selfselect.likelihoods import Batch, row_terms, sum_chances
 from selfselect.problem.problem import Problem
-from selfselect.problem.unknown import sum_chances
 from selfselect.solvers._search import SearchSpace
 
 __all__ = ["Degeneracy", "expected_counts", "find_degeneracy", "thin_equation"]
@@ -99,10 +98,7 @@ def expected_counts(problem: Problem, engine: Engine, natural: Array) -> Array:
 def _pull(problem: Problem, natural: Array, alternative: int, batch: Batch) -> Array:
     """Return how strongly each row speaks for an alternative: membership times closeness."""
     counts = True if batch.rows.weights is None else batch.rows.weights > 0
-    if problem.index == "known":
-        assert batch.rows.chosen is not None
-        _, terms = alternative_terms(problem, natural, batch, alternative)
-        return np.where((batch.rows.chosen == alternative) & counts, terms.loglik, -np.inf)
-    found = find_memberships(problem, natural, batch)
-    pull = found.chance[:, alternative] * np.exp(-0.5 * found.a[:, alternative] ** 2)
-    return np.where(counts, pull, -np.inf)
+    rows = row_terms(problem, natural, batch)
+    with np.errstate(divide="ignore"):
+        chance = np.log(rows.chance[:, alternative])
+    return np.where(counts, chance - 0.5 * rows.standardised[:, alternative] ** 2, -np.inf)

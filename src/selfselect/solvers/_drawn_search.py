@@ -11,8 +11,8 @@ from numpy.random import Generator
 from numpy.typing import NDArray
 
 from selfselect.engines.base import Engine
+from selfselect.likelihoods.sampled import SampledSums, Sweep, sample_scores
 from selfselect.problem.problem import Problem
-from selfselect.problem.sampled import SampledSums, Sweep, sample_scores
 from selfselect.progress import progress_bar
 from selfselect.samplers import BoxExact, Sampler
 from selfselect.samplers._chains import Chains
@@ -138,7 +138,7 @@ class DrawnSearch:
 
     def _run(self) -> None:
         sampler = self.solver.sampler
-        if sampler is None and not self.problem.sampled:
+        if sampler is None and not self.problem.likelihood.sampled:
             sampler = BoxExact()
         chains = start_chains(self.problem, self.engine, self.free, sampler, self.rng)
         first, most, follow = (

@@ -11,17 +11,17 @@ from numpy.random import Generator
 from numpy.typing import NDArray
 
 from selfselect.engines.base import Engine
-from selfselect.problem.batch import Batch
-from selfselect.problem.evaluation import evaluate
-from selfselect.problem.masses import sampled_loglik
-from selfselect.problem.problem import Problem
-from selfselect.problem.sampled import (
+from selfselect.likelihoods import evaluate
+from selfselect.likelihoods._masses import sampled_loglik
+from selfselect.likelihoods.sampled import (
     ROWS_AT_ONCE,
     SampledRows,
     Sweep,
     batch_stream,
     sample_scores,
 )
+from selfselect.problem.batch import Batch
+from selfselect.problem.problem import Problem
 from selfselect.samplers import EllipticalSlice, Sampler
 from selfselect.samplers._chains import Chains
 from selfselect.solvers._climb import information_at, score_at
@@ -92,7 +92,7 @@ def distance_to_optimum(problem: Problem, engine: Engine, free: Array, rng: Gene
     Score and information come from draws where they are not exact. Infinite where the information
     is not positive definite: there the step says nothing.
     """
-    if problem.sampled:
+    if problem.likelihood.sampled:
         chains = start_chains(problem, engine, free, None, rng)
         steps = DISTANCE_POINTS // chains.pairs
         sweep = Sweep(new_seed(rng), steps, steps, max(1, steps // 4), 0)
@@ -131,7 +131,7 @@ def drawn_loglik(
     problem: Problem, engine: Engine, free: Array, rng: Generator, n_draws: int | None = None
 ) -> DrawnLoglik:
     """Estimate the log-likelihood at free parameters; where it is exact, it has no error."""
-    if not problem.sampled:
+    if not problem.likelihood.sampled:
         exact: Any = engine.sum(partial(evaluate, problem, problem.layout.natural(free)))
         return DrawnLoglik(exact.loglik, 0.0, np.empty(0, dtype=np.intp))
     if n_draws is None:

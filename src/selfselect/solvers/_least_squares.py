@@ -11,7 +11,7 @@ from numpy.random import Generator
 from numpy.typing import NDArray
 
 from selfselect.engines.base import Engine
-from selfselect.problem.evaluation import evaluate
+from selfselect.likelihoods import evaluate
 from selfselect.problem.problem import Problem
 from selfselect.solvers.base import Solution
 

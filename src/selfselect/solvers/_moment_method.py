@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from selfselect.engines.base import Engine
 from selfselect.errors import OptionError, UnsupportedError
-from selfselect.problem.evaluation import evaluate
+from selfselect.likelihoods import evaluate
 from selfselect.problem.problem import Problem
 from selfselect.solvers._climb import Climb
 from selfselect.solvers._normality import measure_normality

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from selfselect.engines.base import Engine
 from selfselect.errors import OptionError
-from selfselect.problem.evaluation import evaluate
+from selfselect.likelihoods import evaluate
 from selfselect.problem.problem import Problem
 from selfselect.progress import progress_bar
 from selfselect.solvers._climb import Climb, information_at

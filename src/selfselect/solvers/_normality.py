@@ -17,7 +17,7 @@ from scipy.special import chdtrc
 
 from selfselect.data.equations import Equations
 from selfselect.engines.base import Engine, Parts
-from selfselect.problem.evaluation import Batch
+from selfselect.likelihoods import Batch
 from selfselect.problem.problem import Problem
 
 __all__ = ["Normality", "measure_normality"]

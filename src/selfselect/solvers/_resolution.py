@@ -8,7 +8,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from selfselect.engines.base import Engine
-from selfselect.noises import Correlated, SharedShock
 from selfselect.problem.problem import Problem
 from selfselect.solvers._climb import Climb, approach, log_likelihood, score_at, solve_spd
 
@@ -18,9 +17,6 @@ Array = NDArray[np.float64]
 
 SAMPLE = 20_000
 """Rows on which the points of a quadrature are judged where there are more."""
-
-MOST_DRAWS = 8_192
-MOST_NODES = 121
 
 
 @dataclass(frozen=True, eq=False)
@@ -34,25 +30,16 @@ class Refined:
 
 def with_points(problem: Problem, points: int | None) -> Problem:
     """Return the problem with that many points; as it is where there is nothing to refine."""
-    noise = problem.noise
-    if points is None:
-        return problem
-    if isinstance(noise, Correlated):
-        return replace(problem, noise=replace(noise, draws=points))
-    assert isinstance(noise, SharedShock)
-    return replace(problem, noise=replace(noise, nodes=points))
+    return problem if points is None else replace(problem, noise=problem.noise.with_points(points))
 
 
 def refine(problem: Problem, engine: Engine, best: Climb, *, steady: float, tol: float) -> Refined:
     """Double the points until no estimate moves by more than `steady` standard errors."""
-    noise = problem.noise
-    if isinstance(noise, Correlated) and problem.equations.n_alternatives > 2:
-        points, most, what = int(noise.draws), MOST_DRAWS, "draws"
-    elif isinstance(noise, SharedShock):
-        points, most, what = int(noise.nodes), MOST_NODES, "nodes"
-    else:
+    given = problem.noise.points(problem.equations.n_alternatives)
+    if given is None:
         return Refined(best, None, None)
-    if isinstance(noise, SharedShock) and engine.n_rows > SAMPLE:
+    points, most, what, alike = given
+    if alike and engine.n_rows > SAMPLE:
         # The error of a quadrature is the same in all rows, so a sample tells its size.
         moved = _move_on_sample(problem, engine, best, 2 * points)
         if moved <= steady:

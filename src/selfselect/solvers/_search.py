@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from selfselect.engines.base import Engine
-from selfselect.problem.evaluation import evaluate, evaluate_places
+from selfselect.likelihoods import evaluate, evaluate_places
 from selfselect.problem.problem import Problem
 from selfselect.problem.ties import Ties
 from selfselect.solvers._lbfgs import minimise

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from selfselect.engines.base import Engine, Parts
 from selfselect.errors import OptionError
-from selfselect.problem.evaluation import Batch
+from selfselect.likelihoods import Batch
 from selfselect.solvers._search import SearchSpace
 
 __all__ = ["Subspace", "coefficient_basis", "find_subspace", "white_rows"]

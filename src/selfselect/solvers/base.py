@@ -156,7 +156,8 @@ class Solver(Protocol):
 
 def require(solver: Any, problem: Problem) -> None:
     """Raise one error that names what a problem lacks for a solver."""
-    if problem.correlation is not None and HasBounds in solver.requires:
+    known = problem.noise.known_correlation(problem.equations.alternatives)
+    if known is not None and HasBounds in solver.requires:
         raise UnsupportedError(
             f"{type(solver).__name__} needs noise that is independent across alternatives: boxes "
             "have no closed form under correlated noise. Use MonteCarloNewton."

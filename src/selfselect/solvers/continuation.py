@@ -13,8 +13,8 @@ from numpy.typing import NDArray
 
 from selfselect.engines.base import Engine
 from selfselect.errors import OptionError
-from selfselect.noises import Correlated, Independent, SharedShock
-from selfselect.problem.evaluation import evaluate
+from selfselect.likelihoods import evaluate
+from selfselect.noises import Independent
 from selfselect.problem.problem import Problem
 from selfselect.progress import progress_bar
 from selfselect.rules import Maximum, Minimum
@@ -43,12 +43,6 @@ from selfselect.solvers.maximum_likelihood import MaximumLikelihood
 __all__ = ["Continuation"]
 
 Array = NDArray[np.float64]
-
-CORRELATIONS = (0.0, 0.5, -0.5)
-"""Where searches begin with the correlations; negative ones are shared by all pairs."""
-
-LOADINGS = (0.5, 1.5)
-"""Where searches begin with the loadings, in units of the own scales."""
 
 SEARCH_DRAWS, SEARCH_ROWS = 32, 2_000
 """Draws and rows of the search where the likelihood is simulated."""
@@ -119,7 +113,7 @@ class Continuation:
         starts: tuple[StartRecord, ...] = ()
         if start is None:
             start, information, starts = self._search(problem, engine, rng, progress)
-            if problem.fusible and engine.n_rows > 2 * LARGER_SAMPLE:
+            if problem.likelihood.compiled and engine.n_rows > 2 * LARGER_SAMPLE:
                 # Passes over a larger sample cost little and save some over all rows.
                 part = engine.sample(LARGER_SAMPLE, rng)
                 nearer = climb(
@@ -127,7 +121,7 @@ class Continuation:
                 )
                 start = nearer.free
                 information = engine.n_rows / part.n_rows * nearer.information
-            if isinstance(problem.noise, Correlated) and problem.equations.n_alternatives > 2:
+            if not problem.likelihood.exact:
                 start = self._by_first_derivatives(problem, engine, start, information, rng)
             else:
                 start = approach(problem, engine, start, information, tol=ROUGH)
@@ -167,9 +161,10 @@ class Continuation:
     ) -> tuple[Array, Array, tuple[StartRecord, ...]]:
         """Climb on a sample from several values of what the noise adds; return the best."""
         part = engine.sample(self.sample, rng)
-        if isinstance(problem.noise, Correlated) and problem.equations.n_alternatives > 2:
+        points = problem.noise.points(problem.equations.n_alternatives)
+        if points is not None and not problem.likelihood.exact:
             # Rough places need few points and few rows.
-            problem = with_points(problem, min(int(problem.noise.draws), SEARCH_DRAWS))
+            problem = with_points(problem, min(points.number, SEARCH_DRAWS))
             part = engine.sample(min(self.sample, SEARCH_ROWS), rng)
         begun = self._independent(problem, engine, part, rng, progress)
         found: list[tuple[str, Climb]] = []
@@ -211,7 +206,7 @@ class Continuation:
         if problem.index == "unknown":
             # Rows without an outcome say too little to begin with.
             simple = replace(simple, partial=part.rows.possible is not None)
-            if problem.tilted:
+            if problem.likelihood.weighed:
                 simple = replace(simple, rule=_plain_rule(problem, part), exchangeable=False)
             part = part.recorded()
             solution = MaximumLikelihood().solve(simple, part, rng=rng, progress=progress)
@@ -286,7 +281,7 @@ def _numberings(problem: Problem, natural: Array) -> list[tuple[str, Array]]:
     A search by the largest or smallest outcome does not know which equation is whose.
     """
     layout = problem.layout
-    if not problem.tilted or len({one.columns for one in problem.equations.each}) > 1:
+    if not problem.likelihood.weighed or len({one.columns for one in problem.equations.each}) > 1:
         return [("", natural)]
     blocks = [natural[layout.starts[j] : layout.starts[j + 1]] for j in range(len(layout.sizes))]
     orders = islice(permutations(range(len(blocks))), MOST_NUMBERINGS)
@@ -299,24 +294,19 @@ def _numberings(problem: Problem, natural: Array) -> list[tuple[str, Array]]:
 
 def _begins(problem: Problem, independent: Array) -> list[tuple[str, Array]]:
     """Return natural parameters to climb from, by name."""
-    layout, k = problem.layout, problem.equations.n_alternatives
+    layout = problem.layout
     n_equations = int(layout.starts[-1])
-    fixed = layout.position[n_equations:] < 0
+    free = layout.position[n_equations : n_equations + layout.n_noise_extras] >= 0
+    begins = problem.noise.begins(free, independent[layout.inverse_scale_positions])
 
     def begin(values: Array) -> Array:
         extras = layout.extra_starts.copy()
-        extras[: len(values)] = np.where(fixed[: len(values)], extras[: len(values)], values)
+        extras[: len(free)] = np.where(free, values, extras[: len(free)])
         return np.concatenate([independent[:n_equations], extras])
 
-    if isinstance(problem.noise, Correlated) and not fixed[: k * (k - 1) // 2].all():
-        pairs = k * (k - 1) // 2
-        # Correlations that are all negative must be small for their matrix to exist.
-        values = [r if r >= 0 else r / max(1, k - 1) for r in CORRELATIONS]
-        return [(f"correlation {r:g}", begin(np.full(pairs, r))) for r in values]
-    if isinstance(problem.noise, SharedShock) and not fixed[:k].all():
-        scales = 1.0 / independent[layout.inverse_scale_positions]
-        return [(f"loading {b:g}", begin(b * scales)) for b in LOADINGS]
-    return [("independent noise", begin(np.empty(0)))]
+    if not begins:
+        return [("independent noise", begin(layout.extra_starts[: len(free)]))]
+    return [(name, begin(values)) for name, values in begins]
 
 
 def _rough_climb(problem: Problem, part: Engine, free: Array) -> Climb:
@@ -343,18 +333,13 @@ def _loglik(problem: Problem, natural: Array, batch: Any) -> float:
 
 
 def _turned(problem: Problem, best: Climb) -> Climb:
-    """Give the shared shock the sign that makes the largest loading positive."""
-    if not isinstance(problem.noise, SharedShock):
-        return best
-    layout, k = problem.layout, problem.equations.n_alternatives
-    place = int(layout.starts[-1])
-    loadings = layout.natural(best.free)[place : place + k]
-    at = np.unique(layout.position[place : place + k])
-    at = at[at >= 0]
-    if loadings[np.abs(loadings).argmax()] >= 0 or not len(at) or len(at) < len(
-        np.unique(layout.position[place : place + k])
-    ):  # fmt: skip
-        # Fixed loadings have said already which sign it has.
+    """Give the noise's own parameters the sign they should have, where the likelihood sees none."""
+    layout = problem.layout
+    of_noise = slice(int(layout.starts[-1]), int(layout.starts[-1]) + layout.n_noise_extras)
+    at = np.unique(layout.position[of_noise])
+    # A parameter that is fixed has said already which sign it has.
+    fixed = len(at) == 0 or bool(at[0] < 0)
+    if fixed or not problem.noise.turned(layout.natural(best.free)[of_noise]):
         return best
     turn = np.ones(layout.n_free)
     turn[at] = -1.0

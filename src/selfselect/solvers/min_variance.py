@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from selfselect.engines.base import Engine, Parts
 from selfselect.errors import UnsupportedError
-from selfselect.problem.evaluation import Batch
+from selfselect.likelihoods import Batch
 from selfselect.problem.problem import Problem
 from selfselect.solvers._search import SearchSpace
 from selfselect.solvers._subspace import coefficient_basis, white_rows

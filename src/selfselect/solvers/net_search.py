@@ -12,7 +12,7 @@ from scipy.special import factorial2
 
 from selfselect.engines.base import Engine
 from selfselect.errors import DataError, OptionError, UnsupportedError
-from selfselect.problem.evaluation import Batch
+from selfselect.likelihoods import Batch
 from selfselect.problem.problem import Problem
 from selfselect.solvers._moment_method import MomentMethod
 from selfselect.solvers._search import SearchSpace

@@ -197,7 +197,7 @@ class ProjectedSGD:
     def _sampler(self, problem: Problem) -> Sampler:
         if self.sampler is not None:
             return self.sampler
-        return EllipticalSlice() if problem.sampled else BoxExact()
+        return EllipticalSlice() if problem.likelihood.sampled else BoxExact()
 
     def _refuse(self, problem: Problem, rows: Rows, sampler: Sampler) -> None:
         if problem.layout.scales is None:

@@ -12,9 +12,9 @@ from scipy.stats import norm
 from selfselect.data.build import design_from_arrays
 from selfselect.data.equations import Equation
 from selfselect.engines.memory import Memory
+from selfselect.likelihoods import evaluate, row_terms
 from selfselect.noises import Correlated, Independent, SharedShock
 from selfselect.noises._pairs import as_matrix
-from selfselect.problem.evaluation import evaluate, joint_rows, score_blocks
 from selfselect.problem.problem import Problem
 from selfselect.problem.units import measure_units
 from selfselect.rules import Maximum, Minimum, MonotoneArgmax
@@ -133,7 +133,7 @@ def test_score_and_hessian_are_the_derivatives_of_the_log_likelihood(
     size = np.abs(found.score).max()
     np.testing.assert_allclose(found.score, slope, atol=SCORE * max(size, 1.0))
     np.testing.assert_allclose(found.hessian, bend, atol=HESSIAN * np.abs(bend).max())
-    rows = np.column_stack(score_blocks(problem, natural, batch))
+    rows = row_terms(problem, natural, batch).score
     np.testing.assert_allclose(batch.rows.weights @ rows, found.score, atol=1e-9 * size)
 
 
@@ -196,7 +196,7 @@ def others_agree(problem, mean, covariance, seen, y, known):
 def test_rows_in_which_something_was_not_recorded_are_integrals(noise, rule, known):
     problem, engine, natural = make(NOISES[noise], 2, rule, partial=True, known=known)
     rows = engine.rows
-    found = joint_rows(problem, natural, engine.batch)
+    found = row_terms(problem, natural, engine.batch)
     means, covariance = moments(problem, natural, rows)
     unit = problem.units.outcome_unit
     for i in range(25):
@@ -247,7 +247,7 @@ def test_limits_far_out_in_the_tails_keep_their_digits(noise, far, end):
     if end == "below":
         between[:, 1] = mean - far * spread
     rows = replace(rows, outcome=np.full(4, np.nan), chosen=chosen, between=between)
-    found = joint_rows(problem, natural, Memory().load(problem, rows).batch)
+    found = row_terms(problem, natural, Memory().load(problem, rows).batch)
     for i in range(4):
         j, other = chosen[i], 1 - chosen[i]
         low = -np.inf if np.isnan(between[i, 0]) else between[i, 0]
@@ -281,7 +281,7 @@ def test_chances_of_all_choices_add_up_to_one(noise, rule, k):
     total = np.zeros(n_rows)
     for j in range(k):
         batch = Memory().load(problem, replace(rows, chosen=np.full(n_rows, j))).batch
-        total += np.exp(joint_rows(problem, natural, batch).loglik)
+        total += np.exp(row_terms(problem, natural, batch).loglik)
     # Sixteen points err by some percent where they are few.
     np.testing.assert_allclose(total, 1.0, atol=0.03 if simulated else EXACT)
 
@@ -305,10 +305,10 @@ def test_an_alternative_that_is_not_open_to_a_row_does_not_matter_to_it():
     available[:, 2] = False
     chosen = np.where(rows.chosen == 2, 0, rows.chosen)
     rows = replace(rows, chosen=chosen, known=replace(rows.known, available=available))
-    loglik = joint_rows(problem, natural, Memory().load(problem, rows).batch).loglik
+    loglik = row_terms(problem, natural, Memory().load(problem, rows).batch).loglik
     turned = natural.copy()
     turned[problem.layout.starts[2] : problem.layout.starts[3]] *= 1.1
-    moved = joint_rows(problem, turned, Memory().load(problem, rows).batch).loglik
+    moved = row_terms(problem, turned, Memory().load(problem, rows).batch).loglik
     np.testing.assert_allclose(loglik, moved, atol=EXACT)
 
 
@@ -320,7 +320,7 @@ def test_the_mean_score_of_silent_choices_is_zero(noise):
     total = 0.0
     for j in range(2):
         batch = Memory().load(problem, replace(rows, chosen=np.full(N_ROWS, j))).batch
-        found = joint_rows(problem, natural, batch)
+        found = row_terms(problem, natural, batch)
         total = total + np.exp(found.loglik)[:, None] * found.score
     np.testing.assert_allclose(total, 0.0, atol=EXACT)
 
@@ -343,7 +343,7 @@ def make_tilted(noise, k, rule):
     )
     if rule == "costs":
         problem = replace(problem, rule=Maximum(cost=dict.fromkeys(LABELS[:k], 0.2)))
-    assert problem.tilted
+    assert problem.likelihood.weighed
     rows = replace(engine.rows, known=replace(engine.rows.known, available=None))
     return problem, Memory().load(problem, rows), natural
 
@@ -374,7 +374,7 @@ def test_scores_of_outcomes_that_were_weighed_are_slopes(noise, k, rule):
 def test_outcomes_that_were_weighed_have_the_density_of_all_who_may_have_been_seen(noise, rule):
     problem, engine, natural = make_tilted(NOISES[noise], 2, rule)
     rows = engine.rows
-    found = joint_rows(problem, natural, engine.batch)
+    found = row_terms(problem, natural, engine.batch)
     means, covariance = moments(problem, natural, rows)
     for i in range(N_ROWS):
         y, here = rows.outcome[i : i + 1], rows.known.take(np.array([i]))

@@ -8,7 +8,7 @@ from scipy import integrate
 from scipy.stats import norm
 
 from selfselect.kernels.status import BETWEEN
-from selfselect.problem.evaluation import Batch, Evaluation, evaluate
+from selfselect.likelihoods import Batch, Evaluation, evaluate
 from selfselect.rules import Maximum
 
 DIFFERENCE = 2e-7
@@ -91,7 +91,7 @@ class Band(Maximum):
 def test_two_sided_bounds_have_right_scores_on_both_backends(world):
     result = world("max", 150).fit(weights="w")
     problem = replace(result.problem, rule=Band())
-    rows, observation = result.rows, problem.observe(result.rows)
+    rows, observation = result.rows, problem.likelihood.observe(result.rows)
     assert (observation.status == BETWEEN).any()
     natural = problem.layout.natural(result.solution.free) * 1.1
     plain, fused = (

@@ -7,8 +7,9 @@ from typing import Any
 import numpy as np
 import pytest
 
-from selfselect.problem.expectations import expectations
-from selfselect.problem.partial_moments import PartialMoments, partial_moments, partial_values
+from selfselect.moments._derivatives import PartialMoments, partial_moments, partial_values
+from selfselect.moments._expectations import expectations
+from selfselect.noises.shapes.normal import SHAPE as NORMAL
 from selfselect.rules import Maximum, Minimum, MonotoneArgmax, Ranked
 from selfselect.rules.base import RowData
 
@@ -43,7 +44,7 @@ def moments(
     rng = np.random.default_rng(5)
     means = rng.normal(size=(n_rows, 3))
     rows = known_of(n_rows, rng) if known else RowData()
-    return partial_moments(RULES[rule], means, SCALES[scales], rows), means, rows
+    return partial_moments(RULES[rule], means, SCALES[scales], rows, NORMAL), means, rows
 
 
 CASES = [
@@ -58,7 +59,7 @@ CASES = [
 @pytest.mark.parametrize(("rule", "scales", "known"), CASES)
 def test_values_are_those_of_the_predictions(rule: str, scales: str, known: bool) -> None:
     found, means, rows = moments(rule, scales, known)
-    expected = expectations(RULES[rule], means, SCALES[scales], rows)
+    expected = expectations(RULES[rule], means, SCALES[scales], rows, NORMAL)
     np.testing.assert_allclose(found.value[:, 0], expected.chance, atol=QUADRATURE)
     given = np.nan_to_num(expected.given_seen) * expected.chance[:, None]
     np.testing.assert_allclose(found.value[:, 1:], given, atol=QUADRATURE)
@@ -69,13 +70,13 @@ def test_derivatives_are_those_of_the_values(rule: str, scales: str, known: bool
     found, means, rows = moments(rule, scales, known, n_rows=8)
     for j in range(3):
         move = STEP * np.eye(3)[j]
-        up = partial_values(RULES[rule], means + move, SCALES[scales], rows)
-        down = partial_values(RULES[rule], means - move, SCALES[scales], rows)
+        up = partial_values(RULES[rule], means + move, SCALES[scales], rows, NORMAL)
+        down = partial_values(RULES[rule], means - move, SCALES[scales], rows, NORMAL)
         np.testing.assert_allclose(
             found.by_mean[..., j], (up - down) / (2 * STEP), atol=DIFFERENCES
         )
-        up = partial_values(RULES[rule], means, SCALES[scales] + move, rows)
-        down = partial_values(RULES[rule], means, SCALES[scales] - move, rows)
+        up = partial_values(RULES[rule], means, SCALES[scales] + move, rows, NORMAL)
+        down = partial_values(RULES[rule], means, SCALES[scales] - move, rows, NORMAL)
         np.testing.assert_allclose(
             found.by_scale[..., j], (up - down) / (2 * STEP), atol=DIFFERENCES
         )
@@ -103,7 +104,7 @@ def test_the_trapezoid_rule_has_nine_digits(name: str) -> None:
 def test_bounds_beyond_all_numbers_are_no_trouble() -> None:
     rule = MonotoneArgmax(["exp", "log"])
     means = np.array([[0.0, 1.0], [300.0, -200.0]])
-    found = partial_moments(rule, means, np.array([1.0, 1.0]), RowData())
+    found = partial_moments(rule, means, np.array([1.0, 1.0]), RowData(), NORMAL)
     assert np.isfinite(found.value).all()
     assert np.isfinite(found.by_mean).all() and np.isfinite(found.by_scale).all()
     assert found.value[1, 0].tolist() == pytest.approx([1.0, 0.0])

@@ -8,11 +8,13 @@ import numpy as np
 import pytest
 
 import selfselect as ss
+from selfselect.moments._expectations import expectations
+from selfselect.moments.base import latent_means
+from selfselect.moments.choose import moments_of
+from selfselect.moments.joint import joint_expectations
 from selfselect.noises import Correlated, Independent, SharedShock
-from selfselect.problem.expectations import expectations
-from selfselect.problem.joint import joint_expectations
+from selfselect.noises.shapes.normal import SHAPE as NORMAL
 from selfselect.problem.problem import Problem
-from selfselect.results.predictions import latent_means, row_expectations
 
 QUADRATURE = 1e-8
 DRAWS = 400_000
@@ -35,7 +37,7 @@ def test_under_independent_noise_both_ways_agree(world, rule_name, known):
     natural = problem.layout.natural(result.solution.free)
     found = joint_expectations(problem, natural, rows)
     means = latent_means(problem, result.values, rows)
-    wanted = expectations(problem.ordered_rule, means, result.scales.to_numpy(), rows.known)
+    wanted = expectations(problem.ordered_rule, means, result.scales.to_numpy(), rows.known, NORMAL)
     np.testing.assert_allclose(found.chance, wanted.chance, atol=QUADRATURE)
     np.testing.assert_allclose(found.outcome, wanted.outcome, atol=QUADRATURE)
     # Of the one that is hardly ever seen means are ratios of small numbers.
@@ -62,7 +64,7 @@ def test_chances_and_means_are_those_of_a_simulation(three, noise, rule):
         added = [0.5, -0.3]
     problem = Problem(equations, the_rule, made, plain.units)
     reported = np.concatenate([values, added])
-    found = row_expectations(problem, reported, rows)
+    found = moments_of(problem).expectations(reported, rows)
 
     rng = np.random.default_rng(5)
     scales = plain.layout.scales_of(values)
@@ -92,7 +94,7 @@ def test_chances_and_means_are_those_of_a_simulation(three, noise, rule):
 def test_expectations_keep_to_the_law_of_total_expectation(three):
     plain, values, rows = three
     problem = replace(plain, noise=SharedShock(loading=LOADING, nodes=25))
-    found = row_expectations(problem, values, rows)
+    found = moments_of(problem).expectations(values, rows)
     np.testing.assert_allclose(found.chance.sum(axis=1), 1.0, atol=QUADRATURE)
     means = np.einsum("nl,njl->nj", found.chance, found.given_seen)
     np.testing.assert_allclose(means, latent_means(problem, values, rows), atol=1e-7)

@@ -10,12 +10,13 @@ import pytest
 
 import selfselect as ss
 from selfselect.engines import Memory
+from selfselect.likelihoods import evaluate, row_terms
+from selfselect.likelihoods._masses import sampled_loglik
+from selfselect.likelihoods.sampled import SampledSums, Sweep, sample_scores
+from selfselect.moments._expectations import expectations
+from selfselect.moments.simulated import simulated_expectations
 from selfselect.noises import KnownCovariance
-from selfselect.problem.evaluation import evaluate, score_blocks
-from selfselect.problem.expectations import expectations
-from selfselect.problem.masses import sampled_loglik
-from selfselect.problem.sampled import SampledSums, Sweep, sample_scores
-from selfselect.problem.simulated import simulated_expectations
+from selfselect.noises.shapes.normal import SHAPE as NORMAL
 from selfselect.rules import Maximum, Minimum
 from selfselect.rules.base import RowData
 from selfselect.samplers import BoxExact, EllipticalSlice
@@ -112,7 +113,7 @@ def test_squared_scores_are_free_of_noise_also_by_cluster(world):
     data = made.data.assign(group=np.arange(400) % 40)
     result = made.fit(data, cluster="group")
     problem, engine, free, natural = hide(result)
-    blocks = np.column_stack(score_blocks(result.problem, natural, result.engine.batch))
+    blocks = row_terms(result.problem, natural, result.engine.batch).score
     each = result.problem.layout.pull_back_vector(blocks)
     size = np.sqrt(np.diag(each.T @ each))
     drawn = draw(problem, engine, free, natural, steps=100, clusters=40)
@@ -151,8 +152,8 @@ def test_small_masses_are_measured_and_those_next_to_impossible_marked():
 def test_simulated_expectations_agree_with_quadrature(rule):
     rng = np.random.default_rng(0)
     means, scales = rng.standard_normal((20, 3)), np.array([0.7, 1.0, 1.3])
-    ours = simulated_expectations(rule, means, scales, None, RowData())
-    theirs = expectations(rule, means, scales, RowData())
+    ours = simulated_expectations(rule, means, scales, NORMAL, None, RowData())
+    theirs = expectations(rule, means, scales, RowData(), NORMAL)
     np.testing.assert_allclose(ours.chance, theirs.chance, atol=4e-3)
     np.testing.assert_allclose(ours.outcome, theirs.outcome, atol=4e-3)
     often = theirs.chance > 0.1
@@ -164,7 +165,7 @@ def test_simulated_expectations_agree_with_quadrature(rule):
 def test_correlation_moves_chances_as_it_should():
     means, scales = np.zeros((1, 2)), np.array([1.0, 2.0])
     correlation = np.array([[1.0, 0.8], [0.8, 1.0]])
-    found = simulated_expectations(Maximum(), means, scales, correlation, RowData())
+    found = simulated_expectations(Maximum(), means, scales, NORMAL, correlation, RowData())
     # E max(a, b) of zero means is the standard deviation of the difference over sqrt(2 pi).
     spread = np.sqrt(1.0 + 4.0 - 2 * 0.8 * 2.0)
     assert found.outcome[0] == pytest.approx(spread / np.sqrt(2 * np.pi), abs=0.01)
@@ -177,7 +178,7 @@ def test_known_covariances_are_read_and_checked(label):
     noise = KnownCovariance(given)
     np.testing.assert_allclose(noise.covariance(["a", "b"]), matrix)
     np.testing.assert_allclose(noise.fixed_scales(["a", "b"]), [1.0, np.sqrt(2.0)])
-    assert KnownCovariance(np.eye(2)).correlation(["a", "b"]) is None
+    assert KnownCovariance(np.eye(2)).known_correlation(["a", "b"]) is None
     drawn = noise.draw(200_000, [1, 1], ["a", "b"], np.random.default_rng(0))
     np.testing.assert_allclose(np.cov(drawn.T), matrix, atol=0.03)
 

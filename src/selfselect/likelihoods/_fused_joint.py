@@ -5,10 +5,10 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from selfselect.noises import Correlated, SharedShock
-from selfselect.problem._fused import fused_arguments, spread
+from selfselect.likelihoods._fused import fused_arguments, placed
+from selfselect.likelihoods._pieces import kernel_extras
+from selfselect.likelihoods.base import Likelihood
 from selfselect.problem.batch import Batch, Evaluation
-from selfselect.problem.problem import Problem
 
 __all__ = ["evaluate_fused"]
 
@@ -16,30 +16,28 @@ Array = NDArray[np.float64]
 
 
 def evaluate_fused(
-    problem: Problem, natural: Array, batch: Batch, *, curvature: bool
+    likelihood: Likelihood, natural: Array, batch: Batch, *, curvature: bool
 ) -> Evaluation | None:
     """Evaluate a batch by the fused kernel; None where it cannot at these parameters."""
     # Imported here: numba costs a second, which only large data repays.
-    from selfselect.kernels.fused_joint import is_steep, sum_joint
+    from selfselect.kernels.fused_joint import sum_joint
 
+    problem = likelihood.problem
     layout, k = problem.layout, problem.equations.n_alternatives
     n_own, h = int(layout.starts[-1]), natural[layout.inverse_scale_positions]
-    extras, nodes = natural[n_own:], None
-    if isinstance(problem.noise, SharedShock):
-        extras, nodes = extras * h, int(problem.noise.nodes)
-        if is_steep(extras):
-            return None
-    elif isinstance(problem.noise, Correlated) and not abs(extras[0]) < 1.0:
+    extras, points = kernel_extras(problem, natural), problem.noise.points(k)
+    if not problem.noise.possible(extras):
         return None
     arguments = fused_arguments(problem, natural, batch)
+    nodes = None if points is None else points.number
     sums = sum_joint(**arguments, extras=extras, nodes=nodes, curvature=curvature)
-    own = spread(problem, batch, sums.own)
+    own = placed(likelihood, batch, sums.own)
     score = np.concatenate([own.score, sums.score])
     used = np.arange(sums.mixed.shape[1]) < np.array(layout.sizes)[:, None]
     used[:, -1] = True
     mixed = sums.mixed[used]
     hessian = np.block([[own.hessian, mixed], [mixed.T, sums.hessian]])
-    if nodes is not None:
+    if problem.noise.extras_in_scales:
         # The kernel's inputs are the loadings in units of the scales, h b.
         turn = np.eye(len(natural))
         loadings = n_own + np.arange(k)

@@ -12,9 +12,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from selfselect.kernels.tails import HALF_LOG_TWO_PI
+from selfselect.likelihoods.sampled import SampledRows, batch_stream
 from selfselect.problem.batch import Batch
 from selfselect.problem.problem import Problem
-from selfselect.problem.sampled import SampledRows, batch_stream
 from selfselect.samplers import EllipticalSlice
 
 __all__ = ["sampled_loglik", "sampled_masses"]

@@ -8,13 +8,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from selfselect.kernels.unknown_index import Curvature
+from selfselect.likelihoods.base import Likelihood
 from selfselect.problem.batch import Batch, Evaluation
 from selfselect.problem.problem import Problem
 
 if TYPE_CHECKING:
     from selfselect.kernels._fused import FusedSums
 
-__all__ = ["fused_arguments", "spread"]
+__all__ = ["fused_arguments", "placed"]
 
 Array = NDArray[np.float64]
 
@@ -44,15 +45,15 @@ def fused_arguments(problem: Problem, natural: Array, batch: Batch) -> dict[str,
     }
 
 
-def spread(
-    problem: Problem, batch: Batch, sums: FusedSums, curvature: Curvature = "exact"
+def placed(
+    likelihood: Likelihood, batch: Batch, sums: FusedSums, curvature: Curvature = "exact"
 ) -> Evaluation:
     """Put a fused kernel's padded sums in the places of the natural parameters."""
-    layout = problem.layout
+    layout = likelihood.problem.layout
     n_alternatives, widest = len(layout.sizes), max(layout.sizes)
     used = np.arange(widest + 1) < np.array(layout.sizes)[:, None]
     used[:, -1] = True
-    loglik, score = sums.loglik + problem.unit_correction(batch.rows), sums.score[used]
+    loglik, score = sums.loglik + likelihood.unit_correction(batch.rows), sums.score[used]
     if curvature == "none":
         return Evaluation(loglik, score, np.zeros((len(score), len(score))))
     shape = (n_alternatives, widest + 1)

@@ -16,6 +16,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from functools import cached_property, reduce
 from operator import add
+from typing import ClassVar
 
 import numpy as np
 from numpy.random import SFC64, Generator, SeedSequence
@@ -23,8 +24,12 @@ from numpy.typing import NDArray
 
 from selfselect.data.rows import Rows
 from selfselect.errors import UnsupportedError
+from selfselect.kernels.status import SEEN
+from selfselect.kernels.unknown_index import Curvature
+from selfselect.likelihoods.base import Likelihood, RowTerms
 from selfselect.plain import archived
-from selfselect.problem.batch import Batch
+from selfselect.problem.batch import Batch, Evaluation
+from selfselect.problem.observation import Observation, observe_inside
 from selfselect.problem.problem import Problem
 from selfselect.samplers._chains import Chains
 from selfselect.samplers._controls import controlled
@@ -38,9 +43,70 @@ ROWS_AT_ONCE = 4_096
 """Rows stepped at once: what is kept of them is small, and few of them are hard."""
 
 
+DRAWN = (
+    "The mass of explaining sets that are not boxes has no closed form, so this is not known row "
+    "by row. Use a rule with `bounds` and independent noise, or a solver by draws."
+)
+
+MASS_DRAWS = 256
+"""Draws by which the mass of a row's explaining set is measured."""
+
+
 def batch_stream(seed: int, batch: Batch) -> Generator:
     """Return the random stream of a batch: the same whoever works on it, and in what order."""
     return Generator(SFC64(SeedSequence([seed, batch.start])))
+
+
+@dataclass(frozen=True, eq=False)
+class Sampled(Likelihood):
+    """Known index, convex explaining sets that are not boxes, or noise of known correlation."""
+
+    sampled: ClassVar[bool] = True
+
+    @property
+    def concave(self) -> bool:
+        return True
+
+    def observe(self, rows: Rows) -> Observation:
+        return observe_inside(rows, self.problem.equations.n_alternatives)
+
+    def evaluate(self, natural: Array, batch: Batch, curvature: Curvature) -> Evaluation:
+        del natural, batch, curvature
+        raise UnsupportedError(DRAWN)
+
+    def rows(self, natural: Array, batch: Batch) -> SampledTerms:
+        return SampledTerms(self.problem, natural, batch)
+
+
+@dataclass(frozen=True, eq=False)
+class SampledTerms(RowTerms):
+    """What draws say of rows; all but the mass of explaining sets is refused."""
+
+    @property
+    def loglik(self) -> Array:
+        raise UnsupportedError(DRAWN)
+
+    @property
+    def chance(self) -> Array:
+        return (self.batch.observation.status == SEEN).astype(np.float64)
+
+    @property
+    def residual(self) -> Array:
+        raise UnsupportedError(DRAWN)
+
+    @property
+    def score(self) -> Array:
+        raise UnsupportedError(DRAWN)
+
+    @property
+    def products(self) -> Array:
+        raise UnsupportedError(DRAWN)
+
+    @property
+    def log_mass(self) -> Array:
+        from selfselect.likelihoods._masses import sampled_masses
+
+        return sampled_masses(self.problem, self.natural, MASS_DRAWS, 0, self.batch)[:, 0]
 
 
 @dataclass(frozen=True, eq=False)
@@ -65,23 +131,12 @@ class SampledRows:
     @cached_property
     def designs(self) -> list[Array]:
         """Every alternative's covariates in internal units."""
-        made: dict[tuple[int, ...], Array] = {}
-        for equation in self.problem.equations.each:
-            if equation.columns not in made:
-                covariates = self.rows.covariates
-                made[equation.columns] = self.problem.units.design(covariates, equation.columns)
-        return [made[equation.columns] for equation in self.problem.equations.each]
+        return self.problem.designs(self.rows)
 
     @cached_property
     def location(self) -> Array:
         """The means (n, k) in internal units, times h."""
-        layout = self.problem.layout
-        return np.column_stack(
-            [
-                design @ self.natural[layout.starts[j] : layout.inverse_scale_positions[j]]
-                for j, design in enumerate(self.designs)
-            ]
-        )
+        return self.problem.locations(self.natural, self.designs)
 
     @cached_property
     def inverse_scales(self) -> Array:
@@ -100,7 +155,7 @@ class SampledRows:
             rows.outcome,
             units.outcome_shift + scales * self.location,
             scales,
-            self.problem.correlation,
+            self.problem.noise.known_correlation(self.problem.equations.alternatives),
             rows.known,
             self.start,
         )
@@ -108,7 +163,7 @@ class SampledRows:
     @cached_property
     def precision(self) -> Array | None:
         """Q (k, k); None where noise is independent."""
-        correlation = self.problem.correlation
+        correlation = self.target.correlation
         return None if correlation is None else np.asarray(np.linalg.inv(correlation))
 
     @cached_property
@@ -118,7 +173,7 @@ class SampledRows:
         return np.ones(len(self.rows)) if weights is None else weights
 
     @cached_property
-    def told(self) -> Array | None:
+    def informed(self) -> Array | None:
         """Whether (n, k) the row tells of the alternative; None where it does of all."""
         available = self.rows.known.available
         if available is None or self.precision is not None:
@@ -141,16 +196,16 @@ class SampledRows:
         layout = self.problem.layout
         mean, spread = self.moments(first, square)
         pull = mean if self.precision is None else mean @ self.precision
-        if self.told is not None:
-            pull = pull * self.told
+        if self.informed is not None:
+            pull = pull * self.informed
         scores = np.zeros((len(self.rows), int(layout.starts[-1])))
         for j, design in enumerate(self.designs):
             start, at_h = layout.starts[j], layout.inverse_scale_positions[j]
             np.multiply(design, pull[:, [j]], out=scores[:, start:at_h])
             if layout.scales is None:
                 along_h = 1.0 - spread[:, j] - mean[:, j] * self.location[:, j]
-                if self.told is not None:
-                    along_h *= self.told[:, j]
+                if self.informed is not None:
+                    along_h *= self.informed[:, j]
                 scores[:, at_h] = along_h / self.inverse_scales[j]
         return layout.pull_back_vector(scores)
 
@@ -161,7 +216,7 @@ class SampledRows:
         information = np.zeros((total, total))
         mean, spread = self.moments(first, square)
         for j, design in enumerate(self.designs):
-            weights = self.weights if self.told is None else self.weights * self.told[:, j]
+            weights = self.weights if self.informed is None else self.weights * self.informed[:, j]
             own = slice(layout.starts[j], layout.inverse_scale_positions[j])
             at_h = layout.inverse_scale_positions[j]
             if self.precision is not None:

@@ -7,7 +7,8 @@ import pytest
 from scipy import integrate
 from scipy.stats import norm
 
-from selfselect.problem.expectations import expectations
+from selfselect.moments._expectations import expectations
+from selfselect.noises.shapes.normal import SHAPE as NORMAL
 from selfselect.rules import Maximum, Minimum, MonotoneArgmax, Ranked, RowData
 
 QUADRATURE = 1e-8
@@ -24,7 +25,7 @@ def test_two_alternatives_have_the_closed_form():
     means, scales = rng.normal(0, 2, (200, 2)), np.array([0.7, 1.9])
     spread = np.hypot(*scales)
     gap = (means[:, 0] - means[:, 1]) / spread
-    found = expectations(Maximum(), means, scales, NOTHING)
+    found = expectations(Maximum(), means, scales, NOTHING, NORMAL)
     np.testing.assert_allclose(found.chance[:, 0], norm.cdf(gap), atol=QUADRATURE)
     largest = means[:, 0] * norm.cdf(gap) + means[:, 1] * norm.cdf(-gap) + spread * norm.pdf(gap)
     np.testing.assert_allclose(found.outcome, largest, atol=10 * QUADRATURE)
@@ -38,7 +39,7 @@ def test_two_alternatives_have_the_closed_form():
 def test_scales_may_differ_by_orders_of_magnitude(ratio):
     scales = np.array([1.0, ratio])
     means = np.array([[0.0, 0.5 * ratio], [1.0, 0.0], [-0.4, -2.0 * ratio]])
-    found = expectations(Maximum(), means, scales, NOTHING)
+    found = expectations(Maximum(), means, scales, NOTHING, NORMAL)
     gap = (means[:, 0] - means[:, 1]) / np.hypot(*scales)
     np.testing.assert_allclose(found.chance[:, 0], norm.cdf(gap), atol=QUADRATURE)
 
@@ -48,7 +49,7 @@ def test_five_alternatives_agree_with_adaptive_quadrature(spread):
     rng = np.random.default_rng(1)
     scales = spread ** np.linspace(-0.5, 0.5, 5)
     means = rng.normal(0, 1, (3, 5)) * scales
-    found = expectations(Maximum(), means, scales, NOTHING)
+    found = expectations(Maximum(), means, scales, NOTHING, NORMAL)
     for i in range(3):
         for j in range(5):
             others = [m for m in range(5) if m != j]
@@ -83,7 +84,7 @@ def test_expectations_agree_with_a_large_simulation(name, known):
     row = RowData()
     if known:
         row = RowData(np.array([[0.0, 0.6, -0.4]]), np.array([[True, True, False]]))
-    found = expectations(rule, means, scales, row)
+    found = expectations(rule, means, scales, row, NORMAL)
     latent = means + scales * np.random.default_rng(5).standard_normal((n_draws, 3))
     chosen = rule.choose(latent, row.take(np.zeros(n_draws, dtype=int)))
     outcome = latent[np.arange(n_draws), chosen]
@@ -101,7 +102,7 @@ def test_expectations_agree_with_a_large_simulation(name, known):
 def test_chances_add_up_to_one_and_means_to_the_mean():
     rng = np.random.default_rng(2)
     means, scales = rng.normal(0, 2, (300, 4)), np.array([0.5, 1.0, 2.0, 4.0])
-    found = expectations(Minimum(), means, scales, NOTHING)
+    found = expectations(Minimum(), means, scales, NOTHING, NORMAL)
     np.testing.assert_allclose(found.chance.sum(axis=1), 1.0, rtol=1e-12)
     total = (np.nan_to_num(found.given_seen) * found.chance[:, None, :]).sum(axis=2)
     np.testing.assert_allclose(total, means, atol=1e-5)
@@ -112,8 +113,8 @@ def test_a_constant_added_to_all_costs_changes_nothing():
     means, scales = rng.normal(0, 1, (50, 3)), np.array([1.0, 0.6, 1.4])
     costs = rng.normal(0, 1, (50, 3))
     for rule in (Maximum(), Minimum(), MonotoneArgmax(["exp", "exp", "identity"])):
-        one = expectations(rule, means, scales, RowData(costs))
-        other = expectations(rule, means, scales, RowData(costs + 3.0))
+        one = expectations(rule, means, scales, RowData(costs), NORMAL)
+        other = expectations(rule, means, scales, RowData(costs + 3.0), NORMAL)
         np.testing.assert_allclose(one.chance, other.chance, atol=1e-12)
 
 
@@ -123,7 +124,7 @@ def test_the_mean_of_what_is_next_to_impossible_is_right_or_missing(gap, ratio):
     scales = np.array([1.0, ratio])
     spread = np.hypot(*scales)
     means = np.array([[0.0, gap * spread]])
-    found = expectations(Maximum(), means, scales, NOTHING)
+    found = expectations(Maximum(), means, scales, NOTHING, NORMAL)
     assert found.chance[0, 1] == pytest.approx(norm.cdf(gap), abs=QUADRATURE)
     ratio_of_tails = np.exp(norm.logpdf(-gap) - norm.logcdf(-gap))
     wanted = scales[0] ** 2 / spread * ratio_of_tails
@@ -141,8 +142,8 @@ def test_a_rule_may_share_one_bound_and_not_the_other():
 
     means, scales = np.array([[0.0, 0.4, 1.0]]), np.ones(3)
     np.testing.assert_allclose(
-        expectations(Capped(), means, scales, NOTHING).chance,
-        expectations(Maximum(), means, scales, NOTHING).chance,
+        expectations(Capped(), means, scales, NOTHING, NORMAL).chance,
+        expectations(Maximum(), means, scales, NOTHING, NORMAL).chance,
         rtol=1e-12,
     )
 
@@ -151,7 +152,7 @@ def test_a_rule_may_share_one_bound_and_not_the_other():
 def test_expectations_of_ranks_agree_with_a_large_simulation(rank):
     n_draws = 400_000
     means, scales = np.array([[0.2, 0.5, -0.3, 0.0]]), np.array([0.8, 1.2, 1.0, 0.4])
-    found = expectations(Ranked(rank), means, scales, NOTHING)
+    found = expectations(Ranked(rank), means, scales, NOTHING, NORMAL)
     latent = means + scales * np.random.default_rng(6).standard_normal((n_draws, 4))
     chosen = Ranked(rank).choose(latent)
     outcome = latent[np.arange(n_draws), chosen]
@@ -169,8 +170,8 @@ def test_extreme_ranks_have_the_expectations_of_boxes():
     rng = np.random.default_rng(7)
     means, scales = rng.normal(0, 2, (40, 3)), np.array([0.5, 1.0, 3.0])
     for rank, rule in ((1, Maximum()), (3, Minimum())):
-        ranked = expectations(Ranked(rank), means, scales, NOTHING)
-        boxed = expectations(rule, means, scales, NOTHING)
+        ranked = expectations(Ranked(rank), means, scales, NOTHING, NORMAL)
+        boxed = expectations(rule, means, scales, NOTHING, NORMAL)
         np.testing.assert_allclose(ranked.chance, boxed.chance, atol=QUADRATURE)
         np.testing.assert_allclose(ranked.outcome, boxed.outcome, atol=1e-6)
 
@@ -179,5 +180,7 @@ def test_the_ranks_share_out_every_alternative():
     """Each alternative has some rank, so its chances over all ranks add up to one."""
     rng = np.random.default_rng(8)
     means, scales = rng.normal(0, 1, (20, 4)), np.array([0.5, 1.0, 2.0, 0.7])
-    each = [expectations(Ranked(rank), means, scales, NOTHING).chance for rank in range(1, 5)]
+    each = [
+        expectations(Ranked(rank), means, scales, NOTHING, NORMAL).chance for rank in range(1, 5)
+    ]
     np.testing.assert_allclose(np.sum(each, axis=0), 1.0, atol=1e-7)

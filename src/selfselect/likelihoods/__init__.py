@@ -1,0 +1,46 @@
+"""Likelihoods: what each row says under a problem, and the sums that solvers ask engines for.
+
+The functions here are what engines are given as tasks: a problem, parameters, then a batch.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from selfselect.kernels.unknown_index import Curvature
+from selfselect.likelihoods.base import Likelihood, RowTerms
+from selfselect.likelihoods.unknown import sum_chances
+from selfselect.problem.batch import Backend, Batch, Evaluation, Parts
+from selfselect.problem.problem import Problem
+
+__all__ = [
+    "Backend",
+    "Batch",
+    "Evaluation",
+    "Likelihood",
+    "RowTerms",
+    "evaluate",
+    "evaluate_places",
+    "row_terms",
+    "sum_chances",
+]
+
+Array = NDArray[np.float64]
+
+
+def evaluate(
+    problem: Problem, natural: Array, batch: Batch, *, curvature: Curvature = "exact"
+) -> Evaluation:
+    """Evaluate the log-likelihood on a batch: see `Likelihood.evaluate`."""
+    return problem.likelihood.evaluate(natural, batch, curvature)
+
+
+def evaluate_places(problem: Problem, naturals: Array, batch: Batch) -> Parts:
+    """Return log-likelihoods (s,) and scores (s, m) of a batch at natural parameters (s, m)."""
+    return problem.likelihood.evaluate_places(naturals, batch)
+
+
+def row_terms(problem: Problem, natural: Array, batch: Batch) -> RowTerms:
+    """Say what each row of a batch says on its own."""
+    return problem.likelihood.rows(natural, batch)

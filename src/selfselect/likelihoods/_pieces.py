@@ -1,0 +1,341 @@
+r"""The atoms of a batch, evaluated, and the chain rule from their inputs to the parameters.
+
+Input :math:`a_l = h_l (c_l \pm (\kappa_l - \kappa_j)) - g_l'x` with costs :math:`\kappa`. A row of
+several atoms has the score of their mixture, and the Hessian by Louis (1982):
+
+.. math:: H = \sum_t \pi_t (H_t + s_t s_t') - s s'.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from selfselect.kernels.joint import JointTerms
+from selfselect.likelihoods._atoms import Atoms, atoms_of
+from selfselect.problem.batch import Batch
+from selfselect.problem.problem import Problem
+
+__all__ = [
+    "Piece",
+    "add_up",
+    "kernel_extras",
+    "noise_covariance",
+    "pieces_of",
+    "residuals_of",
+    "row_scores",
+]
+
+Array = NDArray[np.float64]
+Indices = NDArray[np.intp]
+
+
+@dataclass(frozen=True, eq=False)
+class Input:
+    """One input of the kernels: its derivatives in the natural parameters it depends on.
+
+    Attributes
+    ----------
+    places : positions of those parameters.
+    slope : (n, m) derivatives, or (1, m) where they are the same for all atoms.
+    """
+
+    places: Indices
+    slope: Array
+
+
+@dataclass(frozen=True, eq=False)
+class Piece:
+    """Some rows' atoms, evaluated: what sums, scores and memberships are made of.
+
+    Attributes
+    ----------
+    atoms : the atoms.
+    share : (n,) weight of each atom within its row.
+    loglik : (m,) log-likelihood of each row.
+    a : (n, k) standardised outcome or limit of every alternative.
+    terms : the kernel's terms of each atom.
+    inputs : its inputs, in the kernel's order.
+    bent : second derivatives of inputs: (place, place, (n,) value times the input's gradient).
+    """
+
+    atoms: Atoms
+    share: Array
+    loglik: Array
+    a: Array
+    terms: JointTerms
+    inputs: list[Input]
+    bent: list[tuple[Indices, Indices, Array]]
+
+
+def pieces_of(
+    problem: Problem, natural: Array, batch: Batch, *, curvature: bool, moved: Array | float = 0.0
+) -> list[Piece]:
+    """Evaluate the atoms of a batch; `moved` is added to all means."""
+    h = natural[problem.layout.inverse_scale_positions]
+    designs = problem.designs(batch.rows)
+    location = problem.locations(natural, designs)
+    location += moved * h
+    covariance = noise_covariance(problem, natural)
+    with np.errstate(divide="ignore", invalid="ignore"):
+        mean, spread = location / h, np.sqrt(np.diag(covariance)) / np.abs(h)
+    narrowest = problem.noise.narrowest(covariance) * float(1.0 / np.abs(h).max())
+    given = Given(
+        designs, location, _costs(problem, natural, batch), _keys(problem, batch), curvature
+    )
+    return [
+        _evaluate_atoms(problem, natural, atoms, given)
+        for atoms in atoms_of(problem, mean, spread, narrowest, batch)
+    ]
+
+
+def residuals_of(problem: Problem, piece: Piece, covariance: Array) -> Array:
+    """Return the mean (n, k) of the noises given each atom, in units of their scales."""
+    return problem.noise.residuals(
+        piece.a, piece.atoms.seen, piece.atoms.side, piece.terms.gradient, covariance
+    )
+
+
+def noise_covariance(problem: Problem, natural: Array) -> Array:
+    """Return the covariance (k, k) of the noises, each in units of its own scale."""
+    layout = problem.layout
+    h = natural[layout.inverse_scale_positions]
+    return problem.noise.standard_covariance(natural[layout.starts[-1] :], h)
+
+
+@dataclass(frozen=True, eq=False)
+class Costs:
+    """Estimated costs of a batch.
+
+    Attributes
+    ----------
+    design : per alternative (n, q_j) covariates of its cost, in internal units.
+    places : per alternative positions of its coefficients among the natural parameters.
+    value : (n, k) costs.
+    sign : 1 where costs are taken off outcomes that are sought large, -1 where they are added to
+        outcomes that are sought small.
+    """
+
+    design: list[Array]
+    places: list[Indices]
+    value: Array
+    sign: float
+
+
+def _costs(problem: Problem, natural: Array, batch: Batch) -> Costs | None:
+    equations = problem.equations
+    if not equations.costs:
+        return None
+    k, rows = equations.n_alternatives, batch.rows
+    design = [np.empty((len(batch), 0)) for _ in range(k)]
+    places = [np.empty(0, dtype=np.intp) for _ in range(k)]
+    value = np.zeros((len(batch), k))
+    # Those of the costs are the last of the extras.
+    place = len(natural) - sum(len(cost.terms) for cost in equations.costs)
+    for cost in equations.costs:
+        j = equations.alternatives.index(cost.alternative)
+        # Only scaled, not centred: a cost without a constant has none to take the shift up.
+        columns = [
+            np.ones(len(batch)) if c == 0 else rows.covariates[:, c - 1] / problem.units.unit[c]
+            for c in cost.columns
+        ]
+        design[j] = np.column_stack(columns)
+        places[j] = np.arange(place, place + len(columns))
+        value[:, j] = design[j] @ natural[places[j]]
+        place += len(columns)
+    return Costs(design, places, value, problem.cost_sign)
+
+
+def _keys(problem: Problem, batch: Batch) -> Any:
+    """Return keys of the rows for simulation, made of what was recorded in them."""
+    if not problem.noise.simulated(problem.equations.n_alternatives):
+        return None
+    from selfselect.kernels.ghk import row_keys
+
+    rows = batch.rows
+    numbers = rows.covariates.sum(axis=1)
+    if rows.outcome is not None:
+        numbers = numbers + np.nan_to_num(rows.outcome) * np.pi
+    return row_keys(numbers)
+
+
+@dataclass(frozen=True, eq=False)
+class Given:
+    """What the atoms of a batch share: designs, g'x, costs, keys, and what is wanted of them."""
+
+    designs: list[Array]
+    location: Array
+    costs: Costs | None
+    keys: Any
+    curvature: bool
+
+
+def _evaluate_atoms(problem: Problem, natural: Array, atoms: Atoms, given: Given) -> Piece:
+    costs = given.costs
+    layout, k = problem.layout, problem.equations.n_alternatives
+    h = natural[layout.inverse_scale_positions]
+    rows = atoms.rows if len(atoms.row) == len(atoms.rows) else atoms.rows[atoms.row]
+    limit = atoms.limit
+    each = np.arange(len(rows))
+    if costs is not None:
+        value = costs.value[rows]
+        # The entry of the one seen gains its own cost less itself: nothing.
+        limit = limit + costs.sign * (value - value[each, atoms.seen][:, None])
+    a = limit * h - given.location[rows]
+    terms = problem.noise.evaluate(
+        a,
+        atoms.seen,
+        atoms.side,
+        kernel_extras(problem, natural),
+        keys=None if given.keys is None else given.keys[rows],
+        curvature=given.curvature,
+    )
+
+    inputs, bent = [], []
+    for j, design in enumerate(given.designs):
+        own = np.arange(layout.starts[j], layout.starts[j + 1])
+        slope = np.empty((len(rows), len(own)))
+        np.negative(design[rows], out=slope[:, :-1])
+        slope[:, -1] = limit[:, j]
+        if costs is not None:
+            own, slope = _with_costs(costs, own, slope, j, h[j], atoms.seen, rows)
+            bent += _bent_by_costs(costs, layout.inverse_scale_positions[j], j, atoms.seen, rows,
+                                   terms.gradient[:, j])  # fmt: skip
+        inputs.append(Input(own, slope))
+    place = int(layout.starts[-1])
+    if problem.noise.extras_in_scales:
+        for j in range(k):
+            at_h, at_b = layout.inverse_scale_positions[j], place + j
+            inputs.append(Input(np.array([at_h, at_b]), np.array([[natural[at_b], natural[at_h]]])))
+            bent.append((np.array([at_h]), np.array([at_b]), terms.gradient[:, k + j, None, None]))
+    else:
+        inputs += [
+            Input(np.array([place + m]), np.ones((1, 1)))
+            for m in range(terms.gradient.shape[1] - k)
+        ]
+    # A cost of alternatives that never depend on it, or an infeasible place, gives -inf or nan.
+    with np.errstate(divide="ignore", invalid="ignore"):
+        logs = terms.loglik + np.log(h)[atoms.seen]
+    if atoms.log_weight is None:
+        return Piece(atoms, np.ones(len(rows)), logs, a, terms, inputs, bent)
+    logs = logs + atoms.log_weight
+    with np.errstate(divide="ignore", invalid="ignore"):
+        largest = np.maximum.reduceat(logs, atoms.first)
+        relative = np.exp(logs - largest[atoms.row])
+        total = np.add.reduceat(relative, atoms.first)
+        return Piece(
+            atoms, relative / total[atoms.row], largest + np.log(total), a, terms, inputs, bent
+        )
+
+
+def kernel_extras(problem: Problem, natural: Array) -> Array:
+    """Return the noise's own parameters as its kernel takes them."""
+    layout = problem.layout
+    extras = natural[layout.starts[-1] :]
+    if problem.noise.extras_in_scales:
+        return extras[: len(layout.sizes)] * natural[layout.inverse_scale_positions]
+    return extras
+
+
+def _with_costs(
+    costs: Costs, own: Indices, slope: Array, j: int, h: float, seen: Indices, rows: Indices
+) -> tuple[Indices, Array]:
+    """Append the derivatives of an input in the coefficients of all costs."""
+    parts, places = [slope], [own]
+    for m, design in enumerate(costs.design):
+        if design.shape[1]:
+            # The limit of j rises with its own cost and falls with that of the one seen.
+            factor = float(m == j) - (seen == m)
+            parts.append(design[rows] * (costs.sign * h * factor)[:, None])
+            places.append(costs.places[m])
+    return np.concatenate(places), np.concatenate(parts, axis=1)
+
+
+def _bent_by_costs(
+    costs: Costs, at_h: int, j: int, seen: Indices, rows: Indices, gradient: Array
+) -> list[tuple[Indices, Indices, Array]]:
+    bent = []
+    for m, design in enumerate(costs.design):
+        if design.shape[1]:
+            factor = costs.sign * (float(m == j) - (seen == m)) * gradient
+            value = (design[rows] * factor[:, None])[:, None, :]
+            bent.append((np.array([at_h]), costs.places[m], value))
+    return bent
+
+
+def add_up(
+    problem: Problem,
+    natural: Array,
+    piece: Piece,
+    weight: Array,
+    score: Array,
+    hessian: Array | None,
+) -> None:
+    """Add a piece's weighted score and Hessian to those of the batch."""
+    atoms, terms = piece.atoms, piece.terms
+    single = atoms.log_weight is None
+    per_atom = weight if single else weight[atoms.row] * piece.share
+    at_h = problem.layout.inverse_scale_positions
+    counts = np.bincount(atoms.seen, weights=per_atom, minlength=len(at_h))
+    score[at_h] += counts / natural[at_h]
+    for place, one in enumerate(piece.inputs):
+        score[one.places] += _weighted_sum(one.slope, per_atom * terms.gradient[:, place])
+    if hessian is None:
+        return
+    assert terms.hessian is not None
+    hessian[at_h, at_h] -= counts / natural[at_h] ** 2
+    for places, others, value in piece.bent:
+        block = np.tensordot(per_atom, value, axes=(0, 0))
+        hessian[np.ix_(places, others)] += block
+        hessian[np.ix_(others, places)] += block.T
+    curved, inputs = terms.hessian, piece.inputs
+    if not single:
+        # An atom's own score also has what log h_j adds: an input of its own.
+        own = (atoms.seen[:, None] == np.arange(len(at_h))).astype(float)
+        along = np.concatenate([terms.gradient, own], axis=1)
+        inputs = inputs + [
+            Input(at_h[[j]], np.array([[1.0 / natural[at_h[j]]]])) for j in range(len(at_h))
+        ]
+        curved = along[:, :, None] * along[:, None, :]
+        curved[:, : terms.hessian.shape[1], : terms.hessian.shape[1]] += terms.hessian
+        rows = row_scores(problem, natural, piece)
+        hessian -= rows.T @ (rows * weight[:, None])
+    for place, one in enumerate(inputs):
+        for earlier in range(place + 1):
+            other = inputs[earlier]
+            block = _weighted_cross(one.slope, per_atom * curved[:, place, earlier], other.slope)
+            hessian[np.ix_(one.places, other.places)] += block
+            if earlier != place:
+                hessian[np.ix_(other.places, one.places)] += block.T
+
+
+def row_scores(problem: Problem, natural: Array, piece: Piece) -> Array:
+    """Return each row's own score (m, n_natural)."""
+    atoms = piece.atoms
+    scores = np.zeros((len(atoms.rows), len(natural)))
+    for place, one in enumerate(piece.inputs):
+        along = (piece.share * piece.terms.gradient[:, place])[:, None] * one.slope
+        scores[:, one.places] += (
+            along if atoms.log_weight is None else np.add.reduceat(along, atoms.first)
+        )
+    at_h = problem.layout.inverse_scale_positions
+    np.add.at(scores, (atoms.row, at_h[atoms.seen]), piece.share / natural[at_h[atoms.seen]])
+    return scores
+
+
+def _weighted_sum(slope: Array, weight: Array) -> Array:
+    total: Array = weight.sum() * slope[0] if len(slope) == 1 else weight @ slope
+    return total
+
+
+def _weighted_cross(left: Array, weight: Array, right: Array) -> Array:
+    """Return left' diag(weight) right, where either may be one row that stands for all."""
+    if len(left) == 1:
+        return np.outer(left[0], _weighted_sum(right, weight))
+    if len(right) == 1:
+        return np.outer(weight @ left, right[0])
+    cross: Array = left.T @ (right * weight[:, None])
+    return cross

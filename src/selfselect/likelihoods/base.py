@@ -1,0 +1,161 @@
+"""The contract of likelihoods: what each row says, and sums of it over rows."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from dataclasses import dataclass
+from typing import ClassVar, NoReturn
+
+import numpy as np
+from numpy.typing import NDArray
+
+from selfselect.data.rows import Rows
+from selfselect.errors import UnsupportedError
+from selfselect.kernels.unknown_index import Curvature
+from selfselect.problem.batch import Batch, Evaluation, Parts
+from selfselect.problem.observation import Observation
+from selfselect.problem.problem import Problem
+
+__all__ = ["Likelihood", "RowTerms"]
+
+Array = NDArray[np.float64]
+
+
+@dataclass(frozen=True, eq=False)
+class RowTerms(ABC):
+    r"""What each row of a batch says on its own; every property is computed when it is asked for.
+
+    Tests, covariances, residuals and memberships read these and nothing else of a likelihood.
+    """
+
+    problem: Problem
+    natural: Array
+    batch: Batch
+
+    @property
+    @abstractmethod
+    def loglik(self) -> Array:
+        """(n,) log-likelihood in internal units."""
+
+    @property
+    @abstractmethod
+    def chance(self) -> Array:
+        """(n, k) probability that each alternative was the chosen one, given the row."""
+
+    @property
+    @abstractmethod
+    def residual(self) -> Array:
+        """(n, k) mean of each alternative's noise given the row, in units of its scale."""
+
+    @property
+    @abstractmethod
+    def score(self) -> Array:
+        """(n, n_natural) unweighted score in the natural parameters."""
+
+    @property
+    @abstractmethod
+    def products(self) -> Array:
+        """(n, k, k) mean products of two alternatives' residuals; the diagonal means nothing."""
+
+    @property
+    def standardised(self) -> Array:
+        """(n, k) outcome or limit of each alternative less its mean, in units of its scale."""
+        self._refuse("limits of the alternatives")
+
+    @property
+    def censored_residual(self) -> Array:
+        """(n, k) mean of each alternative's noise given the row and that it was not chosen."""
+        self._refuse("residuals by choice")
+
+    @property
+    def log_mass(self) -> Array:
+        """(n,) log chance of the recorded choice given the recorded outcome."""
+        self._refuse("the mass of its explaining sets")
+
+    def _refuse(self, what: str) -> NoReturn:
+        raise UnsupportedError(
+            f"The likelihood of {self.problem.noise.name} under this rule does not offer {what}: "
+            "alternatives hang together within a row."
+        )
+
+
+@dataclass(frozen=True, eq=False)
+class Likelihood(ABC):
+    """The log-likelihood of a problem, as sums over rows.
+
+    Attributes
+    ----------
+    problem : the model; it holds no rows.
+    concave : whether there is one optimum: a product over convex explaining sets.
+    joint : whether the alternatives of a row hang together, rather than being a product.
+    sampled : whether only draws from the explaining sets integrate it.
+    compiled : whether a compiled kernel evaluates it.
+    on_device : whether a graphics card evaluates it.
+    """
+
+    problem: Problem
+
+    joint: ClassVar[bool] = False
+    sampled: ClassVar[bool] = False
+
+    @property
+    def concave(self) -> bool:
+        return False
+
+    @property
+    def compiled(self) -> bool:
+        return False
+
+    @property
+    def on_device(self) -> bool:
+        return False
+
+    @property
+    def weighed(self) -> bool:
+        """Whether outcomes are weighed before they are compared, and the index is unknown."""
+        return False
+
+    @property
+    def exact(self) -> bool:
+        """Whether values are exact, rather than drawn or simulated."""
+        return not self.sampled
+
+    @abstractmethod
+    def observe(self, rows: Rows) -> Observation:
+        """Say what each row tells of each alternative."""
+
+    @abstractmethod
+    def evaluate(self, natural: Array, batch: Batch, curvature: Curvature) -> Evaluation:
+        """Evaluate the log-likelihood on a batch.
+
+        Parameters
+        ----------
+        natural : (n_natural,) parameters in internal units.
+        batch : rows.
+        curvature : how much of the Hessian is wanted; zeros stand for one that was not.
+        """
+
+    @abstractmethod
+    def rows(self, natural: Array, batch: Batch) -> RowTerms:
+        """Say what each row of a batch says on its own."""
+
+    def evaluate_places(self, naturals: Array, batch: Batch) -> Parts:
+        """Return log-likelihoods (s,) and scores (s, m) of a batch at parameters (s, m)."""
+        each = [self.evaluate(natural, batch, "none") for natural in naturals]
+        return Parts(
+            (np.array([one.loglik for one in each]), np.stack([one.score for one in each]))
+        )
+
+    def unit_correction(self, rows: Rows) -> float:
+        """Return what the log-likelihood of observed outcomes owes to the unit of the outcome.
+
+        Densities are per unit: in the user's units each is smaller by the internal unit.
+        """
+        if rows.outcome is None:
+            return 0.0
+        recorded = ~np.isnan(rows.outcome) if self.problem.partial else None
+        if rows.weights is None:
+            count = float(len(rows) if recorded is None else recorded.sum())
+        else:
+            count = float((rows.weights if recorded is None else rows.weights[recorded]).sum())
+        return -count * float(np.log(self.problem.units.outcome_unit))

@@ -1,0 +1,59 @@
+"""Which likelihood a problem has: the only place where rule, noise and index are told apart."""
+
+from __future__ import annotations
+
+from selfselect.errors import UnsupportedError
+from selfselect.likelihoods.base import Likelihood
+from selfselect.likelihoods.boxes import Boxes
+from selfselect.likelihoods.joint import Joint, is_weighed
+from selfselect.likelihoods.ranked import RankedLikelihood
+from selfselect.likelihoods.sampled import Sampled
+from selfselect.likelihoods.unknown import Unknown
+from selfselect.problem.problem import Problem
+from selfselect.rules import has_bounds
+
+__all__ = ["choose_likelihood"]
+
+
+def choose_likelihood(problem: Problem) -> Likelihood:
+    """Return the likelihood of a problem, or refuse one that has none."""
+    noise, rule, rank = problem.noise, problem.ordered_rule, problem.rank
+    known = problem.index == "known"
+    correlation = noise.known_correlation(problem.equations.alternatives)
+    joint = noise.joint or problem.partial or bool(problem.equations.costs) or is_weighed(problem)
+    # The likelihood of the unknown index is known for normal noise; others are sums of atoms.
+    joint = joint or not (known or noise.margin.normal)
+    if correlation is not None and (joint or not known or rank is not None):
+        raise UnsupportedError(
+            "Correlated noise of known covariance needs to know which alternative was chosen, and "
+            f"a rule with convex explaining sets; {problem.rule.name}, {problem.index} index. Use "
+            "noises.Independent()."
+        )
+    if rank is not None:
+        if joint or not known:
+            raise UnsupportedError(
+                "Ranked rules need independent noise, no estimated costs, and rows in which "
+                "the outcome and the chosen alternative are recorded."
+            )
+        if not noise.margin.normal:
+            raise UnsupportedError(f"Ranked rules need normal noise, not {noise.margin.name} one.")
+        return RankedLikelihood(problem)
+    if joint:
+        if not has_bounds(rule):
+            raise UnsupportedError(
+                f"{type(problem.rule).__name__} offers no `bounds`, which noise that joins the "
+                "alternatives, estimated costs and rows that lack something need. Give the rule a "
+                "`bounds` method; a noise of known covariance is noises.KnownCovariance."
+            )
+        return Joint(problem)
+    if not known:
+        _ = problem.side  # Refuses rules whose outcome could not be told without the index.
+        return Unknown(problem)
+    if correlation is not None or not has_bounds(rule):
+        if not noise.margin.normal:
+            raise UnsupportedError(
+                f"A rule without `bounds` needs normal noise, not {noise.margin.name} one. Give "
+                "the rule a `bounds` method."
+            )
+        return Sampled(problem)
+    return Boxes(problem)

@@ -1,0 +1,181 @@
+r"""Alternatives that hang together within a row: sums over atoms.
+
+Correlated noise, a shared shock, costs that are estimated, outcomes or choices that were not
+recorded: all are sums over atoms (see `_atoms`) of terms in the inputs :math:`a_l` and what the
+noise adds (see `kernels.joint`).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property, reduce
+from operator import add
+from typing import ClassVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from selfselect.data.rows import Rows
+from selfselect.errors import UnsupportedError
+from selfselect.kernels.unknown_index import Curvature
+from selfselect.likelihoods._fused_joint import evaluate_fused
+from selfselect.likelihoods._pieces import (
+    add_up,
+    noise_covariance,
+    pieces_of,
+    residuals_of,
+    row_scores,
+)
+from selfselect.likelihoods.base import Likelihood, RowTerms
+from selfselect.problem.batch import Batch, Evaluation
+from selfselect.problem.observation import (
+    Observation,
+    observe,
+    observe_partial,
+    observe_unknown,
+)
+from selfselect.problem.problem import Problem
+from selfselect.rules import direction_of, has_bounds
+
+__all__ = ["Joint", "is_weighed"]
+
+Array = NDArray[np.float64]
+
+ROWS_AT_ONCE = 2_048
+"""Rows whose atoms, inputs and second derivatives are held at once."""
+
+
+def is_weighed(problem: Problem) -> bool:
+    """Say whether outcomes are weighed before they are compared, and the index is unknown."""
+    if problem.index == "known" or not has_bounds(problem.ordered_rule):
+        return False
+    return direction_of(problem.rule) is None or problem.has_known_costs
+
+
+@dataclass(frozen=True, eq=False)
+class Joint(Likelihood):
+    """Rules with bounds, any noise, estimated costs, rows that lack something."""
+
+    joint: ClassVar[bool] = True
+
+    @property
+    def weighed(self) -> bool:
+        return is_weighed(self.problem)
+
+    @property
+    def exact(self) -> bool:
+        return not self.problem.noise.simulated(self.problem.equations.n_alternatives)
+
+    @property
+    def compiled(self) -> bool:
+        problem = self.problem
+        if problem.partial or problem.equations.costs or problem.index == "unknown":
+            return False
+        return problem.noise.compiled(problem.equations.n_alternatives)
+
+    def observe(self, rows: Rows) -> Observation:
+        problem = self.problem
+        if problem.index == "unknown":
+            return observe_unknown(rows, problem.equations.n_alternatives)
+        if problem.partial:
+            return observe_partial(problem.ordered_rule, rows, problem.equations.alternatives)
+        found = observe(problem.ordered_rule, rows, problem.equations.alternatives)
+        if found.upper is not None:
+            raise UnsupportedError(
+                f"{type(problem.rule).__name__} bounds outcomes on both sides, which is possible "
+                "with independent noise and known costs only."
+            )
+        return found
+
+    def evaluate(self, natural: Array, batch: Batch, curvature: Curvature) -> Evaluation:
+        """Evaluate on a batch; "complete" curvature is the exact one here."""
+        if batch.backend == "fused":
+            evaluation = evaluate_fused(self, natural, batch, curvature=curvature != "none")
+            if evaluation is not None and np.isfinite(evaluation.loglik):
+                return evaluation
+        if len(batch) > ROWS_AT_ONCE:
+            parts = [
+                self.evaluate(natural, batch.take(slice(at, at + ROWS_AT_ONCE)), curvature)
+                for at in range(0, len(batch), ROWS_AT_ONCE)
+            ]
+            return reduce(add, parts)
+        wanted = curvature != "none"
+        weights = np.ones(len(batch)) if batch.rows.weights is None else batch.rows.weights
+        loglik = self.unit_correction(batch.rows)
+        score = np.zeros(len(natural))
+        hessian = np.zeros((len(natural),) * 2 if wanted else (1, 1))
+        for piece in pieces_of(self.problem, natural, batch, curvature=wanted):
+            weight = weights[piece.atoms.rows]
+            loglik += float(weight @ piece.loglik)
+            add_up(self.problem, natural, piece, weight, score, hessian if wanted else None)
+        return Evaluation(loglik, score, hessian)
+
+    def rows(self, natural: Array, batch: Batch) -> JointRows:
+        return JointRows(self.problem, natural, batch)
+
+
+@dataclass(frozen=True, eq=False)
+class Summed:
+    """What the atoms of each row add up to; products only where they were wanted."""
+
+    loglik: Array
+    chance: Array
+    residual: Array
+    score: Array
+    products: Array
+
+
+@dataclass(frozen=True, eq=False)
+class JointRows(RowTerms):
+    """What rows say as mixtures of their atoms."""
+
+    @cached_property
+    def _with_products(self) -> Summed:
+        return self._sum(products=True)
+
+    @cached_property
+    def _summed(self) -> Summed:
+        # Where products were asked for first, everything else is known already.
+        known: Summed | None = vars(self).get("_with_products")
+        return self._sum(products=False) if known is None else known
+
+    def _sum(self, *, products: bool) -> Summed:
+        n_rows, k = len(self.batch), self.problem.equations.n_alternatives
+        loglik, chance = np.empty(n_rows), np.zeros((n_rows, k))
+        residual, score = np.empty((n_rows, k)), np.empty((n_rows, len(self.natural)))
+        pairs = np.empty((n_rows if products else 0, k, k))
+        covariance = noise_covariance(self.problem, self.natural)
+        for at in range(0, n_rows, ROWS_AT_ONCE):
+            part = self.batch.take(slice(at, at + ROWS_AT_ONCE))
+            for piece in pieces_of(self.problem, self.natural, part, curvature=False):
+                atoms, rows, share = piece.atoms, at + piece.atoms.rows, piece.share[:, None]
+                loglik[rows] = piece.loglik
+                np.add.at(chance, (rows[atoms.row], atoms.seen), piece.share)
+                noise = residuals_of(self.problem, piece, covariance)
+                residual[rows] = np.add.reduceat(noise * share, atoms.first)
+                score[rows] = row_scores(self.problem, self.natural, piece)
+                if products:
+                    along = piece.terms.gradient[:, :k]
+                    both = (along * share)[:, :, None] * along[:, None, :]
+                    pairs[rows] = np.add.reduceat(both, atoms.first)
+        return Summed(loglik, chance, residual, score, pairs)
+
+    @property
+    def loglik(self) -> Array:
+        return self._summed.loglik
+
+    @property
+    def chance(self) -> Array:
+        return self._summed.chance
+
+    @property
+    def residual(self) -> Array:
+        return self._summed.residual
+
+    @property
+    def score(self) -> Array:
+        return self._summed.score
+
+    @property
+    def products(self) -> Array:
+        return self._with_products.products

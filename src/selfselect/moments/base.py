@@ -1,0 +1,99 @@
+"""The contract of moments: what a model expects of rows before anything is recorded in them."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from selfselect.data.rows import Rows
+from selfselect.problem.problem import Problem
+
+__all__ = ["NEGLIGIBLE", "Expectations", "Moments", "as_cells", "latent_means", "with_outcome"]
+
+Array = NDArray[np.float64]
+
+NEGLIGIBLE = 1e-12
+"""Chance below which no mean is given: what is left of the outcome's range is too far out."""
+
+
+@dataclass(frozen=True, eq=False)
+class Expectations:
+    """What is expected of rows before anything is recorded.
+
+    Attributes
+    ----------
+    chance : (n, k) probability that each alternative is chosen.
+    outcome : (n,) mean of the observed outcome.
+    given_seen : (n, k, k) mean of alternative j's outcome where l is chosen, at [row, j, l]; nan
+        where the chance of that is less than 1e-12.
+    """
+
+    chance: Array
+    outcome: Array
+    given_seen: Array
+
+
+def with_outcome(chance: Array, given: Array) -> Expectations:
+    """Add the mean of the observed outcome to chances and conditional means."""
+    own = np.einsum("nll->nl", given)
+    outcome = np.where(chance > 0, chance * np.nan_to_num(own), 0.0).sum(axis=1)
+    return Expectations(chance, outcome, given)
+
+
+@dataclass(frozen=True, eq=False)
+class Moments(ABC):
+    """Moments of a problem's outcomes under a rule.
+
+    Effects are made of *cells*, 2k + 2k² numbers of a row: for every alternative g the chance that
+    it is chosen; E[y_l; g], the outcome of l where g is chosen, times that chance; the same of what
+    the covariates predict; and the latent means.
+
+    Attributes
+    ----------
+    problem : equations and noise.
+    rule : which alternative is chosen, in the order of the alternatives.
+    """
+
+    problem: Problem
+    rule: Any
+
+    @abstractmethod
+    def expectations(self, reported: Array, rows: Rows) -> Expectations:
+        """Integrate over the latent outcomes of rows, at reported parameters."""
+
+    @abstractmethod
+    def cells(self, reported: Array, rows: Rows) -> Array:
+        """Return the cells (n, q) of rows."""
+
+    @abstractmethod
+    def cells_and_slope(self, reported: Array, rows: Rows, weights: Array) -> tuple[Array, Array]:
+        """Return the cells, and the weighted sum of their derivatives (q, m) in `reported`."""
+
+    def check_cells(self) -> None:
+        """Refuse where the cells cannot be computed; here they can."""
+        return
+
+
+def as_cells(moments: Array, means: Array) -> Array:
+    """Put moments (n, 1 + k, k), chances first, and latent means (n, k) together as cells."""
+    predicted = means[:, :, None] * moments[:, [0]]
+    flat = (len(means), -1)
+    return np.hstack([moments.reshape(flat), predicted.reshape(flat), means])
+
+
+def latent_means(problem: Problem, reported: Array, rows: Rows) -> Array:
+    """Return the mean (n, k) of every latent outcome."""
+    means = np.zeros((len(rows), problem.equations.n_alternatives))
+    for j, (equation, coefficients) in enumerate(
+        zip(problem.equations.each, problem.layout.coefficients_of(reported), strict=True)
+    ):
+        for column, coefficient in zip(equation.columns, coefficients, strict=True):
+            if column == 0:
+                means[:, j] += coefficient
+            else:
+                means[:, j] += coefficient * rows.covariates[:, column - 1]
+    return means

@@ -1,0 +1,38 @@
+"""Which moments a problem has under a rule: the only place where rule and noise are told apart."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from selfselect.errors import UnsupportedError
+from selfselect.moments.base import Moments
+from selfselect.moments.joint import JointMoments
+from selfselect.moments.margins import MarginMoments
+from selfselect.moments.simulated import SimulatedMoments
+from selfselect.problem.problem import Problem
+from selfselect.rules import has_bounds, rank_of
+
+__all__ = ["is_joint", "moments_of"]
+
+
+def is_joint(problem: Problem) -> bool:
+    """Say whether the choice depends on more than independent noise and known costs."""
+    return problem.noise.joint or bool(problem.equations.costs)
+
+
+def moments_of(problem: Problem, rule: Any = None) -> Moments:
+    """Return the moments of a problem under its own rule, or under another one."""
+    rule = problem.ordered_rule if rule is None else rule
+    labels = problem.equations.alternatives
+    boxes = has_bounds(rule)
+    if is_joint(problem):
+        if not boxes:
+            raise UnsupportedError(
+                f"{type(rule).__name__} offers no `bounds`, which effects need where noise is not "
+                "independent or costs are estimated."
+            )
+        return JointMoments(problem, rule)
+    ranked = rank_of(rule, len(labels)) is not None
+    if problem.noise.known_correlation(labels) is not None or not (boxes or ranked):
+        return SimulatedMoments(problem, rule)
+    return MarginMoments(problem, rule)

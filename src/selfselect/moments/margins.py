@@ -1,0 +1,89 @@
+"""Moments under independent noise, by quadrature over one outcome at a time."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from selfselect.data.rows import Rows
+from selfselect.moments._derivatives import partial_moments, partial_values
+from selfselect.moments._expectations import expectations
+from selfselect.moments.base import Expectations, Moments, as_cells, latent_means
+from selfselect.problem.problem import Problem
+
+__all__ = ["MarginMoments"]
+
+Array = NDArray[np.float64]
+
+
+@dataclass(frozen=True, eq=False)
+class MarginMoments(Moments):
+    """Independent noise of any shape, rules with bounds or a rank, known costs."""
+
+    def expectations(self, reported: Array, rows: Rows) -> Expectations:
+        means = latent_means(self.problem, reported, rows)
+        scales = self.problem.layout.scales_of(reported)
+        return expectations(self.rule, means, scales, rows.known, self.problem.noise.margin)
+
+    def cells(self, reported: Array, rows: Rows) -> Array:
+        means = latent_means(self.problem, reported, rows)
+        scales = self.problem.layout.scales_of(reported)
+        shape = self.problem.noise.margin
+        return as_cells(partial_values(self.rule, means, scales, rows.known, shape), means)
+
+    def cells_and_slope(self, reported: Array, rows: Rows, weights: Array) -> tuple[Array, Array]:
+        means = latent_means(self.problem, reported, rows)
+        scales = self.problem.layout.scales_of(reported)
+        shape = self.problem.noise.margin
+        found = partial_moments(self.rule, means, scales, rows.known, shape)
+        k = means.shape[1]
+        chance = found.value[:, 0]
+        predicted_by_mean = (
+            means[:, :, None, None] * found.by_mean[:, [0]]
+            + np.eye(k)[:, None, :] * chance[:, None, :, None]
+        )
+        predicted_by_scale = means[:, :, None, None] * found.by_scale[:, [0]]
+        deep = (len(means), -1, k)
+        by_mean = np.concatenate(
+            [
+                found.by_mean.reshape(deep),
+                predicted_by_mean.reshape(deep),
+                np.broadcast_to(np.eye(k), (len(means), k, k)),
+            ],
+            axis=1,
+        )
+        by_scale = np.concatenate(
+            [
+                found.by_scale.reshape(deep),
+                predicted_by_scale.reshape(deep),
+                np.zeros((len(means), k, k)),
+            ],
+            axis=1,
+        )
+        slope = _carry_back(self.problem, rows, by_mean, by_scale, weights)
+        return as_cells(found.value, means), slope
+
+
+def _carry_back(
+    problem: Problem, rows: Rows, by_mean: Array, by_scale: Array, weights: Array
+) -> Array:
+    """Return the weighted sum of the cells' derivatives (q, m) in the reported parameters."""
+    layout = problem.layout
+    n_reported = len(layout.report(np.ones(layout.n_free)).values)
+    place = np.arange(n_reported, dtype=float)
+    slope = np.zeros((by_mean.shape[1], n_reported))
+    at_scale = layout.scales_of(place).astype(int) if layout.scales is None else None
+    for j, (equation, where) in enumerate(
+        zip(problem.equations.each, layout.reported_places, strict=True)
+    ):
+        weighted = by_mean[:, :, j] * weights[:, None]
+        for column, position in zip(equation.columns, where, strict=True):
+            if position < 0:
+                continue  # An offset has no coefficient that could be off.
+            values = np.ones(len(rows)) if column == 0 else rows.covariates[:, column - 1]
+            slope[:, position] += values @ weighted
+        if at_scale is not None:
+            slope[:, at_scale[j]] += weights @ by_scale[:, :, j]
+    return slope

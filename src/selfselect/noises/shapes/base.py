@@ -1,0 +1,195 @@
+r"""The contract of shapes: the distribution of one alternative's noise, in units of its scale.
+
+Every likelihood, prediction and test needs of a shape only its density f, its distribution
+function F, and their derivatives. With :math:`a = h c - g'x`, an alternative adds
+
+* chosen: :math:`\log h + \log f(a)`
+* below its limit: :math:`\log F(a)`;  above it: :math:`\log(1 - F(a))`
+* between two limits: :math:`\log(F(b) - F(a))`
+
+to the log-likelihood. A new shape gives `density`, `below`, `partial_mean` and `quantile`; one
+that is not symmetric gives `above` as well. The rest follows.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from typing import ClassVar, NamedTuple
+
+import numpy as np
+from numpy.random import Generator
+from numpy.typing import NDArray
+
+from selfselect.kernels.joint import Indices, JointTerms, Sides
+from selfselect.kernels.known_index import RowTerms
+from selfselect.kernels.status import ABOVE, BELOW, BETWEEN, SEEN
+
+__all__ = ["Between", "Shape", "Terms"]
+
+Array = NDArray[np.float64]
+Codes = NDArray[np.int8]
+
+
+class Terms(NamedTuple):
+    """A logarithm, and its first and second derivatives."""
+
+    value: Array
+    slope: Array
+    curvature: Array
+
+
+class Between(NamedTuple):
+    """The log mass between two limits, and the densities at both over that mass."""
+
+    log_mass: Array
+    lower_density: Array
+    upper_density: Array
+
+
+class Shape(ABC):
+    """A distribution with mean zero.
+
+    Attributes
+    ----------
+    name : the first words of what summaries say of the noise.
+    normal : whether it is the normal distribution, which tests and compiled kernels know.
+    log_concave : whether its density is.
+    deviation : its standard deviation, in units of the scale.
+    reach : how many scales from zero its mass is lost in rounding.
+    cuts : scales around a mean at which integrals are cut: between two of them ten nodes are exact.
+    """
+
+    name: ClassVar[str]
+    normal: ClassVar[bool] = False
+    log_concave: ClassVar[bool]
+    deviation: ClassVar[float]
+    reach: ClassVar[float]
+    cuts: ClassVar[tuple[float, ...]]
+
+    @abstractmethod
+    def density(self, a: Array) -> Terms:
+        """Return log f and its derivatives."""
+
+    @abstractmethod
+    def below(self, a: Array) -> Terms:
+        """Return log F and its derivatives."""
+
+    @abstractmethod
+    def partial_mean(self, a: Array) -> Array:
+        """Return the mean of the noise over values up to `a`, times their probability."""
+
+    @abstractmethod
+    def quantile(self, probability: Array) -> Array:
+        """Return where F reaches a probability."""
+
+    def above(self, a: Array) -> Terms:
+        """Return log(1 - F) and its derivatives; here for shapes that are symmetric."""
+        value, slope, curvature = self.below(-a)
+        return Terms(value, -slope, curvature)
+
+    def between(self, lower: Array, upper: Array) -> Between:
+        """Return the log mass between two limits, and relative densities at both."""
+        right = lower > 0
+        low = np.where(right, self.above(upper).value, self.below(lower).value)
+        high = np.where(right, self.above(lower).value, self.below(upper).value)
+        with np.errstate(divide="ignore"):
+            log_mass = high + np.log(-np.expm1(low - high))
+        ends = [np.exp(self.density(end).value - log_mass) for end in (lower, upper)]
+        return Between(log_mass, *ends)
+
+    def pdf(self, z: Array) -> Array:
+        """Return the density f."""
+        return np.exp(self.density(z).value)
+
+    def partial(self, lower: Array, upper: Array) -> Array:
+        """Return the mean of the noise between two limits, times their probability."""
+        found = np.zeros(np.broadcast_shapes(lower.shape, upper.shape))
+        for limit, sign in ((upper, 1.0), (lower, -1.0)):
+            inside = np.isfinite(limit)
+            if inside.any():
+                found[inside] += sign * self.partial_mean(limit[inside])
+        return found
+
+    def residuals(self, a: Array, chosen: Indices, side: Sides) -> Array:
+        """Return the mean (n, k) of the noise given each atom."""
+        each = np.arange(len(a))
+        lower = np.where(side < 0, a, -np.inf)
+        upper = np.where(side > 0, a, np.inf)
+        mass = self.mass(lower, upper)
+        found = np.divide(self.partial(lower, upper), mass, out=a.copy(), where=mass > 0)
+        found[each, chosen] = a[each, chosen]
+        return found
+
+    def draw(self, size: tuple[int, ...], rng: Generator) -> Array:
+        """Draw noise in units of the scale."""
+        return self.quantile(rng.uniform(size=size))
+
+    def mass(self, lower: Array, upper: Array) -> Array:
+        """Return the probability between two limits, of which either may be infinite."""
+        if np.isneginf(lower).all():
+            return np.exp(self.below(upper).value)
+        if np.isposinf(upper).all():
+            return np.exp(self.above(lower).value)
+        right = lower > 0
+        low = np.where(right, self.above(upper).value, self.below(lower).value)
+        high = np.where(right, self.above(lower).value, self.below(upper).value)
+        return np.maximum(np.exp(high) - np.exp(low), 0.0)
+
+    def row_terms(
+        self,
+        location: Array,
+        inverse_scale: float,
+        *,
+        status: Codes,
+        limit: Array,
+        upper: Array | None,
+    ) -> RowTerms:
+        """Evaluate one alternative's terms: see `kernels.known_index.row_terms`."""
+        n_rows = len(location)
+        loglik, residual, curvature = np.zeros((3, n_rows))
+        for code, term in ((SEEN, self.density), (BELOW, self.below), (ABOVE, self.above)):
+            here = status == code
+            if here.any():
+                value, slope, second = term(inverse_scale * limit[here] - location[here])
+                loglik[here], residual[here], curvature[here] = value, -slope, second
+        # One limit c moves only a = h c - g'x, so derivatives in h are those in g times -c.
+        informative = np.where(status <= ABOVE, limit, 0.0)
+        score_h = -residual * informative
+        curvature_gh = -curvature * informative
+        curvature_hh = -curvature_gh * informative
+        seen = status == SEEN
+        loglik[seen] += np.log(inverse_scale)
+        score_h[seen] += 1.0 / inverse_scale
+        curvature_hh[seen] -= 1.0 / inverse_scale**2
+        between = status == BETWEEN
+        if upper is not None and between.any():
+            low, high = limit[between], upper[between]
+            ends = [inverse_scale * end - location[between] for end in (low, high)]
+            mass = self.between(*ends)
+            # Derivatives of the densities at the ends, over the mass.
+            turn_low = mass.lower_density * self.density(ends[0]).slope
+            turn_high = mass.upper_density * self.density(ends[1]).slope
+            along_g = mass.lower_density - mass.upper_density
+            along_h = mass.upper_density * high - mass.lower_density * low
+            loglik[between], residual[between], score_h[between] = mass.log_mass, along_g, along_h
+            curvature[between] = turn_high - turn_low - along_g**2
+            curvature_gh[between] = turn_low * low - turn_high * high - along_g * along_h
+            curvature_hh[between] = turn_high * high**2 - turn_low * low**2 - along_h**2
+        return RowTerms(loglik, residual, score_h, curvature, curvature_gh, curvature_hh)
+
+    def atoms(self, a: Array, chosen: Indices, side: Sides, *, curvature: bool) -> JointTerms:
+        """Evaluate atoms under independence: see `kernels.joint.independent_atoms`."""
+        n_atoms, k = a.shape
+        each = np.arange(n_atoms)
+        code = side.copy()
+        code[each, chosen] = 2
+        value, slope, second = np.zeros((3, n_atoms, k))
+        for which, term in ((2, self.density), (1, self.below), (-1, self.above)):
+            here = code == which
+            if here.any():
+                value[here], slope[here], second[here] = term(a[here])
+        hessian = None
+        if curvature:
+            hessian = np.zeros((n_atoms, k, k))
+            hessian[:, np.arange(k), np.arange(k)] = second
+        return JointTerms(value.sum(axis=1), slope, hessian)
