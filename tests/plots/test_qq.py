@@ -14,6 +14,7 @@ from scipy.stats import norm
 import selfselect as ss
 from selfselect.engines.memory import Memory
 from selfselect.errors import UnsupportedError
+from selfselect.noises.shapes.normal import SHAPE as NORMAL
 from selfselect.plots.qq import _at_most, _product_limit
 
 
@@ -22,7 +23,7 @@ def test_the_product_limit_is_the_textbook_one() -> None:
     # is .857, .807, .753, .690, .627, .538, .448 in every textbook of survival analysis.
     times = [6, 6, 6, 6, 7, 9, 10, 10, 11, 13, 16, 17, 19, 20, 22, 23, 25, 32, 32, 34, 35]
     events = [1, 1, 1, 0, 1, 0, 1, 0, 0, 1, 1, 0, 0, 0, 1, 1, 0, 0, 0, 0, 0]
-    found = _product_limit(np.array(times, float), np.array(events, bool), np.ones(21), 1.0)
+    found = _product_limit(np.array(times, float), np.array(events, bool), np.ones(21), 1.0, NORMAL)
     middle = norm.sf(found["normal"])
     survival = np.array([1.0, 18 / 21 + 2 / 21, 18 / 21 + 1 / 21, 0.857, 0.807, 0.753, 0.690,
                          0.627, 0.538, 0.448])  # fmt: skip
@@ -34,15 +35,15 @@ def test_censoring_from_below_is_its_mirror_image() -> None:
     rng = np.random.default_rng(0)
     z, limit = rng.normal(size=200), rng.normal(size=200)
     seen = z > limit
-    left = _product_limit(-np.maximum(z, limit), seen, np.ones(200), -1.0)
-    right = _product_limit(np.minimum(-z, -limit), seen, np.ones(200), 1.0)
+    left = _product_limit(-np.maximum(z, limit), seen, np.ones(200), -1.0, NORMAL)
+    right = _product_limit(np.minimum(-z, -limit), seen, np.ones(200), 1.0, NORMAL)
     np.testing.assert_allclose(left["normal"][::-1], -right["normal"])
     np.testing.assert_allclose(left["empirical"][::-1], -right["empirical"])
 
 
 def test_without_censoring_quantiles_are_the_usual_ones() -> None:
     z = np.random.default_rng(1).normal(size=50)
-    found = _product_limit(z, np.ones(50, bool), np.ones(50), 1.0)
+    found = _product_limit(z, np.ones(50, bool), np.ones(50), 1.0, NORMAL)
     # The last step leaves nobody at risk, so it has no variance and is left out.
     np.testing.assert_allclose(found["normal"], norm.ppf((np.arange(49) + 0.5) / 50), atol=1e-12)
     np.testing.assert_allclose(found["empirical"], np.sort(z)[:-1])

@@ -15,8 +15,7 @@ from selfselect.effects._moves import MovesOfDraws, closed_form_moves
 from selfselect.effects._scenario import Scenario
 from selfselect.effects._simulation import simulate
 from selfselect.errors import UnsupportedError
-from selfselect.rules import Ranked
-from selfselect.rules.base import HasBounds
+from selfselect.rules import has_bounds, rank_of
 
 if TYPE_CHECKING:
     from selfselect.results.fit_result import FitResult
@@ -99,7 +98,7 @@ def read_cells(before: Cells, after: Cells, moved: tuple[int, int] | None, **mor
 def changed(world: World) -> State:
     """Average before and after a change, in closed form where there is one."""
     after, k = world.scenario.setting, world.fit.problem.equations.n_alternatives
-    if not isinstance(after.rule, HasBounds | Ranked):
+    if not (has_bounds(after.rule) or rank_of(after.rule, k) is not None):
         return _simulated(world, k)
 
     def read(vector: Any) -> Reading:

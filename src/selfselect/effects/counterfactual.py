@@ -29,7 +29,7 @@ from selfselect.effects.base import (
     how_averaged,
 )
 from selfselect.errors import OptionError
-from selfselect.rules import Maximum, Minimum
+from selfselect.rules import direction_of
 
 if TYPE_CHECKING:
     from selfselect.report.page import Page
@@ -197,7 +197,7 @@ class _Tables:
         for label, amount in (subsidy or {}).items():
             amounts[alternative_index(fit, label)] = amount
         # Only these rules compare outcomes themselves, so that a subsidy is an amount of outcome.
-        paid = bool(subsidy) and isinstance(self.world.scenario.setting.rule, Maximum | Minimum)
+        paid = bool(subsidy) and direction_of(self.world.scenario.setting.rule) is not None
         priced = state.read(state.averages.mean).price is not None
         for word, present in (("subsidies paid, per row", paid), ("fee for a place", priced)):
             quantity += [word] * present

@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
-from scipy.special import ndtr
 
 from selfselect.data.equations import SCALE
 from selfselect.data.rows import Rows
@@ -19,8 +18,8 @@ from selfselect.effects.base import EffectTable, doubts, effect_table, how_avera
 from selfselect.errors import DataError, OptionError
 from selfselect.inference.statistics import interval_reach
 from selfselect.moments.base import latent_means
-from selfselect.rules import Maximum, Minimum
-from selfselect.rules.base import RowData
+from selfselect.noises.shapes.normal import SHAPE as NORMAL
+from selfselect.rules import Maximum, RowData, direction_of
 
 if TYPE_CHECKING:
     from selfselect.results.fit_result import FitResult
@@ -143,7 +142,7 @@ def policy(
     means = latent_means(problem, fit.values, rows)
     sign = 1.0 if goal == "largest" else -1.0
     worth = sign * means
-    if rows.known.costs is not None and isinstance(problem.rule, Maximum | Minimum):
+    if rows.known.costs is not None and direction_of(problem.rule) is not None:
         worth = worth - rows.known.costs
     if rows.known.available is not None:
         worth = np.where(rows.known.available, worth, -np.inf)
@@ -184,7 +183,7 @@ def policy(
 
 def _goal(rule: Any, goal: str | None) -> str:
     if goal is None:
-        return "smallest" if isinstance(rule, Minimum) else "largest"
+        return "smallest" if getattr(rule, "direction", None) == -1.0 else "largest"
     if goal not in GOALS:
         raise OptionError(f"There is no goal {goal!r}. Use {' or '.join(map(repr, GOALS))}.")
     return goal
@@ -257,7 +256,7 @@ def _optimism(margin: Array, errors: Array, weights: Array | None) -> float:
     sure = ~(errors > 0)
     z = np.where(sure, 0.0, margin / np.where(sure, 1.0, errors))
     # E max(d, 0) - max(d, 0) of a normal d with that mean and spread.
-    excess = errors * (np.exp(-0.5 * z * z) / np.sqrt(2.0 * np.pi) - z * ndtr(-z))
+    excess = errors * (NORMAL.pdf(z) - z * NORMAL.cdf(-z))
     return float(np.average(np.where(sure, 0.0, excess), weights=weights))
 
 

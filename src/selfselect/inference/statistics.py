@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.special import chdtrc, fdtrc, ndtr, ndtri, stdtr, stdtrit
+from scipy.special import chdtrc, erfc, fdtrc, ndtri, stdtr, stdtrit
 
 __all__ = [
     "TestResult",
@@ -130,8 +130,9 @@ def undecided_test(name: str, statistic: float, df: int, null: str, reason: str)
 
 def two_sided_p_values(statistic: Array, df: float = float("inf")) -> Array:
     """Return two-sided tail probabilities of the normal, or of Student's t with `df`."""
-    below = -np.abs(statistic)
-    return np.asarray(2.0 * (ndtr(below) if np.isinf(df) else stdtr(df, below)))
+    size = np.abs(statistic)
+    tail = erfc(size / np.sqrt(2.0)) if np.isinf(df) else 2.0 * stdtr(df, -size)
+    return np.asarray(tail)
 
 
 def interval_reach(level: float, df: float = float("inf")) -> float:

@@ -15,7 +15,14 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import erfcx, log_ndtr, ndtr
 
-__all__ = ["HALF_LOG_TWO_PI", "IntervalTerms", "MillsTerms", "interval_terms", "mills_terms"]
+__all__ = [
+    "HALF_LOG_TWO_PI",
+    "IntervalTerms",
+    "MillsTerms",
+    "interval_terms",
+    "log_cdf",
+    "mills_terms",
+]
 
 Array = NDArray[np.float64]
 
@@ -46,6 +53,11 @@ class MillsTerms:
     log_cdf: Array
     ratio: Array
     slope: Array
+
+
+def log_cdf(a: Array) -> Array:
+    """Evaluate log Φ at every element of `a`, infinite ones too."""
+    return np.asarray(log_ndtr(a))
 
 
 def mills_terms(a: Array) -> MillsTerms:

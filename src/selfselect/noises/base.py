@@ -109,11 +109,15 @@ class FittedNoise(ABC):
     ----------
     joint : whether the likelihood takes the alternatives of a row together.
     independent : whether the noises of a row's alternatives are independent by assumption.
+    correlated : whether its extras are the correlations of all pairs.
+    one_sided : whether independence is the edge of what its extras can be.
     extras_in_scales : whether the kernel takes the extras in units of the alternatives' scales.
     """
 
     joint: ClassVar[bool] = False
     independent: ClassVar[bool] = False
+    correlated: ClassVar[bool] = False
+    one_sided: ClassVar[bool] = False
     extras_in_scales: ClassVar[bool] = False
 
     @property
@@ -238,6 +242,30 @@ class FittedNoise(ABC):
         """Say whether the extras should change their sign, which the likelihood does not see."""
         del extras
         return False
+
+    def contains(
+        self, other: FittedNoise, alternatives: Sequence[Label], *, free_scales: bool
+    ) -> bool:
+        """Say whether another noise is this one with some of its parameters fixed.
+
+        `free_scales` says whether every alternative has a scale of its own here.
+        """
+        if other.margin is not self.margin:
+            return False
+        narrow, wide = other.extras(alternatives), self.extras(alternatives)
+        if not narrow:
+            # Independent noise is any other without correlations.
+            return all(extra.fixed in (None, 0.0) for extra in wide)
+        if type(other) is not type(self):
+            own = all(extra.fixed is None and extra.tied_to is None for extra in wide)
+            return self.correlated and free_scales and own
+        return all(
+            theirs.fixed in (None, ours.fixed)
+            and (
+                theirs.tied_to is None or ours.tied_to is not None or ours.fixed == narrow[0].fixed
+            )
+            for ours, theirs in zip(narrow, wide, strict=True)
+        )
 
     def why_no_score_test(self) -> str | None:
         """Say why independence cannot be tested by the score; None where it can."""

@@ -67,6 +67,7 @@ class Correlated(FittedNoise):
     draws: int = 256
 
     joint: ClassVar[bool] = True
+    correlated: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
         Independent(self.scale)

@@ -71,6 +71,7 @@ class SharedShock(FittedNoise):
     nodes: int = 15
 
     joint: ClassVar[bool] = True
+    one_sided: ClassVar[bool] = True
     extras_in_scales: ClassVar[bool] = True
 
     def __post_init__(self) -> None:

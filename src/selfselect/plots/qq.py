@@ -15,11 +15,12 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
-from scipy.special import ndtr, ndtri
 
 from selfselect.errors import UnsupportedError
 from selfselect.kernels.status import ABOVE, BELOW, SEEN, UNKNOWN
 from selfselect.moments.base import latent_means
+from selfselect.noises.shapes import Shape
+from selfselect.noises.shapes.normal import SHAPE as NORMAL
 from selfselect.plots.base import (
     CORRECTED,
     INK,
@@ -81,9 +82,10 @@ def qq(fit: FitResult, *, axes: Any = None) -> Picture:
         thin = _thinned(points)
         _draw(axis, thin)
         axis.set_title(plain(title))
-        x, y = thin["normal"].to_numpy(), thin["empirical"].to_numpy()
+        x, y = thin.iloc[:, 0].to_numpy(), thin["empirical"].to_numpy()
+        name = thin.columns[0]
         said = tuple(
-            f"normal quantile {short(a)}, in the data {short(b)}" for a, b in zip(x, y, strict=True)
+            f"{name} quantile {short(a)}, in the data {short(b)}" for a, b in zip(x, y, strict=True)
         )
         marks.append(Marks(place, x, y, said))
         thin.insert(0, "panel", [title] * len(thin))
@@ -111,12 +113,14 @@ def _censored(fit: FitResult) -> dict[Any, pd.DataFrame]:
         # A row that is silent is censored at infinity: it counts nowhere.
         use = np.isin(status, (SEEN, BELOW, ABOVE)) & (weights > 0)
         panels[label] = _product_limit(
-            side * residual[use], status[use] == SEEN, weights[use], side
+            side * residual[use], status[use] == SEEN, weights[use], side, problem.noise.margin
         )
     return panels
 
 
-def _product_limit(time: Array, event: Mask, weights: Array, side: float) -> pd.DataFrame:
+def _product_limit(
+    time: Array, event: Mask, weights: Array, side: float, shape: Shape
+) -> pd.DataFrame:
     """Return quantiles of right-censored values; `side` -1 turns left-censored ones back."""
     order = np.lexsort((~event, time))
     time, event, weights = time[order], event[order], weights[order]
@@ -129,12 +133,13 @@ def _product_limit(time: Array, event: Mask, weights: Array, side: float) -> pd.
     middle = 0.5 * (before + survival)
     keep = event & np.isfinite(greenwood) & (middle > 0) & (middle < 1)
     middle, spread = middle[keep], np.sqrt(greenwood[keep]) * survival[keep]
-    normal = -ndtri(middle)
+    # Quantiles are those of the survival, in the direction of `side`.
+    assumed = shape.quantile(1.0 - middle if side > 0 else middle)
     made = pd.DataFrame(
         {
-            "normal": side * normal,
+            shape.name: assumed,
             "empirical": side * time[keep],
-            "reach": Z * spread / _density(normal),
+            "reach": Z * spread / shape.pdf(assumed),
         }
     )
     return made if side > 0 else made.iloc[::-1].reset_index(drop=True)
@@ -144,7 +149,7 @@ def _whole(fit: FitResult) -> pd.DataFrame:
     rows, problem = fit.rows, fit.problem
     assert rows.outcome is not None
     means = latent_means(problem, fit.values, rows)
-    above = 1.0 - ndtr((rows.outcome[:, None] - means) / fit.scales.to_numpy())
+    above = NORMAL.cdf(-(rows.outcome[:, None] - means) / fit.scales.to_numpy())
     rank = problem.rank
     if rank is None:
         rank = 1 if problem.side > 0 else problem.equations.n_alternatives
@@ -153,10 +158,10 @@ def _whole(fit: FitResult) -> pd.DataFrame:
         # Those that could not be seen count as beyond the outcome, where they change nothing.
         above = np.where(available, above, 0.0 if rank == 1 else 1.0)
     chance = np.clip(_at_most(above, rank - 1), 1e-15, 1.0 - 1e-15)
-    z = np.sort(ndtri(chance))
+    z = np.sort(NORMAL.quantile(chance))
     uniform = (np.arange(len(z)) + 0.5) / len(z)
-    normal = ndtri(uniform)
-    reach = Z * np.sqrt(uniform * (1.0 - uniform) / len(z)) / _density(normal)
+    normal = NORMAL.quantile(uniform)
+    reach = Z * np.sqrt(uniform * (1.0 - uniform) / len(z)) / NORMAL.pdf(normal)
     return pd.DataFrame({"normal": normal, "empirical": z, "reach": reach})
 
 
@@ -171,14 +176,9 @@ def _at_most(above: Array, count: int) -> Array:
     return total
 
 
-def _density(z: Array) -> Array:
-    density: Array = np.exp(-0.5 * z * z) / np.sqrt(2.0 * np.pi)
-    return density
-
-
 def _thinned(points: pd.DataFrame) -> pd.DataFrame:
     """Keep points spread evenly along the axis; the tails have few and keep them all."""
-    x = points["normal"].to_numpy()
+    x = points.iloc[:, 0].to_numpy()
     if len(x) <= MOST_POINTS:
         return points
     which = np.searchsorted(x, np.linspace(x[0], x[-1], MOST_POINTS))
@@ -186,8 +186,8 @@ def _thinned(points: pd.DataFrame) -> pd.DataFrame:
 
 
 def _draw(axis: Any, points: pd.DataFrame) -> None:
-    x = points["normal"]
+    x = points.iloc[:, 0]
     axis.fill_between(x, x - points["reach"], x + points["reach"], color=UNSEEN, alpha=0.45, lw=0)
     axis.plot(x, x, color=INK, lw=1.0)
     axis.plot(x, points["empirical"], "o", ms=3.2, color=CORRECTED)
-    axis.set_xlabel("normal quantile")
+    axis.set_xlabel(f"{points.columns[0]} quantile")

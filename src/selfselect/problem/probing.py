@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from selfselect.data.rows import Rows
 from selfselect.errors import RuleError
 from selfselect.problem.problem import Problem
-from selfselect.rules import LinearArgmax, Maximum, Minimum, MonotoneArgmax, Ranked
+from selfselect.rules import is_trusted
 from selfselect.rules.check import check_rows
 
 if TYPE_CHECKING:
@@ -26,10 +26,6 @@ STEPS = 12
 REACH = 1.5
 """Spread of the latent outcomes that are probed, in standard deviations of the outcome."""
 
-TRUSTED = (Maximum, Minimum, MonotoneArgmax, LinearArgmax, Ranked)
-"""Rules of the package, which are convex by construction and tested as such; not what a user makes
-of them."""
-
 
 def probe_rule(problem: Problem, rows: Rows, rng: Generator) -> None:
     """Raise where a user's rule breaks a promise on a sample of the rows.
@@ -37,7 +33,7 @@ def probe_rule(problem: Problem, rows: Rows, rng: Generator) -> None:
     Points of the explaining sets are found by chance and by sampling. What the rule then says of
     them, of their projections, and of points between two of them, must agree.
     """
-    if type(problem.rule) in TRUSTED or problem.index != "known":
+    if is_trusted(problem.rule) or problem.index != "known":
         return
     # Imported here: most rules need no probing, and fits should start quickly.
     from selfselect.samplers import EllipticalSlice, Target

@@ -12,7 +12,6 @@ import numpy as np
 
 from selfselect.data.rows import Rows
 from selfselect.errors import DataError
-from selfselect.noises import Independent
 from selfselect.problem.problem import Problem
 
 __all__ = ["refuse_unidentified"]
@@ -65,7 +64,7 @@ def _refuse_free_stretch(problem: Problem, rows: Rows, h: int) -> None:
     place = int(layout.starts[-1])
     joined = (layout.position[place : place + n_extras] >= 0).any()
     own_scale = layout.scales is None and not layout.common
-    if isinstance(problem.noise, Independent) or not joined or not own_scale:
+    if problem.noise.independent or not joined or not own_scale:
         return
     silent, other = equations.each[h], equations.each[1 - h]
     in_costs = {term for cost in equations.costs for term in cost.terms}

@@ -6,18 +6,13 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from selfselect.results.rejections import tests_in_words
-from selfselect.rules import Maximum, Minimum, MonotoneArgmax, Ranked
+from selfselect.rules import picks
 
 if TYPE_CHECKING:
     from selfselect.results.fit_result import FitResult
 
 __all__ = ["headline", "listed", "nothing_to_warn_of", "question"]
 
-WHICH = {
-    Maximum: "the largest",
-    Minimum: "the smallest",
-    MonotoneArgmax: "the one whose known transform is largest",
-}
 MOST_NAMED = 8
 
 
@@ -56,10 +51,7 @@ def nothing_to_warn_of(fit: FitResult) -> str:
 
 def _selected(fit: FitResult) -> str:
     """Say which of the outcomes is selected."""
-    rule = fit.problem.rule
-    if isinstance(rule, Ranked):
-        return f"the one of rank {fit.problem.rank} from the top"
-    which = WHICH.get(type(rule), "the one that the rule below selects")
+    which = picks(fit.problem.ordered_rule)
     return which + (f", {_costs(fit)}" if _costs(fit) else "")
 
 

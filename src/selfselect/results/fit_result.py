@@ -21,7 +21,6 @@ from selfselect.inference.covariance import Covariance
 from selfselect.inference.independence import independence_test, wald_test_of_correlations
 from selfselect.inference.sandwich import cluster_sizes
 from selfselect.inference.statistics import TestResult, impossible_test
-from selfselect.noises import Correlated
 from selfselect.problem.parameters import Reported
 from selfselect.problem.problem import Problem
 from selfselect.results.departures import Departures
@@ -270,7 +269,7 @@ class FitResult(Estimates):
     def _independence(self) -> TestResult:
         if self.kept:
             return self.kept.independence
-        if isinstance(self.problem.noise, Correlated):
+        if self.problem.noise.correlated:
             return wald_test_of_correlations(self.reported, self.covariance.matrix)
         return independence_test(
             self.problem,
@@ -291,7 +290,7 @@ class FitResult(Estimates):
             costs nothing: the score, or Wald's where correlations were estimated. All allow for
             clusters and weights as the fit's standard errors do; ``"lr"`` cannot, and says so.
         """
-        natural = "wald" if isinstance(self.problem.noise, Correlated) else "score"
+        natural = "wald" if self.problem.noise.correlated else "score"
         if kind is not None and kind != natural:
             if kind == "score":
                 return impossible_test(

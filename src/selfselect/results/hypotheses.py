@@ -19,7 +19,6 @@ from selfselect.inference.statistics import (
     impossible_test,
     wald_statistic_test,
 )
-from selfselect.noises import Correlated
 from selfselect.noises.correlated import CORRELATION
 from selfselect.results.no_shock import no_shock_test, tests_no_shock
 
@@ -305,20 +304,11 @@ def _terms_nested(small: FitResult, large: FitResult) -> bool:
 
 def _noise_nested(small: FitResult, large: FitResult) -> bool:
     """Say whether the noise of the larger model can be that of the smaller one."""
-    labels = large.problem.equations.alternatives
-    narrow = small.problem.noise.extras(small.problem.equations.alternatives)
-    wide = large.problem.noise.extras(labels)
-    if not narrow:
-        # Independent noise is any other without correlations.
-        return all(extra.fixed in (None, 0.0) for extra in wide)
-    if type(small.problem.noise) is not type(large.problem.noise):
-        free = not large.problem.layout.common and large.problem.layout.scales is None
-        own = all(extra.fixed is None and extra.tied_to is None for extra in wide)
-        return isinstance(large.problem.noise, Correlated) and free and own
-    return all(
-        theirs.fixed in (None, ours.fixed)
-        and (theirs.tied_to is None or ours.tied_to is not None or ours.fixed == narrow[0].fixed)
-        for ours, theirs in zip(narrow, wide, strict=True)
+    layout = large.problem.layout
+    return large.problem.noise.contains(
+        small.problem.noise,
+        large.problem.equations.alternatives,
+        free_scales=not layout.common and layout.scales is None,
     )
 
 

@@ -10,7 +10,7 @@ import numpy as np
 from selfselect.errors import OptionError
 from selfselect.inference.independence import WALD, wald_test_of_correlations
 from selfselect.inference.statistics import TestResult, chi_square_test, impossible_test
-from selfselect.noises import Correlated, Independent
+from selfselect.noises import Correlated
 from selfselect.results.hypotheses import why_no_likelihood_ratio
 from selfselect.results.refit import covariance_of_refit
 from selfselect.solvers import choose_solver
@@ -38,11 +38,11 @@ def compare_noises(fit: FitResult, kind: str) -> TestResult:
         return impossible_test(name, f"{doubt}; use kind='wald'")
     problem, engine = fit.problem, fit.engine_of_rows()
     noise = problem.noise
-    if problem.rank is not None or not isinstance(noise, Independent | Correlated):
+    if problem.rank is not None or not (noise.independent or noise.correlated):
         return impossible_test(name, "it compares independent noise with correlated noise only")
     rng = np.random.default_rng(0)
     with one_blas_thread():
-        if isinstance(noise, Correlated):
+        if noise.correlated:
             joined, small = (
                 fit.solution,
                 replace(independent_companion(problem), equations=problem.equations),

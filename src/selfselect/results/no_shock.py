@@ -19,7 +19,6 @@ from typing import TYPE_CHECKING
 from scipy.special import chdtrc
 
 from selfselect.inference.statistics import TestResult, chi_square_test
-from selfselect.noises import SharedShock
 
 if TYPE_CHECKING:
     from selfselect.problem.problem import Problem
@@ -34,7 +33,7 @@ def tests_no_shock(small: Problem, large: Problem) -> bool:
     """Say whether the smaller model lacks the shock that the larger one estimates."""
     alternatives = large.equations.alternatives
     return (
-        isinstance(large.noise, SharedShock)
+        large.noise.one_sided
         and not small.noise.extras(alternatives)
         and any(extra.fixed is None for extra in large.noise.extras(alternatives))
     )

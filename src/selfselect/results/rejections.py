@@ -6,11 +6,9 @@ from typing import TYPE_CHECKING
 
 from selfselect.inference.common_scale import common_scale_test
 from selfselect.inference.statistics import FLAG_LEVEL, TestResult, format_p_value
-from selfselect.noises import Independent
 from selfselect.results.departures import Departures, measure_departures, measured_quickly
 from selfselect.results.specification import tests_of_noise
-from selfselect.rules import Maximum, Minimum
-from selfselect.rules.base import HasBounds
+from selfselect.rules import direction_of, has_bounds
 
 if TYPE_CHECKING:
     from selfselect.results.fit_result import FitResult
@@ -28,7 +26,7 @@ def assumptions_tested(fit: FitResult) -> dict[str, TestResult]:
     Correlations that are estimated are no assumption, so a test that they are zero is none.
     """
     tests = dict(zip(ASSUMPTIONS, (fit.independence_test(), *tests_of_noise(fit)), strict=True))
-    if not isinstance(fit.problem.noise, Independent):
+    if not fit.problem.noise.independent:
         del tests["independence"]
     return tests
 
@@ -145,9 +143,9 @@ def _suspects(fit: FitResult, found: Departures | str | None, tails: bool, scale
 def _remedies(fit: FitResult) -> list[str]:
     """List what the library has for this fit where independence does not hold."""
     problem = fit.problem
-    plain = type(problem.rule) in (Maximum, Minimum)
+    plain = direction_of(problem.rule) is not None
     remedies = []
-    if isinstance(problem.ordered_rule, HasBounds) and problem.rank is None:
+    if has_bounds(problem.ordered_rule) and problem.rank is None:
         remedies += ["noise='correlated'", "noise=noises.SharedShock()"]
     if plain and problem.index == "known":
         if not problem.equations.costs:

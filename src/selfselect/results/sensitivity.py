@@ -15,7 +15,7 @@ from scipy.special import chdtri
 from selfselect.errors import OptionError, UnsupportedError
 from selfselect.moments.base import latent_means
 from selfselect.moments.choose import moments_of
-from selfselect.noises import Correlated, SharedShock
+from selfselect.noises import Correlated
 from selfselect.problem.parameters import flat_names
 from selfselect.problem.problem import Problem
 from selfselect.progress import progress_bar
@@ -101,7 +101,7 @@ def sensitivity(
         raise OptionError("Give correlations between -1 and 1 in `rho`.")
     if not 0 < level < 1:
         raise OptionError(f"level={level!r} is not a confidence level. Use one between 0 and 1.")
-    if fit.problem.rank is not None or isinstance(fit.problem.noise, SharedShock):
+    if fit.problem.rank is not None or fit.problem.noise.one_sided:
         raise UnsupportedError(
             "Sensitivity to the correlation is for rules with bounds and noise that is independent "
             "or correlated, not for ranked rules or a shared shock."
@@ -124,7 +124,7 @@ def sensitivity(
     if reason is not None:
         return Sensitivity(table, std_errors, level, tuple(left_out), reason)
     highest = float(table["loglik"].max())
-    if isinstance(fit.problem.noise, Correlated) and fit.converged:
+    if fit.problem.noise.correlated and fit.converged:
         highest = max(highest, fit.llf)
     fall = 0.5 * float(chdtri(1, 1.0 - level))
     table.insert(1, "supported", table["loglik"] >= highest - fall)
@@ -181,8 +181,11 @@ def _begin(fit: FitResult, problem: Problem) -> Array:
 def _at(fit: FitResult, value: float) -> Problem | None:
     """Return the problem with all correlations fixed; None where no distribution has them."""
     noise = fit.problem.noise
-    draws = noise.draws if isinstance(noise, Correlated) else Correlated().draws
-    problem = replace(fit.problem, noise=Correlated(noise.scale, correlation=value, draws=draws))
+    fixed = Correlated(noise.scale, correlation=value)
+    points = noise.points(fit.problem.equations.n_alternatives)
+    problem = replace(
+        fit.problem, noise=fixed if points is None else fixed.with_points(points.number)
+    )
     try:
         problem.noise.extras(problem.equations.alternatives)
     except OptionError:

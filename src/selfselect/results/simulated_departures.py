@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.special import chdtrc, ndtr, ndtri
+from scipy.special import chdtrc, ndtri
 
 from selfselect.data.rows import Rows
 from selfselect.engines.base import Engine
@@ -23,6 +23,7 @@ from selfselect.inference.moments import noise_moments
 from selfselect.inference.simulation import draw_outcomes
 from selfselect.kernels.status import ABOVE, BELOW, SEEN, UNKNOWN
 from selfselect.likelihoods import Batch, row_terms
+from selfselect.noises.shapes.normal import SHAPE as NORMAL
 from selfselect.problem.problem import Problem
 from selfselect.results.naive import Naive, fit_naive
 from selfselect.results.residuals import row_residuals
@@ -269,7 +270,7 @@ class Simulation:
         noise = np.empty_like(joined)
         for j, (edges, mass) in enumerate(self._margins(size)):
             below = np.concatenate([[0.0], np.cumsum(mass)])
-            noise[:, j] = factors[:, j] * np.interp(ndtr(joined[:, j]), below, edges)
+            noise[:, j] = factors[:, j] * np.interp(NORMAL.cdf(joined[:, j]), below, edges)
         return noise
 
     def _factors(self, size: Array) -> Array:
@@ -308,7 +309,7 @@ def _product_limit(limit: Array, status: NDArray[np.int8], weights: Array) -> tu
     died = np.bincount(place, weights * seen, len(edges) - 1)
     lost = np.bincount(place, weights * ~seen, len(edges) - 1)
     at_risk = np.cumsum((died + lost)[::-1])[::-1] - 0.5 * lost
-    survival = ndtr(-edges)
+    survival = NORMAL.cdf(-edges)
     normal = 1.0 - survival[1:] / np.maximum(survival[:-1], 1e-300)
     hazard = np.clip((died + FEW * normal) / (at_risk + FEW), 0.0, 1.0)
     hazard[-1] = 1.0

@@ -15,6 +15,7 @@ from selfselect.rules.base import (
     direction_of,
     has_bounds,
     is_trusted,
+    picks,
     rank_of,
 )
 from selfselect.rules.check import Counterexample, RuleCheck, check
@@ -45,6 +46,7 @@ __all__ = [
     "direction_of",
     "has_bounds",
     "is_trusted",
+    "picks",
     "rank_of",
 ]
 

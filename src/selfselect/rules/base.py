@@ -27,6 +27,7 @@ __all__ = [
     "direction_of",
     "has_bounds",
     "is_trusted",
+    "picks",
     "rank_of",
 ]
 
@@ -188,6 +189,13 @@ def direction_of(rule: Any) -> float | None:
     A class says so of itself alone: what derives from it may pick otherwise.
     """
     return vars(type(rule)).get("direction")
+
+
+def picks(rule: Any) -> str:
+    """Say which of the outcomes a rule picks, in words that follow "recorded is ..."."""
+    if "words" not in vars(type(rule)):
+        return "the one that the rule below selects"
+    return str(rule.words)
 
 
 def is_trusted(rule: Any) -> bool:

@@ -57,6 +57,11 @@ class Ranked:
             return "the median outcome is seen (explaining sets are not convex)"
         return f"the outcome of rank {self.rank} is seen (explaining sets are not convex)"
 
+    @property
+    def words(self) -> str:
+        """Which of the outcomes is picked."""
+        return f"the one of rank {self.rank} from the top"
+
     def rank_among(self, n_alternatives: int) -> int:
         """Return the rank as a number, or say why there is none."""
         if self.rank == "median":

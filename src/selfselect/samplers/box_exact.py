@@ -8,10 +8,11 @@ from typing import ClassVar
 import numpy as np
 from numpy.random import Generator
 from numpy.typing import NDArray
-from scipy.special import log_ndtr, ndtri_exp
+from scipy.special import ndtri_exp
 
 from selfselect.errors import UnsupportedError
-from selfselect.kernels.tails import interval_terms, mills_terms
+from selfselect.kernels.tails import interval_terms, log_cdf
+from selfselect.noises.shapes.normal import SHAPE as NORMAL
 from selfselect.rules.base import HasBounds
 from selfselect.samplers.base import Draw, Target, require_capability
 
@@ -41,7 +42,7 @@ class BoxExact:
         # Reflected where the right side is the near one, so that all is done in left tails.
         flip = np.isposinf(high) | ((low > 0) & np.isfinite(low))
         left, right = np.where(flip, -high, low), np.where(flip, -low, high)
-        log_right, log_left = log_ndtr(right), log_ndtr(left)
+        log_right, log_left = log_cdf(right), log_cdf(left)
         with np.errstate(divide="ignore", invalid="ignore"):
             log_mass = log_right + np.log(-np.expm1(log_left - log_right))
         log_mass = np.where(np.isneginf(log_left), log_right, log_mass)
@@ -63,7 +64,7 @@ class BoxExact:
             (-1.0, low, np.isposinf(high) & np.isfinite(low)),
         ):
             a = side * bound[one_sided]
-            ratio = mills_terms(a).ratio
+            ratio = NORMAL.below(a).slope
             first[one_sided] = -side * ratio
             square[one_sided] = 1.0 - a * ratio
         both = np.isfinite(low) & np.isfinite(high)

@@ -8,8 +8,9 @@ from typing import ClassVar
 import numpy as np
 from numpy.random import Generator
 from numpy.typing import NDArray
-from scipy.special import ndtr, ndtri
+from scipy.special import ndtri
 
+from selfselect.noises.shapes.normal import SHAPE as NORMAL
 from selfselect.samplers._inside import find_inside
 from selfselect.samplers.base import Draw, Target
 
@@ -134,7 +135,7 @@ class _Lines:
 
     def draw(self, rng: Generator) -> tuple[Array, Array, Array]:
         """Return exact draws, and estimates of the means of t and t² with little scatter."""
-        present = ndtr(self.present)
+        present = NORMAL.cdf(self.present)
         outer, inner = self._bracket(present)
         width = outer[1] - outer[0]
         mass = outer[0] + rng.random(len(width)) * width

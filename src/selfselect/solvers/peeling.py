@@ -12,9 +12,10 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.special import gammaln, log_ndtr
+from scipy.special import gammaln
 
 from selfselect.errors import UnsupportedError
+from selfselect.kernels.tails import log_cdf as normal_log_cdf
 from selfselect.seeds import generator
 
 __all__ = ["Peeling", "Population"]
@@ -59,7 +60,7 @@ class Population:
         w = np.atleast_2d(np.asarray(coefficients, dtype=float))
 
         def log_cdf(x: Array, t: Array) -> Array:
-            return np.asarray(log_ndtr(t[:, None] - x @ w.T).sum(axis=1))
+            return np.asarray(normal_log_cdf(t[:, None] - x @ w.T).sum(axis=1))
 
         return cls(log_cdf, w.shape[1], w.shape[0])
 
@@ -68,7 +69,7 @@ class Population:
         inner = self.log_cdf
 
         def log_cdf(x: Array, t: Array) -> Array:
-            return np.minimum(inner(x, t + x @ vector) - log_ndtr(t), 0.0)
+            return np.minimum(inner(x, t + x @ vector) - normal_log_cdf(t), 0.0)
 
         return Population(log_cdf, self.n_covariates, self.n_alternatives - 1)
 

@@ -97,6 +97,10 @@ class Shape(ABC):
         ends = [np.exp(self.density(end).value - log_mass) for end in (lower, upper)]
         return Between(log_mass, *ends)
 
+    def cdf(self, z: Array) -> Array:
+        """Return the distribution function F."""
+        return self.mass(np.full_like(z, -np.inf), z)
+
     def pdf(self, z: Array) -> Array:
         """Return the density f."""
         return np.exp(self.density(z).value)

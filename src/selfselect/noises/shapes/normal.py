@@ -49,6 +49,9 @@ class Normal(Shape):
         found = np.where(lower > 0, ndtr(-lower) - ndtr(-upper), ndtr(upper) - ndtr(lower))
         return np.maximum(found, 0.0)
 
+    def cdf(self, z: Array) -> Array:
+        return np.asarray(ndtr(z))
+
     def pdf(self, z: Array) -> Array:
         # A square that overflows belongs to a density of zero.
         with np.errstate(over="ignore"):
