@@ -13,7 +13,7 @@ from selfselect.problem.observation import observe
 from selfselect.solvers._search import SearchSpace
 from selfselect.solvers._start import gram_matrices
 from selfselect.solvers._subspace import find_subspace
-from selfselect.solvers.min_variance import smallest_variance
+from selfselect.solvers.paper.min_variance import smallest_variance
 
 STANDARD_ERRORS = 4.5
 """A mean of zero is that far off once in a hundred thousand."""

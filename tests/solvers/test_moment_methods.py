@@ -13,8 +13,8 @@ from selfselect.errors import DataError, OptionError, UnsupportedError
 from selfselect.inference import Bootstrap
 from selfselect.noises import Independent
 from selfselect.solvers import MinVariance, NetSearch, TwoModels
-from selfselect.solvers._moment_method import _matched_distance
-from selfselect.solvers._normality import measure_normality
+from selfselect.solvers.paper.base import _matched_distance
+from selfselect.solvers.paper.normality import measure_normality
 
 TWO = np.array([[2.0, 0.0, 0.0, 0.0], [0.0, 2.0, 0.0, 0.0]])
 THREE = np.array([[3.0, 0, 0, 0], [0, 3.0, 0, 0], [0, 0, 3.0, 0]])

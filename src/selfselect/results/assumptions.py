@@ -15,7 +15,7 @@ from selfselect.results.diagnosis import RARE_SHARE, THIN
 from selfselect.results.memberships import expected_shares
 from selfselect.results.posed import Posed
 from selfselect.results.survival import Survival, measure_survival
-from selfselect.solvers._normality import Normality, measure_normality
+from selfselect.solvers.paper.normality import Normality, measure_normality
 
 if TYPE_CHECKING:
     from selfselect.results.fit_result import FitResult

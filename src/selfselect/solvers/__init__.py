@@ -12,13 +12,13 @@ if TYPE_CHECKING:
     from selfselect.solvers.continuation import Continuation
     from selfselect.solvers.em import EM
     from selfselect.solvers.maximum_likelihood import MaximumLikelihood
-    from selfselect.solvers.min_variance import MinVariance
     from selfselect.solvers.monte_carlo_newton import MonteCarloNewton
-    from selfselect.solvers.net_search import NetSearch
     from selfselect.solvers.newton import Newton
-    from selfselect.solvers.peeling import Peeling, Population
-    from selfselect.solvers.projected_sgd import ProjectedSGD
-    from selfselect.solvers.two_models import TwoModels
+    from selfselect.solvers.paper.min_variance import MinVariance
+    from selfselect.solvers.paper.net_search import NetSearch
+    from selfselect.solvers.paper.peeling import Peeling, Population
+    from selfselect.solvers.paper.projected_sgd import ProjectedSGD
+    from selfselect.solvers.paper.two_models import TwoModels
 
 __all__ = [
     "EM",
@@ -44,18 +44,18 @@ _HOMES = {
     "EM": "em",
     "Continuation": "continuation",
     "MaximumLikelihood": "maximum_likelihood",
-    "MinVariance": "min_variance",
+    "MinVariance": "paper.min_variance",
     "MonteCarloNewton": "monte_carlo_newton",
-    "NetSearch": "net_search",
+    "NetSearch": "paper.net_search",
     "Newton": "newton",
-    "Peeling": "peeling",
-    "Population": "peeling",
-    "ProjectedSGD": "projected_sgd",
+    "Peeling": "paper.peeling",
+    "Population": "paper.peeling",
+    "ProjectedSGD": "paper.projected_sgd",
     "Solution": "base",
     "Solver": "base",
     "StartRecord": "base",
     "TraceEntry": "base",
-    "TwoModels": "two_models",
+    "TwoModels": "paper.two_models",
     "choose_solver": "_choose",
     "with_points": "_resolution",
 }

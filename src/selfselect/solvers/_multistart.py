@@ -19,7 +19,6 @@ from selfselect.progress import progress_bar
 from selfselect.solvers._climb import Climb, information_at
 from selfselect.solvers._degeneracy import Degeneracy, find_degeneracy, thin_equation
 from selfselect.solvers._identification import undetermined
-from selfselect.solvers._moment_method import MomentMethod
 from selfselect.solvers._order import order_alternatives
 from selfselect.solvers._relocation import relocate
 from selfselect.solvers._search import Place, SearchSpace, grouped
@@ -36,6 +35,7 @@ from selfselect.solvers.base import (
     same_optimum,
     smallest_share_met,
 )
+from selfselect.solvers.paper.base import MomentMethod
 
 __all__ = ["MultiStart"]
 

@@ -15,10 +15,10 @@ from selfselect.engines.base import Engine, Parts
 from selfselect.errors import OptionError
 from selfselect.likelihoods import Batch
 from selfselect.problem.problem import Problem
-from selfselect.solvers._moment_method import MomentMethod
 from selfselect.solvers._search import Place, SearchSpace
 from selfselect.solvers._subspace import find_subspace
-from selfselect.solvers.two_models import TwoModels
+from selfselect.solvers.paper.base import MomentMethod
+from selfselect.solvers.paper.two_models import TwoModels
 
 __all__ = ["Recipe", "Start", "recipes_for"]
 

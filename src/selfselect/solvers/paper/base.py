@@ -16,11 +16,11 @@ from selfselect.errors import OptionError, UnsupportedError
 from selfselect.likelihoods import evaluate
 from selfselect.problem.problem import Problem
 from selfselect.solvers._climb import Climb
-from selfselect.solvers._normality import measure_normality
 from selfselect.solvers._order import order_alternatives
 from selfselect.solvers._search import SearchSpace
 from selfselect.solvers._start import gram_matrices, refuse_collinear
 from selfselect.solvers.base import Solution
+from selfselect.solvers.paper.normality import measure_normality
 
 __all__ = ["MomentMethod"]
 

@@ -14,9 +14,9 @@ from selfselect.engines.base import Engine
 from selfselect.errors import DataError, OptionError, UnsupportedError
 from selfselect.likelihoods import Batch
 from selfselect.problem.problem import Problem
-from selfselect.solvers._moment_method import MomentMethod
 from selfselect.solvers._search import SearchSpace
 from selfselect.solvers._subspace import coefficient_basis, white_rows
+from selfselect.solvers.paper.base import MomentMethod
 
 __all__ = ["NetSearch"]
 

@@ -17,7 +17,7 @@ from selfselect.likelihoods import Batch
 from selfselect.problem.problem import Problem
 from selfselect.solvers._search import SearchSpace
 from selfselect.solvers._subspace import coefficient_basis, white_rows
-from selfselect.solvers.two_models import TwoModels
+from selfselect.solvers.paper.two_models import TwoModels
 
 __all__ = ["MinVariance"]
 

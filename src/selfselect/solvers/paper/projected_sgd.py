@@ -15,11 +15,11 @@ from selfselect.errors import OptionError, UnsupportedError
 from selfselect.problem.problem import Problem
 from selfselect.progress import progress_bar
 from selfselect.samplers import BoxExact, EllipticalSlice, ProjectedLangevin, Sampler
-from selfselect.solvers._ascent import CLOSE, Ascent, most_agreed
 from selfselect.solvers._draws import distance_to_optimum, drawn_loglik
 from selfselect.solvers._start import gram_matrices, refuse_collinear
-from selfselect.solvers._theory import TheoryCost, theory_cost
 from selfselect.solvers.base import Solution, require
+from selfselect.solvers.paper._ascent import CLOSE, Ascent, most_agreed
+from selfselect.solvers.paper._theory import TheoryCost, theory_cost
 
 __all__ = ["ProjectedSGD"]
 

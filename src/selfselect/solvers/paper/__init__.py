@@ -1,0 +1,1 @@
+"""The paper's own methods, for reference: they are offered by `selfselect.solvers`."""
