@@ -56,9 +56,9 @@ def draw_outcomes(problem: Problem, natural: Array, rows: Rows, noise: Array) ->
     """Make outcomes of the model from standardised noise (n, k), and keep those that are seen."""
     layout, units = problem.layout, problem.units
     latent = np.empty((len(rows), problem.equations.n_alternatives))
-    for j, equation in enumerate(problem.equations.each):
+    for j, design in enumerate(problem.designs(rows)):
         start, at_h = layout.starts[j], layout.inverse_scale_positions[j]
-        mean = units.design(rows.covariates, equation.columns) @ natural[start:at_h]
+        mean = design @ natural[start:at_h]
         noisy = (mean + noise[:, j]) / natural[at_h]
         latent[:, j] = units.outcome_shift + units.outcome_unit * noisy
     chosen = problem.ordered_rule.choose(latent, rows.known)

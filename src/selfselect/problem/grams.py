@@ -7,6 +7,7 @@ from numpy.typing import NDArray
 
 from selfselect.problem.batch import Batch, Parts
 from selfselect.problem.problem import Problem
+from selfselect.problem.units import by_columns
 
 __all__ = ["sum_columns", "sum_grams"]
 
@@ -22,14 +23,13 @@ def sum_grams(problem: Problem, batch: Batch) -> Parts:
         recorded = ~np.isnan(outcome)
         weights = recorded * (1.0 if weights is None else weights)
         outcome = np.where(recorded, outcome, 0.0)
-    made: dict[tuple[int, ...], Array] = {}
-    for equation in problem.equations.each:
-        if equation.columns not in made:
-            design = problem.units.design(rows.covariates, equation.columns)
-            joined = np.column_stack([design, outcome])
-            weighted = joined if weights is None else joined * weights[:, None]
-            made[equation.columns] = joined.T @ weighted
-    return Parts(made[equation.columns] for equation in problem.equations.each)
+
+    def gram(columns: tuple[int, ...]) -> Array:
+        joined = np.column_stack([problem.units.design(rows.covariates, columns), outcome])
+        weighted = joined if weights is None else joined * weights[:, None]
+        return np.asarray(joined.T @ weighted)
+
+    return Parts(by_columns(problem.equations, gram))
 
 
 def sum_columns(problem: Problem, batch: Batch) -> Array:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, partial
 from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
@@ -14,7 +14,7 @@ from selfselect.data.rows import Rows
 from selfselect.errors import OptionError, UnsupportedError
 from selfselect.noises import FittedNoise
 from selfselect.problem.parameters import Layout
-from selfselect.problem.units import Units
+from selfselect.problem.units import Units, by_columns
 from selfselect.rules import direction_of, rank_of
 from selfselect.rules.base import SelectionRule
 
@@ -91,11 +91,7 @@ class Problem:
 
     def designs(self, rows: Rows) -> list[Array]:
         """Return every alternative's covariates (n, p_j) in internal units; equal ones once."""
-        made: dict[tuple[int, ...], Array] = {}
-        for equation in self.equations.each:
-            if equation.columns not in made:
-                made[equation.columns] = self.units.design(rows.covariates, equation.columns)
-        return [made[equation.columns] for equation in self.equations.each]
+        return by_columns(self.equations, partial(self.units.design, rows.covariates))
 
     def locations(self, natural: Array, designs: list[Array]) -> Array:
         """Return g_j'x (n, k) of all alternatives."""

@@ -7,6 +7,7 @@ parameters are in the user's. The units come from a sample of rows and need not 
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
@@ -16,7 +17,7 @@ from selfselect.data.equations import Equations
 from selfselect.data.rows import Rows
 from selfselect.errors import DataError
 
-__all__ = ["Units", "measure_units", "refuse_extremes"]
+__all__ = ["Units", "by_columns", "measure_units", "refuse_extremes"]
 
 Array = NDArray[np.float64]
 
@@ -47,6 +48,18 @@ class Units:
     def limits(self, limit: Array) -> Array:
         """Return outcomes or limits in internal units."""
         return (limit - self.outcome_shift) / self.outcome_unit
+
+
+def by_columns(equations: Equations, make: Callable[[tuple[int, ...]], Array]) -> list[Array]:
+    """Return what `make` returns for the columns of every alternative, made once where they agree.
+
+    Most often all alternatives have the same covariates.
+    """
+    made: dict[tuple[int, ...], Array] = {}
+    for equation in equations.each:
+        if equation.columns not in made:
+            made[equation.columns] = make(equation.columns)
+    return [made[equation.columns] for equation in equations.each]
 
 
 def measure_units(equations: Equations, rows: Rows) -> Units:

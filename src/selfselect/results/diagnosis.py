@@ -88,8 +88,7 @@ def _sums(problem: Problem, natural: Array, batch: Batch) -> Parts:
     chance = row_terms(problem, natural, batch).chance
     weights = np.ones(len(rows)) if rows.weights is None else rows.weights
     parts: list[Array | float] = [float(weights.sum())]
-    for j, equation in enumerate(problem.equations.each):
-        design = problem.units.design(rows.covariates, equation.columns)
+    for j, design in enumerate(problem.designs(rows)):
         seen = weights * chance[:, j]
         parts += [
             design.T @ (design * weights[:, None]),

@@ -46,8 +46,7 @@ def measure_survival(problem: Problem, engine: Engine, free: Array) -> Survival:
     rows = engine.sample(SAMPLE, np.random.default_rng(0)).rows
     chance = moments_of(problem).expectations(problem.layout.report(free).values, rows).chance
     lengths, conditioning, thickness = [], [], []
-    for j, equation in enumerate(problem.equations.each):
-        design = problem.units.design(rows.covariates, equation.columns)
+    for j, design in enumerate(problem.designs(rows)):
         lengths.append(np.einsum("np,np->n", design, design))
         conditioning.append(_smallest(design, np.ones(len(rows))))
         thickness.append(_smallest(design, chance[:, j]))

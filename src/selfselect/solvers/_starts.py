@@ -98,7 +98,7 @@ def _cell_grams(space: SearchSpace, directions: list[tuple[int, Array]], batch: 
     assert rows.outcome is not None
     weights = np.ones(len(batch)) if rows.weights is None else rows.weights
     outcome = problem.units.limits(rows.outcome)
-    designs = [problem.units.design(rows.covariates, one.columns) for one in problem.equations.each]
+    designs = problem.designs(rows)
     joined = [np.column_stack([design, outcome]) for design in designs]
     parts = []
     for own, direction in directions:
