@@ -10,8 +10,8 @@ import pytest
 from scipy.stats import chi2
 
 import selfselect as ss
+from selfselect.inference.independence import no_shock_test
 from selfselect.noises import SharedShock
-from selfselect.results.no_shock import no_shock_test
 
 FORMULAS = {"a": "y ~ x", "b": "y ~ x + z"}
 SAMPLES = 40

@@ -1,4 +1,4 @@
-r"""The test of independence across alternatives: by the score in one pass, or Wald's.
+r"""Tests of independence across alternatives: by the score in one pass, Wald's, likelihood ratios.
 
 With generalised residuals :math:`e_j = E[(y_j - \mu_j)/\sigma_j \mid \text{row}]`, the score for
 a correlation :math:`\rho_{jl}` at zero is :math:`\sum_i e_{ij} e_{il}`. Since the parameters are
@@ -17,16 +17,30 @@ clustering it is that of Cameron, Gelbach and Miller (2011).
 Where the model cannot be asked by draws (estimated costs, outcomes that were not recorded),
 expectations are sums over the data. Under clusters or unequal sampling :math:`A` is then how fast
 the products fall along the parameters, times the inverse information.
+
+Wald's test and the likelihood ratio compare a fit with correlated noise to one without. The ratio
+against noise without a shared shock is not chi-square: loadings enter the likelihood as products
+:math:`b_j b_l`, so at none the score in each is zero and the usual count of parameters misleads:
+
+* One loading for all: what is added is :math:`b^2`, a variance, which cannot be negative. Half of
+  all samples gain nothing; the ratio is an equal mixture of chi-squares with one degree more and
+  none more (Chernoff 1954; Self and Liang 1987).
+* A loading each: the products are a curved part of all covariances (and of variances, where scales
+  may not take them up). The ratio lies below that of all of them, so the chi-square with as many
+  degrees bounds its p-value. That of as many degrees as loadings does not: with four, five and six
+  alternatives of alike precision it rejects at 5% in 7.9, 10.6 and 15.4% of samples.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
 from itertools import combinations
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.special import chdtrc
 
 from selfselect.engines.base import Engine, Parts
 from selfselect.engines.memory import Memory
@@ -35,17 +49,36 @@ from selfselect.inference.sandwich import cluster_products, cluster_totals
 from selfselect.inference.simulation import simulate_rows, why_no_draws
 from selfselect.inference.statistics import TestResult, chi_square_test, impossible_test
 from selfselect.likelihoods import Batch, row_terms
+from selfselect.noises import Correlated
 from selfselect.noises.correlated import CORRELATION
 from selfselect.problem.parameters import Reported
 from selfselect.problem.problem import Problem
+from selfselect.solvers.base import Solution, Solver
+from selfselect.threads import one_blas_thread
 
-__all__ = ["WALD", "independence_test", "wald_test_of_correlations"]
+__all__ = [
+    "LR",
+    "SCORE",
+    "WALD",
+    "compare_noises",
+    "independence_test",
+    "no_shock_test",
+    "tests_no_shock",
+    "wald_test_of_correlations",
+]
 
 Array = NDArray[np.float64]
 
-NAME = "Score test of independence across alternatives"
+SCORE = "Score test of independence across alternatives"
 WALD = "Wald test of independence across alternatives"
+LR = "Likelihood-ratio test of independence across alternatives"
 NULL = "no correlation"
+
+ONE_SIDED = "its variance cannot be negative, so p is that of a mixture of chi-squares"
+BOUND = "p is an upper bound"
+
+CovarianceOf = Callable[[Problem, Solution, Solver], Array]
+"""Returns the covariance of the reported parameters of another model of the same rows."""
 
 STEP = 1e-4
 """Step of numerical derivatives, in standard errors."""
@@ -72,7 +105,7 @@ def independence_test(
     """
     reason = _why_not(problem, information)
     if reason is not None:
-        return impossible_test(NAME, reason)
+        return impossible_test(SCORE, reason)
     layout, natural = problem.layout, problem.layout.natural(free)
     by_model = not clusters and weights_kind != "probability"
     task = partial(_sums, problem, natural, None if by_model else clusters)
@@ -104,10 +137,10 @@ def independence_test(
         np.linalg.cholesky(variance)
         statistic = float(score @ np.linalg.solve(variance, score))
     except OptionError as error:
-        return impossible_test(NAME, str(error).rstrip("."))
+        return impossible_test(SCORE, str(error).rstrip("."))
     except np.linalg.LinAlgError:
-        return impossible_test(NAME, "the information about the correlations is singular")
-    return chi_square_test(NAME, statistic, n_pairs, NULL)
+        return impossible_test(SCORE, "the information about the correlations is singular")
+    return chi_square_test(SCORE, statistic, n_pairs, NULL)
 
 
 def _why_not(problem: Problem, information: Array) -> str | None:
@@ -147,6 +180,79 @@ def wald_test_of_correlations(reported: Reported, covariance: Array) -> TestResu
     except np.linalg.LinAlgError:
         return impossible_test(WALD, "the covariance of the correlations is singular")
     return chi_square_test(WALD, float(values @ np.linalg.solve(spread, values)), len(at), NULL)
+
+
+def compare_noises(
+    problem: Problem, engine: Engine, solution: Solution, kind: str, covariance_of: CovarianceOf
+) -> TestResult:
+    """Test by fitting the same rows with correlated noise, or with independent noise.
+
+    Parameters
+    ----------
+    problem, engine, solution : the fit, with independent or with correlated noise.
+    kind : ``wald`` or ``lr``. Wald's test of a fit with correlated noise needs no other fit.
+    covariance_of : estimates the covariance of the other fit as that of this one was.
+    """
+    from selfselect.solvers import Continuation, choose_solver
+    from selfselect.solvers.continuation import independent_companion
+
+    name, noise = {"wald": WALD, "lr": LR}[kind], problem.noise
+    if problem.rank is not None or not (noise.independent or noise.correlated):
+        return impossible_test(name, "it compares independent noise with correlated noise only")
+    rng = np.random.default_rng(0)
+    with one_blas_thread():
+        if noise.correlated:
+            small = replace(independent_companion(problem), equations=problem.equations)
+            alone = choose_solver(small, None)[0].solve(small, engine, rng=rng, progress=False)
+            large, joint = problem, solution
+        else:
+            solver = Continuation()
+            large, small, alone = replace(problem, noise=Correlated(noise.scale)), problem, solution
+            joint = solver.solve(large, engine, rng=rng, progress=False)
+            if not joint.converged:
+                return impossible_test(name, "the fit with correlated noise did not converge")
+            if kind == "wald":
+                spread = covariance_of(large, joint, solver)
+                return wald_test_of_correlations(large.layout.report(joint.free), spread)
+    if not (joint.converged and alone.converged):
+        return impossible_test(name, "one of the two fits did not converge")
+    gain = max(2.0 * (joint.loglik - alone.loglik), 0.0)
+    return chi_square_test(name, gain, large.layout.n_free - small.layout.n_free, NULL)
+
+
+def tests_no_shock(small: Problem, large: Problem) -> bool:
+    """Say whether the smaller model lacks the shock that the larger one estimates."""
+    alternatives = large.equations.alternatives
+    return (
+        large.noise.one_sided
+        and not small.noise.extras(alternatives)
+        and any(extra.fixed is None for extra in large.noise.extras(alternatives))
+    )
+
+
+def no_shock_test(name: str, large: Problem, statistic: float, df: int) -> TestResult:
+    """Test noise without a shared shock, and other restrictions with it.
+
+    Parameters
+    ----------
+    name : of the test.
+    large : the model with the shock.
+    statistic : twice the difference of log-likelihoods.
+    df : by how many parameters the models differ.
+    """
+    layout, k = large.layout, large.equations.n_alternatives
+    extras = large.noise.extras(large.equations.alternatives)
+    n_loadings = sum(extra.fixed is None and extra.tied_to is None for extra in extras)
+    others = df - n_loadings
+    null = "no shared shock" + (f", and the other restrictions ({others})" if others else "")
+    if n_loadings == 1:
+        fewer = float(chdtrc(others, statistic)) if others else float(statistic <= 0.0)
+        p_value = 0.5 * fewer + 0.5 * float(chdtrc(others + 1, statistic))
+        return TestResult(name, f"{null}; {ONE_SIDED}", statistic, df, p_value)
+    variances = 0 if layout.scales is None and not layout.common else k - int(layout.common)
+    covariances = n_loadings * (n_loadings - 1) // 2
+    most = max(n_loadings, covariances + variances)
+    return chi_square_test(name, statistic, others + most, f"{null}; {BOUND}")
 
 
 def _sums(

@@ -20,13 +20,13 @@ from selfselect.errors import UnsupportedError
 from selfselect.inference.covariance import Covariance
 from selfselect.inference.independence import independence_test, wald_test_of_correlations
 from selfselect.inference.sandwich import cluster_sizes
-from selfselect.inference.statistics import TestResult, impossible_test
+from selfselect.inference.statistics import TestResult
 from selfselect.problem.parameters import Reported
 from selfselect.problem.problem import Problem
 from selfselect.results.departures import Departures
 from selfselect.results.diagnosis import Diagnosis, diagnose
 from selfselect.results.estimates import Estimates
-from selfselect.results.hypotheses import lr_test, wald_test
+from selfselect.results.hypotheses import lr_test, other_independence_test, wald_test
 from selfselect.results.memberships import expected_shares, responsibilities
 from selfselect.results.naive import ErrorKind, Naive, fit_naive
 from selfselect.results.predictions import predict
@@ -291,16 +291,9 @@ class FitResult(Estimates):
             clusters and weights as the fit's standard errors do; ``"lr"`` cannot, and says so.
         """
         natural = "wald" if self.problem.noise.correlated else "score"
-        if kind is not None and kind != natural:
-            if kind == "score":
-                return impossible_test(
-                    "Score test of independence across alternatives",
-                    "it is made at zero correlation, from a fit with independent noise",
-                )
-            from selfselect.results.independence import compare_noises
-
-            return compare_noises(self, kind)
-        return self._independence
+        if kind is None or kind == natural:
+            return self._independence
+        return other_independence_test(self, kind)
 
     @cached_property
     def memory(self) -> dict[Any, Any]:

@@ -13,6 +13,14 @@ from numpy.typing import NDArray
 from selfselect.data.tables import nearest
 from selfselect.errors import OptionError
 from selfselect.inference.covariance import Covariance
+from selfselect.inference.independence import (
+    LR,
+    SCORE,
+    WALD,
+    compare_noises,
+    no_shock_test,
+    tests_no_shock,
+)
 from selfselect.inference.statistics import (
     TestResult,
     chi_square_test,
@@ -20,12 +28,20 @@ from selfselect.inference.statistics import (
     wald_statistic_test,
 )
 from selfselect.noises.correlated import CORRELATION
-from selfselect.results.no_shock import no_shock_test, tests_no_shock
+from selfselect.problem.problem import Problem
+from selfselect.results.refit import covariance_of_refit
+from selfselect.solvers.base import Solution, Solver
 
 if TYPE_CHECKING:
     from selfselect.results.fit_result import FitResult
 
-__all__ = ["linear_restrictions", "lr_test", "wald_test", "why_no_likelihood_ratio"]
+__all__ = [
+    "linear_restrictions",
+    "lr_test",
+    "other_independence_test",
+    "wald_test",
+    "why_no_likelihood_ratio",
+]
 
 Array = NDArray[np.float64]
 
@@ -211,6 +227,25 @@ def lr_test(one: FitResult, other: FitResult) -> TestResult:
         return no_shock_test(name, large.problem, max(statistic, 0.0), df)
     null = f"the restrictions of the smaller model ({df})"
     return chi_square_test(name, max(statistic, 0.0), df, null)
+
+
+def other_independence_test(fit: FitResult, kind: str) -> TestResult:
+    """Test independence across alternatives in a way that needs another fit of the same rows."""
+    names = {"score": SCORE, "wald": WALD, "lr": LR}
+    if kind not in names:
+        raise OptionError(f"There is no test {kind!r} of independence. Use 'score', 'wald', 'lr'.")
+    if kind == "score":
+        return impossible_test(
+            SCORE, "it is made at zero correlation, from a fit with independent noise"
+        )
+    doubt = why_no_likelihood_ratio(fit) if kind == "lr" else None
+    if doubt is not None:
+        return impossible_test(names[kind], f"{doubt}; use kind='wald'")
+
+    def covariance_of(problem: Problem, solution: Solution, solver: Solver) -> Array:
+        return covariance_of_refit(fit, problem, solution, solver).matrix
+
+    return compare_noises(fit.problem, fit.engine_of_rows(), fit.solution, kind, covariance_of)
 
 
 def why_no_likelihood_ratio(fit: Any) -> str | None:
