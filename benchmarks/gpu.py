@@ -306,7 +306,7 @@ def fits(
             "wall_ms": walls,
             "converged": solution.converged,
             "passes": solution.n_passes,
-            "status": solution.status,
+            "status": str(solution.ending),
             "trace": [(one.rows, one.distance) for one in solution.trace],
         },
     )

@@ -179,7 +179,7 @@ def test_a_covariate_without_information_is_not_converged(sample):
     data = sample.data.assign(only=only.astype(float))
     formulas = {"a": "outcome ~ x1", "b": "outcome ~ x1 + only", "c": "outcome ~ x1"}
     solver = MonteCarloNewton(mc_tol=0.5, max_passes=30, loglik_draws=64)
-    with pytest.warns(ConvergenceWarning, match="'b' was never seen where 'only' differs"):
+    with pytest.warns(ConvergenceWarning, match="'b' was never chosen where 'only' differs"):
         result = ss.fit(formulas, data, chosen="chosen", noise=KNOWN, solver=solver,
                         rule=ConvexRule(largest))  # fmt: skip
     assert not result.converged

@@ -216,7 +216,7 @@ def fit_design(
                 weights_kind=design.facts.weights_kind,
             )
     if not solution.converged:
-        warn_user(f"Not converged. {solution.status}", ConvergenceWarning)
+        warn_user(f"Not converged. {solution.ending}", ConvergenceWarning)
     return FitResult(
         design.coding,
         problem,

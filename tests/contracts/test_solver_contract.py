@@ -48,7 +48,7 @@ def assert_solved(result, solver):
     solution = result.solution
     assert isinstance(solution, Solution)
     assert solution.converged and np.isfinite(solution.free).all()
-    assert solution.status.endswith(".") and solution.solver == repr(solver)
+    assert str(solution.ending).endswith(".") and solution.solver == repr(solver)
     assert solution.n_passes >= 1
     if np.isfinite(solution.information).all():
         assert np.linalg.eigvalsh(solution.information)[0] > 0
@@ -57,7 +57,7 @@ def assert_solved(result, solver):
     else:
         kinds = ss.solvers.TwoModels | ss.solvers.NetSearch | ss.solvers.ProjectedSGD
         assert isinstance(solver, kinds)
-        assert "not by maximum likelihood" in solution.status
+        assert "not by maximum likelihood" in str(solution.ending)
         assert result.bse.isna().all()
 
 

@@ -116,7 +116,7 @@ def test_profiles_of_every_model_fall_by_half_a_quantile_and_no_nearby_place_is_
             # Nowhere else where the parameter has that value is the likelihood higher.
             for _ in range(5):
                 moved = found.coordinates + 0.01 * rng.standard_normal(len(found.coordinates))
-                there = walk._onto(moved, walk._direction(found), target)
+                there = walk.onto(moved, walk._direction(found), target)
                 assert surface.at(there).loglik < found.loglik
 
 

@@ -141,7 +141,7 @@ def test_an_interrupt_returns_the_best_so_far(sample):
             raise KeyboardInterrupt
         return latent.argmax(axis=1)
 
-    with pytest.warns(ConvergenceWarning, match="Interrupted: the best so far is kept"):
+    with pytest.warns(ConvergenceWarning, match="Interrupted after 0 passes: the best"):
         result = fit(sample, ProjectedSGD(batch=64), rule=ConvexRule(choose))
     assert not result.converged and np.isfinite(result.params).all()
 

@@ -25,6 +25,7 @@ from selfselect.inference.statistics import interval_reach
 from selfselect.noises.correlated import CORRELATION
 from selfselect.problem.parameters import Reported
 from selfselect.progress import progress_bar
+from selfselect.solvers.climb import Hill, Point, ascend
 from selfselect.threads import parallel_map
 
 __all__ = [
@@ -279,51 +280,27 @@ class _Walk:
     def visit(self, origin: Place, target: float) -> Place | None:
         """Return the best place where the parameter is `target`; None if it is not reached."""
         direction = self._direction(origin)
-        here = None if direction is None else self._onto(origin.coordinates, direction, target)
+        here = None if direction is None else self.onto(origin.coordinates, direction, target)
         if here is None:
             return None
-        place = self.surface.at(here)
-        if not np.isfinite(place.loglik):
+        found = ascend(_Plane(self, target), here, max_steps=STEPS)
+        if not found.ending.converged:
             return None
-        for _ in range(STEPS):
-            step, gain = self._step(place)
-            if gain <= TOLERANCE:
-                return replace(place, loglik=place.loglik + 0.5 * gain)
-            after = self._climb(place, step, gain, target)
-            if after is None:
-                return None
-            place = after
-        return None
+        place = _place(found.point)
+        return replace(place, loglik=place.loglik + 0.5 * found.point.gain)
 
     def glance(self, target: float) -> float:
         """Return the size of the signed root at `target`, by one evaluation and a quadratic."""
         direction = self._direction(self.top)
-        here = None if direction is None else self._onto(self.top.coordinates, direction, target)
+        here = None if direction is None else self.onto(self.top.coordinates, direction, target)
         if here is None:
             return float("nan")
         place = self.surface.at(here)
         if not np.isfinite(place.loglik):
             return float("nan")
-        return self.root(replace(place, loglik=place.loglik + 0.5 * self._step(place)[1]))
+        return self.root(replace(place, loglik=place.loglik + 0.5 * self.step(place)[1]))
 
-    def _climb(self, place: Place, step: Array, gain: float, target: float) -> Place | None:
-        """Take as much of a step as raises the log-likelihood."""
-        lower, upper = self.surface.bounds
-        with np.errstate(divide="ignore", invalid="ignore"):
-            room = (np.where(step > 0, upper, lower) - place.coordinates) / step
-        size = float(min(1.0, room[step != 0].min(initial=1.0)))
-        while size > SMALLEST:
-            trial = place.coordinates + size * step
-            # The plane is flat: what has to be corrected is rounding, or the bend of ties.
-            moved = self._onto(trial, step=None, target=target, place=place)
-            if moved is not None:
-                after = self.surface.at(moved)
-                if after.loglik >= place.loglik + 1e-4 * size * gain - 1e-12 * abs(place.loglik):
-                    return after
-            size *= 0.5
-        return None
-
-    def _step(self, place: Place) -> tuple[Array, float]:
+    def step(self, place: Place) -> tuple[Array, float]:
         """Return the Newton step within the plane, and twice what it gains."""
         read = self._read(place.coordinates)
         assert read is not None
@@ -360,7 +337,7 @@ class _Walk:
         along = float(slopes @ direction)
         return direction / along if along > 0 else None
 
-    def _onto(
+    def onto(
         self, coordinates: Array, step: Array | None, target: float, place: Place | None = None
     ) -> Array | None:
         """Move coordinates along a direction until the parameter is `target`."""
@@ -390,6 +367,46 @@ class _Walk:
                 return here if abs(short) <= 1e-9 * max(abs(target), self.error) else None
             here, read = trial, after
         return here
+
+
+class _Plane(Hill):
+    """The log-likelihood among the places where a parameter has a given value."""
+
+    smallest = 1e-8
+
+    def __init__(self, walk: _Walk, target: float) -> None:
+        self.walk, self.target = walk, target
+
+    def at(self, place: Array) -> Point:
+        found = self.walk.surface.at(place)
+        step, gain = np.zeros_like(place), 0.0
+        if np.isfinite(found.loglik):
+            step, gain = self.walk.step(found)
+        return Point(
+            place, found.loglik, found.score, found.information, step, gain, float(np.sqrt(gain))
+        )
+
+    def arrived(self, here: Point, before: float, size: float) -> bool:
+        del before, size
+        return here.gain <= TOLERANCE
+
+    def slack(self, here: Point) -> float:
+        return 1e-12 * abs(here.loglik)
+
+    def largest_step(self, here: Point) -> float:
+        lower, upper = self.walk.surface.bounds
+        with np.errstate(divide="ignore", invalid="ignore"):
+            room = (np.where(here.step > 0, upper, lower) - here.free) / here.step
+        return float(min(1.0, room[here.step != 0].min(initial=1.0)))
+
+    def moved(self, here: Point, size: float) -> Array | None:
+        # The plane is flat: what has to be corrected is rounding, or the bend of ties.
+        trial = here.free + size * here.step
+        return self.walk.onto(trial, step=None, target=self.target, place=_place(here))
+
+
+def _place(point: Point) -> Place:
+    return Place(point.free, point.loglik, point.score, point.information)
 
 
 def _step_within(place: Place, slopes: Array, held: Mask) -> tuple[Array, float]:

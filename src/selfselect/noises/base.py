@@ -229,7 +229,7 @@ class FittedNoise(ABC):
     def boundary(
         self, alternatives: Sequence[Label], covariance: Array, *, known_scales: bool
     ) -> str | None:
-        """Return a sentence that names what is at its limit; None where nothing is."""
+        """Return words for what is at its limit, after "At the boundary:"; None if nothing is."""
         del alternatives, covariance, known_scales
         return None
 

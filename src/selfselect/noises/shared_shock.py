@@ -206,7 +206,7 @@ class SharedShock(FittedNoise):
         own = 1.0 / np.diag(covariance)
         if own.min() < VANISHED:
             return (
-                f"At the boundary: the own part of the noise of "
+                "the own part of the noise of "
                 f"{alternatives[int(own.argmin())]!r} vanishes, {100 * own.min():.2g}% of its "
                 "variance is left and the rest is the shared shock. No standard errors belong to "
                 "such an estimate. Other correlations than a shared shock can make may be behind "

@@ -36,7 +36,7 @@ def convergence(fit: FitResult, *, axes: Any = None) -> Picture:
     """
     data = fit.trace
     if not len(data):
-        solver = fit.solution.solver.split("(")[0]
+        solver = fit.solution.solver_name
         raise UnsupportedError(
             f"{solver} leaves no trace: it takes no steps towards an optimum. Use one that "
             "maximises the likelihood, such as MaximumLikelihood()."

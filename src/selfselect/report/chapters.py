@@ -226,7 +226,7 @@ def diagnosis_chapter(fit: FitResult) -> Section:
 
 
 def _solver(fit: FitResult) -> str:
-    return f"{fit.solution.solver.split('(')[0]}, since {fit.solver_reason}"
+    return f"{fit.solution.solver_name}, since {fit.solver_reason}"
 
 
 def membership_chapter(fit: FitResult) -> Section | None:

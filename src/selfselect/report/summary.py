@@ -14,6 +14,7 @@ from selfselect.report.page import Block, Page
 from selfselect.results.rejections import rejections
 from selfselect.results.specification import tests_of_noise
 from selfselect.solvers.base import is_fragile, starts_at_best
+from selfselect.solvers.status import Status
 
 if TYPE_CHECKING:
     from selfselect.results.fit_result import FitResult
@@ -102,12 +103,13 @@ def _notices(fit: FitResult) -> tuple[str, ...]:
     if not np.isfinite(fit.covariance.matrix).all():
         why = "the information matrix is singular, so some parameters are not determined by this "
         why += "data."
-        if fit.status.startswith("At the boundary"):
+        if fit.solution.status is Status.AT_BOUNDARY:
             why = "the estimate is at a boundary of what is possible."
         elif not np.isfinite(fit.solution.information).all():
-            solver = fit.solution.solver.split("(")[0]
-            why = f"{solver} does not maximise the likelihood, so no information matrix belongs to "
-            why += "its estimates. Use covariance='bootstrap'."
+            why = (
+                f"{fit.solution.solver_name} does not maximise the likelihood, so no information "
+                "matrix belongs to its estimates. Use covariance='bootstrap'."
+            )
         notices.append(f"NO STANDARD ERRORS: {why}")
     return tuple(notices)
 
@@ -124,7 +126,7 @@ def _facts(fit: FitResult) -> tuple[tuple[str, str], ...]:
     entries += [
         ("Rule", fit.problem.rule.name + _net_of_costs(fit)),
         ("Noise", fit.problem.noise.name),
-        ("Solver", f"{fit.solution.solver.split('(')[0]}: {fit.status}"),
+        ("Solver", f"{fit.solution.solver_name}: {fit.status}"),
         ("Rows", str(facts.n_rows))
         if facts.case is None
         else ("Cases", f"{facts.n_rows} ({facts.n_long_rows} rows)"),

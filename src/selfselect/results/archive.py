@@ -25,12 +25,14 @@ from selfselect.plain import NAMES, archived, check_plain, from_plain, to_plain
 from selfselect.problem.problem import Problem
 from selfselect.problem.units import Units
 from selfselect.results._archive_checks import check_coder, check_equations, check_fit
+from selfselect.results._status_text import with_ending
 from selfselect.results.diagnosis import Diagnosis, Finding
 from selfselect.results.files import write_whole
 from selfselect.results.fit_result import FitResult, Kept
 from selfselect.results.naive import Naive
 from selfselect.results.specification import tests_of_noise
 from selfselect.solvers.base import Solution, StartRecord, TraceEntry
+from selfselect.solvers.status import Ending, Status
 
 __all__ = ["load", "save"]
 
@@ -43,12 +45,13 @@ MOST_BYTES = 1 << 29
 RECORDS = {
     "equations": Equations, "equation": Equation, "shared term": SharedTerm,
     "known columns": KnownColumns, "source": Source, "units": Units, "problem": Problem,
-    "solution": Solution, "step": TraceEntry, "start": StartRecord, "covariance": Covariance,
-    "facts": DataFacts, "naive": Naive, "test": TestResult, "finding": Finding,
-    "diagnosis": Diagnosis, "kept": Kept,
+    "ending": Ending, "status": Status, "step": TraceEntry, "start": StartRecord,
+    "covariance": Covariance, "facts": DataFacts, "naive": Naive, "test": TestResult,
+    "finding": Finding, "diagnosis": Diagnosis, "kept": Kept,
 }  # fmt: skip
 for _name, _kind in RECORDS.items():
     archived(_name)(_kind)
+archived("solution", 2)(Solution)
 
 
 def save(fit: FitResult, path: str | Path) -> None:
@@ -111,6 +114,7 @@ def load(path: str | Path) -> FitResult:
             from selfselect.results._version1 import upgraded
 
             content = upgraded(content)
+        content["solution"] = with_ending(content["solution"])
         return _rebuild(content)
     except Exception as error:
         # Whatever goes wrong with a file that cannot be trusted, it is the file's fault.

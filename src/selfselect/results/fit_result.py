@@ -190,7 +190,7 @@ class FitResult(Estimates):
     @property
     def status(self) -> str:
         """How the solver ended, in a sentence."""
-        return self.solution.status
+        return str(self.solution.ending)
 
     @property
     def n_steps(self) -> int:

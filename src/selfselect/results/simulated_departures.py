@@ -109,9 +109,9 @@ class Simulation:
         problem, batch = self.problem, self.data.batch
         status = batch.observation.status
         limit = np.empty((len(batch), self.k))
-        for j, equation in enumerate(problem.equations.each):
+        designs = problem.designs(batch.rows)
+        for j, design in enumerate(designs):
             start, at_h = problem.layout.starts[j], problem.layout.inverse_scale_positions[j]
-            design = problem.units.design(batch.rows.covariates, equation.columns)
             own = problem.units.limits(batch.observation.limit_of(j))
             limit[:, j] = self.natural[at_h] * own - design @ self.natural[start:at_h]
         if not np.isin(status, (SEEN, BELOW, ABOVE, UNKNOWN)).all():
@@ -227,7 +227,7 @@ class Simulation:
         except (DataError, RuleError) as error:
             raise UnsupportedError(str(error)) from error
         if not found.converged:
-            raise UnsupportedError(f"a simulated sample could not be fitted ({found.status})")
+            raise UnsupportedError(f"a simulated sample could not be fitted ({found.ending})")
         # The next simulation is mostly much like this one.
         self.begin = found.free
         natural = problem.layout.natural(found.free)

@@ -19,10 +19,12 @@ if TYPE_CHECKING:
     from selfselect.solvers.paper.peeling import Peeling, Population
     from selfselect.solvers.paper.projected_sgd import ProjectedSGD
     from selfselect.solvers.paper.two_models import TwoModels
+    from selfselect.solvers.status import Ending, Status
 
 __all__ = [
     "EM",
     "Continuation",
+    "Ending",
     "MaximumLikelihood",
     "MinVariance",
     "MonteCarloNewton",
@@ -34,6 +36,7 @@ __all__ = [
     "Solution",
     "Solver",
     "StartRecord",
+    "Status",
     "TraceEntry",
     "TwoModels",
     "choose_solver",
@@ -43,6 +46,7 @@ __all__ = [
 _HOMES = {
     "EM": "em",
     "Continuation": "continuation",
+    "Ending": "status",
     "MaximumLikelihood": "maximum_likelihood",
     "MinVariance": "paper.min_variance",
     "MonteCarloNewton": "monte_carlo_newton",
@@ -54,6 +58,7 @@ _HOMES = {
     "Solution": "base",
     "Solver": "base",
     "StartRecord": "base",
+    "Status": "status",
     "TraceEntry": "base",
     "TwoModels": "paper.two_models",
     "choose_solver": "_choose",

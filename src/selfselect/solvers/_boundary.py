@@ -8,7 +8,8 @@ from numpy.typing import NDArray
 from selfselect.engines.base import Engine
 from selfselect.likelihoods._pieces import noise_covariance
 from selfselect.problem.problem import Problem
-from selfselect.solvers._climb import log_likelihood
+from selfselect.solvers.climb import log_likelihood
+from selfselect.solvers.status import Ending, Status
 
 __all__ = ["ends_at_boundary", "find_boundary"]
 
@@ -19,33 +20,34 @@ LOWER = 2.0
 of 95% the limit is then outside of the interval."""
 
 
-def find_boundary(problem: Problem, free: Array) -> str | None:
-    """Return a sentence that names what is at its limit, or None where nothing is."""
+def find_boundary(problem: Problem, free: Array) -> Ending | None:
+    """Return an ending that names what is at its limit, or None where nothing is."""
     if not problem.noise.joint:
         return None
-    return problem.noise.boundary(
+    reason = problem.noise.boundary(
         problem.equations.alternatives,
         noise_covariance(problem, problem.layout.natural(free)),
         known_scales=problem.layout.scales is not None,
     )
+    return None if reason is None else Ending(Status.AT_BOUNDARY, {"reason": reason})
 
 
-def ends_at_boundary(problem: Problem, engine: Engine, free: Array) -> str | None:
-    """Return the sentence of `find_boundary`, but None where the likelihood falls on the way there.
+def ends_at_boundary(problem: Problem, engine: Engine, free: Array) -> Ending | None:
+    """Return what `find_boundary` returns, but None where the likelihood falls on the way there.
 
     A correlation of 0.996 may be an optimum like any other.
     """
-    said = find_boundary(problem, free)
-    if said is None:
+    found = find_boundary(problem, free)
+    if found is None:
         return None
     layout, natural = problem.layout, problem.layout.natural(free)
     of_noise = slice(int(layout.starts[-1]), int(layout.starts[-1]) + layout.n_noise_extras)
     limit = problem.noise.at_limit(natural[of_noise])
     if limit is None:
-        return said
+        return found
     natural[of_noise] = limit
     there = layout.gather(natural)
     if np.array_equal(there, free):
-        return said
+        return found
     fall = log_likelihood(problem, engine, free) - log_likelihood(problem, engine, there)
-    return None if fall > LOWER else said
+    return None if fall > LOWER else found

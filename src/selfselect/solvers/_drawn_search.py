@@ -16,10 +16,11 @@ from selfselect.problem.problem import Problem
 from selfselect.progress import progress_bar
 from selfselect.samplers import BoxExact, Sampler
 from selfselect.samplers._chains import Chains
-from selfselect.solvers._climb import solve_spd
 from selfselect.solvers._draws import drawn_loglik, new_seed, start_chains
-from selfselect.solvers._identification import never_seen, undetermined
+from selfselect.solvers._identification import never_chosen, undetermined
 from selfselect.solvers.base import Solution, TraceEntry
+from selfselect.solvers.climb import solve_spd
+from selfselect.solvers.status import Ending, Status
 
 __all__ = ["DrawnSearch"]
 
@@ -122,8 +123,7 @@ class DrawnSearch:
         )
         self.trace: list[TraceEntry] = []
         self.estimate: _Estimate | None = None
-        self.converged = self.interrupted = False
-        self.status = ""
+        self.ending = Ending(Status.OUT_OF_PASSES, {"passes": 0})
         self.n_passes = 0
         clusters = engine.rows.clusters
         self.n_clusters = 0 if clusters is None else int(clusters.max()) + 1
@@ -133,8 +133,12 @@ class DrawnSearch:
         try:
             self._run()
         except KeyboardInterrupt:
-            self.interrupted = True
-            self.status = f"Interrupted after {self.n_passes} passes: the best so far is kept."
+            self.ending = Ending(Status.INTERRUPTED, {"passes": self.n_passes})
+
+    @property
+    def interrupted(self) -> bool:
+        """Whether the user interrupted the search."""
+        return self.ending.status is Status.INTERRUPTED
 
     def _run(self) -> None:
         sampler = self.solver.sampler
@@ -152,7 +156,7 @@ class DrawnSearch:
                 bar.update()
                 drawn = fresh if drawn is None else drawn.joined(fresh)
                 if not np.isfinite(drawn.sums.score).all():
-                    self.status = "Stopped: the score is not finite."
+                    self.ending = Ending(Status.NOT_FINITE, {"what": "score"})
                     return
                 found = self._estimate(place, drawn)
                 if found is None or found.clear_gap > self.near or found.clear_move > WANDERING:
@@ -166,7 +170,7 @@ class DrawnSearch:
                 if found.gap > self.near and found.ratio <= 0.5 * self.near:
                     place, drawn, burn = found.free, None, follow
                 elif found.ratio <= self.mc_tol and found.doubt <= 0.5 * self.mc_tol:
-                    self.converged, self.status = True, _success(self.n_passes, found)
+                    self.ending = _success(self.n_passes, found)
                     return
                 else:
                     burn = 0
@@ -175,12 +179,12 @@ class DrawnSearch:
                 lack = max(found.ratio, 2.0 * found.doubt) / goal
                 wanted = found.steps * (SHARPER * lack**2 - (drawn is not None))
                 steps = int(np.clip(wanted, first, min(most, 4 * found.steps)))
-        self.status = f"Stopped after {self.n_passes} passes over the rows" + (
-            "."
-            if self.estimate is None
-            else f", with a Monte-Carlo error of {100 * self.estimate.ratio:.0f}% of a standard "
-            "error. Allow more with MonteCarloNewton(max_passes=...)."
-        )
+        self.ending = Ending(Status.OUT_OF_PASSES, {"passes": self.n_passes})
+        if self.estimate is not None:
+            self.ending = self.ending.noting(
+                f"The Monte-Carlo error is still {100 * self.estimate.ratio:.0f}% of a standard "
+                "error: allow more with MonteCarloNewton(max_passes=...)."
+            )
 
     def _thin(self, steps: int) -> int:
         return int(np.clip(steps * self.engine.n_rows // PAIRS, 1, max(1, min(32, steps // 4))))
@@ -239,14 +243,12 @@ class DrawnSearch:
     def solution(self, *, loglik: bool) -> Solution:
         """Return where the search ended."""
         n_free = self.problem.layout.n_free
-        found, status, converged = self.estimate, self.status, self.converged
+        found, ending = self.estimate, self.ending
         information, noise, outer = np.full((n_free, n_free), np.nan), None, None
         if found is not None:
             information, noise, outer = found.information, found.noise, found.sums.squared_scores
             lost = undetermined(self.problem, self.engine, information, lost=LOST)
-            lost = lost or never_seen(self.problem, self.engine)
-            if lost is not None:
-                status, converged = lost, False
+            ending = lost or never_chosen(self.problem, self.engine) or ending
         value, error = float("nan"), 0.0
         if loglik:
             try:
@@ -254,15 +256,14 @@ class DrawnSearch:
                     self.problem, self.engine, self.free, self.rng, self.solver.loglik_draws
                 )
                 value, error = drawn.value, drawn.error
-                status += drawn.warning()
+                ending = ending.noting(drawn.warning())
             except KeyboardInterrupt:
-                status += " Interrupted before the log-likelihood was estimated."
+                ending = ending.noting("Interrupted before the log-likelihood was estimated.")
         return Solution(
             free=self.free,
             loglik=value,
             information=information,
-            converged=converged,
-            status=status,
+            ending=ending,
             trace=tuple(self.trace),
             n_passes=self.n_passes,
             solver=repr(self.solver),
@@ -285,12 +286,13 @@ class _Drawn:
         return _Drawn(self.sums.averaged(other.sums, other.steps / steps), steps)
 
 
-def _success(n_passes: int, found: _Estimate) -> str:
+def _success(n_passes: int, found: _Estimate) -> Ending:
     missing, noise = (float(np.diag(part).sum()) for part in (found.sums.missing, found.sums.noise))
-    worth = f", worth {missing / noise:.0f} independent draws a row" if noise > 0 else ""
-    return (
-        f"Converged in {n_passes} passes; Monte-Carlo error at most {100 * found.ratio:.2g}% of "
-        f"every standard error{worth}."
+    if noise == 0:
+        return Ending(Status.CONVERGED_WITHOUT_ERROR, {"passes": n_passes})
+    return Ending(
+        Status.CONVERGED_BY_DRAWS,
+        {"passes": n_passes, "error": 100 * found.ratio, "worth": missing / noise},
     )
 
 

@@ -24,7 +24,7 @@ from selfselect.problem.batch import Batch
 from selfselect.problem.problem import Problem
 from selfselect.samplers import EllipticalSlice, Sampler
 from selfselect.samplers._chains import Chains
-from selfselect.solvers._climb import information_at, score_at
+from selfselect.solvers.climb import information_at, score_at
 
 __all__ = ["DrawnLoglik", "distance_to_optimum", "drawn_loglik", "new_seed", "start_chains"]
 
@@ -122,7 +122,7 @@ class DrawnLoglik:
         named = ", ".join(map(str, self.vanishing[:3]))
         more = ", ..." if self.vanishing.size > 3 else ""
         return (
-            f" The explaining sets of {self.vanishing.size} rows (rows {named}{more}) have next to "
+            f"The explaining sets of {self.vanishing.size} rows (rows {named}{more}) have next to "
             "no mass under the fit: those choices are next to impossible under the model."
         )
 

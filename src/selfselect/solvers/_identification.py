@@ -10,10 +10,10 @@ from numpy.typing import NDArray
 from selfselect.engines.base import Engine, Parts
 from selfselect.problem.batch import Batch
 from selfselect.problem.problem import Problem
-from selfselect.rules.base import Label
 from selfselect.solvers._start import gram_matrices, refuse_collinear
+from selfselect.solvers.status import Ending, Status
 
-__all__ = ["never_seen", "ridge", "undetermined"]
+__all__ = ["never_chosen", "ridge", "undetermined"]
 
 Array = NDArray[np.float64]
 
@@ -23,6 +23,8 @@ SUSPICIOUS = 1e-4
 LOST = 1e-6
 """Share of the information that complete data would hold, below which nothing was learnt."""
 
+INFORMATION_NOT_FINITE = Ending(Status.NOT_FINITE, {"what": "information matrix"})
+
 
 def undetermined(
     problem: Problem,
@@ -31,18 +33,18 @@ def undetermined(
     *,
     lost: float = LOST,
     free: Array | None = None,
-) -> str | None:
-    """Return a sentence that names parameters without information, or None where there are none.
+) -> Ending | None:
+    """Return an ending that names a parameter without information, or None where there is none.
 
-    A covariate that is nonzero only in rows where the alternative was not seen has no finite
+    A covariate that is nonzero only in rows where the alternative was not chosen has no finite
     estimate: the likelihood rises forever along it while its information fades. Compared is the
-    information with that of complete data, in which every alternative is seen in every row:
+    information with that of complete data, in which every outcome is observed in every row:
     below the share `lost` of it, nothing was learnt. Where coefficients are shared, the free
-    parameters say how much each of those who share them counts.
+    parameters say how much each alternative that shares them counts.
     """
     per_row = information / engine.n_rows
     if not np.isfinite(per_row).all():
-        return "Stopped: the information matrix is not finite."
+        return INFORMATION_NOT_FINITE
     if float(np.linalg.eigvalsh(per_row)[0]) > SUSPICIOUS:
         return None
     layout, grams = problem.layout, gram_matrices(problem, engine)
@@ -60,13 +62,16 @@ def undetermined(
         if place is None:
             return None
         alternative, term = layout.ties.labels[place]
-        return _no_finite_estimate(term, alternative)
+        return Ending(Status.NO_FINITE_ESTIMATE, {"term": term, "alternative": alternative})
     for j, gram in enumerate(grams):
         own = layout.position[layout.starts[j] : layout.inverse_scale_positions[j]]
         place = _lost_direction(information[np.ix_(own, own)], gram[:-1, :-1], lost)
         if place is not None:
             equation = problem.equations.each[j]
-            return _no_finite_estimate(equation.terms[place], equation.alternative)
+            return Ending(
+                Status.NO_FINITE_ESTIMATE,
+                {"term": equation.terms[place], "alternative": equation.alternative},
+            )
     return None
 
 
@@ -74,14 +79,14 @@ RIDGE = 1e-9
 """Smallest eigenvalue of the information, scaled to a unit diagonal, that is more than rounding."""
 
 
-def ridge(problem: Problem, free: Array, information: Array) -> str | None:
-    """Return a sentence that names parameters which only together are determined, or None.
+def ridge(problem: Problem, free: Array, information: Array) -> Ending | None:
+    """Return an ending that names parameters which only together are determined, or None.
 
     Scales, correlations, loadings and costs may trade off against each other although each
     equation by itself is well determined.
     """
     if not np.isfinite(information).all():
-        return "Stopped: the information matrix is not finite."
+        return INFORMATION_NOT_FINITE
     size = np.sqrt(np.maximum(np.diag(information), 1e-300))
     values, vectors = np.linalg.eigh(information / np.outer(size, size))
     if values[0] > RIDGE:
@@ -91,41 +96,32 @@ def ridge(problem: Problem, free: Array, information: Array) -> str | None:
     relative = moved / np.maximum(np.abs(reported.values), 1e-300)
     most = np.argsort(-relative)[:3]
     names = ", ".join(f"{label}: {term}" for label, term in (reported.labels[i] for i in most))
-    return (
-        "Not determined: along some direction the likelihood is flat, mainly in "
-        f"{names}. Only together do they fit the data. Fix one of them, or give an equation a "
-        "covariate that the others do not have."
-    )
+    return Ending(Status.NOT_DETERMINED, {"parameters": names})
 
 
-def never_seen(problem: Problem, engine: Engine) -> str | None:
-    """Return a sentence that names a term which does not vary where its alternative was seen.
+def never_chosen(problem: Problem, engine: Engine) -> Ending | None:
+    """Return an ending that names a term which does not vary where its alternative was chosen.
 
     Its coefficient then rests on choices alone. Mostly the likelihood rises forever along it, and
     draws cannot tell a slope that fades from one that has ended.
     """
-    seen = engine.sum(partial(_seen_grams, problem))
+    chosen = engine.sum(partial(_chosen_grams, problem))
     for equation, everywhere, own in zip(
-        problem.equations.each, gram_matrices(problem, engine), seen, strict=True
+        problem.equations.each, gram_matrices(problem, engine), chosen, strict=True
     ):
         scale = 1.0 / np.sqrt(np.maximum(np.diag(everywhere)[:-1], 1e-300))
         values, vectors = np.linalg.eigh(own * np.outer(scale, scale))
         if values[0] < LOST * values[-1]:
             name = equation.terms[int(np.abs(vectors[:, 0]).argmax())]
-            return (
-                f"No estimate to rely on: {equation.alternative!r} was never seen where {name!r} "
-                "differs, so nothing but choices speaks of its coefficient, and it may have no "
-                "finite value. Leave the term out, or merge the category with another."
-            )
+            return Ending(Status.NEVER_CHOSEN, {"term": name, "alternative": equation.alternative})
     return None
 
 
-def _seen_grams(problem: Problem, batch: Batch) -> Parts:
+def _chosen_grams(problem: Problem, batch: Batch) -> Parts:
     rows = batch.rows
     weights = np.ones(len(rows)) if rows.weights is None else rows.weights
     parts = []
-    for j, equation in enumerate(problem.equations.each):
-        design = problem.units.design(rows.covariates, equation.columns)
+    for j, design in enumerate(problem.designs(rows)):
         parts.append(design.T @ (design * (weights * (rows.chosen == j))[:, None]))
     return Parts(parts)
 
@@ -141,12 +137,3 @@ def _lost_direction(information: Array, complete: Array, lost: float) -> int | N
     if share[0] >= lost:
         return None
     return int(np.abs(np.linalg.solve(root.T, direction[:, 0])).argmax())
-
-
-def _no_finite_estimate(term: str, alternative: Label) -> str:
-    return (
-        f"No finite estimate: the information matrix is singular along {term!r} of "
-        f"{alternative!r}. The likelihood rises forever that way, for example because the "
-        "alternative is never seen where the covariate differs. Leave the term out, or merge the "
-        "category with another."
-    )

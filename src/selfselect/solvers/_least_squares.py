@@ -3,17 +3,17 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import partial
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import numpy as np
 from numpy.random import Generator
 from numpy.typing import NDArray
 
 from selfselect.engines.base import Engine
-from selfselect.likelihoods import evaluate
 from selfselect.problem.problem import Problem
 from selfselect.solvers.base import Solution
+from selfselect.solvers.climb import log_likelihood
+from selfselect.solvers.status import Ending, Status
 
 __all__ = ["SharedLeastSquares"]
 
@@ -54,16 +54,12 @@ class SharedLeastSquares:
         each = np.append(coefficients, spread) if own else coefficients
         shared = [spread] if layout.common else []
         free = layout.read(np.concatenate([np.tile(each, len(layout.sizes)), shared]))
-        task = partial(evaluate, problem, layout.natural(free), curvature="none")
-        evaluation: Any = engine.sum(task)
         return Solution(
             free=free,
-            loglik=evaluation.loglik,
+            loglik=log_likelihood(problem, engine, free),
             information=np.full((len(free), len(free)), np.nan),
-            converged=False,
-            status=(
-                f"{len(rows)} rows cannot tell {len(layout.sizes)} alternatives apart: all have "
-                "the same least-squares fit."
+            ending=Ending(
+                Status.SAME_FOR_ALL, {"rows": len(rows), "alternatives": len(layout.sizes)}
             ),
             trace=(),
             n_passes=1,

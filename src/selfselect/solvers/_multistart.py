@@ -13,10 +13,8 @@ from numpy.typing import NDArray
 
 from selfselect.engines.base import Engine
 from selfselect.errors import OptionError
-from selfselect.likelihoods import evaluate
 from selfselect.problem.problem import Problem
 from selfselect.progress import progress_bar
-from selfselect.solvers._climb import Climb, information_at
 from selfselect.solvers._degeneracy import Degeneracy, find_degeneracy, thin_equation
 from selfselect.solvers._identification import undetermined
 from selfselect.solvers._order import order_alternatives
@@ -31,11 +29,14 @@ from selfselect.solvers._starts import Recipe, recipes_for
 from selfselect.solvers.base import (
     Solution,
     StartRecord,
+    record_starts,
     require_counts,
     same_optimum,
     smallest_share_met,
 )
+from selfselect.solvers.climb import Climb, information_at, log_likelihood
 from selfselect.solvers.paper.base import MomentMethod
+from selfselect.solvers.status import Ending, Status
 
 __all__ = ["MultiStart"]
 
@@ -65,7 +66,7 @@ the best one of all rows."""
 
 
 @dataclass(frozen=True)
-class Ending:
+class Reached:
     """Where one start ended: its name, the place, and what is wrong with it."""
 
     name: str
@@ -158,7 +159,7 @@ class MultiStart(ABC):
         part: Engine,
         rng: Generator,
         progress: bool | None,
-    ) -> list[Ending]:
+    ) -> list[Reached]:
         """Climb from every start, by the engine's workers; each has a random stream of its own."""
         all_open = part.rows.known.available is None
         n_starts = self.starts or self.default_starts(engine.n_rows, space.problem.index)
@@ -174,14 +175,14 @@ class MultiStart(ABC):
             for group in grouped(numbers, part.n_rows)
         ]
 
-        def run(recipe: Recipe, own: list[SeedSequence]) -> list[Ending]:
+        def run(recipe: Recipe, own: list[SeedSequence]) -> list[Reached]:
             begun = recipe.start(space, alone, [np.random.default_rng(seed) for seed in own])
             return [
-                Ending(recipe.name, place, find_degeneracy(space, alone, place.coordinates))
+                Reached(recipe.name, place, find_degeneracy(space, alone, place.coordinates))
                 for place in self.climb_on_sample(space, alone, begun)
             ]
 
-        done: dict[int, Ending] = {}
+        done: dict[int, Reached] = {}
         with progress_bar(progress, what="Starts", total=len(recipes)) as bar:
             tasks = [(recipe, [seeds[number] for number in group]) for recipe, group in groups]
             ended = engine.spread(run, *map(list, zip(*tasks, strict=True)))
@@ -191,8 +192,8 @@ class MultiStart(ABC):
         return [done[number] for number in range(len(recipes))]
 
     def _move_on(
-        self, space: SearchSpace, part: Engine, found: list[Ending], rng: Generator
-    ) -> tuple[list[Ending], int]:
+        self, space: SearchSpace, part: Engine, found: list[Reached], rng: Generator
+    ) -> tuple[list[Reached], int]:
         """Where the best optimum is in doubt, look beside it for a better one, and go on there.
 
         It is in doubt where no more than half of the starts reached it; where more did, a search
@@ -214,7 +215,7 @@ class MultiStart(ABC):
             place = relocate(space, alone, best, rng, climb)
             fault = find_degeneracy(space, alone, place.coordinates)
             if fault is None and not same_optimum(best.loglik - place.loglik, mean_weight):
-                found, tries = [*found, Ending("relocated", place, None)], 0
+                found, tries = [*found, Reached("relocated", place, None)], 0
             else:
                 tries, wasted = tries + 1, wasted + place.n_evaluations
         return found, wasted
@@ -225,7 +226,7 @@ class MultiStart(ABC):
         engine: Engine,
         part: Engine,
         space: SearchSpace,
-        found: list[Ending],
+        found: list[Reached],
         wasted: int,
         progress: bool | None,
     ) -> Solution:
@@ -260,16 +261,15 @@ class MultiStart(ABC):
         )
         thin = thin_equation(space, engine, space.locate(best.free)) if sound else None
         if thin is not None:
-            solution = replace(solution, status=f"{solution.status} {thin}")
+            solution = replace(solution, ending=solution.ending.noting(thin))
         return solution if not faults else _with_faults(solution, faults, len(found))
 
 
 def _unsound(problem: Problem, engine: Engine, free: Array) -> Climb:
     """Return a place as it is, not climbed from: near a degenerate one there is no top."""
-    task = partial(evaluate, problem, problem.layout.natural(free), curvature="none")
-    evaluation: Any = engine.sum(task)
+    loglik = log_likelihood(problem, engine, free)
     information = information_at(problem, engine, free)
-    return Climb(free, evaluation.loglik, information, False, "No sound optimum.", (), 2)
+    return Climb(free, loglik, information, Ending(Status.NO_SOUND_OPTIMUM), (), 2)
 
 
 def _distinct(places: list[Place], mean_weight: float) -> list[Place]:
@@ -293,30 +293,20 @@ def _best_on_all(
     close = [place for place in places if places[0].loglik - place.loglik < reach][:POLISHED]
     if len(close) < 2:
         return close
-    values = []
-    for place in close:
-        task = partial(evaluate, space.problem, space.natural(place.coordinates), curvature="none")
-        evaluation: Any = engine.sum(task)
-        values.append(evaluation.loglik)
+    values = [log_likelihood(space.problem, engine, space.free(one.coordinates)) for one in close]
     order = np.argsort(values)[::-1]
     return [close[i] for i in order]
 
 
-def _records(
-    found: list[Ending],
-    part: Engine,
-) -> tuple[StartRecord, ...]:
+def _records(found: list[Reached], part: Engine) -> tuple[StartRecord, ...]:
     sound = [one.place.loglik for one in found if one.fault is None]
-    top = max(sound) if sound else max(one.place.loglik for one in found)
-    return tuple(
-        StartRecord(
-            one.name,
-            part.n_rows,
-            one.place.loglik,
-            one.place.loglik - top,
-            None if one.fault is None else one.fault.sentence,
-        )
-        for one in found
+    return record_starts(
+        (
+            (one.name, one.place.loglik, None if one.fault is None else one.fault.sentence)
+            for one in found
+        ),
+        rows=part.n_rows,
+        top=max(sound or [one.place.loglik for one in found]),
     )
 
 
@@ -332,35 +322,32 @@ def _solution(
     ordered = order_alternatives(problem, engine, best)
     finite = bool(np.isfinite(best.information).all())
     positive = finite and bool(np.linalg.eigvalsh(best.information)[0] > 0)
-    status = best.status
+    ending = best.ending
     sound = [record.behind for record in records if record.fault is None]
-    lost = None
     if positive:
         least = LEAST_ROWS / engine.n_rows
         lost = undetermined(problem, engine, ordered.information, lost=least, free=ordered.free)
-        status = status if lost is None else lost
-    elif sound:
-        status = "Stopped at a saddle: the information matrix is not positive."
-    converged = best.converged and positive and lost is None
+        ending = lost or ending
+    elif sound or ending.converged:
+        ending = Ending(Status.SADDLE)
     if sound:
         others = [behind for behind in sound if not same_optimum(behind, mean_weight)]
-        place = "reached this optimum" if converged else "ended here"
-        status += f" {len(sound) - len(others)} of {len(records)} starts {place}"
+        place = "reached this optimum" if ending.converged else "ended here"
+        note = f"{len(sound) - len(others)} of {len(records)} starts {place}"
         if records[0].rows < engine.n_rows:
-            status += f" on a sample of {records[0].rows} rows"
-        status += f"; the next best was {-max(others):.4g} below." if others else "."
+            note += f" on a sample of {records[0].rows} rows"
+        note += f"; the next best was {-max(others):.4g} below." if others else "."
         missed = smallest_share_met(len(records))
-        if missed > RARE_START:
-            status += (
-                f" So few starts may miss an optimum that fewer than {100 * missed:.0f}% of them "
-                "lead to."
-            )
+        few = (
+            f"So few starts may miss an optimum that fewer than {100 * missed:.0f}% of them "
+            "lead to."
+        )
+        ending = ending.noting(note, few if missed > RARE_START else None)
     return Solution(
         free=ordered.free,
         loglik=best.loglik,
         information=ordered.information,
-        converged=converged,
-        status=status,
+        ending=ending,
         trace=best.trace,
         n_passes=best.n_passes + int(np.ceil(effort)),
         solver=repr(solver),
@@ -381,5 +368,5 @@ def _as_coefficients(given: Any) -> tuple[tuple[float, ...], ...]:
 
 def _with_faults(solution: Solution, faults: list[Degeneracy], n_starts: int) -> Solution:
     first = max(faults, key=lambda fault: fault.unbounded)
-    note = f" {len(faults)} of {n_starts} starts were discarded: {first.sentence}"
-    return replace(solution, status=solution.status + note)
+    note = f"{len(faults)} of {n_starts} starts were discarded: {first.sentence}"
+    return replace(solution, ending=solution.ending.noting(note))

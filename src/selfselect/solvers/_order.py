@@ -18,7 +18,7 @@ from selfselect.engines.base import Engine
 from selfselect.problem.batch import Batch
 from selfselect.problem.grams import sum_columns
 from selfselect.problem.problem import Problem
-from selfselect.solvers._climb import Climb
+from selfselect.solvers.climb import Climb
 
 __all__ = ["groups_alike", "match_alternatives", "order_alternatives"]
 

@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from selfselect.engines.base import Engine
 from selfselect.problem.problem import Problem
-from selfselect.solvers._climb import Climb, approach, log_likelihood, score_at, solve_spd
+from selfselect.solvers.climb import Climb, approach, log_likelihood, score_at, solve_spd
 
 __all__ = ["Refined", "refine", "with_points"]
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from numbers import Integral
 from typing import Any, ClassVar, Protocol, runtime_checkable
@@ -15,6 +15,7 @@ from selfselect.engines.base import Engine
 from selfselect.errors import OptionError, UnsupportedError
 from selfselect.problem.problem import Problem
 from selfselect.rules.base import HasBounds
+from selfselect.solvers.status import Ending, Status
 
 __all__ = [
     "Solution",
@@ -22,6 +23,7 @@ __all__ = [
     "StartRecord",
     "TraceEntry",
     "is_fragile",
+    "record_starts",
     "require",
     "require_counts",
     "same_optimum",
@@ -75,6 +77,22 @@ class StartRecord:
     fault: str | None
 
 
+def record_starts(
+    found: Iterable[tuple[str, float, str | None]], *, rows: int, top: float
+) -> tuple[StartRecord, ...]:
+    """Record where the starts of a search ended.
+
+    Parameters
+    ----------
+    found : name, log-likelihood, and why it was discarded, of each.
+    rows : rows that were searched.
+    top : log-likelihood of the best of them.
+    """
+    return tuple(
+        StartRecord(name, rows, loglik, loglik - top, fault) for name, loglik, fault in found
+    )
+
+
 def same_optimum(behind: float, mean_weight: float) -> bool:
     """Say whether a climb that ended that far from the best one reached the same optimum."""
     return behind > -SAME_OPTIMUM * mean_weight
@@ -108,8 +126,7 @@ class Solution:
     free : free parameters in internal units.
     loglik : log-likelihood there.
     information : minus the Hessian there, in the free parameters.
-    converged : whether this is the optimum.
-    status : a sentence that says how the solver ended.
+    ending : how the solver ended: a `Status` with what its sentence names.
     trace : its steps.
     n_passes : passes over all rows.
     solver : its name and options.
@@ -123,8 +140,7 @@ class Solution:
     free: Array
     loglik: float
     information: Array
-    converged: bool
-    status: str
+    ending: Ending
     trace: tuple[TraceEntry, ...]
     n_passes: int
     solver: str
@@ -133,6 +149,21 @@ class Solution:
     noise: Array | None = None
     outer: Array | None = None
     loglik_error: float = 0.0
+
+    @property
+    def status(self) -> Status:
+        """How the solver ended, as a member of an enumeration."""
+        return self.ending.status
+
+    @property
+    def converged(self) -> bool:
+        """Whether this is the optimum."""
+        return self.ending.converged
+
+    @property
+    def solver_name(self) -> str:
+        """The solver's name without its options."""
+        return self.solver.partition("(")[0]
 
 
 @runtime_checkable

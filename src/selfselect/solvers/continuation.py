@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from functools import partial
 from itertools import islice, permutations
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import numpy as np
 from numpy.random import Generator
@@ -13,21 +12,12 @@ from numpy.typing import NDArray
 
 from selfselect.engines.base import Engine
 from selfselect.errors import OptionError
-from selfselect.likelihoods import evaluate
 from selfselect.noises import Independent
 from selfselect.problem.problem import Problem
 from selfselect.progress import progress_bar
 from selfselect.rules import Maximum, Minimum
 from selfselect.rules.base import HasBounds
 from selfselect.solvers._boundary import ends_at_boundary, find_boundary
-from selfselect.solvers._climb import (
-    Climb,
-    approach,
-    climb,
-    information_at,
-    score_at,
-    solve_spd,
-)
 from selfselect.solvers._identification import ridge, undetermined
 from selfselect.solvers._order import order_alternatives
 from selfselect.solvers._resolution import refine, with_points
@@ -37,8 +27,19 @@ from selfselect.solvers._start import (
     least_squares_start,
     refuse_collinear,
 )
-from selfselect.solvers.base import Solution, StartRecord, require
+from selfselect.solvers.base import Solution, StartRecord, record_starts, require
+from selfselect.solvers.climb import (
+    Climb,
+    Point,
+    approach,
+    climb,
+    information_at,
+    log_likelihood,
+    score_at,
+    solve_spd,
+)
 from selfselect.solvers.maximum_likelihood import MaximumLikelihood
+from selfselect.solvers.status import Ending
 
 __all__ = ["Continuation"]
 
@@ -180,15 +181,10 @@ class Continuation:
                 bar.update()
         # A climb that stopped early may still be the best place to go on from.
         _, best = max(found, key=lambda one: one[1].loglik)
-        records = tuple(
-            StartRecord(
-                name,
-                part.n_rows,
-                one.loglik,
-                one.loglik - best.loglik,
-                None if one.converged else one.status,
-            )
-            for name, one in found
+        records = record_starts(
+            ((name, one.loglik, None if one.converged else str(one.ending)) for name, one in found),
+            rows=part.n_rows,
+            top=best.loglik,
         )
         share = engine.n_rows / part.n_rows
         return best.free, share * best.information, records if len(records) > 1 else ()
@@ -233,15 +229,13 @@ class Continuation:
         if boundary is None:
             lost = undetermined(problem, engine, best.information, free=best.free)
             lost = lost or ridge(problem, best.free, best.information)
-        status = boundary or lost or best.status + (f" {settled}" if settled else "")
         return Solution(
             free=best.free,
             loglik=best.loglik,
             information=best.information
             if boundary is None
             else np.full_like(best.information, np.nan),
-            converged=best.converged and boundary is None and lost is None,
-            status=status,
+            ending=boundary or lost or best.ending.noting(settled),
             trace=best.trace,
             n_passes=best.n_passes,
             solver=repr(self),
@@ -310,7 +304,8 @@ def _begins(problem: Problem, independent: Array) -> list[tuple[str, Array]]:
 
 
 def _rough_climb(problem: Problem, part: Engine, free: Array) -> Climb:
-    if not np.isfinite(part.sum(partial(_loglik, problem, problem.layout.natural(free)))):
+    """Climb on a sample, but not on and on towards a boundary."""
+    if not np.isfinite(log_likelihood(problem, part, free)):
         # Some correlations were fixed such that these do not go with them.
         free = problem.layout.gather(
             np.concatenate(
@@ -320,16 +315,12 @@ def _rough_climb(problem: Problem, part: Engine, free: Array) -> Climb:
                 ]
             )
         )
-    for _ in range(SEARCH_STEPS // STRIDE):
-        found = climb(problem, part, free, max_steps=STRIDE, tol=ROUGH, progress=False)
-        if found.converged or find_boundary(problem, found.free) is not None:
-            break
-        free = found.free
-    return found
 
+    def stop(here: Point, n_steps: int) -> Ending | None:
+        looks = n_steps and n_steps % STRIDE == 0
+        return find_boundary(problem, here.free) if looks else None
 
-def _loglik(problem: Problem, natural: Array, batch: Any) -> float:
-    return evaluate(problem, natural, batch, curvature="none").loglik
+    return climb(problem, part, free, max_steps=SEARCH_STEPS, tol=ROUGH, stop=stop)
 
 
 def _turned(problem: Problem, best: Climb) -> Climb:

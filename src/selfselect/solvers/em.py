@@ -9,10 +9,10 @@ from numpy.typing import NDArray
 
 from selfselect.engines.base import Engine
 from selfselect.problem.problem import Problem
-from selfselect.solvers._climb import Climb, climb, information_at
 from selfselect.solvers._multistart import FEWEST_STARTS, Index, MultiStart
 from selfselect.solvers._search import Place, SearchSpace
 from selfselect.solvers.base import require_counts
+from selfselect.solvers.climb import Climb, climb, information_at
 
 __all__ = ["EM"]
 

@@ -9,10 +9,10 @@ from numpy.typing import NDArray
 
 from selfselect.engines.base import Engine
 from selfselect.problem.problem import Problem
-from selfselect.solvers._climb import Climb, approach, climb, information_at
 from selfselect.solvers._multistart import MultiStart
 from selfselect.solvers._search import Place, SearchSpace
 from selfselect.solvers.base import require_counts
+from selfselect.solvers.climb import Climb, approach, climb, information_at
 
 __all__ = ["MaximumLikelihood"]
 

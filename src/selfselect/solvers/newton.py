@@ -13,7 +13,6 @@ from selfselect.engines.base import Engine
 from selfselect.noises import Independent
 from selfselect.problem.problem import Problem
 from selfselect.rules.base import HasBounds
-from selfselect.solvers._climb import climb
 from selfselect.solvers._identification import undetermined
 from selfselect.solvers._start import (
     any_deficient,
@@ -22,6 +21,7 @@ from selfselect.solvers._start import (
     refuse_collinear,
 )
 from selfselect.solvers.base import Solution, TraceEntry, require, require_counts
+from selfselect.solvers.climb import climb
 
 __all__ = ["Newton"]
 
@@ -82,13 +82,11 @@ class Newton:
             problem, engine, start, max_steps=self.max_steps, tol=self.tol, progress=progress
         )
         lost = undetermined(problem, engine, ascent.information, free=ascent.free)
-        status = ascent.status if lost is None else lost
         return Solution(
             free=ascent.free,
             loglik=ascent.loglik,
             information=ascent.information,
-            converged=ascent.converged and lost is None,
-            status=status,
+            ending=lost or ascent.ending,
             trace=(*trace, *ascent.trace),
             n_passes=ascent.n_passes,
             solver=repr(self),

@@ -13,8 +13,9 @@ from selfselect.likelihoods.sampled import SampledRows
 from selfselect.problem.problem import Problem
 from selfselect.samplers import Sampler
 from selfselect.solvers.base import TraceEntry
+from selfselect.solvers.status import Ending, Status
 
-__all__ = ["CLOSE", "Ascent", "most_agreed"]
+__all__ = ["Ascent", "most_agreed"]
 
 Array = NDArray[np.float64]
 
@@ -50,7 +51,8 @@ class Options(Protocol):
 class Ascent:
     """One run: where it is, and the averages of where it was.
 
-    `confined` is the share of the averaged steps in which the bound held coefficients back.
+    `n_passes` counts the passes it finished before the one it is in; `confined` is the share of the
+    averaged steps in which the bound held coefficients back.
     """
 
     def __init__(
@@ -67,6 +69,7 @@ class Ascent:
         self.free = np.zeros(problem.layout.n_free)
         self.estimate = self.free
         self.trace: list[TraceEntry] = []
+        self.n_passes = 0
         layout = problem.layout
         self.blocks = [
             layout.position[layout.starts[j] : layout.inverse_scale_positions[j]]
@@ -100,6 +103,7 @@ class Ascent:
         for number in range(n_steps):
             if number and number % per_pass == 0:
                 order = self.rng.permutation(order)
+                self.n_passes += 1
             at = (number % per_pass) * solver.batch
             gradient = self._gradient(self.rows.take(order[at : at + solver.batch]))
             size = 1.0 / (self.strength * (number + 1 + self.delay))
@@ -140,25 +144,17 @@ class Ascent:
                 held = True
         return free, held
 
-    def status(self, solver: Options, n_runs: int, distance: float) -> str:
+    def ending(self, n_runs: int, distance: float) -> Ending:
         """Say how the run ended, and how far from the optimum, in standard errors."""
-        boosted = f", the most agreed of {n_runs} runs" if n_runs > 1 else ""
-        words = "tail" if solver.average == "tail" else "all"
-        passes = f"{solver.passes} pass{'es' if solver.passes > 1 else ''}"
-        said = (
-            f"Estimated by averaging {words} iterates of {passes}{boosted}, not by maximum "
-            f"likelihood: the score there says that the optimum is {distance:.2g} standard errors "
-            "away."
+        status = Status.AVERAGED if distance <= CLOSE else Status.AVERAGED_TOO_EARLY
+        average, passes = self.solver.average, self.solver.passes
+        details = {"average": average, "passes": passes, "distance": distance}
+        boosted = f"It is the most agreed of {n_runs} runs." if n_runs > 1 else None
+        confined = (
+            f"The bound {self.bound:.3g} on the coefficients held in {100 * self.confined:.0f}% of "
+            "the averaged steps: steps are too long or the bound is too small."
         )
-        if distance > CLOSE:
-            said += " Allow more passes, or use MonteCarloNewton."
-        if self.confined:
-            said += (
-                f" The bound {self.bound:.3g} on the coefficients held in "
-                f"{100 * self.confined:.0f}% of the averaged steps: steps are too long or the "
-                "bound is too small."
-            )
-        return said
+        return Ending(status, details).noting(boosted, confined if self.confined else None)
 
 
 def most_agreed(estimates: list[Array]) -> int:

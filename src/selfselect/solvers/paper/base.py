@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
-from functools import partial
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import numpy as np
 from numpy.random import Generator
@@ -13,14 +12,14 @@ from numpy.typing import NDArray
 
 from selfselect.engines.base import Engine
 from selfselect.errors import OptionError, UnsupportedError
-from selfselect.likelihoods import evaluate
 from selfselect.problem.problem import Problem
-from selfselect.solvers._climb import Climb
 from selfselect.solvers._order import order_alternatives
 from selfselect.solvers._search import SearchSpace
 from selfselect.solvers._start import gram_matrices, refuse_collinear
 from selfselect.solvers.base import Solution
+from selfselect.solvers.climb import Climb, log_likelihood
 from selfselect.solvers.paper.normality import measure_normality
+from selfselect.solvers.status import Ending, Status
 
 __all__ = ["MomentMethod"]
 
@@ -119,13 +118,12 @@ class MomentMethod(ABC):
         refuse_collinear(problem, grams)
         space = SearchSpace.build(problem, grams, weight=engine.weight_total, floor=0.01)
         free = space.free(self.coordinates(space, engine, rng))
-        task = partial(evaluate, problem, problem.layout.natural(free), curvature="none")
-        evaluation: Any = engine.sum(task)
+        loglik = log_likelihood(problem, engine, free)
         unknown = np.full((len(free), len(free)), np.nan)
-        status = f"Estimated from moments by {type(self).__name__}, not by maximum likelihood."
-        found = Climb(free, evaluation.loglik, unknown, True, status, (), 1)
+        ending = Ending(Status.FROM_MOMENTS, {"method": type(self).__name__})
+        found = Climb(free, loglik, unknown, ending, (), 1)
         ordered = order_alternatives(problem, engine, found)
-        return Solution(ordered.free, found.loglik, unknown, True, status, (), 1, solver=repr(self))
+        return Solution(ordered.free, loglik, unknown, ending, (), 1, solver=repr(self))
 
 
 def _most_agreed(runs: list[Array]) -> Array:

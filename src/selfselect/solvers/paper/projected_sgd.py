@@ -18,8 +18,9 @@ from selfselect.samplers import BoxExact, EllipticalSlice, ProjectedLangevin, Sa
 from selfselect.solvers._draws import distance_to_optimum, drawn_loglik
 from selfselect.solvers._start import gram_matrices, refuse_collinear
 from selfselect.solvers.base import Solution, require
-from selfselect.solvers.paper._ascent import CLOSE, Ascent, most_agreed
+from selfselect.solvers.paper._ascent import Ascent, most_agreed
 from selfselect.solvers.paper._theory import TheoryCost, theory_cost
+from selfselect.solvers.status import Ending, Status
 
 __all__ = ["ProjectedSGD"]
 
@@ -177,17 +178,16 @@ class ProjectedSGD:
                     break
         best = runs[most_agreed([run.estimate for run in runs])]
         distance = distance_to_optimum(problem, engine, best.estimate, rng)
-        status, converged = best.status(self, len(runs), distance), distance <= CLOSE
+        ending = best.ending(len(runs), distance)
         if interrupted:
-            status, converged = f"Interrupted: the best so far is kept. {status}", False
+            ending = Ending(Status.INTERRUPTED, {"passes": best.n_passes}).noting(str(ending))
         drawn = drawn_loglik(problem, engine, best.estimate, rng)
         n_free = problem.layout.n_free
         return Solution(
             free=best.estimate,
             loglik=drawn.value,
             information=np.full((n_free, n_free), np.nan),
-            converged=converged,
-            status=status + drawn.warning(),
+            ending=ending.noting(drawn.warning()),
             trace=tuple(best.trace),
             n_passes=self.passes,
             solver=repr(self),

@@ -1,0 +1,388 @@
+"""The one loop of Newton-like climbs: step, halve the step, stop when the optimum is in hand."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from functools import partial
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from selfselect.engines.base import Engine
+from selfselect.kernels.unknown_index import Curvature
+from selfselect.likelihoods import evaluate
+from selfselect.problem.problem import Problem
+from selfselect.progress import progress_bar
+from selfselect.solvers.base import TraceEntry
+from selfselect.solvers.status import Ending, Status
+
+__all__ = [
+    "Climb",
+    "Hill",
+    "Point",
+    "approach",
+    "ascend",
+    "climb",
+    "information_at",
+    "log_likelihood",
+    "score_at",
+    "solve_spd",
+]
+
+Array = NDArray[np.float64]
+
+CURVATURE_ERROR = 1e-7
+"""Relative error of the Hessian that is allowed when the last step is taken without a pass."""
+
+SMALLEST_STEP = 1e-10
+
+ENOUGH = 1e-4
+"""Share of the gain that a quadratic promises which a step must bring."""
+
+ROUNDING = 1e-13
+"""Relative rounding of a log-likelihood summed over many rows."""
+
+KEEP_OF_H = 0.1
+"""A step may shrink an inverse scale to this fraction of itself and no further: it is positive."""
+
+MOST_STEPS = 1_000
+"""Steps of `approach` at most; it ends by itself long before."""
+
+
+@dataclass(frozen=True, eq=False)
+class Climb:
+    """Where a climb ended and how; see `Solution`."""
+
+    free: Array
+    loglik: float
+    information: Array
+    ending: Ending
+    trace: tuple[TraceEntry, ...]
+    n_passes: int
+
+    @property
+    def converged(self) -> bool:
+        """Whether this is the optimum."""
+        return self.ending.converged
+
+
+@dataclass(frozen=True, eq=False)
+class Point:
+    """A place on the way: parameters, log-likelihood, and the Newton step from there.
+
+    Attributes
+    ----------
+    free : where it is.
+    loglik, score, information : of the log-likelihood there.
+    step : where Newton would go.
+    gain : twice what the full step gains if the log-likelihood is quadratic.
+    distance : to the optimum, in standard errors. They are those of rows with a mean weight of 1,
+        so that weights in other units stop at the same place.
+    """
+
+    free: Array
+    loglik: float
+    score: Array
+    information: Array
+    step: Array
+    gain: float
+    distance: float
+
+
+class Hill(ABC):
+    """What is climbed, and how carefully.
+
+    Attributes
+    ----------
+    name : of the steps, for the reader.
+    n_rows : rows that a step looks at.
+    enough : share of the promised gain that a step must bring.
+    smallest : size of a step, also in standard errors, below which it is not halved again.
+    """
+
+    name: str = "Newton"
+    n_rows: int = 0
+    enough: float = ENOUGH
+    smallest: float = SMALLEST_STEP
+
+    @abstractmethod
+    def at(self, place: Array) -> Point:
+        """Evaluate a place."""
+
+    @abstractmethod
+    def arrived(self, here: Point, before: float, size: float) -> bool:
+        """Say whether the climb is over: the last step began `before` and had a size of `size`."""
+
+    @abstractmethod
+    def slack(self, here: Point) -> float:
+        """Return by how much rounding alone may lower the log-likelihood."""
+
+    @abstractmethod
+    def largest_step(self, here: Point) -> float:
+        """Return the largest share of the step, up to 1, that stays where parameters exist."""
+
+    def moved(self, here: Point, size: float) -> Array | None:
+        """Return the place after a share of the step; None where there is none."""
+        return here.free + size * here.step
+
+
+Stop = Callable[[Point, int], Ending | None]
+"""Says how a climb ends at a place after so many steps, or None where it goes on."""
+
+
+@dataclass(frozen=True, eq=False)
+class Ascent:
+    """Where a climb ended, how, and its steps."""
+
+    point: Point
+    ending: Ending
+    trace: tuple[TraceEntry, ...]
+
+
+def ascend(hill: Hill, start: Array, *, max_steps: int, stop: Stop | None = None) -> Ascent:
+    """Climb a hill step by step until the top is in hand, or no step leads up."""
+    trace: list[TraceEntry] = []
+
+    def end(point: Point, status: Status, **details: Any) -> Ascent:
+        return Ascent(point, Ending(status, details), tuple(trace))
+
+    here, before, size = hill.at(start), np.inf, 1.0
+    for _ in range(max_steps):
+        if not np.isfinite(here.loglik) or not np.isfinite(here.step).all():
+            return end(here, Status.NOT_FINITE, what="log-likelihood")
+        if hill.arrived(here, before, size):
+            trace.append(TraceEntry(hill.n_rows, here.loglik, here.distance, 1.0))
+            return end(here, Status.CONVERGED, steps=len(trace), method=hill.name)
+        ended = None if stop is None else stop(here, len(trace))
+        if ended is not None:
+            return Ascent(here, ended, tuple(trace))
+        size = hill.largest_step(here)
+        after = _trial(hill, here, size)
+        while after is None:
+            if size * min(here.distance, 1.0) < hill.smallest:
+                return end(here, Status.NO_STEP_UP, method=hill.name)
+            size *= 0.5
+            after = _trial(hill, here, size)
+        trace.append(TraceEntry(hill.n_rows, here.loglik, here.distance, size))
+        here, before = after, here.distance
+    return end(here, Status.OUT_OF_STEPS, steps=max_steps, distance=here.distance)
+
+
+def _trial(hill: Hill, here: Point, size: float) -> Point | None:
+    """Return the place after a share of the step, or None where it is not high enough."""
+    place = hill.moved(here, size)
+    if place is None:
+        return None
+    after = hill.at(place)
+    # Close to the optimum the gain is below the rounding of the sum itself, which terms of
+    # either sign leave behind even where they cancel.
+    wanted = here.loglik + hill.enough * size * here.gain
+    return after if after.loglik + hill.slack(here) >= wanted else None
+
+
+class _Likelihood(Hill):
+    """The log-likelihood of a problem in its free parameters."""
+
+    def __init__(self, problem: Problem, engine: Engine, tol: float, curvature: Curvature) -> None:
+        self.problem, self.engine, self.tol = problem, engine, tol
+        self.curvature: Curvature = curvature
+        self.n_rows = engine.n_rows
+        self.n_passes = 0
+        if curvature == "complete":
+            self.name = "EM"
+
+    def at(self, place: Array) -> Point:
+        self.n_passes += 1
+        layout = self.problem.layout
+        evaluation = _evaluation(self.problem, self.engine, place, self.curvature)
+        score = layout.pull_back_vector(evaluation.score, place)
+        information = -layout.pull_back_hessian(evaluation.hessian, evaluation.score, place)
+        return _point(self.engine, place, evaluation.loglik, information, score)
+
+    def arrived(self, here: Point, before: float, size: float) -> bool:
+        lands = _lands_linearly if self.curvature == "complete" else _lands
+        return lands(here.distance, before if size == 1.0 else np.inf, self.tol)
+
+    def slack(self, here: Point) -> float:
+        return ROUNDING * (abs(here.loglik) + self.engine.weight_total)
+
+    def largest_step(self, here: Point) -> float:
+        """Return the largest step up to 1 that keeps every inverse scale positive."""
+        layout = self.problem.layout
+        at_h = layout.position[layout.inverse_scale_positions]
+        at_h = at_h[at_h >= 0]
+        falls = here.step[at_h] < 0
+        if not falls.any():
+            return 1.0
+        room = (1.0 - KEEP_OF_H) * here.free[at_h][falls] / -here.step[at_h][falls]
+        return float(min(1.0, room.min()))
+
+
+class _Approach(_Likelihood):
+    """The same with one information for all steps, which passes without curvature climb by."""
+
+    enough = 0.0
+    smallest = np.inf
+
+    def __init__(
+        self, problem: Problem, engine: Engine, tol: float, information: Array, learn: bool
+    ) -> None:
+        super().__init__(problem, engine, tol, "none")
+        self.information, self.learn = information, learn
+        self.last: Point | None = None
+
+    def at(self, place: Array) -> Point:
+        evaluation = _evaluation(self.problem, self.engine, place, "none")
+        score = self.problem.layout.pull_back_vector(evaluation.score, place)
+        if self.learn and self.last is not None:
+            moved = place - self.last.free
+            self.information = _corrected(self.information, moved, self.last.score - score)
+        self.last = _point(self.engine, place, evaluation.loglik, self.information, score)
+        return self.last
+
+    def arrived(self, here: Point, before: float, size: float) -> bool:
+        del size
+        return here.distance <= self.tol or here.distance > (1.0 if self.learn else 0.5) * before
+
+    def slack(self, here: Point) -> float:
+        del here
+        return ROUNDING * self.engine.weight_total
+
+
+def climb(
+    problem: Problem,
+    engine: Engine,
+    start: Array,
+    *,
+    max_steps: int,
+    tol: float,
+    progress: bool | None = False,
+    curvature: Curvature = "exact",
+    stop: Stop | None = None,
+) -> Climb:
+    """Take Newton steps until the optimum is reached, or progress ends.
+
+    Parameters
+    ----------
+    problem, engine : model and rows.
+    start : free parameters to start from.
+    max_steps : steps after which it gives up.
+    tol : distance to the optimum, in standard errors, at which it stops.
+    progress : whether to show a bar.
+    curvature : of the steps; ``complete`` makes them the steps of EM. The information that is
+        returned is of the same kind.
+    stop : says at which other places the climb ends, such as at a boundary.
+    """
+    hill = _Likelihood(problem, engine, tol, curvature)
+    with progress_bar(progress, what=hill.name) as bar:
+
+        def watch(here: Point, n_steps: int) -> Ending | None:
+            bar.update()
+            bar.set_postfix_str(f"log-likelihood {here.loglik:.4f}")
+            return None if stop is None else stop(here, n_steps)
+
+        found = ascend(hill, start, max_steps=max_steps, stop=watch)
+    last = found.point
+    if found.ending.status is Status.CONVERGED:
+        # The step in hand is known to end close enough: no pass is needed to confirm it.
+        last = replace(last, free=last.free + last.step, loglik=last.loglik + 0.5 * last.gain)
+    return Climb(last.free, last.loglik, last.information, found.ending, found.trace, hill.n_passes)
+
+
+def approach(
+    problem: Problem,
+    engine: Engine,
+    start: Array,
+    information: Array,
+    *,
+    tol: float,
+    learn: bool = False,
+) -> Array:
+    """Return a place close to the optimum, by steps that share one approximate information.
+
+    Passes without curvature cost a fraction of those with the exact one, and steps with the
+    information of a large sample shrink the distance several times each. It ends where they no
+    longer halve it, or within `tol`; the caller takes exact steps from there. With `learn`
+    the information is corrected by what every step shows (BFGS), and steps may be slow at first.
+    """
+    hill = _Approach(problem, engine, tol, information, learn)
+    return ascend(hill, start, max_steps=MOST_STEPS).point.free
+
+
+def _corrected(information: Array, moved: Array, fall: Array) -> Array:
+    """Return the information that explains by how much the score fell along a step (BFGS)."""
+    expected = information @ moved
+    along, size = float(fall @ moved), float(expected @ moved)
+    if along <= 1e-12 * size:
+        return information
+    added: Array = np.outer(fall, fall) / along - np.outer(expected, expected) / size
+    return information + added
+
+
+def _lands(distance: float, previous: float, tol: float) -> bool:
+    """Say whether a full step from here ends within `tol` of the optimum.
+
+    See the notes of `Newton`. The curvature at hand must also be that of the optimum.
+    """
+    if distance <= tol:
+        return True
+    if not np.isfinite(previous) or distance > 0.1:
+        return False
+    kappa = distance / previous**2
+    return kappa * distance**2 <= 0.01 * tol and kappa * distance <= CURVATURE_ERROR
+
+
+def _lands_linearly(distance: float, previous: float, tol: float) -> bool:
+    """Say whether steps that shrink at a steady rate have all but summed up to the optimum."""
+    rate = min(distance / previous, 0.999) if np.isfinite(previous) else 0.999
+    return distance <= tol * (1.0 - rate)
+
+
+def _point(engine: Engine, free: Array, loglik: float, information: Array, score: Array) -> Point:
+    step = solve_spd(information, score)
+    gain = max(float(score @ step), 0.0)
+    distance = float(np.sqrt(gain * engine.n_rows / engine.weight_total))
+    return Point(free, loglik, score, information, step, gain, distance)
+
+
+def _evaluation(problem: Problem, engine: Engine, free: Array, curvature: Curvature) -> Any:
+    """Sum the log-likelihood of all rows, its score and its Hessian, in natural parameters."""
+    return engine.sum(partial(evaluate, problem, problem.layout.natural(free), curvature=curvature))
+
+
+def information_at(problem: Problem, engine: Engine, free: Array) -> Array:
+    """Return the exact observed information at free parameters."""
+    evaluation = _evaluation(problem, engine, free, "exact")
+    return -problem.layout.pull_back_hessian(evaluation.hessian, evaluation.score, free)
+
+
+def log_likelihood(problem: Problem, engine: Engine, free: Array) -> float:
+    """Return the log-likelihood at free parameters."""
+    return float(_evaluation(problem, engine, free, "none").loglik)
+
+
+def score_at(problem: Problem, engine: Engine, free: Array) -> Array:
+    """Return the score at free parameters."""
+    score = _evaluation(problem, engine, free, "none").score
+    return problem.layout.pull_back_vector(score, free)
+
+
+def solve_spd(matrix: Array, vector: Array) -> Array:
+    """Solve with a positive definite matrix; lift its diagonal where it is not one."""
+    if not np.isfinite(matrix).all():
+        return np.full_like(vector, np.nan)
+    size = np.abs(np.diag(matrix))
+    scale = 1.0 / np.sqrt(np.maximum(size, 1e-14 * size.max() + 1e-300))
+    scaled = matrix * np.outer(scale, scale)
+    lift = 0.0
+    while True:
+        try:
+            factor = np.linalg.cholesky(scaled + lift * np.eye(len(vector)))
+        except np.linalg.LinAlgError:
+            lift = max(10.0 * lift, 1e-12)
+            continue
+        half = np.linalg.solve(factor, scale * vector)
+        return scale * np.linalg.solve(factor.T, half)
