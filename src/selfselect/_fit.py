@@ -14,6 +14,7 @@ from selfselect.engines.choice import engine_for
 from selfselect.engines.memory import Memory
 from selfselect.errors import ConvergenceWarning, OptionError, UnsupportedError, warn_user
 from selfselect.inference.covariance import estimate_covariance
+from selfselect.inference.dependence import Dependence
 from selfselect.posing import design_for, pose_design
 from selfselect.results.call import write_call
 from selfselect.results.fit_result import FitResult
@@ -208,12 +209,12 @@ def fit_design(
                 summed,
                 solution,
                 kind=covariance,
-                clusters=design.cluster_sizes,
-                cluster_name=design.facts.cluster,
+                dependence=Dependence(
+                    design.cluster_sizes, design.facts.cluster, design.facts.weights_kind
+                ),
                 solver=solver,
                 rng=rng,
                 progress=progress,
-                weights_kind=design.facts.weights_kind,
             )
     if not solution.converged:
         warn_user(f"Not converged. {solution.ending}", ConvergenceWarning)

@@ -135,7 +135,7 @@ def test_unknown_indices_are_solved_or_what_they_lack_is_said(
     try:
         result = ss.fit(sample.formula, sample.data, **options)
     except DataError as error:
-        if not isinstance(solver, ss.solvers.NetSearch) or "told only" not in str(error):
+        if not isinstance(solver, ss.solvers.NetSearch) or "separated only" not in str(error):
             raise
         return  # A net of directions may fail on few rows, and says so.
     assert_solved(result, solver)

@@ -9,6 +9,7 @@ import selfselect as ss
 from selfselect.errors import DataError, OptionError
 from selfselect.inference import Bootstrap
 from selfselect.inference.bootstrap import bootstrap_draws
+from selfselect.inference.dependence import Dependence
 from selfselect.solvers import Newton
 
 REPLICATIONS = 200
@@ -21,7 +22,7 @@ def draws(result, *, seed=0, replications=30, n_clusters=0):
         result.solution,
         Newton(),
         Bootstrap(replications),
-        n_clusters,
+        Dependence((n_clusters,) if n_clusters else ()),
         rng=np.random.default_rng(seed),
         progress=False,
     )

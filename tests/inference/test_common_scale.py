@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pandas as pd
 import pytest
@@ -28,8 +30,8 @@ def fit_of(data, *, known=True, scale="common", **options):
 
 
 def test_of(fit, **options):
-    given = {"clustered": False, "weights_kind": fit.facts.weights_kind} | options
-    return common_scale_test(fit.problem, fit.engine_of_rows(), fit.solution, **given)
+    given = replace(fit.dependence, **options)
+    return common_scale_test(fit.problem, fit.engine_of_rows(), fit.solution, given)
 
 
 test_of.__test__ = False
@@ -69,4 +71,4 @@ def test_where_it_cannot_be_done_there_is_a_reason():
     assert "no scale in common" in test_of(fit_of(data, scale="each")).reason
     joined = ss.fit("y ~ x", data, chosen="who", noise=Correlated("common"))
     assert "no scale in common" in test_of(joined).reason
-    assert "clusters" in test_of(fit_of(data), clustered=True).reason
+    assert "clusters" in test_of(fit_of(data), clusters=(12,)).reason

@@ -13,13 +13,14 @@ from numpy.typing import NDArray
 from selfselect.engines._recorded import once
 from selfselect.engines.base import Engine
 from selfselect.errors import DataError, OptionError
+from selfselect.inference.dependence import Dependence
 from selfselect.problem.problem import Problem
 from selfselect.progress import progress_bar
 from selfselect.solvers._order import groups_alike, match_alternatives
 from selfselect.solvers.base import Solution, Solver
 from selfselect.threads import parallel_map
 
-__all__ = ["Bootstrap", "bootstrap_covariance", "bootstrap_draws"]
+__all__ = ["Bootstrap", "bootstrap_draws"]
 
 Array = NDArray[np.float64]
 
@@ -43,52 +44,31 @@ class Bootstrap:
             raise OptionError(f"A bootstrap needs at least 2 samples, not {self.replications}.")
 
 
-def bootstrap_covariance(
-    problem: Problem,
-    engine: Engine,
-    solution: Solution,
-    solver: Solver,
-    options: Bootstrap,
-    n_clusters: int,
-    *,
-    rng: Generator,
-    progress: bool | None,
-    repeated: bool = False,
-) -> Array:
-    """Return the covariance of the reported parameters over bootstrap samples."""
-    draws = bootstrap_draws(
-        problem, engine, solution, solver, options, n_clusters,
-        rng=rng, progress=progress, repeated=repeated,
-    )  # fmt: skip
-    covariance: Array = np.atleast_2d(np.cov(draws, rowvar=False))
-    return covariance
-
-
 def bootstrap_draws(
     problem: Problem,
     engine: Engine,
     solution: Solution,
     solver: Solver,
     options: Bootstrap,
-    n_clusters: int,
+    dependence: Dependence,
     *,
     rng: Generator,
     progress: bool | None,
-    repeated: bool = False,
 ) -> Array:
     """Return the reported parameters of every bootstrap sample that could be fitted.
 
     Each sample has a random stream of its own, spawned from one seed, so the draws do not depend
-    on how many cores share the work. With `n_clusters` above zero whole clusters are drawn. Where
-    rows are `repeated`, each stands for as many rows as its weight says.
+    on how many cores share the work. Where there are clusters, whole ones are drawn. Where weights
+    are frequencies, each row stands for as many as its weight says.
     """
     seeds = SeedSequence(int(rng.integers(2**63))).spawn(options.replications)
     alone = engine.single_threaded()
     groups = groups_alike(problem, engine)
+    n_clusters = dependence.clusters[0] if dependence.clusters else 0
 
     def draw(seed: SeedSequence) -> Array | None:
         stream = np.random.default_rng(seed)
-        sample = alone.resampled(stream, repeated=repeated, n_clusters=n_clusters)
+        sample = alone.resampled(stream, repeated=dependence.repeated, n_clusters=n_clusters)
         try:
             fitted = solver.solve(problem, sample, rng=stream, start=solution.free, progress=False)
         except DataError:

@@ -18,6 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from selfselect.engines.base import Engine, Parts
+from selfselect.inference.dependence import Dependence
 from selfselect.inference.statistics import TestResult, chi_square_test, impossible_test
 from selfselect.likelihoods import Batch, row_terms
 from selfselect.noises import Independent
@@ -35,28 +36,26 @@ def common_scale_test(
     problem: Problem,
     engine: Engine,
     solution: Solution,
-    *,
-    clustered: bool,
-    weights_kind: str | None,
+    dependence: Dependence,
 ) -> TestResult:
     """Test that all alternatives have the scale they were given in common.
 
     Parameters
     ----------
     problem, engine, solution : the fit with one scale.
-    clustered : whether rows come in clusters, of which this test knows nothing.
-    weights_kind : probability weights multiply what a row says; all others count rows.
+    dependence : clusters, with which there is no such test, and weights: probability weights
+        multiply what a row says, all others count rows.
     """
     noise = problem.noise
     if not noise.independent or not problem.layout.common:
         return impossible_test(NAME, "there is no scale in common")
-    if clustered:
+    if dependence.clusters:
         return impossible_test(NAME, "it takes rows as independent, and these come in clusters")
     if not solution.converged or problem.likelihood.sampled:
         return impossible_test(NAME, "the estimate is not one of maximum likelihood")
     large = replace(problem, noise=Independent("each"))
     natural = problem.layout.natural(solution.free)
-    power = 2 if weights_kind == "probability" else 1
+    power = 2 if dependence.weights_kind == "probability" else 1
     total, outer = engine.sum(partial(_sums, large, natural, power))
     free = large.layout.gather(natural)
     score = large.layout.pull_back_vector(total, free)

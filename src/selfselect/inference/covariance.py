@@ -1,6 +1,6 @@
 """Covariances of the estimates: observed information, robust, clustered, bootstrap.
 
-All are returned in the free parameters; the results room carries them over to what users read.
+All are of the reported parameters: the coefficients, scales and others that users read.
 """
 
 from __future__ import annotations
@@ -15,7 +15,8 @@ from numpy.typing import NDArray
 
 from selfselect.engines.base import Engine
 from selfselect.errors import OptionError
-from selfselect.inference.bootstrap import Bootstrap, bootstrap_covariance
+from selfselect.inference.bootstrap import Bootstrap, bootstrap_draws
+from selfselect.inference.dependence import Dependence
 from selfselect.inference.sandwich import ONE_CLUSTER, cluster_meat, make_positive, row_meat
 from selfselect.problem.problem import Problem
 from selfselect.solvers.base import Solution, Solver
@@ -60,12 +61,10 @@ def estimate_covariance(
     solution: Solution,
     *,
     kind: Any,
-    clusters: tuple[int, ...],
-    cluster_name: str | None,
+    dependence: Dependence,
     solver: Solver,
     rng: Generator,
     progress: bool | None,
-    weights_kind: str | None = None,
 ) -> Covariance:
     """Estimate the covariance of the reported parameters.
 
@@ -73,11 +72,10 @@ def estimate_covariance(
     ----------
     problem, engine, solution : model, rows and estimate.
     kind : one of the words, or a `Bootstrap` with options.
-    clusters : how many clusters there are, one number per way of clustering.
-    cluster_name : the name of the cluster column, for the description.
+    dependence : clusters and weights.
     solver : for the bootstrap's fits.
-    weights_kind : frequency or probability, or None where it was not said.
     """
+    clusters = dependence.clusters
     options = Bootstrap() if kind == "bootstrap" else kind
     if not isinstance(options, Bootstrap) and kind not in KINDS:
         raise OptionError(
@@ -92,23 +90,18 @@ def estimate_covariance(
         if len(clusters) > 1:
             raise OptionError(
                 "A bootstrap draws whole clusters, and no drawing keeps clusters by "
-                f"{cluster_name} whole at once. Use covariance='clustered', or cluster by one of "
-                "them."
+                f"{dependence.cluster_name} whole at once. Use covariance='clustered', or cluster "
+                "by one of them."
             )
         if clusters and clusters[0] < 2:
             raise OptionError(ONE_CLUSTER)
-        return _describe_bootstrap(
-            options,
-            bootstrap_covariance(
-                problem, engine, solution, solver, options, clusters[0] if clusters else 0,
-                rng=rng, progress=progress, repeated=weights_kind == "frequency",
-            ),
-            cluster_name if clusters else None,
-            clusters,
-        )  # fmt: skip
+        draws = bootstrap_draws(
+            problem, engine, solution, solver, options, dependence, rng=rng, progress=progress
+        )
+        return _describe_bootstrap(options, draws, dependence)
     if clusters:
         kind = "clustered"
-    elif weights_kind == "probability":
+    elif dependence.weights_kind == "probability":
         # The inverse information is no variance of estimates from rows drawn unequally.
         kind = "robust"
     bread, df = _inverse(solution.information), float("inf")
@@ -116,19 +109,17 @@ def estimate_covariance(
     if kind == "observed":
         free, description = bread, "observed information"
     else:
-        meat, description, df = _meat(
-            problem, engine, solution, clusters, cluster_name, weights_kind
-        )
+        meat, description, df = _meat(problem, engine, solution, dependence)
         free = bread @ meat @ bread
     if solution.noise is not None:
         free, description = free + solution.noise, f"{description}, with Monte-Carlo error"
     return Covariance(kind, description, jacobian @ free @ jacobian.T, df)
 
 
-def _describe_bootstrap(
-    options: Bootstrap, matrix: Array, cluster_name: str | None, clusters: tuple[int, ...]
-) -> Covariance:
-    unit = f"{clusters[0]} clusters of {cluster_name}" if clusters else "rows"
+def _describe_bootstrap(options: Bootstrap, draws: Array, dependence: Dependence) -> Covariance:
+    clusters = dependence.clusters
+    unit = f"{clusters[0]} clusters of {dependence.cluster_name}" if clusters else "rows"
+    matrix = np.atleast_2d(np.cov(draws, rowvar=False))
     description = f"bootstrap of {unit}, {options.replications} samples"
     return Covariance("bootstrap", description, matrix, _degrees(clusters))
 
@@ -149,23 +140,19 @@ def _inverse(information: Array) -> Array:
 
 
 def _meat(
-    problem: Problem,
-    engine: Engine,
-    solution: Solution,
-    clusters: tuple[int, ...],
-    cluster_name: str | None,
-    weights_kind: str | None,
+    problem: Problem, engine: Engine, solution: Solution, dependence: Dependence
 ) -> tuple[Array, str, float]:
     """Return the middle of the sandwich, its description and its degrees of freedom."""
     if problem.likelihood.sampled:
-        return _drawn_meat(engine, solution, clusters, cluster_name)
+        return _drawn_meat(engine, solution, dependence)
+    clusters = dependence.clusters
     free, information = solution.free, solution.information
     if not clusters:
-        meat = row_meat(problem, engine, free, information, repeated=weights_kind == "frequency")
+        meat = row_meat(problem, engine, free, information, repeated=dependence.repeated)
         return meat, "robust (sandwich)", float("inf")
     meat, counts = cluster_meat(problem, engine, free, information, clusters)
     listed = " and ".join(map(str, counts))
-    description = f"clustered by {cluster_name} ({listed} clusters)"
+    description = f"clustered by {dependence.cluster_name} ({listed} clusters)"
     if len(counts) > 1:
         meat, repaired = make_positive(meat, information)
         if repaired:
@@ -174,12 +161,10 @@ def _meat(
 
 
 def _drawn_meat(
-    engine: Engine,
-    solution: Solution,
-    clusters: tuple[int, ...],
-    cluster_name: str | None,
+    engine: Engine, solution: Solution, dependence: Dependence
 ) -> tuple[Array, str, float]:
     """Return the middle of the sandwich where only draws know the rows' scores."""
+    clusters = dependence.clusters
     nothing = np.full_like(solution.information, np.nan)
     drawn = nothing if solution.outer is None else solution.outer
     if not clusters:
@@ -191,5 +176,5 @@ def _drawn_meat(
     n_clusters = clusters[0]
     if n_clusters < 2:
         raise OptionError(ONE_CLUSTER)
-    description = f"clustered by {cluster_name} ({n_clusters} clusters)"
+    description = f"clustered by {dependence.cluster_name} ({n_clusters} clusters)"
     return drawn * n_clusters / (n_clusters - 1), description, _degrees(clusters)

@@ -45,6 +45,7 @@ from scipy.special import chdtrc
 from selfselect.engines.base import Engine, Parts
 from selfselect.engines.memory import Memory
 from selfselect.errors import OptionError
+from selfselect.inference.dependence import Dependence
 from selfselect.inference.sandwich import cluster_products, cluster_totals
 from selfselect.inference.simulation import simulate_rows, why_no_draws
 from selfselect.inference.statistics import TestResult, chi_square_test, impossible_test
@@ -80,6 +81,8 @@ BOUND = "p is an upper bound"
 CovarianceOf = Callable[[Problem, Solution, Solver], Array]
 """Returns the covariance of the reported parameters of another model of the same rows."""
 
+INDEPENDENT = Dependence()
+
 STEP = 1e-4
 """Step of numerical derivatives, in standard errors."""
 
@@ -89,9 +92,7 @@ def independence_test(
     engine: Engine,
     free: Array,
     information: Array,
-    *,
-    weights_kind: str | None = None,
-    clusters: tuple[int, ...] = (),
+    dependence: Dependence = INDEPENDENT,
 ) -> TestResult:
     """Test that noise is independent across alternatives, by the score.
 
@@ -100,14 +101,14 @@ def independence_test(
     problem, engine : model and rows.
     free : the estimate.
     information : minus the Hessian of the log-likelihood there, in the free parameters.
-    weights_kind : probability weights multiply what a row says; all others count rows.
-    clusters : how many clusters there are, one number per way of clustering.
+    dependence : clusters, and weights: probability weights multiply what a row says, all others
+        count rows.
     """
     reason = _why_not(problem, information)
     if reason is not None:
         return impossible_test(SCORE, reason)
     layout, natural = problem.layout, problem.layout.natural(free)
-    by_model = not clusters and weights_kind != "probability"
+    clusters, by_model = dependence.clusters, dependence.reason is None
     task = partial(_sums, problem, natural, None if by_model else clusters)
     score, mean, outer = engine.sum(task)
     drawn = why_no_draws(problem) is None
@@ -193,7 +194,7 @@ def compare_noises(
     kind : ``wald`` or ``lr``. Wald's test of a fit with correlated noise needs no other fit.
     covariance_of : estimates the covariance of the other fit as that of this one was.
     """
-    from selfselect.solvers import Continuation, choose_solver
+    from selfselect.solvers import choose_solver
     from selfselect.solvers.continuation import independent_companion
 
     name, noise = {"wald": WALD, "lr": LR}[kind], problem.noise
@@ -206,8 +207,8 @@ def compare_noises(
             alone = choose_solver(small, None)[0].solve(small, engine, rng=rng, progress=False)
             large, joint = problem, solution
         else:
-            solver = Continuation()
             large, small, alone = replace(problem, noise=Correlated(noise.scale)), problem, solution
+            solver, _ = choose_solver(large, None)
             joint = solver.solve(large, engine, rng=rng, progress=False)
             if not joint.converged:
                 return impossible_test(name, "the fit with correlated noise did not converge")
@@ -262,7 +263,7 @@ def _sums(
 
     The latter twice: as the rows count, for their mean, and as their sum varies. For that
     `clusters` are those to sum by; where there are none rows were drawn unequally, and None says
-    that nobody asks.
+    that their variation is not needed.
     """
     weights = np.ones(len(batch)) if batch.rows.weights is None else batch.rows.weights
     joined = _products_and_scores(problem, natural, batch)

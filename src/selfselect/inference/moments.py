@@ -6,7 +6,7 @@ With Hermite polynomials :math:`\mathrm{He}_2 = z^2 - 1`, :math:`\mathrm{He}_3 =
 alternative j. They average zero under the model. Since :math:`(\mathrm{He}_{r-1}\phi)' =
 -\mathrm{He}_r\phi`, a row with the limit a says
 
-* seen: :math:`\mathrm{He}_r(a)`
+* observed: :math:`\mathrm{He}_r(a)`
 * on one side of a: :math:`\mathrm{He}_{r-1}(a)` times the generalised residual itself
 * between a and b: :math:`(\mathrm{He}_{r-1}(a)\phi(a) - \mathrm{He}_{r-1}(b)\phi(b))/P`.
 
@@ -43,7 +43,7 @@ class Hints:
     Attributes
     ----------
     design : (n, p) its covariates, in internal units.
-    seen : (n,) probability that it was the one seen: 0 or 1 where that was recorded.
+    chosen : (n,) probability that it was chosen: 0 or 1 where that was recorded.
     residual : (n,) generalised residual where it was not.
     limit : (n,) standardised outcome or bound.
     between, lower_density, upper, upper_density : which rows have two bounds; the densities at
@@ -51,7 +51,7 @@ class Hints:
     """
 
     design: Array
-    seen: Array
+    chosen: Array
     residual: Array
     limit: Array
     between: Mask
@@ -62,8 +62,8 @@ class Hints:
     def moment(self, order: int) -> Array:
         """Return E[He_order | row], shape (n,)."""
         below = _hermite(order - 1, self.limit)
-        found = self.seen * _hermite(order, self.limit)
-        found += (1.0 - self.seen) * below * self.residual
+        found = self.chosen * _hermite(order, self.limit)
+        found += (1.0 - self.chosen) * below * self.residual
         if len(self.upper):
             found[self.between] = (
                 below[self.between] * self.lower_density
@@ -93,7 +93,7 @@ def row_residuals(problem: Problem, natural: Array, batch: Batch) -> Array:
     """Return generalised residuals (n, k): E[z | row] of every alternative's standardised noise."""
     hints = _read(problem, natural, batch)
     return np.column_stack(
-        [one.seen * one.limit + (1.0 - one.seen) * one.residual for one in hints]
+        [one.chosen * one.limit + (1.0 - one.chosen) * one.residual for one in hints]
     )
 
 

@@ -41,7 +41,7 @@ Array = NDArray[np.float64]
 Mask = NDArray[np.bool_]
 
 TOLERANCE = 1e-5
-"""Twice what a step within a plane gains, below which it is told by the quadratic, to 1e-7."""
+"""Twice what a step within a plane gains, below which the quadratic gives it to 1e-7."""
 EXACT = 1e-5
 """How far the signed root at an end may be from what it should be."""
 BETTER = 1e-3
@@ -140,7 +140,7 @@ def signed_roots(surface: Surface, errors: Array, away: float) -> Array:
     Where the log-likelihood is quadratic they are -away and away. Standard errors are those of
     logarithms for scales, and on Fisher's scale for correlations, as intervals are. Missing where
     a standard error is, or where the likelihood could not be followed. What other parameters gain
-    by following is told by the curvature there, so that each root costs one evaluation.
+    by following comes from the curvature there, so that each root costs one evaluation.
     """
     top = surface.at(surface.coordinates)
 

@@ -7,7 +7,7 @@ information and :math:`H_g` the part of unit g (a row or a cluster) in it, its s
 .. math:: s_g^* = (I - H_g H^{-1})^{-1/2} s_g,
 
 which in least squares is the bias-reduced estimator CR2, for single rows HC2 (Bell and McCaffrey
-2002). Where units are many the correction is below what can be seen and the plain scores are taken,
+2002). Where units are many the correction is negligible and the plain scores are taken,
 with the factor G/(G - 1).
 """
 

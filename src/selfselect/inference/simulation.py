@@ -53,7 +53,7 @@ def simulate_rows(problem: Problem, engine: Engine, natural: Array) -> tuple[Row
 
 
 def draw_outcomes(problem: Problem, natural: Array, rows: Rows, noise: Array) -> Rows:
-    """Make outcomes of the model from standardised noise (n, k), and keep those that are seen."""
+    """Make outcomes of the model from standardised noise (n, k); keep the observed ones."""
     layout, units = problem.layout, problem.units
     latent = np.empty((len(rows), problem.equations.n_alternatives))
     for j, design in enumerate(problem.designs(rows)):

@@ -36,6 +36,7 @@ from selfselect.data.rows import Rows
 from selfselect.engines.base import Engine, Parts
 from selfselect.engines.memory import Memory
 from selfselect.errors import DataError, OptionError, RuleError
+from selfselect.inference.dependence import Dependence
 from selfselect.inference.moments import SUBJECTS, Subject, noise_moments, row_residuals
 from selfselect.inference.sandwich import cluster_products, cluster_totals
 from selfselect.inference.simulation import draw_outcomes, simulate_rows, why_no_draws, write_out
@@ -48,7 +49,6 @@ from selfselect.solvers._order import groups_alike, match_alternatives
 from selfselect.threads import parallel_map
 
 __all__ = [
-    "Dependence",
     "MomentDraws",
     "asymptotic_tests",
     "bootstrap_test",
@@ -83,29 +83,6 @@ MOST_SHARED = 0.95
 
 ROUNDS, PER_ROUND = 2, 4
 """Rounds in which intraclass correlations are corrected, and samples drawn in each."""
-
-
-@dataclass(frozen=True)
-class Dependence:
-    """What keeps rows from being independent draws of the model.
-
-    Attributes
-    ----------
-    clusters : how many clusters there are, one number per way of clustering.
-    cluster_name : the name of the cluster column.
-    weights_kind : frequency or probability; None where it was not said.
-    """
-
-    clusters: tuple[int, ...] = ()
-    cluster_name: str | None = None
-    weights_kind: str | None = None
-
-    @property
-    def reason(self) -> str | None:
-        """Say what it is; None where the model knows how sums over rows vary."""
-        if self.clusters:
-            return f"rows are clustered by {self.cluster_name}"
-        return "rows have probability weights" if self.weights_kind == "probability" else None
 
 
 @dataclass(frozen=True, eq=False)

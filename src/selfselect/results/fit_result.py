@@ -18,6 +18,7 @@ from selfselect.data.rows import Rows
 from selfselect.engines.base import Engine
 from selfselect.errors import UnsupportedError
 from selfselect.inference.covariance import Covariance
+from selfselect.inference.dependence import Dependence
 from selfselect.inference.independence import independence_test, wald_test_of_correlations
 from selfselect.inference.sandwich import cluster_sizes
 from selfselect.inference.statistics import TestResult
@@ -265,6 +266,11 @@ class FitResult(Estimates):
         """How many clusters there are, one number per way of clustering; empty where none are."""
         return () if self.facts.cluster is None else cluster_sizes(self.engine_of_rows())
 
+    @property
+    def dependence(self) -> Dependence:
+        """What keeps the rows from being independent draws: clusters and weights."""
+        return Dependence(self.cluster_sizes, self.facts.cluster, self.facts.weights_kind)
+
     @cached_property
     def _independence(self) -> TestResult:
         if self.kept:
@@ -276,8 +282,7 @@ class FitResult(Estimates):
             self.engine_of_rows(),
             self.solution.free,
             self.solution.information,
-            weights_kind=self.facts.weights_kind,
-            clusters=self.cluster_sizes,
+            self.dependence,
         )
 
     def independence_test(self, kind: str | None = None) -> TestResult:

@@ -29,10 +29,8 @@ def covariance_of_refit(
         fit.engine_of_rows(),
         solution,
         kind="robust" if fit.covariance.kind == "bootstrap" else fit.covariance.kind,
-        clusters=fit.cluster_sizes,
-        cluster_name=fit.facts.cluster,
+        dependence=fit.dependence,
         solver=solver,
         rng=np.random.default_rng(0),
         progress=False,
-        weights_kind=fit.facts.weights_kind,
     )

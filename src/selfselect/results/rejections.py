@@ -102,11 +102,7 @@ def _scale(fit: FitResult) -> list[str]:
         return []
     if "scale" not in fit.memory:
         fit.memory["scale"] = common_scale_test(
-            fit.problem,
-            fit.engine_of_rows(),
-            fit.solution,
-            clustered=fit.facts.cluster is not None,
-            weights_kind=fit.facts.weights_kind,
+            fit.problem, fit.engine_of_rows(), fit.solution, fit.dependence
         )
     test = fit.memory["scale"]
     if not test.rejects():

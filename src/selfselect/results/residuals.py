@@ -1,4 +1,4 @@
-"""Residuals of models in which most outcomes were not seen."""
+"""Residuals of models in which most outcomes were not observed."""
 
 from __future__ import annotations
 
@@ -25,8 +25,8 @@ def generalised_residuals(fit: FitResult) -> pd.DataFrame:
     r"""Return what each row is expected to say of each alternative's noise, (n, k).
 
     That is :math:`e_{ij} = E[(y_{ij} - \mu_{ij})/\sigma_j \mid \text{row } i]`: the standardised
-    residual where j was seen, and a truncated mean where it was not. Under the model its mean is
-    zero at any covariates, whoever was seen.
+    residual where j was chosen, and a truncated mean where it was not. Under the model its mean
+    is zero at any covariates.
     """
     refuse_dependent_noise(fit.problem)
     natural = fit.problem.layout.natural(fit.solution.free)
@@ -36,7 +36,7 @@ def generalised_residuals(fit: FitResult) -> pd.DataFrame:
 
 
 def refuse_dependent_noise(problem: Problem) -> None:
-    """Refuse noise under which one alternative's residual cannot be told from the others'."""
+    """Refuse a known covariance: rows are then integrated by draws, which give no residuals."""
     if not (problem.noise.independent or problem.noise.joint):
         raise UnsupportedError(
             f"Residuals are not known where noise is {problem.noise.name}: use noises.Correlated "

@@ -6,7 +6,6 @@ from typing import TYPE_CHECKING
 
 from selfselect.inference.moments import SUBJECTS, Subject
 from selfselect.inference.specification import (
-    Dependence,
     MomentDraws,
     asymptotic_tests,
     bootstrap_test,
@@ -41,8 +40,7 @@ def specification_test(
         if known.replications == replications or not (known.possible or known.undecided):
             return known
     engine = fit.engine_of_rows()
-    facts = fit.facts
-    dependence = Dependence(fit.cluster_sizes, facts.cluster, facts.weights_kind)
+    dependence = fit.dependence
     if replications == 0:
         if "asymptotic" not in fit.memory:
             fit.memory["asymptotic"] = asymptotic_tests(

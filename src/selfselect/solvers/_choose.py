@@ -65,7 +65,7 @@ def choose_solver(problem: Problem, given: Any) -> tuple[Solver, str]:
         what = {True: "one optimum", False: "several optima"}
         raise UnsupportedError(
             f"{type(given).__name__} is for likelihoods with {what[given.concave]}; this one has "
-            f"{what[problem.likelihood.concave]}, since it is {problem.index} who was seen and "
+            f"{what[problem.likelihood.concave]}: the chosen alternative is {problem.index}, and "
             f"{problem.rule.name}. Use solver=None to have one chosen."
         )
     return given, "as given"

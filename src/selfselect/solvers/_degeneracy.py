@@ -42,7 +42,7 @@ def find_degeneracy(space: SearchSpace, engine: Engine, coordinates: Array) -> D
     """Say which alternative collapsed onto which row, or None where none did.
 
     An alternative has collapsed where its scale ran into the floor, or where it is expected to
-    have been seen in fewer than two rows per parameter: any plane fits so few.
+    have been chosen in fewer than two rows per parameter: any plane fits so few.
     """
     problem, layout = space.problem, space.problem.layout
     natural = space.natural(coordinates)
@@ -91,7 +91,7 @@ def thin_equation(space: SearchSpace, engine: Engine, coordinates: Array) -> str
 
 
 def expected_counts(problem: Problem, engine: Engine, natural: Array) -> Array:
-    """Return the weight (k,) of the rows in which each alternative is expected to be seen."""
+    """Return the weight (k,) of the rows in which each alternative is expected to be chosen."""
     return engine.sum(partial(sum_chances, problem, natural))
 
 

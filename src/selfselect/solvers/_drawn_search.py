@@ -90,7 +90,7 @@ class _Estimate:
 
 
 class Options(Protocol):
-    """What the search is told: see `MonteCarloNewton`."""
+    """The options of the search; see `MonteCarloNewton`."""
 
     @property
     def max_passes(self) -> int: ...

@@ -34,7 +34,7 @@ SETTLING = 6
 """Slice steps that take the two chains of a row apart and away from where they were found."""
 
 LOGLIK_LOOKS = 2_000_000
-"""Calls of the rule that the log-likelihood may cost unless told, all rows together."""
+"""Calls of the rule that the log-likelihood may cost by default, all rows together."""
 
 DISTANCE_POINTS = 48
 """Pairs of points of every row by which the distance to an optimum is measured."""

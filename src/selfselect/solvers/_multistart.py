@@ -82,11 +82,10 @@ class MultiStart(ABC):
     ----------
     starts : how many; None for 8 where rows are many or the index is known, and for 100,000 over
         the number of rows, 256 at most, where they are few: the likelihood of few rows has more
-        optima. In turn they are annealed
-        in the scale, from least squares on random cells of the covariates, at random, and (where
-        all equations have the same covariates) from moments. Where no more than half of them
-        reach the best optimum, the alternative that is seen least there is moved elsewhere, and
-        what is better is added as one more.
+        optima. In turn they are annealed in the scale, from least squares on random cells of the
+        covariates, at random, and (where all equations have the same covariates) from moments.
+        Where no more than half of them reach the best optimum, the alternative that is chosen least
+        there is moved elsewhere, and what is better is added as one more.
     sample : rows the search is done on.
     floor : smallest scale, as a fraction of the least-squares residuals' spread. With one scale
         per alternative the likelihood is unbounded at zero.
@@ -112,7 +111,7 @@ class MultiStart(ABC):
     def default_starts(n_rows: int, index: Index) -> int:
         """Return from how many starts a search of that many rows begins."""
         if index == "known":
-            # Least squares on the rows where each was seen is close to the best optimum.
+            # Least squares on the rows where each was chosen is close to the best optimum.
             return FEWEST_STARTS
         return max(FEWEST_STARTS, min(MOST_STARTS, STARTS_TIMES_ROWS // max(n_rows, 1)))
 
@@ -142,7 +141,7 @@ class MultiStart(ABC):
         space = self._space(problem, engine, part)
         found = self._search(space, engine, part, rng, progress)
         found, wasted = self._move_on(space, part, found, rng)
-        return self._best(problem, engine, part, space, found, wasted, progress)
+        return self._best(engine, part, space, found, wasted, progress)
 
     def _space(self, problem: Problem, engine: Engine, part: Engine) -> SearchSpace:
         grams, weight = gram_matrices(problem, part), part.weight_total
@@ -222,7 +221,6 @@ class MultiStart(ABC):
 
     def _best(
         self,
-        problem: Problem,
         engine: Engine,
         part: Engine,
         space: SearchSpace,
@@ -230,6 +228,7 @@ class MultiStart(ABC):
         wasted: int,
         progress: bool | None,
     ) -> Solution:
+        problem = space.problem
         faults = [one.fault for one in found if one.fault is not None]
         evaluations = wasted + sum(one.place.n_evaluations for one in found)
         effort = evaluations * part.n_rows / engine.n_rows

@@ -1,8 +1,8 @@
 """The order of alternatives that have no names: by their mean outcome, largest first.
 
-Alternatives that are not open to the same rows, may not have been seen in the same rows, or differ
-in what is known of their noise are not alike: only among those that are does an order have to be
-agreed on.
+Alternatives that are not available in the same rows, may not have been chosen in the same rows, or
+differ in what is known of their noise are not alike: only among those that are alike does an order
+have to be agreed on.
 """
 
 from __future__ import annotations
@@ -55,7 +55,7 @@ def groups_alike(problem: Problem, engine: Engine) -> list[Indices]:
         return []
     k = problem.equations.n_alternatives
     row = engine.sample(1, np.random.default_rng(0)).rows
-    # Where no row says anything of who is open to it, no pass is needed to see that.
+    # Where no row restricts the alternatives, no pass is needed to find that.
     if row.known.available is None and row.possible is None:
         return _alike(problem, np.zeros((k, k)))
     return _alike(problem, engine.sum(partial(_differing, problem)))
@@ -113,7 +113,7 @@ def _origins(problem: Problem, order: Indices) -> Indices:
 
 
 def _differing(problem: Problem, batch: Batch) -> Array:
-    """Count, for each two alternatives, the rows that were not open to both alike."""
+    """Count, for each two alternatives, the rows in which only one was available or possible."""
     k = problem.equations.n_alternatives
     count = np.zeros((k, k))
     for open_to in (batch.rows.known.available, batch.rows.possible):

@@ -1,7 +1,7 @@
-"""A way out of a poor optimum: put the alternative that is seen least next to another one.
+"""A way out of a poor optimum: put the rarest alternative next to another one.
 
 Where a search ends below the best optimum, often one alternative stands for two, and another,
-hardly ever seen, makes up for what they have left. All others are where they belong.
+hardly ever chosen, makes up for what they have left. All others are where they belong.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ def relocate(
     rng: Generator,
     climb: Callable[[list[Place]], list[Place]],
 ) -> Place:
-    """Put the alternative that is seen least next to every other one; climb from the best two.
+    """Put the rarest alternative next to every other one; climb from the best two.
 
     Parameters
     ----------

@@ -36,7 +36,7 @@ def gram_matrices(problem: Problem, engine: Engine) -> list[Array]:
 
 
 def least_squares_start(problem: Problem, grams: list[Array]) -> Array:
-    """Return free parameters of least squares on all rows, as if each were seen everywhere."""
+    """Return free parameters of least squares on all rows, as if each were observed everywhere."""
     layout = problem.layout
     natural = np.empty(layout.n_natural)
     natural[layout.starts[-1] :] = layout.extra_starts

@@ -200,7 +200,7 @@ class Recipe:
 
 
 def own_rows_start(space: SearchSpace, engine: Engine, rngs: Streams) -> list[Place]:
-    """Start from least squares of each alternative on the rows where it was seen, stirred."""
+    """Start from least squares of each alternative on the rows where it was chosen, perturbed."""
     grams = list(engine.sum(partial(_own_grams, space)))
     solved = _solved(space, grams, RIDGE * space.weight / engine.n_rows)
     return [

@@ -76,7 +76,7 @@ def _weighted_moments(space: SearchSpace, method: str, batch: Batch) -> Parts:
 
 
 def white_rows(space: SearchSpace, batch: Batch) -> tuple[Array, Array, Array]:
-    """Return whitened covariates, outcomes as if the largest were seen, and weights."""
+    """Return whitened covariates, outcomes as if the largest were observed, and weights."""
     rows, problem = batch.rows, space.problem
     assert rows.outcome is not None
     design = problem.units.design(rows.covariates, problem.equations.each[0].columns)

@@ -1,4 +1,4 @@
-"""EM where nobody recorded who was seen: the known-index solver with fractional membership."""
+"""EM for an unknown index: the known-index solver with fractional membership."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Maximum likelihood where nobody recorded who was seen: quasi-Newton search, Newton polish."""
+"""Maximum likelihood for an unknown index: quasi-Newton search, Newton polish."""
 
 from __future__ import annotations
 

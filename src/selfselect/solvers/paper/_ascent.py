@@ -32,7 +32,7 @@ what it lost by not going on is then less than what the data cannot tell."""
 
 
 class Options(Protocol):
-    """What a run is told: see `ProjectedSGD`."""
+    """The options of a run; see `ProjectedSGD`."""
 
     @property
     def strength(self) -> float | None: ...

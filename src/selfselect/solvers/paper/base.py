@@ -49,7 +49,7 @@ class MomentMethod(ABC):
 
     @abstractmethod
     def estimate(self, space: SearchSpace, engine: Engine, rng: Generator) -> Array:
-        """Return coefficients (k, p) in search coordinates, as if the largest were seen."""
+        """Return coefficients (k, p) in search coordinates, as if the largest were observed."""
 
     def check(self, problem: Problem) -> None:
         """Refuse problems the method's moments say nothing about."""
@@ -59,8 +59,8 @@ class MomentMethod(ABC):
         equations = problem.equations
         if problem.index == "known":
             raise UnsupportedError(
-                f"{name} is for data in which nobody recorded who was seen. Use "
-                "MaximumLikelihood()."
+                f"{name} is for data in which the chosen alternative was not recorded. Use "
+                "solver=None to have a solver chosen."
             )
         if len({equation.columns for equation in equations.each}) > 1:
             raise UnsupportedError(

@@ -108,7 +108,7 @@ class NetSearch(MomentMethod):
         kept = self._distinct(found)[:n_alternatives]
         if len(kept) < n_alternatives:
             raise DataError(
-                f"NetSearch told only {len(kept)} of {n_alternatives} alternatives apart in this "
+                f"NetSearch separated only {len(kept)} of {n_alternatives} alternatives in this "
                 "data. It needs well-separated coefficients and many rows: try a smaller "
                 "`separation` or `radius`, or use MaximumLikelihood()."
             )

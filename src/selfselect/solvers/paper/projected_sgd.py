@@ -50,7 +50,7 @@ class ProjectedSGD:
     Parameters
     ----------
     strength : :math:`\lambda`, per row and in units of noise scales and of standard deviations of
-        covariates; None for half the smallest share of rows in which an alternative was seen (the
+        covariates; None for half the smallest share of rows in which an alternative was chosen (the
         share is the theory's :math:`\alpha/k` as measured; constants learn more slowly).
     bound : :math:`B` in the same units; None for ten times the least-squares coefficients.
     batch : rows per step.
@@ -105,7 +105,7 @@ class ProjectedSGD:
 
         Parameters
         ----------
-        alpha : survival probability: every alternative is seen with probability alpha / k, and
+        alpha : survival probability: every alternative is chosen with probability alpha / k, and
             every explaining set has mass alpha.
         B : bound on the length of coefficient vectors.
         C : bound on the length of covariate vectors.
