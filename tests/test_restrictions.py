@@ -376,7 +376,7 @@ def test_restrictions_that_restrict_nothing_or_everything_are_refused(
         ss.fit({"a": "y ~ x - 1", "b": "y ~ z - 1"}, workers, chosen="job", shared="all")
     with pytest.raises(OptionError, match="cannot share 'x' among some"):
         ss.fit("y ~ x + z", workers, alternatives=3, shared={"x": [1, 2]})
-    with pytest.raises(UnsupportedError, match="knows no shared coefficients"):
+    with pytest.raises(UnsupportedError, match="does not support shared coefficients"):
         ss.fit("y ~ x + z - 1", workers, alternatives=2, shared=["x"],
                solver=ss.solvers.TwoModels())  # fmt: skip
     with pytest.raises(OptionError, match="cannot be compared with `shared`"):

@@ -156,7 +156,7 @@ def test_a_start_that_does_not_fit_the_problem_is_refused_by_name():
     solver = MaximumLikelihood(start=TwoModels())
     with pytest.raises(ss.errors.UnsupportedError, match="TwoModels needs equations without"):
         ss.fit(sample.formula, sample.data, alternatives=2, solver=solver)
-    with pytest.raises(OptionError, match=r"starts=0\) is not possible: give a whole number"):
+    with pytest.raises(OptionError, match=r"starts=0\) must be a whole number"):
         MaximumLikelihood(starts=0)
     with pytest.raises(OptionError, match="a search starts from a moment method"):
         MaximumLikelihood(start=ss.solvers.Peeling())

@@ -207,7 +207,7 @@ def test_a_net_that_finds_too_little_says_so():
     close = np.array([[1.0, 0.0, 0.0, 0.0], [1.05, 0.0, 0.0, 0.0], [1.1, 0.0, 0.0, 0.0]])
     with pytest.raises(DataError, match=r"NetSearch separated only \d of 3 alternatives"):
         fit(draw(close, 2_000, 1), close, NetSearch(separation=3.0))
-    with pytest.raises(OptionError, match="order=3 is not possible: use an even number"):
+    with pytest.raises(OptionError, match="order=3 must be an even number"):
         NetSearch(order=3)
 
 

@@ -275,5 +275,5 @@ def test_the_unit_of_the_weights_does_not_matter(unit):
 @pytest.mark.parametrize("name", ["sample", "max_steps"])
 @pytest.mark.parametrize("value", [0, -1, 2.5, None, True])
 def test_counts_that_are_none_are_refused(solver, name, value):
-    with pytest.raises(OptionError, match=rf"{name}={value!r}\) is not possible: give a whole"):
+    with pytest.raises(OptionError, match=rf"{name}={value!r}\) must be a whole number"):
         solver(**{name: value})

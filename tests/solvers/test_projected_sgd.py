@@ -147,7 +147,7 @@ def test_an_interrupt_returns_the_best_so_far(sample):
 
 
 def test_an_unknown_scale_is_refused_and_says_what_estimates_it(sample):
-    with pytest.raises(UnsupportedError, match=r"knows the noise scale.*MonteCarloNewton"):
+    with pytest.raises(UnsupportedError, match=r"noise scale is known.*MonteCarloNewton"):
         fit(sample, ProjectedSGD(), noise=None)
 
 

@@ -171,7 +171,8 @@ def _drawn_meat(
         return drawn * engine.n_rows / (engine.n_rows - 1), "robust (sandwich)", float("inf")
     if len(clusters) > 1:
         raise OptionError(
-            "Clustering in several ways needs a rule with bounds and independent noise."
+            "Clusters in several ways need a rule with bounds and independent noise. Cluster by "
+            "one column."
         )
     n_clusters = clusters[0]
     if n_clusters < 2:

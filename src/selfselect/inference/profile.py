@@ -149,7 +149,7 @@ def signed_roots(surface: Surface, errors: Array, away: float) -> Array:
         if not np.isfinite(errors[place]):
             return float("nan")
         walk = _Walk(surface, top, place, errors[place])
-        return way * walk.glance(walk.start + way * away * walk.error)
+        return way * walk.approximate_root(walk.start + way * away * walk.error)
 
     jobs = [(place, way) for place in range(len(errors)) for way in (-1.0, 1.0)]
     return np.array(list(parallel_map(root, jobs))).reshape(-1, 2)
@@ -289,7 +289,7 @@ class _Walk:
         place = _place(found.point)
         return replace(place, loglik=place.loglik + 0.5 * found.point.gain)
 
-    def glance(self, target: float) -> float:
+    def approximate_root(self, target: float) -> float:
         """Return the size of the signed root at `target`, by one evaluation and a quadratic."""
         direction = self._direction(self.top)
         here = None if direction is None else self.onto(self.top.coordinates, direction, target)

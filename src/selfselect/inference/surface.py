@@ -20,7 +20,7 @@ __all__ = ["ProblemSurface"]
 
 Array = NDArray[np.float64]
 
-LARGEST_TURN = 4.5
+LARGEST_ON_FISHERS_SCALE = 4.5
 """The largest correlation that is tried, on Fisher's scale: .9998."""
 
 
@@ -39,28 +39,28 @@ class ProblemSurface:
     free: Array
 
     @cached_property
-    def turned(self) -> NDArray[np.bool_]:
+    def correlations(self) -> NDArray[np.bool_]:
         """Which of the free parameters are correlations."""
         layout = self.problem.layout
         of_extras = layout.position[int(layout.starts[-1]) :]
-        turned = np.zeros(layout.n_free, dtype=bool)
+        found = np.zeros(layout.n_free, dtype=bool)
         for place, extra in zip(of_extras, layout.extras, strict=True):
             if place >= 0 and extra.label[1] == CORRELATION:
-                turned[place] = True
-        return turned
+                found[place] = True
+        return found
 
     @cached_property
     def coordinates(self) -> Array:
         """Those of the estimate."""
         coordinates = self.free.copy()
-        coordinates[self.turned] = np.arctanh(self.free[self.turned])
+        coordinates[self.correlations] = np.arctanh(self.free[self.correlations])
         return coordinates
 
     @cached_property
     def bounds(self) -> tuple[Array, Array]:
         """The smallest and the largest value of each coordinate: inverse scales stay positive."""
         layout = self.problem.layout
-        upper = np.where(self.turned, LARGEST_TURN, np.inf)
+        upper = np.where(self.correlations, LARGEST_ON_FISHERS_SCALE, np.inf)
         lower = -upper
         at_h = layout.position[layout.inverse_scale_positions]
         at_h = at_h[at_h >= 0]
@@ -70,8 +70,8 @@ class ProblemSurface:
     def _free(self, coordinates: Array) -> tuple[Array, Array]:
         """Return free parameters and their derivatives in the coordinates."""
         free = coordinates.copy()
-        free[self.turned] = np.tanh(coordinates[self.turned])
-        return free, np.where(self.turned, 1.0 - free**2, 1.0)
+        free[self.correlations] = np.tanh(coordinates[self.correlations])
+        return free, np.where(self.correlations, 1.0 - free**2, 1.0)
 
     def at(self, coordinates: Array) -> Place:
         """Evaluate the log-likelihood with score and information."""
@@ -81,7 +81,7 @@ class ProblemSurface:
         score = layout.pull_back_vector(found.score, free)
         hessian = layout.pull_back_hessian(found.hessian, found.score, free)
         # Fisher's scale bends the way to a correlation r by -2 r (1 - r²).
-        bend = np.where(self.turned, -2.0 * free * slope * score, 0.0)
+        bend = np.where(self.correlations, -2.0 * free * slope * score, 0.0)
         information = -(hessian * np.outer(slope, slope) + np.diag(bend))
         return Place(coordinates, float(found.loglik), slope * score, information)
 

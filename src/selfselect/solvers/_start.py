@@ -61,7 +61,7 @@ def least_squares_start(problem: Problem, grams: list[Array]) -> Array:
 
 
 def _pooled_least_squares(ties: Ties, grams: list[Array]) -> list[Array]:
-    """Return each alternative's coefficients by least squares that heeds what is shared."""
+    """Return each alternative's coefficients by least squares under the shared coefficients."""
     total, towards = ties.gather_grams(grams)
     u: Any = np.linalg.lstsq(total, towards, rcond=1e-10)[0]
     every = ties.coefficients(u)
@@ -112,7 +112,9 @@ def refuse_collinear(problem: Problem, grams: list[Array]) -> None:
         zero = [name for name, length in zip(equation.terms, size, strict=True) if length == 0]
         constant = [name for name in names if name != INTERCEPT]
         if zero:
-            raise DataError(f"The covariate {zero[0]!r} of {label!r} is zero in every row.")
+            raise DataError(
+                f"The covariate {zero[0]!r} of {label!r} is zero in every row. Leave it out."
+            )
         if INTERCEPT in names and len(constant) == 1:
             raise DataError(
                 f"The covariate {constant[0]!r} of {label!r} does not vary, so it cannot be told "

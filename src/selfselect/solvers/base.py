@@ -203,11 +203,11 @@ def require(solver: Any, problem: Problem) -> None:
 
 
 def require_counts(solver: Any, *names: str) -> None:
-    """Raise an error that names an option of a solver which is not a whole number from 1 on."""
+    """Raise an error that names an option of a solver which is not a whole number of at least 1."""
     for name in names:
         value = getattr(solver, name)
         if isinstance(value, bool) or not isinstance(value, Integral) or value < 1:
             raise OptionError(
-                f"{type(solver).__name__}({name}={value!r}) is not possible: give a whole number "
-                "from 1 on, or leave it out."
+                f"{type(solver).__name__}({name}={value!r}) must be a whole number of at least "
+                "1. Leave it out for the default."
             )

@@ -11,7 +11,6 @@ from numpy.random import Generator
 from numpy.typing import NDArray
 
 from selfselect.engines.base import Engine
-from selfselect.errors import OptionError
 from selfselect.noises import Independent
 from selfselect.problem.problem import Problem
 from selfselect.progress import progress_bar
@@ -27,7 +26,7 @@ from selfselect.solvers._start import (
     least_squares_start,
     refuse_collinear,
 )
-from selfselect.solvers.base import Solution, StartRecord, record_starts, require
+from selfselect.solvers.base import Solution, StartRecord, record_starts, require, require_counts
 from selfselect.solvers.climb import (
     Climb,
     Point,
@@ -98,8 +97,7 @@ class Continuation:
     concave: ClassVar[bool] = False
 
     def __post_init__(self) -> None:
-        if self.max_steps < 1 or self.sample < 1:
-            raise OptionError("max_steps and sample must be at least 1.")
+        require_counts(self, "max_steps", "sample")
 
     def solve(
         self,
@@ -139,7 +137,7 @@ class Continuation:
     def _by_first_derivatives(
         self, problem: Problem, engine: Engine, start: Array, information: Array, rng: Generator
     ) -> Array:
-        """Go all the way to the optimum where second derivatives are many passes.
+        """Climb to the optimum by first derivatives, where second ones cost many passes.
 
         The information of a sample, with all points, is near enough to that of all rows for steps
         to shrink the distance manyfold each.
@@ -254,7 +252,7 @@ def independent_companion(problem: Problem) -> Problem:
 
 
 def _plain_rule(problem: Problem, part: Engine) -> Maximum | Minimum:
-    """Return the largest or the smallest outcome, whichever the rule seeks for the most part."""
+    """Return Maximum or Minimum, whichever is closer to the rule."""
     outcome = part.rows.outcome
     assert outcome is not None
     middle = np.array([float(np.nanmedian(outcome))])
@@ -287,7 +285,7 @@ def _numberings(problem: Problem, natural: Array) -> list[tuple[str, Array]]:
 
 
 def _begins(problem: Problem, independent: Array) -> list[tuple[str, Array]]:
-    """Return natural parameters to climb from, by name."""
+    """Return the natural parameters that climbs start from, with the name of each start."""
     layout = problem.layout
     n_equations = int(layout.starts[-1])
     free = layout.position[n_equations : n_equations + layout.n_noise_extras] >= 0

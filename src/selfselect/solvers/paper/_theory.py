@@ -1,4 +1,4 @@
-"""What the known-index theorem would have one do, with its unstated constants set to one."""
+"""The options of the known-index theorem, with its unstated constants set to one."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ __all__ = ["TheoryCost", "theory_cost"]
 
 @dataclass(frozen=True)
 class TheoryCost:
-    """The knobs of the theorem and what they cost.
+    """The options that the theorem asks for, and what they cost.
 
     Attributes
     ----------
@@ -43,7 +43,7 @@ class TheoryCost:
 def theory_cost(
     alpha: float, B: float, C: float, sigma: float, accuracy: float, n_alternatives: int
 ) -> TheoryCost:
-    r"""Work out the knobs.
+    r"""Work out the options that the theorem asks for.
 
     The error of T averaged steps is bounded by
     :math:`\sigma^4 k^3 (BC)^2 (1 + \log T) / (\alpha^2 T)`. The bias of a gradient may be
@@ -56,7 +56,10 @@ def theory_cost(
         if not 0 < value < np.inf:
             raise OptionError(f"{name}={value!r} must be a positive number.")
     if alpha > 1 or n_alternatives < 2:
-        raise OptionError("alpha is a probability, and there are at least two alternatives.")
+        raise OptionError(
+            f"alpha={alpha!r} must be a probability, and n_alternatives={n_alternatives!r} must be "
+            "at least 2."
+        )
     k, reach = n_alternatives, B * C / sigma
     wanted = sigma**4 * k**3 * (B * C) ** 2 / (alpha**2 * accuracy**2)
     n_steps = max(wanted, 1.0)

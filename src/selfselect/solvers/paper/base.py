@@ -68,7 +68,7 @@ class MomentMethod(ABC):
             )
         if equations.restricted:
             raise UnsupportedError(
-                f"{name} knows no shared coefficients and no offsets. Use MaximumLikelihood()."
+                f"{name} does not support shared coefficients or offsets. Use MaximumLikelihood()."
             )
         if any(equation.has_intercept for equation in equations.each):
             raise UnsupportedError(
@@ -147,7 +147,7 @@ def _refuse_other_covariates(name: str, problem: Problem, engine: Engine) -> Non
         tests = ", ".join(f"{what} (p = {found.p_values[what]:.2g})" for what in found.rejected)
         raise UnsupportedError(
             f"{name} reads coefficients off moments that hold for covariates which are normal "
-            f"with mean zero. These are not: rejected are their {tests}. Its estimates would be "
+            f"with mean zero. These are not: rejected are their {tests}. Its estimates could be "
             f"wrong by any amount. Use MaximumLikelihood(), which assumes nothing of covariates; "
             f"MaximumLikelihood(start={name}()) takes {name} as a first guess."
         )

@@ -70,7 +70,7 @@ class NetSearch(MomentMethod):
 
     def __post_init__(self) -> None:
         if self.order < 2 or self.order % 2:
-            raise OptionError(f"order={self.order} is not possible: use an even number from 2.")
+            raise OptionError(f"order={self.order} must be an even number of at least 2.")
 
     def check(self, problem: Problem) -> None:
         super().check(problem)

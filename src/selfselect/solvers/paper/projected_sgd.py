@@ -17,7 +17,7 @@ from selfselect.progress import progress_bar
 from selfselect.samplers import BoxExact, EllipticalSlice, ProjectedLangevin, Sampler
 from selfselect.solvers._draws import distance_to_optimum, drawn_loglik
 from selfselect.solvers._start import gram_matrices, refuse_collinear
-from selfselect.solvers.base import Solution, require
+from selfselect.solvers.base import Solution, require, require_counts
 from selfselect.solvers.paper._ascent import Ascent, most_agreed
 from selfselect.solvers.paper._theory import TheoryCost, theory_cost
 from selfselect.solvers.status import Ending, Status
@@ -77,9 +77,7 @@ class ProjectedSGD:
     concave: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
-        for name in ("batch", "passes", "repeats"):
-            if getattr(self, name) < 1:
-                raise OptionError(f"{name}={getattr(self, name)!r} must be at least 1.")
+        require_counts(self, "batch", "passes", "repeats")
         for name in ("strength", "bound"):
             value = getattr(self, name)
             if value is not None and not value > 0:
@@ -98,10 +96,10 @@ class ProjectedSGD:
         *,
         n_alternatives: int = 2,
     ) -> Self:
-        """Fill in every knob as the theorem would.
+        """Set every option as the theorem would.
 
-        The theorem gives its constants only as polynomials; those not stated are set to one. What
-        that would cost is said by `theory`, and a run that would take years is refused.
+        The theorem gives its constants only as polynomials; those not stated are set to one.
+        `theory` returns what that would cost, and a run that would take years is refused.
 
         Parameters
         ----------
@@ -142,7 +140,7 @@ class ProjectedSGD:
         *,
         n_alternatives: int = 2,
     ) -> TheoryCost:
-        """Say what the knobs of `from_theory` would cost; print it. Arguments are the same."""
+        """Return what the options of `from_theory` would cost. Arguments are the same."""
         return theory_cost(alpha, B, C, sigma, accuracy, n_alternatives)
 
     def solve(
@@ -202,13 +200,13 @@ class ProjectedSGD:
     def _refuse(self, problem: Problem, rows: Rows, sampler: Sampler) -> None:
         if problem.layout.scales is None:
             raise UnsupportedError(
-                "ProjectedSGD is the method of the theory, which knows the noise scale. Give "
+                "ProjectedSGD follows the theory, in which the noise scale is known. Give "
                 "noise=noises.Independent(scale=...), or use MonteCarloNewton, which estimates it."
             )
         n_steps = self.n_steps or self.passes * len(rows) // self.batch
         if n_steps * self.batch > len(rows) * self.passes:
             raise UnsupportedError(
-                f"ProjectedSGD is to take {n_steps:.3g} steps of {self.batch} rows without "
+                f"ProjectedSGD would take {n_steps:.3g} steps of {self.batch} rows without "
                 f"replacement, but there are {len(rows)} rows. Ask for less accuracy, allow more "
                 "passes, or use MonteCarloNewton."
             )
