@@ -13,7 +13,7 @@ from selfselect.errors import DataError, OptionError, UnsupportedError
 from selfselect.inference import Bootstrap
 from selfselect.noises import Independent
 from selfselect.solvers import MinVariance, NetSearch, TwoModels
-from selfselect.solvers.paper.base import _matched_distance
+from selfselect.solvers.paper._agreement import matched_distance
 from selfselect.solvers.paper.normality import measure_normality
 
 TWO = np.array([[2.0, 0.0, 0.0, 0.0], [0.0, 2.0, 0.0, 0.0]])
@@ -264,5 +264,5 @@ def test_boosting_matches_many_alternatives_at_once():
     rng = np.random.default_rng(0)
     one = rng.standard_normal((10, 3))
     order = rng.permutation(10)
-    assert _matched_distance(one, one[order]) == pytest.approx(0.0, abs=1e-12)
-    assert _matched_distance(one, one[order] + 0.01) == pytest.approx(0.01 * np.sqrt(30))
+    assert matched_distance(one, one[order]) == pytest.approx(0.0, abs=1e-12)
+    assert matched_distance(one, one[order] + 0.01) == pytest.approx(0.01 * np.sqrt(30))

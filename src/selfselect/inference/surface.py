@@ -59,11 +59,9 @@ class ProblemSurface:
     @cached_property
     def bounds(self) -> tuple[Array, Array]:
         """The smallest and the largest value of each coordinate: inverse scales stay positive."""
-        layout = self.problem.layout
         upper = np.where(self.correlations, LARGEST_ON_FISHERS_SCALE, np.inf)
         lower = -upper
-        at_h = layout.position[layout.inverse_scale_positions]
-        at_h = at_h[at_h >= 0]
+        at_h = self.problem.layout.free_inverse_scales
         lower[at_h] = self.free[at_h] * np.exp(-FARTHEST_SCALE)
         return lower, upper
 

@@ -49,6 +49,12 @@ class Placement:
         return np.concatenate([[0], np.cumsum(np.array(self.sizes) + 1)])
 
     @cached_property
+    def free_inverse_scales(self) -> Indices:
+        """Places of the inverse scales among the free parameters; empty where they are known."""
+        places = self.position[self.inverse_scale_positions]
+        return places[places >= 0]
+
+    @cached_property
     def inverse_scale_positions(self) -> Indices:
         """Where each alternative's h stands among the natural parameters."""
         return self.starts[1:] - 1

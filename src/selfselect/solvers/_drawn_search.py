@@ -232,9 +232,7 @@ class DrawnSearch:
         energy = float(step @ sums.complete @ step)
         moved = float(np.sqrt(max(energy, 0.0) / self.engine.weight_total))
         size = min(1.0, TRUST / max(moved, 1e-300))
-        layout = self.problem.layout
-        at = layout.position[layout.inverse_scale_positions]
-        at = at[at >= 0]
+        at = self.problem.layout.free_inverse_scales
         if at.size:
             most = float(np.max(np.abs(size * step[at]) / place[at]))
             size *= min(1.0, 0.5 / max(most, 1e-300))

@@ -211,9 +211,7 @@ class _Likelihood(Hill):
 
     def largest_step(self, here: Point) -> float:
         """Return the largest step up to 1 that keeps every inverse scale positive."""
-        layout = self.problem.layout
-        at_h = layout.position[layout.inverse_scale_positions]
-        at_h = at_h[at_h >= 0]
+        at_h = self.problem.layout.free_inverse_scales
         falls = here.step[at_h] < 0
         if not falls.any():
             return 1.0

@@ -15,7 +15,7 @@ from selfselect.samplers import Sampler
 from selfselect.solvers.base import TraceEntry
 from selfselect.solvers.status import Ending, Status
 
-__all__ = ["Ascent", "most_agreed"]
+__all__ = ["Ascent"]
 
 Array = NDArray[np.float64]
 
@@ -155,12 +155,3 @@ class Ascent:
             "the averaged steps: steps are too long or the bound is too small."
         )
         return Ending(status, details).noting(boosted, confined if self.confined else None)
-
-
-def most_agreed(estimates: list[Array]) -> int:
-    """Return the estimate from which half of the others are nearest."""
-    if len(estimates) < 3:
-        return 0
-    stacked = np.array(estimates)
-    apart = np.linalg.norm(stacked[:, None] - stacked, axis=2)
-    return int(np.median(apart, axis=1).argmin())

@@ -18,6 +18,7 @@ from selfselect.solvers._search import SearchSpace
 from selfselect.solvers._start import gram_matrices, refuse_collinear
 from selfselect.solvers.base import Solution
 from selfselect.solvers.climb import Climb, log_likelihood
+from selfselect.solvers.paper._agreement import matched_distance, most_agreed
 from selfselect.solvers.paper.normality import measure_normality
 from selfselect.solvers.status import Ending, Status
 
@@ -92,7 +93,7 @@ class MomentMethod(ABC):
                 self.estimate(space, engine.reweighted((part == i).astype(float)), rng)
                 for i in range(self.boost)
             ]
-            coefficients = _most_agreed(runs)
+            coefficients = runs[most_agreed(runs, matched_distance)]
         joined = space.join(list(space.problem.side * coefficients), space.spread)
         if space.free_scales == 0:
             return joined
@@ -124,20 +125,6 @@ class MomentMethod(ABC):
         found = Climb(free, loglik, unknown, ending, (), 1)
         ordered = order_alternatives(problem, engine, found)
         return Solution(ordered.free, loglik, unknown, ending, (), 1, solver=repr(self))
-
-
-def _most_agreed(runs: list[Array]) -> Array:
-    """Return the run with the smallest median distance to the others, labels matched."""
-    distances = [[_matched_distance(one, other) for other in runs] for one in runs]
-    return runs[int(np.argmin(np.median(distances, axis=1)))]
-
-
-def _matched_distance(one: Array, other: Array) -> float:
-    """Return the distance of two sets of coefficients under the best matching of labels."""
-    from scipy.optimize import linear_sum_assignment
-
-    squared = ((one[:, None, :] - other[None, :, :]) ** 2).sum(axis=2)
-    return float(np.sqrt(squared[linear_sum_assignment(squared)].sum()))
 
 
 def _refuse_other_covariates(name: str, problem: Problem, engine: Engine) -> None:

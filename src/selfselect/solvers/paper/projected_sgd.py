@@ -18,7 +18,8 @@ from selfselect.samplers import BoxExact, EllipticalSlice, ProjectedLangevin, Sa
 from selfselect.solvers._draws import distance_to_optimum, drawn_loglik
 from selfselect.solvers._start import gram_matrices, refuse_collinear
 from selfselect.solvers.base import Solution, require, require_counts
-from selfselect.solvers.paper._ascent import Ascent, most_agreed
+from selfselect.solvers.paper._agreement import euclidean_distance, most_agreed
+from selfselect.solvers.paper._ascent import Ascent
 from selfselect.solvers.paper._theory import TheoryCost, theory_cost
 from selfselect.solvers.status import Ending, Status
 
@@ -174,7 +175,7 @@ class ProjectedSGD:
                 bar.update()
                 if interrupted:
                     break
-        best = runs[most_agreed([run.estimate for run in runs])]
+        best = runs[most_agreed([run.estimate for run in runs], euclidean_distance)]
         distance = distance_to_optimum(problem, engine, best.estimate, rng)
         ending = best.ending(len(runs), distance)
         if interrupted:
