@@ -11,7 +11,7 @@ import pytest
 import selfselect as ss
 from selfselect.errors import ConvergenceWarning, UnsupportedError
 from selfselect.noises import Correlated, Independent, SharedShock
-from selfselect.solvers._boundary import NEARLY_ONE, ONE
+from selfselect.noises.correlated import NEARLY_ONE, ONE
 
 SAME = 1e-6
 """Both fits end within 1e-6 standard errors of the optimum; log-likelihoods agree far better."""
