@@ -67,7 +67,7 @@ def passes(monkeypatch):
 def same_bits(result, other):
     np.testing.assert_array_equal(result.params, other.params)
     np.testing.assert_array_equal(result.cov_params(), other.cov_params())
-    assert result.llf == other.llf and result.solution.status == other.solution.status
+    assert result.llf == other.llf and result.solution.ending == other.solution.ending
     assert result.solution.n_passes == other.solution.n_passes
     assert result.call == other.call
 

@@ -1,0 +1,81 @@
+"""The one loop of climbs, on hills that are known exactly."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from selfselect.solvers import Ending, Status
+from selfselect.solvers.climb import Hill, Point, ascend
+
+TOP = np.array([1.0, -2.0])
+CLOSE = 1e-9
+"""Distance at which the hill counts as climbed."""
+
+
+class Quartic(Hill):
+    """Minus the fourth power of the distance to the top, and the square of it."""
+
+    def __init__(self, promise=1.0, edge=np.inf):
+        self.promise, self.edge = promise, edge
+
+    def at(self, place):
+        away = place - TOP
+        size = float(away @ away)
+        score = -(2.0 + 4.0 * size) * away
+        information = (2.0 + 4.0 * size) * np.eye(2) + 8.0 * np.outer(away, away)
+        step = self.promise * np.linalg.solve(information, score)
+        gain = abs(float(score @ step))
+        height = -size - size**2 if np.abs(place).max() < self.edge else np.nan
+        return Point(place, height, score, information, step, gain, float(np.sqrt(gain)))
+
+    def arrived(self, here, before, size):
+        del before, size
+        return here.distance <= CLOSE
+
+    def slack(self, here):
+        return 1e-14 * abs(here.loglik)
+
+    def largest_step(self, here):
+        del here
+        return 1.0
+
+
+def test_newton_steps_lead_to_the_top():
+    found = ascend(Quartic(), np.array([5.0, 5.0]), max_steps=50)
+    assert found.ending.status is Status.CONVERGED
+    assert found.ending.details == {"steps": len(found.trace), "method": "Newton"}
+    np.testing.assert_allclose(found.point.free, TOP, atol=1e-8)
+    assert (np.diff([entry.loglik for entry in found.trace]) > 0).all()
+
+
+def test_steps_that_are_too_long_are_halved():
+    found = ascend(Quartic(promise=3.0), np.array([5.0, 5.0]), max_steps=200)
+    assert found.ending.converged
+    assert min(entry.step_size for entry in found.trace) < 1.0
+
+
+def test_a_step_downhill_is_not_taken():
+    found = ascend(Quartic(promise=-1.0), np.array([5.0, 5.0]), max_steps=50)
+    assert found.ending.status is Status.NO_STEP_UP
+    np.testing.assert_array_equal(found.point.free, [5.0, 5.0])
+
+
+def test_too_few_steps_are_said_with_the_distance_that_is_left():
+    found = ascend(Quartic(), np.array([5.0, 5.0]), max_steps=2)
+    assert found.ending.status is Status.OUT_OF_STEPS and not found.ending.converged
+    assert found.ending.details["distance"] == pytest.approx(found.point.distance)
+
+
+def test_a_start_without_a_log_likelihood_is_said():
+    found = ascend(Quartic(edge=4.0), np.array([5.0, 5.0]), max_steps=50)
+    assert found.ending.status is Status.NOT_FINITE
+
+
+def test_the_caller_may_stop_a_climb():
+    boundary = Ending(Status.AT_BOUNDARY, {"reason": "it is high enough."})
+    found = ascend(
+        Quartic(), np.array([5.0, 5.0]), max_steps=50,
+        stop=lambda _, n_steps: boundary if n_steps == 3 else None,
+    )  # fmt: skip
+    assert found.ending is boundary and len(found.trace) == 3
