@@ -230,9 +230,9 @@ def test_solvers_that_need_bounds_say_so(sample):
 
 def test_correlated_noise_needs_a_known_index_and_convex_sets(sample):
     noise = KnownCovariance(np.eye(3) + 0.2)
-    with pytest.raises(UnsupportedError, match="needs to know who was seen"):
+    with pytest.raises(UnsupportedError, match="needs to know which alternative was chosen"):
         fit(sample, Ranked(2), noise=noise, solver=None)
-    with pytest.raises(UnsupportedError, match="needs to know who was seen"):
+    with pytest.raises(UnsupportedError, match="needs to know which alternative was chosen"):
         ss.fit(sample.formula, sample.data, alternatives=3, noise=noise)
 
 

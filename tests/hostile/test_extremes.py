@@ -75,8 +75,8 @@ def test_equal_means_of_any_size_leave_the_choice_to_noise(villagers):
     from selfselect.rules import Maximum
     from selfselect.rules.base import RowData
 
-    near = expectations(Maximum(), np.zeros((1, 2)), model.scale_, RowData())
-    far = expectations(Maximum(), np.full((1, 2), 1e19), model.scale_, RowData())
+    near = expectations(Maximum(), np.zeros((1, 2)), model.scale_, RowData(), NORMAL)
+    far = expectations(Maximum(), np.full((1, 2), 1e19), model.scale_, RowData(), NORMAL)
     np.testing.assert_array_equal(near.chance, far.chance)
 
 

@@ -30,7 +30,9 @@ def choose_likelihood(problem: Problem) -> Likelihood:
             "noises.Independent()."
         )
     if rank is not None:
-        if joint or not known:
+        if not known:
+            _ = problem.side  # Refuses: without the index an outcome of some rank says too little.
+        if joint:
             raise UnsupportedError(
                 "Ranked rules need independent noise, no estimated costs, and rows in which "
                 "the outcome and the chosen alternative are recorded."
