@@ -1,7 +1,7 @@
 """The kept numbers come out of the Torch engine too, and it is the device that adds them up.
 
-Run on a card once a kernel or a likelihood has changed: ``pytest tests/golden/test_card.py``. Without
-a card the same is done by tensors on the processor.
+Run it on a card once a kernel or a likelihood has changed: ``pytest tests/golden/test_card.py``.
+Without a card the same is done by tensors on the processor.
 """
 
 from __future__ import annotations
