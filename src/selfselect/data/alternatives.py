@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from datetime import date, timedelta
+from decimal import Decimal
 from numbers import Integral
 from typing import Any
 
@@ -10,6 +12,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
+from selfselect.data.columns import factorize
 from selfselect.data.equations import Equations
 from selfselect.data.formulas import ParsedFormula
 from selfselect.errors import DataError, OptionError
@@ -28,6 +31,9 @@ Indices = NDArray[np.intp]
 
 NO_LABEL = -2
 """Marks a value that is none of the alternatives."""
+
+LABELS = (str, bool, int, float, Decimal, date, timedelta, pd.Period, pd.Interval)
+"""What may name an alternative."""
 
 FEW_LABELS = 20
 """Different labels up to which a column may be one of alternatives, however few rows there are."""
@@ -174,12 +180,19 @@ def _look_up(values: pd.Series[Any], labels: tuple[Label, ...]) -> Indices | Non
 
 def label_rows(values: pd.Series[Any]) -> tuple[Indices, list[Any]]:
     """Return each row's place among the labels met, -1 where it has none, and those labels."""
-    codes, uniques = pd.factorize(values)
+    codes, uniques = factorize(values, f"The column {values.name!r}")
     found: list[Any] = [_plain_label(value) for value in uniques]
+    for label in found:
+        if not isinstance(label, LABELS):
+            raise DataError(
+                f"The column {values.name!r} holds {str(label)[:40]!r} of the type "
+                f"{type(label).__name__}, which names no alternative. Name alternatives by text or "
+                "whole numbers."
+            )
     if all(isinstance(label, float) and label.is_integer() for label in found):
         # Whole numbers are read as floats where another row of the column was missing.
         found = [int(label) for label in found]
-    return codes.astype(np.intp, copy=False), found
+    return codes, found
 
 
 def _recode(codes: Indices, places: list[int]) -> Indices:

@@ -10,6 +10,7 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from selfselect.data.checks import first_rows
+from selfselect.data.columns import factorize
 from selfselect.data.tables import column_names, nearest
 from selfselect.errors import DataError
 
@@ -53,7 +54,7 @@ def learn_clusters(
 
     The latter is (n,) for one way of clustering, (n, ways) for several, None for none.
     """
-    pairs = [pd.factorize(frame[name]) for name in columns]
+    pairs = [factorize(frame[name], f"The cluster column {name!r}") for name in columns]
     met = tuple(pd.Index(uniques) for _, uniques in pairs)
     return met, _joined(frame, columns, [codes for codes, _ in pairs])
 

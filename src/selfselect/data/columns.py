@@ -22,6 +22,7 @@ __all__ = [
     "KINDS",
     "LARGEST_EXACT",
     "Kind",
+    "factorize",
     "find_kind",
     "is_text",
     "plain_label",
@@ -106,6 +107,22 @@ def to_numbers(values: pd.Series[Any], what: str, why: str = "must hold numbers"
             f"{what} {why}, but it holds {dtype} values that are no doubles ({error}). Convert it "
             "to float64 first."
         ) from error
+
+
+def factorize(values: pd.Series[Any], what: str) -> tuple[NDArray[np.intp], Any]:
+    """Return each row's place among the values met, -1 where it is missing, and those values.
+
+    Cells that cannot be told apart, such as lists, are refused; `what` names the column.
+    """
+    try:
+        codes, met = pd.factorize(values)
+    except TypeError as error:
+        odd = next(value for value in values if type(value).__hash__ is None)
+        raise DataError(
+            f"{what} holds values such as {_shown(odd)} ({type(odd).__name__}), which are no "
+            "labels. Make them text or whole numbers."
+        ) from error
+    return codes.astype(np.intp, copy=False), met
 
 
 def plain_label(value: Any) -> Any:
@@ -210,8 +227,7 @@ def _what_is_odd(values: pd.Series[Any]) -> str:
         )
     if kinds - numbers:
         example = next(value for value in present if not isinstance(value, _NUMBERS))
-    shown = repr(example.item() if isinstance(example, np.generic) else example)
-    shown = shown if len(shown) <= 60 else shown[:57] + "..."
+    shown = _shown(example.item() if isinstance(example, np.generic) else example)
     if isinstance(example, str):
         return f"holds text such as {_stray_text(present)}. Convert it to numbers first."
     if pd.api.types.is_complex_dtype(dtype) or isinstance(example, complex):
@@ -227,6 +243,11 @@ def _what_is_odd(values: pd.Series[Any]) -> str:
         f"holds values such as {shown} ({type(example).__name__}), which are neither numbers nor "
         "text. Convert it first."
     )
+
+
+def _shown(value: Any) -> str:
+    shown = repr(value)
+    return shown if len(shown) <= 60 else shown[:57] + "..."
 
 
 def _stray_text(present: pd.Series[Any]) -> str:

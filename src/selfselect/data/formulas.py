@@ -294,6 +294,8 @@ def _refuse_code(expression: str, text: str) -> None:
                     f"The formula {text!r} uses {ast.unparse(node)!r}, which looks at other rows "
                     "than its own. Compute it as a column first."
                 )
+            if isinstance(node.func, ast.Attribute) and not _is_plain_call(node):
+                refuse(f"{ast.unparse(node.func)!r} other than as a number made of its arguments,")
             _refuse_sizes(node, text)
         if isinstance(node, ast.BinOp):
             if isinstance(node.op, _REFUSED_OPERATORS):
@@ -309,6 +311,19 @@ def _refuse_code(expression: str, text: str) -> None:
                 f"The formula {text!r} has the number {ast.unparse(node)!r}, which double "
                 "precision cannot hold."
             )
+
+
+def _is_plain_call(call: ast.Call) -> bool:
+    """Say whether a function of NumPy gets the numbers it works on and nothing else.
+
+    Further arguments are where it would write its result, which may be another column, and of
+    what precision that would be.
+    """
+    assert isinstance(call.func, ast.Attribute)
+    function = getattr(np, call.func.attr, None)
+    if not isinstance(function, np.ufunc):
+        return True
+    return not call.keywords and len(call.args) == function.nin and function.nout == 1
 
 
 def _is_text(node: ast.AST) -> bool:

@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 from selfselect.data.checks import check_numbers, first_rows
 from selfselect.data.coder import Coder
 from selfselect.data.coding import CodedRows, KnownColumns, OutcomeCoder
+from selfselect.data.columns import factorize
 from selfselect.data.equations import INTERCEPT, Equation, Equations
 from selfselect.data.row_coder import Sides
 from selfselect.data.rows import Rows
@@ -55,7 +56,7 @@ class Spots:
         cls, frame: pd.DataFrame, case: str, alternative: str, codes: Indices, labels: Sequence[Any]
     ) -> Spots:
         """Place the rows, whose alternatives have the given codes."""
-        case_of, cases = pd.factorize(frame[case])
+        case_of, cases = factorize(frame[case], f"The column of cases {case!r}")
         lost = case_of < 0
         if lost.any():
             raise DataError(
@@ -79,7 +80,7 @@ class Spots:
                 f"{labels[codes[at]]!r} in the case {named(cases[case_of[at]])}. Long data has "
                 "one row per case and alternative: leave one out, or correct the labels."
             )
-        return cls(pd.Index(cases, name=case), row, case_of.astype(np.intp))
+        return cls(pd.Index(cases, name=case), row, case_of)
 
     @property
     def present(self) -> Mask:

@@ -23,7 +23,7 @@ from numpy.typing import NDArray
 from selfselect.data.alternatives import label_rows
 from selfselect.data.checks import check_numbers
 from selfselect.data.coding import OutcomeCoder
-from selfselect.data.columns import find_kind, to_numbers
+from selfselect.data.columns import factorize, find_kind, to_numbers
 from selfselect.data.design import Tally
 from selfselect.data.formulas import calls_in, uses_of_columns
 from selfselect.data.missing import drop_unrecorded, find_any_absent, find_incomplete
@@ -136,7 +136,7 @@ class Levels:
             order = None if text else dict.fromkeys(values.cat.categories)
             met = pd.Index(values.cat.remove_unused_categories().cat.categories)
         else:
-            order, met = None, pd.Index(pd.unique(values.dropna()))
+            order, met = None, pd.Index(factorize(values, f"The column {values.name!r}")[1])
         return cls((met,), len(met), order)
 
     def __add__(self, other: Levels) -> Levels:
