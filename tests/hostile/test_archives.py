@@ -17,6 +17,7 @@ import selfselect as ss
 from selfselect.errors import ArchiveError
 from selfselect.plain import CLASSES, from_plain, to_plain
 from selfselect.problem.batch import Evaluation, Parts
+from selfselect.results.archive import sealed
 
 HUGE = 10**400
 SURROGATE = "\ud800"
@@ -219,6 +220,11 @@ def changed(content: Any, path: str, value: Any) -> Any:
     return content
 
 
+def resealed(content: Any) -> Any:
+    """Return a file as a forger would leave it, with a checksum that is right."""
+    return sealed(content) if isinstance(content, dict) else content
+
+
 def written(content: Any) -> str:
     sys.set_int_max_str_digits(5_000)
     return json.dumps(content)
@@ -228,7 +234,7 @@ def written(content: Any) -> str:
 def test_a_damaged_saved_fit_is_one_clear_error(name, saved, tmp_path):
     fit, at, value = AT[name]
     path = tmp_path / "fit.json"
-    path.write_text(written(changed(saved[fit], at, value)))
+    path.write_text(written(resealed(changed(saved[fit], at, value))))
     with pytest.raises(ArchiveError) as refused:
         ss.load(path)
     said = str(refused.value)
@@ -242,6 +248,61 @@ def test_the_fits_that_are_damaged_here_load_as_they_were(saved, tmp_path):
         path = tmp_path / f"{name}.json"
         path.write_text(json.dumps(content))
         assert ss.load(path).converged
+
+
+@pytest.mark.parametrize(
+    ("fit", "at", "value"),
+    [
+        ("plain", "solution/free/array/1", 0.1),
+        ("plain", "problem/units/outcome_unit", 22.0),
+        ("plain", "problem/rule/is", "minimum/1"),
+        ("plain", "covariance/kind", "robust"),
+        ("plain", "facts/n_rows", 301),
+        ("plain", "facts/counts", [100, 200]),
+        ("plain", "solution/converged", False),
+        ("plain", "problem/equations/each/0/alternative", "farming"),
+        ("plain", "an unknown entry", 1),
+        ("coded", "coding/coders/0/state/transforms/center(weight)/center", 700.0),
+        ("plain", "checksum", 5),
+    ],
+)
+def test_an_entry_that_could_be_right_but_is_not_what_was_saved_is_refused(
+    fit, at, value, saved, tmp_path
+):
+    path = tmp_path / "fit.json"
+    path.write_text(json.dumps(changed(saved[fit], at, value)))
+    with pytest.raises(ArchiveError, match="are not those of its checksum"):
+        ss.load(path)
+
+
+def test_numbers_that_changed_places_are_refused(saved, tmp_path):
+    path, numbers = tmp_path / "fit.json", saved["plain"]["solution"]["free"]["array"]
+    swapped = [numbers[0], numbers[2], numbers[1], *numbers[3:]]
+    path.write_text(json.dumps(changed(saved["plain"], "solution/free/array", swapped)))
+    with pytest.raises(ArchiveError, match="are not those of its checksum"):
+        ss.load(path)
+
+
+def test_files_from_before_there_was_a_checksum_still_load(saved, tmp_path):
+    path = tmp_path / "fit.json"
+    path.write_text(json.dumps(changed(saved["plain"], "checksum", DROP)))
+    assert ss.load(path).converged
+
+
+def test_the_order_and_layout_of_a_saved_fit_may_change(saved, tmp_path):
+    """Other programs may write the same JSON in their own way."""
+    path = tmp_path / "fit.json"
+    path.write_text(json.dumps(saved["coded"], sort_keys=True, indent=7, ensure_ascii=False))
+    assert ss.load(path).converged
+
+
+@pytest.mark.parametrize("name", [None, 0, "", "a\0b", b"fit.json"], ids=repr)
+def test_what_is_no_name_of_a_file_is_refused(name, saved, tmp_path):
+    (tmp_path / "fit.json").write_text(json.dumps(saved["plain"]))
+    fit = ss.load(tmp_path / "fit.json")
+    for ask in (ss.load, fit.save, fit.report):
+        with pytest.raises(ss.errors.OptionError, match="is not the name of a file"):
+            ask(name)
 
 
 TEXTS: dict[str, Any] = {
@@ -337,7 +398,7 @@ def test_damage_to_any_one_number_is_refused_or_harmless(saved, tmp_path):
         places = [at for at in leaves(saved[name]) if "/matrix/" not in at and "trace" not in at]
         for number, at in enumerate(places[::4]):
             value = (None, "text", -7, 1e300, [], {}, True)[number % 7]
-            path.write_text(json.dumps(changed(saved[name], at, value)))
+            path.write_text(json.dumps(resealed(changed(saved[name], at, value))))
             tried += 1
             try:
                 loaded = ss.load(path)

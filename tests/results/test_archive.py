@@ -14,6 +14,7 @@ import pytest
 
 import selfselect as ss
 from selfselect.errors import ArchiveError, DataError, SelfSelectError
+from selfselect.results.archive import sealed
 
 Rules, Noises = ss.rules, ss.noises
 
@@ -234,7 +235,7 @@ def tampered(fit: ss.FitResult, path: Path, change: Callable[[dict[str, Any]], A
     fit.save(path)
     content = json.loads(path.read_text())
     change(content)
-    path.write_text(json.dumps(content))
+    path.write_text(json.dumps(sealed(content)))
     return path
 
 

@@ -19,7 +19,7 @@ from selfselect.report.effects_chapter import effects_chapter
 from selfselect.report.full_page import render
 from selfselect.report.question import headline, nothing_to_warn_of, question
 from selfselect.report.summary import summarise
-from selfselect.results.files import refuse_target, write_whole
+from selfselect.results.files import as_path, refuse_target, write_whole
 
 if TYPE_CHECKING:
     from selfselect.results.fit_result import FitResult
@@ -31,7 +31,7 @@ def write_report(
     fit: FitResult, path: str | Path, *, level: float = 0.95, command: str | None = None
 ) -> None:
     """Compose the report of a fit and write it; the file appears whole or not at all."""
-    target = Path(path)
+    target = as_path(path)
     # Composing takes seconds: what can be known to fail is told before.
     try:
         refuse_target(target)

@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 import os
 import stat
+from hashlib import sha256
 from pathlib import Path
 from typing import Any
 
@@ -27,14 +28,14 @@ from selfselect.problem.units import Units
 from selfselect.results._archive_checks import check_coder, check_equations, check_fit
 from selfselect.results._status_text import with_ending
 from selfselect.results.diagnosis import Diagnosis, Finding
-from selfselect.results.files import write_whole
+from selfselect.results.files import as_path, write_whole
 from selfselect.results.fit_result import FitResult, Kept
 from selfselect.results.naive import Naive
 from selfselect.results.specification import tests_of_noise
 from selfselect.solvers.base import Solution, StartRecord, TraceEntry
 from selfselect.solvers.status import Ending, Status
 
-__all__ = ["load", "save"]
+__all__ = ["load", "save", "sealed"]
 
 FORMAT = "selfselect fit"
 VERSION = 2
@@ -59,11 +60,11 @@ def save(fit: FitResult, path: str | Path) -> None:
     _refuse_code(fit)
     try:
         check_fit(fit, _kept(fit))
-        content = _content(fit)
+        content = sealed(_content(fit))
         check_plain(content)
     except ArchiveError as error:
         raise ArchiveError(f"The fit cannot be saved: {error}") from error
-    target = Path(path)
+    target = as_path(path)
     try:
         write_whole(target, json.dumps(content, indent=1, allow_nan=False) + "\n")
     except OSError as error:
@@ -76,8 +77,8 @@ def save(fit: FitResult, path: str | Path) -> None:
 def load(path: str | Path) -> FitResult:
     """Read a fit that was saved, without its rows.
 
-    Nothing in the file is run, and everything in it is checked: a file that is damaged, or that
-    was changed so that its parts contradict each other, is an `ArchiveError`.
+    Nothing in the file is run, and everything in it is checked: a file that is not as it was
+    saved is an `ArchiveError`.
 
     Examples
     --------
@@ -92,7 +93,7 @@ def load(path: str | Path) -> FitResult:
     True
     """
     name = repr(str(path))
-    text = _read(Path(path), name)
+    text = _read(as_path(path), name)
     try:
         content = json.loads(text, object_pairs_hook=_without_repeats)
     except (ValueError, RecursionError) as error:
@@ -114,6 +115,9 @@ def load(path: str | Path) -> FitResult:
             from selfselect.results._version1 import upgraded
 
             content = upgraded(content)
+        elif "checksum" in content and content != sealed(content):
+            # The first files of this version have none.
+            raise ArchiveError("its numbers are not those of its checksum")
         content["solution"] = with_ending(content["solution"])
         return _rebuild(content)
     except Exception as error:
@@ -122,6 +126,16 @@ def load(path: str | Path) -> FitResult:
         raise ArchiveError(
             f"The file {name} is damaged, or was changed after it was saved: {why.rstrip('.')}."
         ) from error
+
+
+def sealed(content: dict[str, Any]) -> dict[str, Any]:
+    """Return what a file holds with a checksum of it: a digit that changed is told by nothing else.
+
+    It finds accidents. Whoever forges a file can forge it, too, so nothing is believed for it.
+    """
+    bare = {key: value for key, value in content.items() if key != "checksum"}
+    text = json.dumps(bare, sort_keys=True, separators=(",", ":"))
+    return bare | {"checksum": sha256(text.encode("utf-8")).hexdigest()}
 
 
 def _read(source: Path, name: str) -> str:

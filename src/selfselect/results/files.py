@@ -18,14 +18,21 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import BinaryIO
 
-from selfselect.errors import DataError
+from selfselect.errors import DataError, OptionError
 
-__all__ = ["refuse_target", "whole_file", "whole_folder", "write_whole"]
+__all__ = ["as_path", "refuse_target", "whole_file", "whole_folder", "write_whole"]
 
 FLAGS = (
     os.O_WRONLY | os.O_CREAT | os.O_EXCL
     | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_CLOEXEC", 0) | getattr(os, "O_BINARY", 0)
 )  # fmt: skip
+
+
+def as_path(name: object) -> Path:
+    """Return the name of a file as a path; refuse what is none."""
+    if not isinstance(name, str | os.PathLike) or not str(name) or "\0" in str(name):
+        raise OptionError(f"{name!r} is not the name of a file. Give a text or a pathlib.Path.")
+    return Path(name)
 
 
 def refuse_target(target: str | Path) -> os.stat_result | None:

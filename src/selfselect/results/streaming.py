@@ -23,7 +23,7 @@ from selfselect.errors import (
     warn_user,
 )
 from selfselect.progress import progress_bar
-from selfselect.results.files import whole_folder
+from selfselect.results.files import as_path, whole_folder
 from selfselect.results.memberships import new_responsibilities
 from selfselect.results.predictions import find_kind, predict_new, say_lacking
 from selfselect.threads import parallel_map
@@ -101,7 +101,7 @@ def _write(
     source.check(wanted)
     task = partial(_made, source, make, tuple(dict.fromkeys(columns)), keep)
     n_rows = n_lacking = 0
-    target = Path(out)
+    target = as_path(out)
     try:
         with whole_folder(target, overwrite=overwrite) as folder:
             places = _places(source)
