@@ -260,6 +260,42 @@ def test_rows_that_cannot_be_used_are_named_with_their_partition(table):
         ss.fit("y ~ x1", partitioned(wrong), chosen="job")
 
 
+@pytest.mark.parametrize("column", ["x1", "y", "town", "job"])
+def test_a_frame_of_files_that_change_between_passes_is_refused(
+    table, tmp_path, monkeypatch, column
+):
+    for i in range(3):
+        table.iloc[i::3].to_parquet(tmp_path / f"{i}.parquet")
+    frame, place = dd.read_parquet(tmp_path), dask_engine._place
+    other = table.iloc[1::3].assign(**{column: table[column].iloc[1::3].to_numpy()[::-1]})
+    other.loc[other.index[0], column] = {"town": "cc", "job": "h"}.get(column, 7.5)
+
+    def meanwhile(problem, stream):
+        other.to_parquet(tmp_path / "1.parquet")
+        return place(problem, stream)
+
+    monkeypatch.setattr(dask_engine, "_place", meanwhile)
+    with pytest.raises(DataError, match=r"Partition \d: The rows are not those of the first pass"):
+        ss.fit(FORMULA, frame, chosen="job")
+
+
+def test_a_frame_that_is_drawn_anew_in_every_pass_is_refused(table):
+    def drawn(i):
+        noise = np.random.default_rng().standard_normal(500)
+        return table.iloc[500 * i : 500 * (i + 1)].assign(x1=noise)
+
+    frame = dd.from_map(drawn, range(4), meta=table.iloc[:0])
+    with pytest.raises(DataError, match=r"has changed, or is random.*persist\(\) the frame first"):
+        ss.fit("y ~ x1", frame, chosen="job")
+    assert ss.fit("y ~ x1", frame.persist(), chosen="job").converged
+
+
+def test_two_columns_of_one_name_are_refused(table):
+    twice = partitioned(pd.concat([table, table[["x1"]]], axis=1))
+    with pytest.raises(DataError, match="2 columns named 'x1'"):
+        ss.fit("y ~ x1", twice, chosen="job")
+
+
 def test_a_cluster_that_is_gone_is_said_to_be(table):
     cluster = distributed.LocalCluster(
         n_workers=1, threads_per_worker=1, processes=False, dashboard_address=":0"

@@ -24,6 +24,7 @@ class Piece:
     frame : the columns that were asked for.
     first : the position of its first row in that file or partition.
     text : columns that are text, although the frame holds them as categories.
+    checksum : of the frame, where the source cannot tell by itself that it has changed; else 0.
     """
 
     number: int
@@ -31,6 +32,7 @@ class Piece:
     frame: pd.DataFrame
     first: int = 0
     text: frozenset[str] = frozenset()
+    checksum: int = 0
 
 
 class Source(Protocol):

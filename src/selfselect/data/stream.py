@@ -45,6 +45,7 @@ class RowStream:
     sample : some of them, at random and in order, coded and held in memory.
     starts : by piece, the position of its first row among all rows.
     lengths : by piece, how many rows it has.
+    checksums : by piece, what tells that its rows are still the same.
     progress : whether to show progress of passes.
     passes : names of the passes that were made, for progress.
     """
@@ -56,6 +57,7 @@ class RowStream:
     sample: Rows
     starts: dict[int, int]
     lengths: dict[int, int]
+    checksums: dict[int, int]
     progress: bool | None = field(default=None)
     passes: list[str] = field(default_factory=list)
 
@@ -81,6 +83,8 @@ class RowStream:
             rows = self._code(frame)
             if self.lengths.get(piece.number) != len(rows):
                 raise DataError(CHANGED)
+            if self.checksums.get(piece.number) != piece.checksum:
+                raise DataError(OTHER_VALUES)
         return rows, self.starts[piece.number]
 
     def _code(self, frame: pd.DataFrame) -> Rows:
@@ -112,6 +116,11 @@ class RowStream:
 CHANGED = (
     "There are not as many rows as in the first pass over the data. Fit again when it no longer "
     "changes."
+)
+
+OTHER_VALUES = (
+    "The rows are not those of the first pass over the data: what they are computed from has "
+    "changed, or is random. Fit again when it no longer changes, or persist() the frame first."
 )
 
 
@@ -158,6 +167,11 @@ def build_stream_design(
             raise DataError(
                 f"There is no column {name!r} in {source.title}.{nearest(name, source.names)}"
             )
+        if source.names.count(name) > 1:
+            raise DataError(
+                f"{source.title} has {source.names.count(name)} columns named {name!r}. Rename or "
+                "drop all but one: it is not clear which is meant."
+            )
     survey = _survey(plan, source, seed, progress)
     coder = _learn(plan, survey)
     tally = survey.tally
@@ -167,7 +181,10 @@ def build_stream_design(
         squares = tally.weight_squares * factor**2
         tally = replace(tally, weight_total=float(tally.n_weighted), weight_squares=squares)
     empty = Rows(np.empty((0, len(coder.coding.equations.covariates))))
-    stream = RowStream(source, coder, tally, factor, empty, survey.starts, survey.lengths, progress)
+    stream = RowStream(
+        source, coder, tally, factor, empty, survey.starts, survey.lengths, survey.checksums,
+        progress,
+    )  # fmt: skip
     stream = replace(stream, sample=_code_sample(stream, survey.drawn.rows()))
     facts = describe(
         coder.coding.equations,

@@ -224,7 +224,7 @@ class Survey:
     ----------
     n_read, n_incomplete, n_without : rows read, left out for a covariate, and for an outcome.
     lacking : by covariate, rows that lack it.
-    kept : (pieces, 2) number of each piece, and rows of it that are used.
+    kept : (pieces, 3) number of each piece, rows of it that are used, and its checksum.
     tally : of the rows that are used.
     levels, held : what was wanted of columns.
     drawn : a sample of the rows that are used.
@@ -259,7 +259,7 @@ class Survey:
             n_incomplete=n_incomplete,
             n_without=n_without,
             lacking=lacking,
-            kept=np.array([[piece.number, len(kept)]], dtype=np.int64),
+            kept=np.array([[piece.number, len(kept), piece.checksum]], dtype=np.int64),
             tally=Tally.of(outcome, chosen, weights, labels),
             levels={name: Levels.of(kept[name], text=name in piece.text) for name in wanted.levels},
             held={name: [to_numbers(kept[name], f"The column {name!r}")] for name in wanted.held},
@@ -283,7 +283,12 @@ class Survey:
     @property
     def lengths(self) -> dict[int, int]:
         """By piece, in order, rows that are used."""
-        return dict(self.kept[np.argsort(self.kept[:, 0])].tolist())
+        return dict(self.kept[np.argsort(self.kept[:, 0]), :2].tolist())
+
+    @property
+    def checksums(self) -> dict[int, int]:
+        """By piece, what tells that its rows are still the same."""
+        return dict(self.kept[:, [0, 2]].tolist())
 
     @property
     def starts(self) -> dict[int, int]:

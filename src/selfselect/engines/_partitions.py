@@ -13,6 +13,7 @@ from hashlib import sha256
 from operator import add
 from typing import Any
 
+import numpy as np
 import pandas as pd
 
 from selfselect.data.files import Files, read_fragment
@@ -264,7 +265,26 @@ def as_piece(kinds: dict[str, str], number: int, name: str, frame: pd.DataFrame)
                 f"The column {column!r} holds {found} in {name.lower()} but {kind} in the first "
                 "that has rows. All partitions need the same types: convert it with astype."
             )
-    return Piece(number, name, frame[list(kinds)].reset_index(drop=True))
+    used = frame[list(kinds)].reset_index(drop=True)
+    return Piece(number, name, used, checksum=_checksum(used))
+
+
+def _checksum(frame: pd.DataFrame) -> int:
+    """Return a number that other rows would not have: a partition is computed once more when its
+    rows are coded, and again when its worker is lost.
+    """
+    total = 0
+    for place, name in enumerate(frame.columns, start=1):
+        values = frame[name]
+        if isinstance(values.dtype, np.dtype) and values.dtype.kind in "iufb":
+            bits = values.to_numpy(dtype=np.float64).view(np.int64)
+        else:
+            try:
+                bits = pd.util.hash_pandas_object(values, index=False).to_numpy().view(np.int64)
+            except TypeError:
+                continue  # Lists and the like are refused where the column is used.
+        total += place * int(bits.sum())
+    return total % 2**62
 
 
 def kind_of(values: pd.Series[Any]) -> str:
