@@ -238,3 +238,61 @@ def test_the_shell_keeps_labels_with_a_leading_zero_apart(numbered, tmp_path, ca
     )
     assert code in (0, 3)
     assert {line.split(",")[0] for line in text.splitlines()[1:]} >= {"01", "1"}
+
+
+# folders that name a column
+
+
+def foldered(table, root, labels, ending, *, kept=False):
+    """Write the rows of each job into a folder of its own; files keep the column if `kept`."""
+    for label, job in zip(labels, ("fishing", "hunting"), strict=True):
+        folder = root / f"job={label}"
+        folder.mkdir(parents=True)
+        rows = table[table["job"] == job]
+        rows = rows if kept else rows.drop(columns="job")
+        if ending == "csv":
+            rows.to_csv(folder / "rows.csv", index=False)
+        else:
+            rows.to_parquet(folder / "rows.parquet", index=False)
+    return root
+
+
+@pytest.mark.parametrize("engine", [None, ss.engines.Memory()])
+@pytest.mark.parametrize("ending", ["csv", "parquet"])
+@pytest.mark.parametrize(
+    ("labels", "wanted"),
+    [
+        (("01", "1"), ("01", "1")),
+        (("01", "02"), ("01", "02")),
+        (("1", "2"), (1, 2)),
+        (("-1", "0"), (-1, 0)),
+        (("1", "1.0"), ("1", "1.0")),
+        (("1", "a"), ("1", "a")),
+        (("a%2Fb", "c"), ("a/b", "c")),
+        ((str(2**60), str(2**60 + 1)), (str(2**60), str(2**60 + 1))),
+    ],
+)
+def test_labels_of_folders_stay_as_many_as_they_are(
+    villagers, tmp_path, engine, ending, labels, wanted
+):
+    found = ss.fit(
+        FORMULA, foldered(villagers, tmp_path / "rows", labels, ending), chosen="job", engine=engine
+    )
+    assert found.problem.equations.alternatives == wanted
+    np.testing.assert_allclose(
+        found.values, ss.fit(FORMULA, villagers, chosen="job").values, rtol=1e-6
+    )
+
+
+@pytest.mark.parametrize("ending", ["csv", "parquet"])
+def test_a_column_that_files_have_themselves_is_not_read_from_folders(villagers, tmp_path, ending):
+    root = foldered(villagers, tmp_path / "rows", ("x", "y"), ending, kept=True)
+    found = ss.fit(FORMULA, root, chosen="job")
+    assert found.problem.equations.alternatives == ("fishing", "hunting")
+
+
+def test_an_empty_name_is_not_the_folder_one_is_in(villagers, tmp_path, monkeypatch):
+    villagers.to_csv(tmp_path / "rows.csv", index=False)
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(DataError, match="name of the file is empty"):
+        ss.fit(FORMULA, "", chosen="job")

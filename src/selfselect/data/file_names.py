@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import glob
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
+from urllib.parse import unquote
 
 from selfselect.errors import DataError
 
-__all__ = ["FORMATS", "TEXT_FORMATS", "ending_of", "find_files", "format_of"]
+__all__ = ["FORMATS", "TEXT_FORMATS", "ending_of", "find_files", "folder_values", "format_of"]
 
 FORMATS = {
     ".parquet": "parquet", ".pq": "parquet", ".csv": "csv", ".csv.gz": "csv", ".tsv": "tsv",
@@ -17,10 +19,15 @@ FORMATS = {
 
 TEXT_FORMATS = frozenset({"csv", "tsv"})
 
+NO_VALUE = "__HIVE_DEFAULT_PARTITION__"
+"""The folder of rows whose value is missing."""
+
 
 def find_files(data: Any) -> list[Path]:
     """Return the files of a path, a folder, a pattern, or a list of them."""
     given = list(data) if isinstance(data, list | tuple) else [data]
+    if "" in given:
+        raise DataError("The name of the file is empty. Give a path, or a pattern.")
     found: list[Path] = []
     for one in given:
         path = Path(one).expanduser()
@@ -59,3 +66,16 @@ def format_of(name: str) -> str:
             "table first."
         )
     return FORMATS[ending]
+
+
+def folder_values(names: Iterable[str]) -> dict[str, set[str]]:
+    """Return the columns that folders such as ``year=2020`` name, and their values as text."""
+    found: dict[str, set[str]] = {}
+    for name in names:
+        for folder in Path(name).parts[:-1]:
+            column, sign, value = folder.partition("=")
+            if sign and value != NO_VALUE:
+                found.setdefault(unquote(column), set()).add(unquote(value))
+            elif sign:
+                found.setdefault(unquote(column), set())
+    return found

@@ -17,6 +17,7 @@ __all__ = [
     "check_encoding",
     "common_schema",
     "file_state",
+    "folder_schema",
     "kind_of",
     "may_change_labels",
     "name_of",
@@ -204,6 +205,27 @@ def common_schema(dataset: Any) -> Any:
             found[i] = pyarrow.dictionary(pyarrow.int32(), one.value_type, one.ordered)
     pairs = zip(schema.names, found, strict=True)
     return pyarrow.schema([pyarrow.field(name, one) for name, one in pairs])
+
+
+def folder_schema(values: Mapping[str, set[str]], inside: Any) -> Any:
+    """Return types of the columns that folders such as ``year=2020`` name; None if they name none.
+
+    A column that the files have themselves is read from them. Folders hold whole numbers where all
+    of them are written as such, and text where one would change: 01 and 1 are two labels.
+    """
+    import pyarrow
+
+    fields = [
+        pyarrow.field(name, pyarrow.int64() if _are_whole(texts) else pyarrow.string())
+        for name, texts in values.items()
+        if name not in inside.names
+    ]
+    return pyarrow.schema(fields) if fields else None
+
+
+def _are_whole(texts: set[str]) -> bool:
+    plain = re.compile(r"0|-?[1-9][0-9]{0,14}")
+    return bool(texts) and all(plain.fullmatch(text) for text in texts)
 
 
 def text_as_categories(schema: Any, inside: Any) -> tuple[Any, dict[str, Any]]:

@@ -11,13 +11,21 @@ from typing import Any
 
 import pandas as pd
 
-from selfselect.data.file_names import FORMATS, TEXT_FORMATS, ending_of, find_files, format_of
+from selfselect.data.file_names import (
+    FORMATS,
+    TEXT_FORMATS,
+    ending_of,
+    find_files,
+    folder_values,
+    format_of,
+)
 from selfselect.data.file_types import (
     CHANGED_BY_NUMBERS,
     State,
     check_encoding,
     common_schema,
     file_state,
+    folder_schema,
     kind_of,
     may_change_labels,
     name_of,
@@ -102,7 +110,7 @@ def open_files(data: Any, *, batch_rows: int | None = None, encoding: str | None
     states = {name: file_state(name) for name in names}
     form: Any = text_format(kind, encoding=encoding) if kind in TEXT_FORMATS else kind
     try:
-        dataset, partitioning = _first_look(names, form)
+        dataset, folders = _first_look(names, form)
     except UnicodeError as error:
         raise other_encoding(names[0], "a name of a column") from error
     except (OSError, ValueError) as error:
@@ -111,14 +119,16 @@ def open_files(data: Any, *, batch_rows: int | None = None, encoding: str | None
     if kind in TEXT_FORMATS:
         refuse_other_encoding(dataset.schema, names[0])
         schema = with_decimals(dataset.schema)
-        typed = partial(_text_dataset, kind, encoding, schema, partitioning)
+        typed = partial(_text_dataset, kind, encoding, schema, folders)
         return Files(typed(names, {}), title, states, batch_rows, typed=typed)
     schema = common_schema(dataset)
     text: dict[str, Any] = {}
     if kind == "parquet":
         schema, text = text_as_categories(schema, next(dataset.get_fragments()).physical_schema)
         form = pyarrow_dataset.ParquetFileFormat(dictionary_columns=sorted(text))
-    dataset = pyarrow_dataset.dataset(names, format=form, schema=schema, partitioning=partitioning)
+    dataset = pyarrow_dataset.dataset(
+        names, format=form, schema=schema, partitioning=_partitioning(folders)
+    )
     return Files(dataset, title, states, batch_rows, text)
 
 
@@ -126,7 +136,7 @@ def _text_dataset(
     kind: str,
     encoding: str | None,
     schema: Any,
-    partitioning: str | None,
+    folders: Any,
     names: list[str],
     types: Mapping[str, Any],
 ) -> Any:
@@ -136,7 +146,7 @@ def _text_dataset(
     fields = [pyarrow.field(one.name, types.get(one.name, one.type)) for one in schema]
     form = text_format(kind, {one.name: one.type for one in fields}, encoding)
     return _pyarrow_dataset().dataset(
-        names, format=form, schema=pyarrow.schema(fields), partitioning=partitioning
+        names, format=form, schema=pyarrow.schema(fields), partitioning=_partitioning(folders)
     )
 
 
@@ -356,17 +366,18 @@ def _only_fragment(
     return next(typed([name], types).get_fragments())
 
 
-def _first_look(names: list[str], form: Any) -> tuple[Any, str | None]:
-    """Return the files as a dataset with the first one's schema, and how folders are read.
+def _first_look(names: list[str], form: Any) -> tuple[Any, Any]:
+    """Return the files as a dataset with the first one's schema, and the columns of folders."""
+    inside = _pyarrow_dataset().dataset(names, format=form)
+    folders = folder_schema(folder_values(names), inside.schema)
+    if folders is None:
+        return inside, None
+    dataset = _pyarrow_dataset().dataset(names, format=form, partitioning=_partitioning(folders))
+    return dataset, folders
 
-    Folders such as ``year=2020`` name a column, unless the files have it themselves.
-    """
-    import pyarrow
 
-    try:
-        return _pyarrow_dataset().dataset(names, format=form, partitioning="hive"), "hive"
-    except pyarrow.ArrowTypeError:
-        return _pyarrow_dataset().dataset(names, format=form), None
+def _partitioning(folders: Any) -> Any:
+    return None if folders is None else _pyarrow_dataset().partitioning(folders, flavor="hive")
 
 
 def to_pandas(batch: Any) -> pd.DataFrame:

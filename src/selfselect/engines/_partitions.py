@@ -270,8 +270,9 @@ def as_piece(kinds: dict[str, str], number: int, name: str, frame: pd.DataFrame)
 
 
 def _checksum(frame: pd.DataFrame) -> int:
-    """Return a number that other rows would not have: a partition is computed once more when its
-    rows are coded, and again when its worker is lost.
+    """Return a number that other rows would not have.
+
+    A partition is computed once more when its rows are coded, and again when its worker is lost.
     """
     total = 0
     for place, name in enumerate(frame.columns, start=1):
