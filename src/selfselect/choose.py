@@ -97,6 +97,8 @@ def choose_alternatives(
                 f"Numbers of alternatives cannot be compared with `{name}` in this version: it "
                 "compares with a single least-squares fit. Leave it out, or compare fits by bic."
             )
+    if not isinstance(numbers, Iterable):
+        raise OptionError(f"Give numbers of alternatives such as range(1, 5), not {numbers!r}.")
     listed = list(islice(numbers, MOST_NUMBERS + 1))
     if len(listed) > MOST_NUMBERS:
         raise OptionError(

@@ -30,6 +30,8 @@ from selfselect._fit import fit_design
 from selfselect.data.build import design_from_arrays
 from selfselect.data.columns import to_numbers
 from selfselect.data.rows import Rows
+from selfselect.data.sizes import refuse_many_alternatives
+from selfselect.data.tables import in_another_order
 from selfselect.moments.base import latent_means
 from selfselect.moments.choose import moments_of
 from selfselect.solvers._least_squares import SharedLeastSquares
@@ -120,9 +122,10 @@ class SelfSelectionRegressor(RegressorMixin, BaseEstimator):  # type: ignore[mis
         """
         for name, values in (("y", y), ("chosen", chosen), ("sample_weight", sample_weight)):
             _refuse_masks_and_text(values, name, labels=name == "chosen")
+            _refuse_another_order(values, X, name)
         _refuse_masks_and_text(X, "X")
         X, y = validate_data(self, X, y, dtype=np.float64, y_numeric=True, ensure_min_samples=2)
-        labels, codes = self._alternatives(chosen)
+        labels, codes = self._alternatives(chosen, X)
         if codes is not None:
             check_consistent_length(y, codes)
         weights = None
@@ -165,7 +168,7 @@ class SelfSelectionRegressor(RegressorMixin, BaseEstimator):  # type: ignore[mis
         self.scale_ = layout.scales_of(self.result_.values)
         return self
 
-    def _alternatives(self, chosen: Any) -> tuple[list[Any], NDArray[np.intp] | None]:
+    def _alternatives(self, chosen: Any, X: Any) -> tuple[list[Any], NDArray[np.intp] | None]:
         if chosen is not None:
             return _encode(column_or_1d(chosen))
         if not isinstance(self.n_alternatives, Integral) or self.n_alternatives < 2:
@@ -173,6 +176,7 @@ class SelfSelectionRegressor(RegressorMixin, BaseEstimator):  # type: ignore[mis
                 f"n_alternatives={self.n_alternatives!r} is not possible. Use a whole number from "
                 "2 on; with one alternative nothing is selected and least squares is right."
             )
+        refuse_many_alternatives(self.n_alternatives, X)
         return list(range(1, int(self.n_alternatives) + 1)), None
 
     def _rows(self, X: Any) -> Rows:
@@ -209,6 +213,12 @@ def _refuse_masks_and_text(values: Any, name: str, *, labels: bool = False) -> N
             "or fill them in."
         )
     if isinstance(values, pd.DataFrame):
+        if not values.columns.is_unique:
+            twice = values.columns[values.columns.duplicated()][0]
+            raise DataError(
+                f"{name} has several columns named {twice!r}. Rename or drop all but one: it is "
+                "not clear which is meant."
+            )
         for column in values:
             if not pd.api.types.is_numeric_dtype(values[column].dtype):
                 to_numbers(values[column], f"The column {column!r} of {name}")
@@ -219,6 +229,17 @@ def _refuse_masks_and_text(values: Any, name: str, *, labels: bool = False) -> N
     if held.dtype.kind == "O" and any(isinstance(one, str | bytes) for one in held.flat):
         stray = next(one for one in held.flat if isinstance(one, str | bytes))
         raise DataError(f"{name} holds text such as {stray!r}. Convert it to numbers first.")
+
+
+def _refuse_another_order(values: Any, X: Any, name: str) -> None:
+    """Refuse a series of the rows of X in another order: it would be taken by position."""
+    if not (isinstance(values, pd.Series) and isinstance(X, pd.DataFrame)):
+        return
+    if in_another_order(values.index, X.index):
+        raise DataError(
+            f"{name} is a series with the index of X in another order. Give {name}.loc[X.index], "
+            f"or {name}.to_numpy() if it is in the order of the rows."
+        )
 
 
 def _encode(chosen: NDArray[Any]) -> tuple[list[Any], NDArray[np.intp]]:

@@ -177,7 +177,7 @@ class Coder:
                 category = self.kinds.get(factor.expr) == "category"
                 if category and factor.expr not in self.factors:
                     raise DataError(f"The categories of {factor.expr!r} are not there.")
-        if not self.names or len(set(self.names)) < len(self.names):
+        if len(set(self.names)) < len(self.names):
             raise DataError(f"The names of the columns of {self.text!r} are not distinct.")
         made = None if self.recipes is None else {*self.recipes, INTERCEPT}
         if made is not None and not set(self.names) <= made:

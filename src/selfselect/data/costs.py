@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from selfselect.data.equations import INTERCEPT
-from selfselect.data.formulas import ParsedFormula, parse_formula
+from selfselect.data.formulas import ParsedFormula, parse_formula, parse_side
 from selfselect.errors import DataError, OptionError
 from selfselect.rules.base import Label
 
@@ -33,7 +33,13 @@ def parse_cost(text: str, outcome: str) -> ParsedFormula:
             f"The cost {text!r} must begin with '~', as in '~ tuition': a cost is not recorded, so "
             "nothing stands on the left."
         )
-    return parse_formula(f"{outcome} {text}")
+    parsed = parse_formula(f"{outcome} {text}")
+    if not parse_side(parsed.terms):
+        raise OptionError(
+            f"The cost {text!r} has no term to estimate. Name a covariate, write '~ 1' for a "
+            "constant, or leave the cost out."
+        )
+    return parsed
 
 
 def check_costs(terms: Mapping[Label, Sequence[str]], alternatives: Sequence[Label]) -> None:

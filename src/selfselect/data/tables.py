@@ -12,7 +12,7 @@ import pandas as pd
 from selfselect.data.files import Files, are_files, open_files
 from selfselect.errors import DataError
 
-__all__ = ["column_names", "nearest", "to_frame"]
+__all__ = ["column_names", "in_another_order", "nearest", "to_frame"]
 
 
 def column_names(data: Any) -> list[str]:
@@ -75,6 +75,7 @@ def nearest(name: str, present: Iterable[str]) -> str:
 
 def _from_mapping(data: Mapping[Any, Any], wanted: list[str]) -> pd.DataFrame:
     by_text = {str(name): values for name, values in data.items()}
+    _refuse_other_orders({name: by_text[name] for name in wanted})
     # Values belong together by position: an index a series may bring along must not reorder them.
     arrays = {
         name: values.reset_index(drop=True) if isinstance(values, pd.Series) else _on_host(values)
@@ -89,6 +90,26 @@ def _from_mapping(data: Mapping[Any, Any], wanted: list[str]) -> pd.DataFrame:
         listed = ", ".join(f"{name}: {length}" for name, length in lengths.items())
         raise DataError(f"The columns have different lengths ({listed}). Make them equal.")
     return pd.DataFrame(arrays)
+
+
+def _refuse_other_orders(columns: Mapping[str, Any]) -> None:
+    """Refuse series of the same rows in another order: by position they would be mixed up."""
+    indexed = {name: one.index for name, one in columns.items() if isinstance(one, pd.Series)}
+    first = next(iter(indexed), "")
+    for name, index in indexed.items():
+        if in_another_order(index, indexed[first]):
+            raise DataError(
+                f"The columns {first!r} and {name!r} are series with the same index in another "
+                "order, so it is not clear which values belong together. Give a frame, "
+                "pd.DataFrame(data), which goes by the index, or arrays in the order of the rows."
+            )
+
+
+def in_another_order(index: pd.Index[Any], other: pd.Index[Any]) -> bool:
+    """Say whether two series are of the same rows in another order."""
+    if index is other or len(index) != len(other) or index.equals(other):
+        return False
+    return bool(index.is_unique and other.is_unique and index.isin(other).all())
 
 
 def _on_host(values: Any) -> Any:

@@ -15,6 +15,7 @@ from selfselect.effects._averages import Averages
 from selfselect.errors import OptionError
 from selfselect.inference.statistics import format_p_value, interval_reach, two_sided_p_values
 from selfselect.results.rejections import rejections
+from selfselect.results.tables import check_level
 
 if TYPE_CHECKING:
     from selfselect.report.page import Block, Page
@@ -151,8 +152,7 @@ def effect_table(
     share : which estimates lie between 0 and 1; their intervals, made on the logit scale, do too.
     mc_error : standard error of simulated estimates due to simulation.
     """
-    if not 0 < level < 1:
-        raise OptionError(f"level={level!r} is not a confidence level. Use one between 0 and 1.")
+    check_level(level)
     estimate = found.mean
     errors = np.sqrt(np.maximum(np.diag(found.covariance), 0.0))
     # What is fixed, such as the share under a quota, errs by rounding only: that is no error.

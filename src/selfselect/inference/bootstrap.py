@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from functools import partial
 from itertools import count
+from numbers import Integral
 
 import numpy as np
 from numpy.random import Generator, SeedSequence
@@ -40,8 +41,9 @@ class Bootstrap:
     replications: int = 400
 
     def __post_init__(self) -> None:
-        if self.replications < 2:
-            raise OptionError(f"A bootstrap needs at least 2 samples, not {self.replications}.")
+        whole = isinstance(self.replications, Integral) and not isinstance(self.replications, bool)
+        if not whole or self.replications < 2:
+            raise OptionError(f"A bootstrap needs at least 2 samples, not {self.replications!r}.")
 
 
 def bootstrap_draws(

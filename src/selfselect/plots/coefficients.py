@@ -23,6 +23,7 @@ from selfselect.plots.base import (
     records,
     short,
 )
+from selfselect.results.tables import check_level
 
 if TYPE_CHECKING:
     from selfselect.results.fit_result import FitResult
@@ -55,8 +56,7 @@ def coefficients(
     for term in chosen:
         if term not in present:
             raise OptionError(f"There is no term {term!r} in the fit.{nearest(term, present)}")
-    if not 0 < level < 1:
-        raise OptionError(f"level={level!r} is not a confidence level. Use one between 0 and 1.")
+    check_level(level)
     data = _intervals(fit, chosen, level)
     if axes is None:
         axes = new_axes(len(chosen), width=3.6, height=1.2 + 0.55 * _n_alternatives(fit))

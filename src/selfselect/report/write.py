@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from selfselect.errors import OptionError, ReportError
+from selfselect.errors import ReportError
 from selfselect.report.chapters import (
     comparison_chapter,
     data_chapter,
@@ -20,6 +20,7 @@ from selfselect.report.full_page import render
 from selfselect.report.question import headline, nothing_to_warn_of, question
 from selfselect.report.summary import summarise
 from selfselect.results.files import as_path, refuse_target, write_whole
+from selfselect.results.tables import check_level
 
 if TYPE_CHECKING:
     from selfselect.results.fit_result import FitResult
@@ -37,8 +38,7 @@ def write_report(
         refuse_target(target)
     except OSError as error:
         raise ReportError(_refusal(target, str(error.strerror))) from error
-    if not 0 < level < 1:
-        raise OptionError(f"level={level!r} is not a confidence level. Use one between 0 and 1.")
+    check_level(level)
     text = render(compose(fit, level, command))
     try:
         write_whole(target, text)

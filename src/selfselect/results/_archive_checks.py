@@ -79,7 +79,7 @@ def check_equations(equations: Equations, *, long: bool) -> None:
 def _check_terms(equation: Equation, covariates: tuple[str, ...], long: bool) -> None:
     where = f"the equation of {equation.alternative!r}"
     terms, columns = equation.terms, equation.columns
-    if len(terms) != len(columns) or not terms or len(set(terms)) < len(terms):
+    if len(terms) != len(columns) or len(set(terms)) < len(terms):
         raise ArchiveError(f"{where} has {len(terms)} terms in {len(columns)} columns")
     for term, column in zip(terms, columns, strict=True):
         if not 0 <= column <= len(covariates):

@@ -69,7 +69,7 @@ def diagnose(problem: Problem, engine: Engine, free: Array, information: Array) 
         label = equation.alternative
         n_parameters = problem.equations.own_terms[j] + 1
         findings.append(_share(label, count, total, n_parameters))
-        if problem.layout.ties is None:
+        if problem.layout.ties is None and equation.terms:
             findings.append(_overlap(repr(label), equation.terms, everywhere, where_seen))
             findings.append(_collinearity(repr(label), equation.terms, everywhere))
     if problem.layout.ties is not None and problem.layout.ties.n_moved:

@@ -114,4 +114,4 @@ def _values(
     if kind == "outcome":
         return expected.outcome[:, None], names
     pairs = pd.MultiIndex.from_product([labels, labels], names=["alternative", "seen"])
-    return expected.given_seen.reshape(len(rows), -1), pairs
+    return expected.given_seen.reshape(len(rows), len(pairs)), pairs

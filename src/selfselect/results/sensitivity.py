@@ -21,6 +21,7 @@ from selfselect.problem.problem import Problem
 from selfselect.progress import progress_bar
 from selfselect.results.hypotheses import why_no_likelihood_ratio
 from selfselect.results.refit import covariance_of_refit
+from selfselect.results.tables import check_level
 from selfselect.solvers.base import Solution
 from selfselect.solvers.continuation import Continuation
 from selfselect.threads import one_blas_thread
@@ -96,11 +97,13 @@ def sensitivity(
     fit: FitResult, rho: Sequence[float] | None, level: float, progress: bool | None
 ) -> Sensitivity:
     """Fit again at every correlation of a grid; see `FitResult.sensitivity`."""
-    grid = np.sort(np.unique(np.asarray(GRID if rho is None else rho, dtype=float)))
+    try:
+        grid = np.sort(np.unique(np.asarray(GRID if rho is None else rho, dtype=float)))
+    except (TypeError, ValueError):
+        grid = np.empty(0)
     if not grid.size or not (np.abs(grid) < 1).all():
         raise OptionError("Give correlations between -1 and 1 in `rho`.")
-    if not 0 < level < 1:
-        raise OptionError(f"level={level!r} is not a confidence level. Use one between 0 and 1.")
+    check_level(level)
     if fit.problem.rank is not None or fit.problem.noise.one_sided:
         raise UnsupportedError(
             "Sensitivity to the correlation is for rules with bounds and noise that is independent "

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from numbers import Real
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -56,7 +57,7 @@ def labelled_matrix(matrix: Array, labels: Sequence[tuple[Label, str]]) -> pd.Da
 
 def check_level(level: float) -> None:
     """Refuse what is no confidence level."""
-    if not 0 < level < 1:
+    if not isinstance(level, Real) or not 0 < level < 1:
         raise OptionError(f"level={level!r} is not a confidence level. Use one between 0 and 1.")
 
 

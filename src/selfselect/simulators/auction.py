@@ -5,6 +5,7 @@ from __future__ import annotations
 import pandas as pd
 
 from selfselect.seeds import generator
+from selfselect.simulators._sizes import check_sizes
 from selfselect.simulators.sample import Sample, simulate
 
 __all__ = ["auction"]
@@ -27,6 +28,7 @@ def auction(n_rows: int = 2_000, *, seed: int = 0) -> Sample:
     >>> sorted(auction(200, seed=1).data["winner"].unique())
     ['collector', 'dealer', 'museum']
     """
+    check_sizes(n_rows)
     rng = generator(seed, 1961)
     covariates = pd.DataFrame(
         {

@@ -9,6 +9,7 @@ from numpy.typing import NDArray
 
 from selfselect.rules import ConvexRule
 from selfselect.seeds import generator
+from selfselect.simulators._sizes import check_sizes
 from selfselect.simulators.sample import Sample, simulate
 
 __all__ = ["curved", "curved_rule"]
@@ -73,6 +74,7 @@ def curved(n_rows: int = 2_000, *, scale: float = 1.0, seed: int = 0) -> Sample:
     >>> curved(100, seed=1).data.shape
     (100, 4)
     """
+    check_sizes(n_rows)
     covariates = generator(seed, 11).standard_normal((n_rows, 2))
     table = {"x1": covariates[:, 0], "x2": covariates[:, 1]}
     return simulate(COEFFICIENTS, table, scales=scale, rule=curved_rule(), seed=seed)

@@ -8,6 +8,7 @@ import numpy as np
 import pandas as pd
 
 from selfselect.seeds import generator
+from selfselect.simulators._sizes import check_sizes
 from selfselect.simulators.sample import Sample, simulate
 
 __all__ = ["gaussian"]
@@ -41,6 +42,7 @@ def gaussian(
     >>> gaussian(100, 2, 2, seed=1).data.shape
     (100, 4)
     """
+    check_sizes(n_rows, n_covariates=n_covariates, n_alternatives=n_alternatives)
     rng = generator(seed, 7)
     names = [f"x{i + 1}" for i in range(n_covariates)]
     labels = [_letters(j) for j in range(n_alternatives)]

@@ -9,6 +9,7 @@ import pandas as pd
 
 from selfselect.errors import OptionError
 from selfselect.seeds import generator
+from selfselect.simulators._sizes import check_sizes
 from selfselect.simulators.sample import Sample, simulate
 
 __all__ = ["KINDS", "hostile"]
@@ -88,5 +89,6 @@ def hostile(kind: str = "rare", n_rows: int = 4_000, *, seed: int = 0) -> Sample
     """
     if kind not in KINDS:
         raise OptionError(f"There is no hostile data {kind!r}. Use one of {', '.join(KINDS)}.")
+    check_sizes(n_rows)
     coefficients, table = KINDS[kind](n_rows, generator(seed, 13))
     return simulate(coefficients, table, seed=seed)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pandas as pd
 
 from selfselect.seeds import generator
+from selfselect.simulators._sizes import check_sizes
 from selfselect.simulators.sample import Sample, simulate
 
 __all__ = ["market"]
@@ -30,6 +31,7 @@ def market(n_rows: int = 1_000, *, seed: int = 0) -> Sample:
     >>> result.converged
     True
     """
+    check_sizes(n_rows)
     rng = generator(seed, 1972)
     covariates = pd.DataFrame(
         {

@@ -8,6 +8,7 @@ import pandas as pd
 from selfselect.noises.base import COMMON
 from selfselect.rules import Minimum
 from selfselect.seeds import generator
+from selfselect.simulators._sizes import check_sizes
 from selfselect.simulators.sample import Sample
 
 __all__ = ["tender"]
@@ -35,6 +36,7 @@ def tender(n_rows: int = 1_000, *, seed: int = 0) -> Sample:
     >>> list(tender(200, seed=1).data.columns)
     ['tender', 'firm', 'size', 'distance', 'backlog', 'bid', 'won']
     """
+    check_sizes(n_rows)
     rng = generator(seed, 1994)
     shape = (n_rows, len(FIRMS))
     takes_part = rng.random(shape) < 0.8

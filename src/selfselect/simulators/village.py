@@ -5,6 +5,7 @@ from __future__ import annotations
 import pandas as pd
 
 from selfselect.seeds import generator
+from selfselect.simulators._sizes import check_sizes
 from selfselect.simulators.sample import Sample, simulate
 
 __all__ = ["village"]
@@ -28,6 +29,7 @@ def village(n_rows: int = 2_000, *, seed: int = 0) -> Sample:
     >>> sorted(village(100, seed=1).data["job"].unique())
     ['fishing', 'hunting']
     """
+    check_sizes(n_rows)
     rng = generator(seed, 1951)
     height = rng.normal(170.0, 10.0, n_rows)
     weight = 70.0 + 0.5 * (height - 170.0) + rng.normal(0.0, 9.0, n_rows)

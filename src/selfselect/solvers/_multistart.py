@@ -43,6 +43,9 @@ __all__ = ["MultiStart"]
 Array = NDArray[np.float64]
 Index = Literal["known", "unknown"]
 
+MOST_STARTS = 1_000_000
+"""Starts beyond which a search would end with nobody's patience."""
+
 POLISHED = 3
 """Distinct optima of the sample that are compared on all rows."""
 
@@ -103,6 +106,10 @@ class MultiStart(ABC):
 
     def __post_init__(self) -> None:
         require_counts(self, *["starts"] * (self.starts is not None), "sample")
+        if self.starts is not None and self.starts > MOST_STARTS:
+            raise OptionError(
+                f"starts={self.starts} would not end. Ask for {MOST_STARTS:,} at the most."
+            )
         if self.start is not None and not isinstance(self.start, MomentMethod):
             # Plain numbers, so that solvers can be compared and printed.
             object.__setattr__(self, "start", _as_coefficients(self.start))
