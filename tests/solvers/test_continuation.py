@@ -91,7 +91,7 @@ def test_a_correlation_at_its_limit_is_a_boundary_and_no_estimate(sign):
     assert "NOT CONVERGED" in str(result.summary())
 
 
-@pytest.mark.parametrize("rho", [0.9965, -0.9965])
+@pytest.mark.parametrize("rho", [0.9965, -0.9965, 0.9987, 0.9997, -0.9995])
 def test_a_correlation_near_its_limit_from_which_the_likelihood_falls_is_an_estimate(rho):
     rng = np.random.default_rng(0)
     x, (one, own) = rng.standard_normal((3_000, 2)), rng.standard_normal((2, 3_000))

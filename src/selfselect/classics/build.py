@@ -137,6 +137,9 @@ def build_design(
         weight_total=float(len(frame) if row_weights is None else row_weights.sum()),
         outcome_range=(float(outcome.min()), float(outcome.max())),
         weights_kind=weights_kind,
+        n_effective=0.0
+        if row_weights is None
+        else float(row_weights.sum() ** 2 / np.sum(row_weights**2)),
     )
     return Design(
         model,

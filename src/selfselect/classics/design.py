@@ -231,6 +231,7 @@ class Facts:
     weight_total : sum of the weights; the number of rows where there are none.
     outcome_range : smallest and largest outcome seen.
     weights_kind : frequency or probability; None where it was not said.
+    n_effective : rows of equal weight that would say as much about a mean.
     """
 
     outcome: str
@@ -245,6 +246,7 @@ class Facts:
     weight_total: float
     outcome_range: tuple[float, float]
     weights_kind: str | None = None
+    n_effective: float = 0.0
 
 
 @dataclass(frozen=True, eq=False)

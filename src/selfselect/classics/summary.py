@@ -10,7 +10,9 @@ from selfselect.classics.design import SELECTION
 from selfselect.classics.maximum_likelihood import NEARLY_ONE
 from selfselect.report.page import Block, Page
 from selfselect.report.summary import (
+    PSEUDO_LIKELIHOOD,
     coefficient_rows,
+    errors_in_words,
     notes_on_errors,
     profile_facts,
     profile_notes,
@@ -95,7 +97,7 @@ def _facts(fit: SelectionResult) -> tuple[tuple[str, str], ...]:
         ("Selection", fit.design.selection.text),
         ("Method", f"{METHODS[fit.method]}: {fit.status}"),
         ("Rows", str(facts.n_rows)),
-        ("Std errors", fit.covariance.description),
+        ("Std errors", errors_in_words(fit.covariance)),
     ]
     if fit.method == "ml":
         entries += [
@@ -107,6 +109,8 @@ def _facts(fit: SelectionResult) -> tuple[tuple[str, str], ...]:
     if facts.weights:
         kind = f"{facts.weights_kind}, " if facts.weights_kind else ""
         entries.append(("Weights", f"{facts.weights} ({kind}sum {facts.weight_total:g})"))
+    if facts.weights_kind == "probability":
+        entries.append(("Effective rows", f"{facts.n_effective:.1f}"))
     return tuple(entries)
 
 
@@ -156,7 +160,9 @@ def _notes(fit: SelectionResult) -> tuple[str, ...]:
             f"{facts.n_without_outcome} rows without a recorded outcome or choice were left out on "
             "request: that selects on the outcome unless they are missing at random."
         )
-    notes += notes_on_errors(fit.covariance)
+    if facts.weights_kind == "probability" and fit.method == "ml":
+        notes.append(PSEUDO_LIKELIHOOD)
+    notes += notes_on_errors(fit.covariance, measured=False)
     notes += [finding.sentence for finding in look_at_curvature(fit) if finding.verdict == "weak"]
     return tuple(notes)
 

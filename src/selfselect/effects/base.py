@@ -201,12 +201,16 @@ def doubts(fit: FitResult) -> tuple[str, ...]:
 
 def how_averaged(fit: FitResult, n_rows: int, covariates: str, *, own: bool) -> str:
     """Say over which rows an effect is averaged and what its errors account for."""
-    which = f"the {n_rows} rows of the fit" if own else f"{n_rows} given rows"
-    if own and fit.facts.weights:
-        which += f", weighted by {fit.facts.weights}"
+    weights, rows = fit.facts.weights, "rows" if fit.facts.case is None else "cases"
+    which = f"the {n_rows} {rows} of the fit" if own else f"{n_rows} given {rows}"
+    if weights and own:
+        which += f", weighted by {weights}"
+    elif weights:
+        which += f", which count once each (the weights {weights} of the fit are not used)"
+    independent = "" if own or fit.facts.cluster is None else f" of {rows} that are independent"
     errors = {
-        "sampled": "errors account for estimation and for the rows being a sample",
-        "fixed": "errors account for estimation; the rows are taken as they are",
+        "sampled": f"errors account for estimation and for the {rows} being a sample{independent}",
+        "fixed": f"errors account for estimation; the {rows} are taken as they are",
     }[covariates]
     return f"Averages over {which}; {errors} ({fit.covariance.description})."
 

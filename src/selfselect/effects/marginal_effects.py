@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, Literal
 import numpy as np
 import pandas as pd
 
+from selfselect.data.long import LongCoding
 from selfselect.data.rows import Rows
 from selfselect.data.tables import nearest
 from selfselect.effects._averages import Averages, average, check_covariates_word, transform
@@ -78,7 +79,8 @@ def marginal_effects(
     if isinstance(at, str) and at == "average":
         warnings = () if own else extrapolations(fit, table)
         settings, points = [table], pd.DataFrame(index=range(1))
-        notes = [how_averaged(fit, len(table), covariates, own=own)]
+        n_rows = len(fit.rows if own else code_rows(fit, table))
+        notes = [how_averaged(fit, n_rows, covariates, own=own)]
     else:
         profiles = make_profiles(fit, at, data)
         own, covariates, warnings, points = False, "fixed", profiles.warnings, profiles.points
@@ -114,6 +116,9 @@ def _chosen_columns(
     columns: str | Sequence[str] | None, fit: FitResult, table: pd.DataFrame
 ) -> list[str]:
     known = set(fit.coding.known.available)
+    if isinstance(fit.coding, LongCoding):
+        # They say which rows belong together, and describe none of them.
+        known |= {fit.coding.case, fit.coding.alternative}
     possible = [str(name) for name in table if name not in known]
     if not possible:
         raise DataError("This fit has no covariates, so there is nothing whose change has effects.")

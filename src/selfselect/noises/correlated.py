@@ -35,8 +35,11 @@ MOST_DRAWS = 8_192
 NEARLY_ONE = 0.995
 """A correlation this close to 1 or -1 may be running to its limit."""
 
-ONE = 0.999
+ONE = 0.99999
 """A correlation this close to 1 or -1 is at its limit."""
+
+CLOSER = 0.1
+"""Share of the way to 1 or -1 that is left where it is asked whether the likelihood falls."""
 
 
 @archived("correlated")
@@ -208,4 +211,5 @@ class Correlated(FittedNoise):
 
     def at_limit(self, extras: Array) -> Array | None:
         near = (np.abs(extras) > NEARLY_ONE) & (np.abs(extras) < ONE)
-        return np.where(near, np.sign(extras) * ONE, extras) if near.any() else None
+        closer = np.sign(extras) * (1.0 - CLOSER * (1.0 - np.abs(extras)))
+        return np.where(near, closer, extras) if near.any() else None

@@ -20,9 +20,17 @@ if TYPE_CHECKING:
     from selfselect.results.fit_result import FitResult
 
 __all__ = [
-    "coefficient_rows", "compare_page", "format_number", "notes_on_errors",
-    "profile_facts", "profile_notes", "summarise", "table_header",
+    "PSEUDO_LIKELIHOOD", "coefficient_rows", "compare_page", "errors_in_words", "format_number",
+    "notes_on_errors", "profile_facts", "profile_notes", "summarise", "table_header",
 ]  # fmt: skip
+
+FEWEST_MEASURED = 8
+"""Clusters of the smallest design in which coverage was measured."""
+
+PSEUDO_LIKELIHOOD = (
+    "Probability weights are scaled to average 1: the log-likelihood, AIC and BIC are of a "
+    "pseudo-likelihood, to describe and not to test with."
+)
 
 
 def format_number(value: float) -> str:
@@ -133,7 +141,7 @@ def _facts(fit: FitResult) -> tuple[tuple[str, str], ...]:
         ("Log-likelihood", _loglik(fit)),
         ("Parameters", str(fit.n_parameters)),
         ("AIC", f"{fit.aic:.3f}"),
-        ("Std errors", fit.covariance.description),
+        ("Std errors", errors_in_words(fit.covariance)),
         ("BIC", f"{fit.bic:.3f}"),
     ]
     if fit.problem.equations.shared:
@@ -163,25 +171,41 @@ def table_header(covariance: Covariance, level: float) -> tuple[str, ...]:
     return ("", "coef", "std err", letter, f"P>|{letter}|", *ends)
 
 
-def notes_on_errors(covariance: Covariance) -> list[str]:
-    """Say what a reader should know of standard errors and intervals."""
+def errors_in_words(covariance: Covariance) -> str:
+    """Say how standard errors were made, or that there are none."""
+    return covariance.description if np.isfinite(covariance.matrix).any() else "none"
+
+
+def notes_on_errors(covariance: Covariance, *, measured: bool = True) -> list[str]:
+    """Say what a reader should know of standard errors and intervals.
+
+    `measured` says whether coverage with few clusters is known for models of this kind.
+    """
     notes = []
     if covariance.few_clusters:
-        how = "standard errors are corrected for their small number, and "
-        other = " covariance='bootstrap' draws whole clusters and reaches about as much."
-        if covariance.kind == "bootstrap":
-            how = other = ""
-        notes.append(
-            f"Few clusters ({covariance.df + 1:g}): {how}intervals and p-values are those of "
-            f"Student's t with {covariance.df:g} degrees of freedom. Intervals of coefficients "
-            f"then cover about what they say, those of scales less.{other}"
-        )
+        notes.append(_few_clusters(covariance, measured))
     if covariance.kind in ("robust", "clustered"):
         notes.append(
             "Robust standard errors allow for a misspecified variance; they do not repair "
             "estimates that misspecification makes inconsistent."
         )
     return notes
+
+
+def _few_clusters(covariance: Covariance, measured: bool) -> str:
+    corrected = covariance.kind != "bootstrap"
+    how = "standard errors are corrected for their small number, and " if corrected else ""
+    degrees = "1 degree" if covariance.df == 1 else f"{covariance.df:g} degrees"
+    said = (
+        f"Few clusters ({covariance.df + 1:g}): {how}intervals and p-values are those of Student's "
+        f"t with {degrees} of freedom."
+    )
+    if not measured or covariance.df + 1 < FEWEST_MEASURED:
+        where = f"with fewer than {FEWEST_MEASURED} clusters" if measured else "in such models"
+        return f"{said} How often these intervals hold the truth {where} was not measured."
+    said += " Intervals of coefficients then cover about what they say, those of scales less."
+    other = " covariance='bootstrap' draws whole clusters and reaches about as much."
+    return said + (other if corrected else "")
 
 
 def profile_facts(intervals: str) -> tuple[tuple[str, str], ...]:
@@ -286,10 +310,7 @@ def _notes(fit: FitResult) -> tuple[str, ...]:
             "that selects on the outcome unless they are missing at random."
         )
     if facts.weights_kind == "probability":
-        notes.append(
-            "Probability weights are scaled to average 1: the log-likelihood, AIC and BIC are of a "
-            "pseudo-likelihood, to describe and not to test with."
-        )
+        notes.append(PSEUDO_LIKELIHOOD)
     notes += notes_on_errors(fit.covariance)
     notes += [finding.sentence for finding in fit.diagnose().weak]
     return tuple(notes)
