@@ -374,3 +374,56 @@ def test_standard_output_on_a_full_disk_is_one_error():
         ran = subprocess.run(words, check=False, stdout=full, stderr=subprocess.PIPE, text=True)
     assert ran.returncode == 2
     assert ran.stderr.startswith("error: The output cannot be written: No space left on device")
+
+
+# outputs over inputs, and names that promise another format
+
+
+@pytest.fixture
+def written(villagers, fit, tmp_path):
+    villagers.to_csv(tmp_path / "rows.csv", index=False)
+    (tmp_path / "folder").mkdir()
+    villagers.to_csv(tmp_path / "folder" / "rows.csv", index=False)
+    fit.save(tmp_path / "fit.json")
+    return tmp_path
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        "predict fit.json rows.csv --out rows.csv",
+        "predict fit.json rows.csv --out ./folder/../rows.csv",
+        "predict fit.json rows.csv --out fit.json",
+        "predict fit.json folder --out folder/rows.csv",
+        "effects fit.json rows.csv --out rows.csv",
+        "effects fit.json rows.csv --out fit.json",
+        "fit rows.csv FORMULA --chosen job --save rows.csv",
+        "fit rows.csv FORMULA --chosen job --report rows.csv",
+        "fit folder FORMULA --chosen job --save folder/rows.csv",
+        "show fit.json --report fit.json",
+    ],
+)
+def test_nothing_is_written_over_what_is_read(words, written, capsys, monkeypatch):
+    monkeypatch.chdir(written)
+    before = {path: path.read_bytes() for path in written.rglob("*") if path.is_file()}
+    code, _, err = run(capsys, *(FORMULA if one == "FORMULA" else one for one in words.split()))
+    assert code == 2 and "is read by this command" in err
+    assert before == {path: path.read_bytes() for path in written.rglob("*") if path.is_file()}
+
+
+@pytest.mark.parametrize("ending", ["xlsx", "json", "feather", "dta", "tsv", "html"])
+def test_a_table_is_not_written_under_a_name_that_promises_another_format(
+    ending, written, capsys, monkeypatch
+):
+    monkeypatch.chdir(written)
+    for command in ("predict", "effects"):
+        code, _, err = run(capsys, command, "fit.json", "rows.csv", "--out", f"made.{ending}")
+        assert code == 2 and f"ends in .{ending}, but tables are written as CSV or Parquet" in err
+    assert not (written / f"made.{ending}").exists()
+
+
+def test_a_fit_is_saved_again_beside_the_rows_it_was_made_of(written, capsys, monkeypatch):
+    monkeypatch.chdir(written / "folder")
+    words = ["fit", ".", FORMULA, "--chosen", "job", "--save", "fit.json"]
+    for _ in range(2):
+        assert run(capsys, *words)[0] == 0

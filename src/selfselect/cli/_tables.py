@@ -12,6 +12,7 @@ from zipfile import BadZipFile
 import click
 import pandas as pd
 
+from selfselect.data.file_names import ending_of
 from selfselect.data.file_types import CHANGED_BY_NUMBERS, may_change_labels
 from selfselect.errors import DataError, MissingDependencyError
 from selfselect.results.files import refuse_target, whole_file
@@ -20,11 +21,20 @@ from selfselect.results.streaming import flat_columns
 if TYPE_CHECKING:
     from selfselect.results.fit_result import FitResult
 
-__all__ = ["check_out", "for_spreadsheets", "labels_of", "read_table", "write_table"]
+__all__ = [
+    "check_out",
+    "for_spreadsheets",
+    "labels_of",
+    "read_table",
+    "refuse_inputs",
+    "write_table",
+]
 
 NEEDS_PYARROW = "Parquet files need pyarrow: pip install 'selfselect[parquet]'"
 
 PARQUET = (".parquet", ".pq")
+
+TEXT = ("", ".csv", ".txt")
 
 COMPRESSED = {".gz": "gzip", ".bz2": "bz2", ".xz": "xz", ".zip": "zip"}
 
@@ -105,14 +115,36 @@ def labels_of(fit: FitResult) -> list[str]:
     return [*named, *(name for coder in coders for name in sorted(coder.categorical))]
 
 
-def check_out(path: str | None) -> None:
+def check_out(path: str | None, *inputs: str) -> None:
     """Refuse a file that cannot be written to, before the work that would be lost."""
     if path is None:
         return
+    refuse_inputs(path, *inputs)
     try:
         refuse_target(path)
     except OSError as error:
         raise _unwritten(path, error) from error
+    ending = Path(path).suffix.lower()
+    if ending not in (*TEXT, *PARQUET, *COMPRESSED):
+        raise DataError(
+            f"{path!r} ends in {ending}, but tables are written as CSV or Parquet: let the name "
+            "end in .csv, .csv.gz or .parquet."
+        )
+
+
+def refuse_inputs(path: str | None, *inputs: str) -> None:
+    """Refuse to write over a file that is read: what was in it would be lost."""
+    if path is None or not Path(path).exists():
+        return
+    target = Path(path).resolve()
+    for one in inputs:
+        source = Path(one).resolve()
+        # Of a folder, files of rows are read and others left alone.
+        if target == source or (source in target.parents and ending_of(target)):
+            raise DataError(
+                f"{path!r} is read by this command, and what is in it would be lost. Write to "
+                "another file."
+            )
 
 
 def _unwritten(path: str, error: OSError) -> DataError:

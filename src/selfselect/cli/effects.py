@@ -44,7 +44,7 @@ def command(
     import selfselect as ss
     from selfselect.cli._tables import check_out, labels_of, read_table, write_table
 
-    check_out(out)
+    check_out(out, fit, data)
     result = ss.load(fit)
     rows = read_table(data, encoding=encoding, labels=labels_of(result))
     if what in ("treatment", "gains") and (to is None or versus is None):

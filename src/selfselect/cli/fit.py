@@ -185,6 +185,7 @@ def command(
     """
     import selfselect as ss
     from selfselect.cli._formats import render
+    from selfselect.cli._tables import refuse_inputs
     from selfselect.cli.main import NOT_CONVERGED
     from selfselect.posing import label_columns
     from selfselect.report.summary import compare_page
@@ -192,6 +193,8 @@ def command(
     files, formula = split_words(words)
     if bool(formula) == bool(equations):
         raise click.UsageError("Give either a FORMULA or --equation for every alternative.")
+    for target in (save, report):
+        refuse_inputs(target, *files)
     cost = {label: _number(value) for label, value in pairs_of(costs, "--cost").items()}
     named: dict[str, Any] = {
         "chosen": chosen,

@@ -75,7 +75,7 @@ def command(
         else:
             result.write_predictions(out, files, kind, scale, **options)
         return 0
-    check_out(out)
+    check_out(out, fit, *data)
     rows = rows_of(data, None, encoding=encoding, labels=labels_of(result))
     if isinstance(rows, list):
         rows = open_files(rows, encoding=encoding).with_labels(labels_of(result))

@@ -26,9 +26,11 @@ def command(
     """Print the saved FIT."""
     import selfselect as ss
     from selfselect.cli._formats import render
+    from selfselect.cli._tables import refuse_inputs
     from selfselect.cli.main import NOT_CONVERGED
     from selfselect.report.summary import compare_page
 
+    refuse_inputs(report, fit)
     result = ss.load(fit)
     click.echo(render(result, form, level))
     if compare:
