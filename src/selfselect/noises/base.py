@@ -234,7 +234,7 @@ class FittedNoise(ABC):
         return None
 
     def at_limit(self, extras: Array) -> Array | None:
-        """Return the extras moved to the limit they are close to; None where there is none."""
+        """Return the extras moved towards the limit they are close to; None where there is none."""
         del extras
         return None
 
