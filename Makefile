@@ -5,9 +5,12 @@
 PYTHON ?= python3
 BIN := .venv/bin
 
-.PHONY: demo test lint types bench study experiments docs screenshots clean
+NATIVE := $(wildcard src/selfselect/kernels/native/*)
 
-.venv/ready: pyproject.toml
+.PHONY: demo test sanitize lint types bench study experiments docs screenshots clean
+
+# Compiles the kernels; the other targets find them up to date.
+.venv/ready: pyproject.toml setup.py $(NATIVE)
 	$(PYTHON) -m venv .venv
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[all]'
 	touch $@
@@ -33,6 +36,15 @@ demo: .venv/ready            ## simulate the village, fit naive and corrected, p
 
 test: .venv/test-ready       ## all tests but the slow studies
 	$(BIN)/python -m pytest -n 2 -q
+
+sanitize: .venv/test-ready   ## tests of the compiled kernels under address and undefined sanitizers
+	rm -rf build/sanitize
+	CFLAGS='-g -fsanitize=address,undefined -fno-sanitize-recover=all' \
+	LDFLAGS='-fsanitize=address,undefined' \
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps --target build/sanitize .
+	LD_PRELOAD="$$(gcc -print-file-name=libasan.so) $$(gcc -print-file-name=libubsan.so)" \
+	ASAN_OPTIONS=detect_leaks=0 PYTHONPATH=build/sanitize \
+	$(BIN)/python -m pytest -q -p no:cacheprovider tests/kernels -k 'not torch and not triton'
 
 lint: .venv/lint-ready       ## style
 	$(BIN)/ruff check .

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -11,7 +11,22 @@ import pandas as pd
 import pytest
 
 import selfselect as ss
+from selfselect.kernels import compiled
 from selfselect.rules import Maximum, Minimum, MonotoneArgmax
+
+
+@pytest.fixture
+def without_compiled_kernels(monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[[], None]]:
+    """Return a function that leaves compiled kernels out from then on, until the test ends."""
+
+    def leave_out() -> None:
+        monkeypatch.setenv("SELFSELECT_PURE", "1")
+        compiled.extension.cache_clear()
+
+    yield leave_out
+    monkeypatch.undo()
+    compiled.extension.cache_clear()
+
 
 COEFFICIENTS = {
     "a": {"Intercept": 0.3, "x1": 0.8, "x2": -0.4},

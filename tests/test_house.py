@@ -133,7 +133,7 @@ def test_folders_of_source_are_rooms_with_an_init():
     assert all((folder / "__init__.py").exists() for folder in folders)
 
 
-@pytest.mark.parametrize("heavy", ["numpy", "pandas", "scipy", "numba", "formulaic", "torch"])
+@pytest.mark.parametrize("heavy", ["numpy", "pandas", "scipy", "formulaic", "torch"])
 def test_importing_the_package_loads_nothing_heavy(heavy):
     code = f"import sys, selfselect; sys.exit({heavy!r} in sys.modules)"
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
@@ -174,7 +174,6 @@ def test_a_function_that_uses_the_package_can_be_sent_to_a_worker():
 
 def test_what_is_optional_is_imported_in_one_room_only():
     optional = {
-        "numba": {"kernels"},
         "triton": {"kernels"},
         "torch": {"kernels", "engines"},
         "sklearn": {"sklearn"},

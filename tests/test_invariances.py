@@ -7,7 +7,6 @@ import pandas as pd
 import pytest
 
 import selfselect as ss
-from selfselect.engines import memory
 from selfselect.rules import Maximum, Minimum, MonotoneArgmax
 
 SAME = 1e-8
@@ -135,11 +134,11 @@ def test_robust_errors_do_not_depend_on_the_level_of_the_weights(data):
     np.testing.assert_allclose(one.bse, ten.bse, rtol=1e-6)
 
 
-def test_compiled_kernels_give_the_same_fit(world, rule_name, noise, monkeypatch):
+def test_compiled_kernels_give_the_same_fit(world, rule_name, noise, without_compiled_kernels):
     made = world(rule_name, 700, known=True)
-    reference = made.fit(noise=noise, weights="w")
-    monkeypatch.setattr(memory, "FUSE_FROM", {"concave": 0, "searched": 0})
     fused = made.fit(noise=noise, weights="w")
+    without_compiled_kernels()
+    reference = made.fit(noise=noise, weights="w")
     assert fused.engine.batch.backend == "fused" and reference.engine.batch.backend == "numpy"
     np.testing.assert_allclose(fused.params, reference.params, rtol=SAME, atol=SAME)
     np.testing.assert_allclose(fused.bse, reference.bse, rtol=1e-7)

@@ -11,7 +11,6 @@ import pytest
 from scipy.stats import norm
 
 import selfselect as ss
-from selfselect.engines import memory
 from selfselect.errors import OptionError
 from selfselect.inference import Bootstrap
 from selfselect.noises import Independent
@@ -345,13 +344,14 @@ def test_covariates_may_be_rescaled_and_shifted(factor, shift, data, result):
         assert moved.params[j, "x2"] == pytest.approx(result.params[j, "x2"], abs=1e-5)
 
 
-def test_compiled_kernels_give_the_same_fit(data, result, monkeypatch):
-    monkeypatch.setattr(memory, "FUSE_FROM", {"concave": 0, "searched": 0})
+def test_compiled_kernels_give_the_same_fit(data, without_compiled_kernels):
     fused = quick(data)
-    assert fused.engine.batch.backend == "fused"
-    np.testing.assert_allclose(fused.params, result.params, atol=SAME)
-    np.testing.assert_allclose(fused.bse, result.bse, rtol=1e-5)
-    assert fused.llf == pytest.approx(result.llf, rel=1e-10)
+    without_compiled_kernels()
+    plain = quick(data)
+    assert fused.engine.batch.backend == "fused" and plain.engine.batch.backend == "numpy"
+    np.testing.assert_allclose(fused.params, plain.params, atol=SAME)
+    np.testing.assert_allclose(fused.bse, plain.bse, rtol=1e-5)
+    assert fused.llf == pytest.approx(plain.llf, rel=1e-10)
 
 
 def test_a_search_on_a_sample_of_the_rows_ends_at_the_optimum_of_all(data, result):

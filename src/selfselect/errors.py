@@ -16,11 +16,13 @@ __all__ = [
     "FormulaError",
     "MissingDependencyError",
     "MissingRowsWarning",
+    "NotCompiledWarning",
     "OptionError",
     "ReportError",
     "RuleError",
     "SelfSelectError",
     "SelfSelectWarning",
+    "StaleBuildError",
     "UnsupportedError",
     "warn_user",
 ]
@@ -66,6 +68,10 @@ class MissingDependencyError(SelfSelectError, ImportError):
     """An optional package is not installed; the message holds the install line."""
 
 
+class StaleBuildError(SelfSelectError, ImportError):
+    """The compiled kernels were built from other sources; the message says how to rebuild them."""
+
+
 class SelfSelectWarning(UserWarning):
     """The root of all warnings of this package."""
 
@@ -76,6 +82,10 @@ class MissingRowsWarning(SelfSelectWarning):
 
 class ConvergenceWarning(SelfSelectWarning):
     """The fit stopped early, at a boundary, or with a singular information matrix."""
+
+
+class NotCompiledWarning(SelfSelectWarning):
+    """A large fit runs without compiled kernels: it takes longer than it needs."""
 
 
 class ExtrapolationWarning(SelfSelectWarning):

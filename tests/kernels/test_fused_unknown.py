@@ -9,15 +9,25 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from selfselect.kernels._blocks import BLOCK
-from selfselect.kernels.fused_unknown import FACTORS, FusedSums, sum_unknown_index
+from selfselect.kernels.fused_unknown import FusedSums, sum_unknown_index
 from selfselect.kernels.status import MAYBE, UNKNOWN
 from selfselect.kernels.unknown_index import Curvature, sum_rows
 
 Array = NDArray[np.float64]
 
-TOLERANCE: Final = 1e-10
-"""Sums of up to a few thousand terms in another order: far above rounding, far below use."""
+pytestmark = pytest.mark.usefixtures("instructions")
+
+BLOCK: Final = 256
+"""Rows that the kernel takes at a time."""
+
+FACTORS: Final = 8
+"""Alternatives after which the kernel takes a logarithm."""
+
+TOLERANCE: Final = 1e-12
+"""Relative to the sizes of what is summed."""
+
+FAR_TOLERANCE: Final = 1e-10
+"""Far out the oracle compares logarithms as large as a², whose last digits are gone."""
 
 TINY: Final = 1e-290
 """Below this the kernel's density is zero, while the oracle goes on into subnormal numbers."""
@@ -117,37 +127,39 @@ def make_case(
     )
 
 
-def assert_scores_agree(actual: FusedSums, expected: FusedSums) -> None:
+def assert_scores_agree(actual: FusedSums, expected: FusedSums, tolerance: float) -> None:
     """Compare to a tolerance relative to the largest entry of each alternative's block."""
-    assert actual.loglik == pytest.approx(expected.loglik, rel=TOLERANCE, abs=TINY)
+    assert actual.loglik == pytest.approx(expected.loglik, rel=tolerance, abs=TINY)
     largest = np.abs(expected.score).max(axis=1, initial=0.0, keepdims=True)
-    assert np.all(np.abs(actual.score - expected.score) <= TOLERANCE * largest + TINY)
+    assert np.all(np.abs(actual.score - expected.score) <= tolerance * largest + TINY)
 
 
-def assert_agree(case: Case, oracle_of: Case | None = None) -> None:
+def assert_agree(
+    case: Case, oracle_of: Case | None = None, *, tolerance: float = TOLERANCE
+) -> None:
     """Compare all three modes with the oracle; the Hessian relative to its own diagonal."""
     expected = (oracle_of or case).oracle("complete")
     without = case.fused("none")
-    assert_scores_agree(without, expected)
+    assert_scores_agree(without, expected, tolerance)
     assert without.hessian.shape == expected.hessian.shape
     assert not without.hessian.any()
     assert without.cross is None
 
     complete = case.fused("complete")
-    assert_scores_agree(complete, expected)
-    assert_blocks_agree(complete.hessian, expected.hessian, own_scales(expected.hessian))
+    assert_scores_agree(complete, expected, tolerance)
+    assert_blocks_agree(complete.hessian, expected.hessian, own_scales(expected.hessian), tolerance)
     assert complete.cross is None
     assert expected.cross is not None and not expected.cross.any()
 
     wanted, exact = (oracle_of or case).oracle("exact"), case.fused("exact")
-    assert_scores_agree(exact, wanted)
+    assert_scores_agree(exact, wanted, tolerance)
     # Where the complete information and what is missing of it cancel, digits are lost to both.
     missing = wanted.hessian - expected.hessian
     scales = own_scales(np.maximum(np.abs(expected.hessian), np.abs(missing)))
-    assert_blocks_agree(exact.hessian, wanted.hessian, scales)
+    assert_blocks_agree(exact.hessian, wanted.hessian, scales, tolerance)
     assert exact.cross is not None and wanted.cross is not None
     scale = scales[:, :, None, None] * scales
-    assert np.all(np.abs(exact.cross - wanted.cross) <= TOLERANCE * scale + TINY)
+    assert np.all(np.abs(exact.cross - wanted.cross) <= tolerance * scale + TINY)
     each = np.arange(len(scales))
     assert not exact.cross[each, :, each].any()
 
@@ -157,14 +169,14 @@ def own_scales(hessian: Array) -> Array:
     return np.sqrt(np.abs(np.einsum("jpp->jp", hessian)))
 
 
-def assert_blocks_agree(actual: Array, expected: Array, scales: Array) -> None:
+def assert_blocks_agree(actual: Array, expected: Array, scales: Array, tolerance: float) -> None:
     """Compare to a tolerance relative to the scales of row and column."""
     scale = scales[:, :, None] * scales[:, None, :]
-    assert np.all(np.abs(actual - expected) <= TOLERANCE * scale + TINY)
+    assert np.all(np.abs(actual - expected) <= tolerance * scale + TINY)
 
 
-@pytest.mark.parametrize("n_alternatives", [1, 2, 3, 4, 5, 6, 7, 8])
-@pytest.mark.parametrize("n_covariates", [1, 4, 10, 23])
+@pytest.mark.parametrize("n_alternatives", [1, 2, 4, 7])
+@pytest.mark.parametrize("n_covariates", [1, 4, 23])
 @pytest.mark.parametrize("side", [1.0, -1.0])
 @pytest.mark.parametrize("weighted", [False, True])
 def test_sums_agree_with_the_oracle(
@@ -340,7 +352,8 @@ def test_pairs_are_accurate_from_tail_to_tail(side: float) -> None:
     h = np.array([0.7, 1.9])
     for first in POINTS[::3]:
         for second in POINTS[::3]:
-            assert_agree(one_row(np.array([first, second]), side=side, h=h))
+            pair = one_row(np.array([first, second]), side=side, h=h)
+            assert_agree(pair, tolerance=FAR_TOLERANCE)
 
 
 @pytest.mark.parametrize("side", [1.0, -1.0])
@@ -352,9 +365,11 @@ def test_rows_that_lie_far_out_as_a_whole_still_tell_who_was_seen(
     # So close together, no alternative is ruled out.
     apart = np.array([0.0, 0.3, -0.2, 1.1]) / distance
     h = np.array([0.7, 1.9, 1.0, 0.4])
-    assert_agree(one_row(sign * (distance + apart), side=side, h=h))
+    everyone = one_row(sign * (distance + apart), side=side, h=h)
+    assert_agree(everyone, tolerance=FAR_TOLERANCE)
     closed = np.array([[MAYBE, UNKNOWN, MAYBE, MAYBE]])
-    assert_agree(one_row(sign * (distance + apart), side=side, h=h, codes=closed))
+    some = one_row(sign * (distance + apart), side=side, h=h, codes=closed)
+    assert_agree(some, tolerance=FAR_TOLERANCE)
 
 
 @pytest.mark.parametrize("side", [1.0, -1.0])
@@ -362,7 +377,7 @@ def test_far_tails_agree_with_the_oracle_in_bulk(side: float) -> None:
     case = make_case(12, n_rows=3000, n_covariates=2, n_alternatives=3, side=side)
     # Outcomes this far out put a between about -1000 and 1000.
     spread = np.linspace(-1e3, 1e3, 3000)[:, None] * case.limit_unit
-    assert_agree(replace(case, limit=spread, h=np.ones(3)))
+    assert_agree(replace(case, limit=spread, h=np.ones(3)), tolerance=FAR_TOLERANCE)
 
 
 @pytest.mark.parametrize("distance", [1e4, 1e8, 1e20])

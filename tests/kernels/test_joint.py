@@ -15,6 +15,8 @@ from selfselect.kernels.ghk import ghk_atoms, row_keys
 from selfselect.kernels.joint import independent_atoms
 from selfselect.kernels.shared_shock import shared_shock_atoms
 
+pytestmark = pytest.mark.usefixtures("every_kernel")
+
 STEP = 1e-5
 FIRST = 1e-6
 """Central differences of step 1e-5; where noise is correlated third derivatives reach 1e3."""

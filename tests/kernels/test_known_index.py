@@ -6,6 +6,8 @@ import pytest
 from selfselect.kernels.known_index import row_scores, row_terms, sum_rows
 from selfselect.kernels.status import ABOVE, BELOW, BETWEEN, SEEN, UNKNOWN
 
+pytestmark = pytest.mark.usefixtures("every_kernel")
+
 STEP = 1e-5
 FIRST = 1e-8
 """Central differences of step 1e-5 err by 1e-10 in the step and 1e-11 in rounding."""

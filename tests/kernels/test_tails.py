@@ -6,6 +6,8 @@ import pytest
 
 from selfselect.kernels.tails import interval_terms, mills_terms
 
+pytestmark = pytest.mark.usefixtures("every_kernel")
+
 RELATIVE = 1e-12
 """Some thousand roundings of a double: cancellation is allowed to cost three digits, no more."""
 

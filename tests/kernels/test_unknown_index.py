@@ -9,6 +9,8 @@ from scipy.stats import norm
 
 from selfselect.kernels.unknown_index import memberships, row_scores, sum_rows
 
+pytestmark = pytest.mark.usefixtures("every_kernel")
+
 STEP = 1e-5
 FIRST = 1e-8
 """Central differences of step 1e-5 err by 1e-10 in the step and 1e-11 in rounding, per row."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from functools import partial
 
 import numpy as np
@@ -227,7 +228,7 @@ def test_a_collapsed_alternative_is_never_the_answer(solver, seed):
         assert fit.scales.min() > 2 * floor_of(data, "outcome", "x1")
         assert fit.counts.min() >= 2
     else:
-        assert "No sound optimum" in fit.status or "Stopped at a saddle" in fit.status
+        assert re.search("No sound optimum|Stopped at a saddle|No finite estimate", fit.status)
         assert "NOT CONVERGED" in str(fit.summary())
         assert "Do not use these numbers" in " ".join(str(fit.summary()).split())
 

@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 from selfselect.data.rows import Rows
 from selfselect.engines._sampling import spread_evenly, times_drawn
 from selfselect.engines.base import Sum
+from selfselect.kernels.compiled import extension, warn_where_slow
 from selfselect.likelihoods import Backend, Batch
 from selfselect.problem.problem import Problem
 from selfselect.threads import n_cores, parallel_map
@@ -23,10 +24,6 @@ __all__ = ["Memory", "RowsInMemory", "backend_for"]
 
 Array = NDArray[np.float64]
 
-FUSE_FROM = {"concave": 400_000, "searched": 60_000}
-"""Rows times alternatives from which the compiled kernels repay the second they take to load; a
-search passes over its rows a thousand times, so for it they repay it sooner."""
-
 CHUNK: dict[Backend, int] = {"numpy": 8_192, "fused": 32_768, "joint": 1_024}
 """Rows per task. NumPy's temporaries should stay in cache; a compiled task should outweigh the
 cost of handing it to a thread. Chunks depend on the data alone, never on the number of cores, so
@@ -34,10 +31,10 @@ that sums are added in the same order everywhere."""
 
 
 def backend_for(problem: Problem, n_rows: int) -> Backend:
-    """Say which kernels suit a problem with that many rows."""
+    """Say which kernels serve a problem: compiled ones wherever there are any, at every size."""
     likelihood = problem.likelihood
-    enough = FUSE_FROM["concave" if likelihood.concave else "searched"]
-    if likelihood.compiled and n_rows * problem.equations.n_alternatives >= enough:
+    warn_where_slow(n_rows * problem.equations.n_alternatives)
+    if likelihood.compiled and extension() is not None:
         return "fused"
     return "joint" if likelihood.joint else "numpy"
 

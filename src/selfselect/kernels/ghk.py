@@ -13,19 +13,17 @@ derivatives are central differences of it, input by input.
 
 from __future__ import annotations
 
-import math
 import warnings
 from functools import cache
 from itertools import combinations
 
 import numpy as np
-from numba import types
 from numpy.typing import NDArray
+from scipy.special import ndtri
 
-from selfselect.kernels._compile import compiled, inlined
-from selfselect.kernels._mills import mills
+from selfselect.kernels.compiled import extension
 from selfselect.kernels.joint import Array, Indices, JointTerms, Sides
-from selfselect.kernels.tails import HALF_LOG_TWO_PI
+from selfselect.kernels.tails import HALF_LOG_TWO_PI, mills_terms_by_numpy
 
 __all__ = ["ghk_atoms", "row_keys"]
 
@@ -36,6 +34,16 @@ STEP_A, STEP_R = 1e-4, 1e-5
 
 SINGULAR = 1e-12
 """Smallest eigenvalue from which a matrix of correlations has a root that rounding leaves alone."""
+
+
+SMALLEST_CHANCE = 1e-300
+"""Chance of a draw below which it is taken to be at the limit itself."""
+
+EDGE = 1e-13
+"""How far points are kept from both ends of the unit interval."""
+
+ATOMS_AT_ONCE = 512
+"""Atoms whose draws NumPy holds at once."""
 
 
 def ghk_atoms(
@@ -104,13 +112,10 @@ def _evaluate(
             given = matrix[others, j]
             left: Array = matrix[np.ix_(others, others)] - np.outer(given, given)
             root = np.asarray(np.linalg.cholesky(left), dtype=np.float64)
-            logp = np.empty(len(atoms))
-            along_t = np.empty((len(atoms), len(others)))
-            along_root = np.empty((len(atoms), len(others), len(others)))
-            _simulate(
+            logp, along_t, along_root = _simulate(
                 a[np.ix_(atoms, others)] - np.outer(own, given),
-                np.ascontiguousarray(side[np.ix_(atoms, others)]),
-                root, _points(len(others), draws), keys[atoms], logp, along_t, along_root,
+                side[np.ix_(atoms, others)],
+                root, _points(len(others), draws), keys[atoms],
             )  # fmt: skip
             loglik[atoms] += logp
             part[:, others] = along_t
@@ -159,224 +164,80 @@ def _points(dimension: int, draws: int) -> Array:
     return points
 
 
-@inlined
-def _rotation(key, dimension):  # type: ignore[no-untyped-def]
-    """Return a number in [0, 1) that a key and a dimension determine (splitmix64)."""
-    z = key + np.uint64(0x9E3779B97F4A7C15) * np.uint64(dimension + 1)
-    z = (z ^ (z >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
-    z = (z ^ (z >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
-    z = z ^ (z >> np.uint64(31))
-    return float(z >> np.uint64(11)) * 2.0**-53
-
-
-@inlined
-def _quantile(p):  # type: ignore[no-untyped-def]
-    """Return the normal quantile of p in (0, 1), to 16 digits (Wichura 1988, AS 241)."""
-    q = p - 0.5
-    if abs(q) <= 0.425:
-        r = 0.180625 - q * q
-        top = (
-            (
-                (
-                    (
-                        (
-                            (2.5090809287301226727e3 * r + 3.3430575583588128105e4) * r
-                            + 6.7265770927008700853e4
-                        )
-                        * r
-                        + 4.5921953931549871457e4
-                    )
-                    * r
-                    + 1.3731693765509461125e4
-                )
-                * r
-                + 1.9715909503065514427e3
-            )
-            * r
-            + 1.3314166789178437745e2
-        ) * r + 3.3871328727963666080e0
-        bottom = (
-            (
-                (
-                    (
-                        (
-                            (5.2264952788528545610e3 * r + 2.8729085735721942674e4) * r
-                            + 3.9307895800092710610e4
-                        )
-                        * r
-                        + 2.1213794301586595867e4
-                    )
-                    * r
-                    + 5.3941960214247511077e3
-                )
-                * r
-                + 6.8718700749205790830e2
-            )
-            * r
-            + 4.2313330701600911252e1
-        ) * r + 1.0
-        return q * top / bottom
-    r = math.sqrt(-math.log(p if q < 0.0 else 1.0 - p))
-    if r <= 5.0:
-        r -= 1.6
-        top = (
-            (
-                (
-                    (
-                        (
-                            (7.74545014278341407640e-4 * r + 2.27238449892691845833e-2) * r
-                            + 2.41780725177450611770e-1
-                        )
-                        * r
-                        + 1.27045825245236838258e0
-                    )
-                    * r
-                    + 3.64784832476320460504e0
-                )
-                * r
-                + 5.76949722146069140550e0
-            )
-            * r
-            + 4.63033784615654529590e0
-        ) * r + 1.42343711074968357734e0
-        bottom = (
-            (
-                (
-                    (
-                        (
-                            (1.05075007164441684324e-9 * r + 5.47593808499534494600e-4) * r
-                            + 1.51986665636164571966e-2
-                        )
-                        * r
-                        + 1.48103976427480074590e-1
-                    )
-                    * r
-                    + 6.89767334985100004550e-1
-                )
-                * r
-                + 1.67638483018380384940e0
-            )
-            * r
-            + 2.05319162663775882187e0
-        ) * r + 1.0
-    else:
-        r -= 5.0
-        top = (
-            (
-                (
-                    (
-                        (
-                            (2.01033439929228813265e-7 * r + 2.71155556874348757815e-5) * r
-                            + 1.24266094738807843860e-3
-                        )
-                        * r
-                        + 2.65321895265761230930e-2
-                    )
-                    * r
-                    + 2.96560571828504891230e-1
-                )
-                * r
-                + 1.78482653991729133580e0
-            )
-            * r
-            + 5.46378491116411436990e0
-        ) * r + 6.65790464350110377720e0
-        bottom = (
-            (
-                (
-                    (
-                        (
-                            (2.04426310338993978564e-15 * r + 1.42151175831644588870e-7) * r
-                            + 1.84631831751005468180e-5
-                        )
-                        * r
-                        + 7.86869131145613259100e-4
-                    )
-                    * r
-                    + 1.48753612908506148525e-2
-                )
-                * r
-                + 1.36929880922735805310e-1
-            )
-            * r
-            + 5.99832206555887937690e-1
-        ) * r + 1.0
-    return -top / bottom if q < 0.0 else top / bottom
-
-
-def _c(dtype: types.Type, ndim: int) -> types.Array:
-    return types.Array(dtype, ndim, "C", readonly=True)
-
-
-@compiled(
-    types.void(
-        _c(types.float64, 2),
-        _c(types.int8, 2),
-        _c(types.float64, 2),
-        _c(types.float64, 2),
-        _c(types.uint64, 1),
-        types.Array(types.float64, 1, "C"),
-        types.Array(types.float64, 2, "C"),
-        types.Array(types.float64, 3, "C"),
-    )
-)
-def _simulate(limit, side, root, points, keys, logp, along_t, along_root):  # type: ignore[no-untyped-def]
+def _simulate(
+    limit: Array, side: Sides, root: Array, points: Array, keys: Keys
+) -> tuple[Array, Array, Array]:
+    """Return log chances (n,) and their derivatives in the limits (n, p) and the root (n, p, p)."""
+    native = extension()
+    if native is None:
+        parts = [
+            _simulate_numpy(limit[at], side[at], root, points, keys[at])
+            for at in (slice(s, s + ATOMS_AT_ONCE) for s in range(0, len(limit), ATOMS_AT_ONCE))
+        ]
+        logp, along_t, along_root = (np.concatenate(part) for part in zip(*parts, strict=True))
+        return logp, along_t, along_root
     n_atoms, p = limit.shape
-    n_draws = points.shape[0]
-    shift, tau, eps = np.empty(p), np.empty(p), np.empty(p)
-    ratio, pass_on, back = np.empty(p), np.empty(p), np.empty(p)
-    t_bar, root_bar = np.empty(p), np.empty((p, p))
-    for i in range(n_atoms):
-        for m in range(p):
-            shift[m] = _rotation(keys[i], m)
-        reference, mass = -np.inf, 0.0
-        for m in range(p):
-            t_bar[m] = 0.0
-            for o in range(p):
-                root_bar[m, o] = 0.0
-        for q in range(n_draws):
-            logw = 0.0
-            for m in range(p):
-                t = limit[i, m]
-                for o in range(m):
-                    t -= root[m, o] * eps[o]
-                t /= root[m, m]
-                tau[m] = t
-                u = points[q, m] + shift[m]
-                u = u - 1.0 if u >= 1.0 else u
-                # Folded, points that a rotation wraps around come back where they left.
-                u = 2.0 * u if u < 0.5 else 2.0 - 2.0 * u
-                u = min(max(u, 1e-13), 1.0 - 1e-13)
-                s = side[i, m]
-                log_cdf, lam, _ = mills(s * t)
-                logw += log_cdf
-                chance = u * math.exp(log_cdf)
-                # So far out nothing is left to divide: the draw is at the limit itself.
-                e = s * _quantile(chance) if chance > 1e-300 else t
-                eps[m], ratio[m] = e, s * lam
-                pass_on[m] = u * math.exp(0.5 * (e * e - t * t)) if chance > 1e-300 else 1.0
-            if logw > reference:
-                # Weights are kept relative to the largest so far.
-                rescale = math.exp(reference - logw) if reference > -np.inf else 0.0
-                mass *= rescale
-                for m in range(p):
-                    t_bar[m] *= rescale
-                    for o in range(m + 1):
-                        root_bar[m, o] *= rescale
-                reference = logw
-            w = math.exp(logw - reference)
-            mass += w
-            for m in range(p):
-                back[m] = 0.0
-            for m in range(p - 1, -1, -1):
-                along = (ratio[m] + back[m] * pass_on[m]) / root[m, m]
-                t_bar[m] += w * along
-                for o in range(m):
-                    back[o] -= along * root[m, o]
-                    root_bar[m, o] -= w * along * eps[o]
-                root_bar[m, m] -= w * along * tau[m]
-        logp[i] = reference + math.log(mass / n_draws)
-        for m in range(p):
-            along_t[i, m] = t_bar[m] / mass
-            for o in range(p):
-                along_root[i, m, o] = root_bar[m, o] / mass if o <= m else 0.0
+    made = np.empty(n_atoms), np.empty((n_atoms, p)), np.empty((n_atoms, p, p))
+    native.simulate(
+        np.ascontiguousarray(limit), np.ascontiguousarray(side), np.ascontiguousarray(root),
+        points, np.ascontiguousarray(keys), *made,
+    )  # fmt: skip
+    return made
+
+
+def _rotation(keys: Keys, dimension: int) -> Array:
+    """Return numbers in [0, 1) that keys and a dimension determine (splitmix64)."""
+    with np.errstate(over="ignore"):
+        z = keys + np.uint64(0x9E3779B97F4A7C15) * np.uint64(dimension + 1)
+        z = (z ^ (z >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
+        z = (z ^ (z >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
+    z = z ^ (z >> np.uint64(31))
+    return (z >> np.uint64(11)).astype(np.float64) * 2.0**-53
+
+
+def _simulate_numpy(
+    limit: Array, side: Sides, root: Array, points: Array, keys: Keys
+) -> tuple[Array, Array, Array]:
+    """Do the same by NumPy: the oracle of the compiled kernel. Arrays are (n, draws)."""
+    n_atoms, p = limit.shape
+    tau: list[Array] = []
+    eps: list[Array] = []
+    ratio: list[Array] = []
+    pass_on: list[Array] = []
+    logs = np.zeros((n_atoms, len(points)))
+    for m in range(p):
+        t = (limit[:, [m]] - sum(root[m, o] * eps[o] for o in range(m))) / root[m, m]
+        t = np.broadcast_to(t, logs.shape)
+        u = points[:, m] + _rotation(keys, m)[:, None]
+        u = np.where(u >= 1.0, u - 1.0, u)
+        # Folded, points that a rotation wraps around come back where they left.
+        u = np.clip(np.where(u < 0.5, 2.0 * u, 2.0 - 2.0 * u), EDGE, 1.0 - EDGE)
+        turn = side[:, [m]].astype(np.float64)
+        tail = mills_terms_by_numpy(turn * t)
+        logs += tail.log_cdf
+        chance = u * np.exp(tail.log_cdf)
+        # So far out nothing is left to divide: the draw is at the limit itself.
+        divides = chance > SMALLEST_CHANCE
+        e = np.where(divides, turn * ndtri(np.where(divides, chance, 0.5)), t)
+        tau.append(t)
+        eps.append(e)
+        ratio.append(turn * tail.ratio)
+        pass_on.append(
+            np.where(divides, u * np.exp(0.5 * np.where(divides, e * e - t * t, 0.0)), 1.0)
+        )
+    largest = logs.max(axis=1, keepdims=True)
+    weight = np.exp(logs - largest)
+    mass = weight.sum(axis=1, keepdims=True)
+    logp = (largest + np.log(mass / len(points)))[:, 0]
+    weight /= mass
+    along_t, along_root = np.empty((n_atoms, p)), np.zeros((n_atoms, p, p))
+    back = [np.zeros_like(logs) for _ in range(p)]
+    for m in range(p - 1, -1, -1):
+        along = (ratio[m] + back[m] * pass_on[m]) / root[m, m]
+        for o in range(m):
+            back[o] -= along * root[m, o]
+        along = along * weight
+        along_t[:, m] = along.sum(axis=1)
+        for o in range(m + 1):
+            along_root[:, m, o] = -(along * (eps[o] if o < m else tau[m])).sum(axis=1)
+    return logp, along_t, along_root

@@ -19,10 +19,15 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from selfselect.kernels.compiled import extension
 from selfselect.kernels.status import ABOVE, BELOW, BETWEEN, SEEN
-from selfselect.kernels.tails import HALF_LOG_TWO_PI, interval_terms, mills_terms
+from selfselect.kernels.tails import (
+    HALF_LOG_TWO_PI,
+    interval_terms_by_numpy,
+    mills_terms_by_numpy,
+)
 
-__all__ = ["RowTerms", "Sums", "row_scores", "row_terms", "sum_rows"]
+__all__ = ["RowTerms", "Sums", "row_scores", "row_terms", "row_terms_by_numpy", "sum_rows"]
 
 Array = NDArray[np.float64]
 Codes = NDArray[np.int8]
@@ -71,6 +76,23 @@ def row_terms(
     limit : (n,) outcome where seen, bound where below or above, lower bound where between.
     upper : (n,) upper bound where between; None where no row has that status.
     """
+    native = extension()
+    if native is None:
+        return row_terms_by_numpy(location, inverse_scale, status=status, limit=limit, upper=upper)
+    terms = np.empty((6, len(location)))
+    native.known_rows(location, inverse_scale, status, limit, upper, terms)
+    return RowTerms(*terms)
+
+
+def row_terms_by_numpy(
+    location: Array,
+    inverse_scale: float,
+    *,
+    status: Codes,
+    limit: Array,
+    upper: Array | None,
+) -> RowTerms:
+    """Do the same by NumPy: the oracle of the compiled kernels."""
     n_rows = location.shape[0]
     loglik = np.zeros(n_rows)
     residual = np.zeros(n_rows)
@@ -85,7 +107,7 @@ def row_terms(
     for code, side in ((BELOW, 1.0), (ABOVE, -1.0)):
         here = status == code
         if here.any():
-            tail = mills_terms(side * (inverse_scale * limit[here] - location[here]))
+            tail = mills_terms_by_numpy(side * (inverse_scale * limit[here] - location[here]))
             loglik[here] = tail.log_cdf
             residual[here] = -side * tail.ratio
             curvature[here] = -tail.slope
@@ -103,7 +125,7 @@ def row_terms(
         low, high = limit[between], upper[between]
         lower_a = inverse_scale * low - location[between]
         upper_a = inverse_scale * high - location[between]
-        mass = interval_terms(lower_a, upper_a)
+        mass = interval_terms_by_numpy(lower_a, upper_a)
         at_low, at_high = mass.lower_density, mass.upper_density
         slope_low, slope_high = lower_a * at_low, upper_a * at_high
         # Squares of the scores, not of the end densities: those of a narrow interval are huge.

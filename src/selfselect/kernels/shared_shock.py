@@ -15,18 +15,18 @@ the same nodes.
 
 from __future__ import annotations
 
-import math
 from functools import cache
 
 import numpy as np
-from numba import types
+from numpy.typing import NDArray
 
-from selfselect.kernels._compile import compiled, strict
-from selfselect.kernels._mills import mills
-from selfselect.kernels._scalars import HALF_LOG_TWO_PI
+from selfselect.kernels.compiled import extension
 from selfselect.kernels.joint import Array, Indices, JointTerms, Sides
+from selfselect.kernels.tails import HALF_LOG_TWO_PI, mills_terms_by_numpy
 
 __all__ = ["STEEP", "hermite", "shared_shock_atoms"]
+
+Mask = NDArray[np.bool_]
 
 STEEP = 1.2
 """Slope of a factor, per standard deviation of the shock given the outcome, from which the range
@@ -43,17 +43,24 @@ def shared_shock_atoms(
 
     Arguments are those of `independent_atoms`, the (k,) loadings, and the number of nodes.
     """
+    native = extension()
+    if native is None:
+        return _mix(a, seen, side, loadings, nodes=nodes, curvature=curvature)
     n_atoms, k = a.shape
     loglik, gradient = np.empty(n_atoms), np.empty((n_atoms, 2 * k))
-    hessian = np.empty((n_atoms if curvature else 0, 2 * k, 2 * k))
+    hessian = np.empty((n_atoms, 2 * k, 2 * k)) if curvature else None
     at, weight = hermite(nodes)
-    flat_at, flat_weight = _legendre(max(4, (2 * nodes) // 3))
-    _mix(
+    native.mix(
         np.ascontiguousarray(a), np.ascontiguousarray(seen, dtype=np.int64),
-        np.ascontiguousarray(side), np.ascontiguousarray(loadings),
-        at, np.log(weight), flat_at, flat_weight, loglik, gradient, hessian,
+        np.ascontiguousarray(side), np.ascontiguousarray(loadings), at, np.log(weight),
+        *_legendre(_flat_nodes(nodes)), loglik, gradient, hessian,
     )  # fmt: skip
-    return JointTerms(loglik, gradient, hessian if curvature else None)
+    return JointTerms(loglik, gradient, hessian)
+
+
+def _flat_nodes(nodes: int) -> int:
+    """Return how many nodes of Gauss and Legendre a piece has."""
+    return max(4, (2 * nodes) // 3)
 
 
 @cache
@@ -70,134 +77,93 @@ def hermite(nodes: int) -> tuple[Array, Array]:
     return np.sqrt(2.0) * at, weight / np.sqrt(np.pi)
 
 
-@strict
-def _cut(a, j, side, loadings, centre, spread, edges, flat_at, flat_weight, shock, log_weight):  # type: ignore[no-untyped-def]
-    """Fill in nodes and log weights of pieces between the steps; return how many there are."""
-    low, high = centre - REACH * spread, centre + REACH * spread
-    edges[0], edges[1], edges[2] = low, centre, high
-    n_edges = 3
-    for m in range(a.shape[0]):
-        if m != j and side[m] != 0 and abs(loadings[m]) * spread > STEEP:
-            for reach in (-6.0, -2.0, 2.0, 6.0):
-                edge = (a[m] + reach) / loadings[m]
-                if low < edge < high:
-                    edges[n_edges] = edge
-                    n_edges += 1
-    kept = edges[:n_edges]
-    kept.sort()
-    count = 0
-    for piece in range(n_edges - 1):
-        width = kept[piece + 1] - kept[piece]
-        if width <= 0.0:
-            continue
-        for q in range(flat_at.shape[0]):
-            u = kept[piece] + width * flat_at[q]
-            z = (u - centre) / spread
-            shock[count] = u
-            log_weight[count] = (
-                math.log(width * flat_weight[q] / spread) - 0.5 * z * z - HALF_LOG_TWO_PI
-            )
-            count += 1
-    return count
-
-
-def _c(dtype: types.Type, ndim: int) -> types.Array:
-    return types.Array(dtype, ndim, "C", readonly=True)
-
-
-_OUT = types.Array(types.float64, 1, "C"), types.Array(types.float64, 2, "C")
-
-
-@compiled(
-    types.void(
-        _c(types.float64, 2),
-        _c(types.int64, 1),
-        _c(types.int8, 2),
-        _c(types.float64, 1),
-        _c(types.float64, 1),
-        _c(types.float64, 1),
-        _c(types.float64, 1),
-        _c(types.float64, 1),
-        *_OUT,
-        types.Array(types.float64, 3, "C"),
-    )
-)
-def _mix(a, seen, side, loadings, at, log_at, flat_at, flat_weight, loglik, gradient, hessian):  # type: ignore[no-untyped-def]
+def _mix(
+    a: Array, seen: Indices, side: Sides, loadings: Array, *, nodes: int, curvature: bool
+) -> JointTerms:
+    """Evaluate atoms by NumPy: the oracle of the compiled kernel."""
     n_atoms, k = a.shape
-    most = max(at.shape[0], (4 * k + 2) * flat_at.shape[0])
-    log_weight = np.empty(most)
-    slope = np.empty((most, k))
-    bend = np.empty((most, k))
-    shock = np.empty(most)
-    edges = np.empty(4 * k + 3)
-    for i in range(n_atoms):
-        j = seen[i]
-        own = loadings[j]
-        total = 1.0 + own * own
-        centre, spread = own * a[i, j] / total, 1.0 / math.sqrt(total)
-        steep = False
-        for m in range(k):
-            if m != j and side[i, m] != 0 and abs(loadings[m]) * spread > STEEP:
-                steep = True
-        if steep:
-            n_nodes = _cut(
-                a[i], j, side[i], loadings, centre, spread, edges, flat_at, flat_weight,
-                shock, log_weight,
-            )  # fmt: skip
-        else:
-            n_nodes = at.shape[0]
-            for q in range(n_nodes):
-                shock[q] = centre + spread * at[q]
-                log_weight[q] = log_at[q]
-        largest = -np.inf
-        for q in range(n_nodes):
-            u = shock[q]
-            logp = log_weight[q]
-            for m in range(k):
-                b = a[i, m] - loadings[m] * u
-                if m == j:
-                    slope[q, m], bend[q, m] = -b, -1.0
-                elif side[i, m] == 0:
-                    slope[q, m], bend[q, m] = 0.0, 0.0
-                else:
-                    log_cdf, ratio, fall = mills(side[i, m] * b)
-                    logp += log_cdf
-                    slope[q, m], bend[q, m] = side[i, m] * ratio, -fall
-            log_weight[q] = logp
-            largest = max(largest, logp)
-        mass = 0.0
-        for q in range(n_nodes):
-            log_weight[q] = math.exp(log_weight[q] - largest)
-            mass += log_weight[q]
-        loglik[i] = (
-            largest + math.log(mass)
-            - 0.5 * a[i, j] ** 2 / total - 0.5 * math.log(total) - HALF_LOG_TWO_PI
-        )  # fmt: skip
-        for m in range(2 * k):
-            gradient[i, m] = 0.0
-        for q in range(n_nodes):
-            p = log_weight[q] / mass
-            log_weight[q] = p
-            for m in range(k):
-                gradient[i, m] += p * slope[q, m]
-                gradient[i, k + m] -= p * shock[q] * slope[q, m]
-        if hessian.shape[0] == 0:
+    each = np.arange(n_atoms)
+    own = loadings[seen]
+    total = 1.0 + own * own
+    centre, spread = own * a[each, seen] / total, 1.0 / np.sqrt(total)
+    bounded = side != 0
+    bounded[each, seen] = False
+    steep = bounded & (np.abs(loadings) * spread[:, None] > STEEP)
+    cut = steep.any(axis=1)
+    parts = [np.empty(n_atoms), np.empty((n_atoms, 2 * k)), np.empty((n_atoms, 2 * k, 2 * k))]
+    for some, is_cut in ((np.flatnonzero(~cut), False), (np.flatnonzero(cut), True)):
+        if not len(some):
             continue
-        for m in range(2 * k):
-            for o in range(2 * k):
-                hessian[i, m, o] = -gradient[i, m] * gradient[i, o]
-        for q in range(n_nodes):
-            p, u = log_weight[q], shock[q]
-            for m in range(k):
-                for o in range(m + 1):
-                    both = p * slope[q, m] * slope[q, o]
-                    if m == o:
-                        both += p * bend[q, m]
-                    hessian[i, m, o] += both
-                    hessian[i, k + m, o] -= u * both
-                    hessian[i, k + m, k + o] += u * u * both
-                    if m != o:
-                        hessian[i, k + o, m] -= u * both
-        for m in range(2 * k):
-            for o in range(m):
-                hessian[i, o, m] = hessian[i, m, o]
+        shock, log_weight = (
+            _cut(a[some], steep[some], loadings, centre[some], spread[some], nodes)
+            if is_cut
+            else _uncut(centre[some], spread[some], nodes)
+        )
+        found = _mix_at(
+            a[some], seen[some], side[some], bounded[some], loadings, shock, log_weight, curvature
+        )
+        for part, value in zip(parts, found, strict=False):
+            part[some] = value
+    loglik = parts[0] - 0.5 * a[each, seen] ** 2 / total - 0.5 * np.log(total) - HALF_LOG_TWO_PI
+    return JointTerms(loglik, parts[1], parts[2] if curvature else None)
+
+
+def _uncut(centre: Array, spread: Array, nodes: int) -> tuple[Array, Array]:
+    """Return nodes and log weights (n, q) where no factor is steep."""
+    at, weight = hermite(nodes)
+    shock = centre[:, None] + spread[:, None] * at
+    return shock, np.broadcast_to(np.log(weight), shock.shape)
+
+
+def _cut(
+    a: Array, steep: Mask, loadings: Array, centre: Array, spread: Array, nodes: int
+) -> tuple[Array, Array]:
+    """Return nodes and log weights (n, q) of pieces between the steps.
+
+    All atoms have as many pieces; those that are not needed have no width and no weight.
+    """
+    low, high = centre - REACH * spread, centre + REACH * spread
+    edges = [low, centre, high]
+    with np.errstate(divide="ignore", invalid="ignore"):
+        for reach in (-6.0, -2.0, 2.0, 6.0):
+            edge = (a + reach) / loadings
+            inside = steep & (low[:, None] < edge) & (edge < high[:, None])
+            edges += list(np.where(inside, edge, low[:, None]).T)
+    ends = np.sort(np.column_stack(edges), axis=1)
+    width = np.diff(ends, axis=1)[:, :, None]
+    flat_at, flat_weight = _legendre(_flat_nodes(nodes))
+    shock = (ends[:, :-1, None] + width * flat_at).reshape(len(a), -1)
+    z = (shock - centre[:, None]) / spread[:, None]
+    with np.errstate(divide="ignore"):
+        log_width = np.log(width * flat_weight / spread[:, None, None]).reshape(len(a), -1)
+    return shock, log_width - 0.5 * z * z - HALF_LOG_TWO_PI
+
+
+def _mix_at(
+    a: Array, seen: Indices, side: Sides, bounded: Mask, loadings: Array, shock: Array,
+    log_weight: Array, curvature: bool,
+) -> tuple[Array, ...]:  # fmt: skip
+    """Evaluate log-likelihood, gradient and Hessian of atoms at their nodes."""
+    k = a.shape[1]
+    b = a[:, None, :] - loadings * shock[:, :, None]
+    tail = mills_terms_by_numpy(side[:, None, :] * b)
+    own = (seen[:, None] == np.arange(k))[:, None, :]
+    within = bounded[:, None, :]
+    slope = np.where(own, -b, np.where(within, side[:, None, :] * tail.ratio, 0.0))
+    bend = np.where(own, -1.0, np.where(within, -tail.slope, 0.0))
+    logs = log_weight + np.where(within, tail.log_cdf, 0.0).sum(axis=2)
+    largest = logs.max(axis=1, keepdims=True)
+    share = np.exp(logs - largest)
+    mass = share.sum(axis=1, keepdims=True)
+    share /= mass
+    loglik = largest[:, 0] + np.log(mass[:, 0])
+    # An input a or a loading moves b by 1 or -u.
+    moves = np.stack([np.ones_like(shock), -shock], axis=2)
+    gradient = np.einsum("nq,nqs,nqm->nsm", share, moves, slope).reshape(len(a), 2 * k)
+    if not curvature:
+        return loglik, gradient
+    twice = np.einsum("nq,nqs,nqm,nqt,nqo->nsmto", share, moves, slope, moves, slope, optimize=True)
+    each = np.arange(k)
+    twice[:, :, each, :, each] += np.einsum("nq,nqs,nqt,nqm->mnst", share, moves, moves, bend)
+    hessian = twice.reshape(len(a), 2 * k, 2 * k) - gradient[:, :, None] * gradient[:, None, :]
+    return loglik, gradient, hessian

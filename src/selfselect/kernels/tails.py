@@ -15,13 +15,17 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import erfcx, log_ndtr, ndtr
 
+from selfselect.kernels.compiled import extension
+
 __all__ = [
     "HALF_LOG_TWO_PI",
     "IntervalTerms",
     "MillsTerms",
     "interval_terms",
+    "interval_terms_by_numpy",
     "log_cdf",
     "mills_terms",
+    "mills_terms_by_numpy",
 ]
 
 Array = NDArray[np.float64]
@@ -62,6 +66,16 @@ def log_cdf(a: Array) -> Array:
 
 def mills_terms(a: Array) -> MillsTerms:
     """Evaluate log Φ, λ and d = -dλ/da in (0, 1) at every element of `a`."""
+    native = extension()
+    if native is None:
+        return mills_terms_by_numpy(a)
+    terms = np.empty((3, a.size))
+    native.tails(np.ascontiguousarray(a, dtype=np.float64).reshape(-1), *terms)
+    return MillsTerms(*terms.reshape(3, *a.shape))
+
+
+def mills_terms_by_numpy(a: Array) -> MillsTerms:
+    """Do the same by NumPy: the oracle of the compiled function."""
     beyond = ndtr(-np.abs(a))
     with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
         density = INV_SQRT_TWO_PI * np.exp(-0.5 * a * a)
@@ -101,6 +115,18 @@ class IntervalTerms:
 
 
 def interval_terms(lower: Array, upper: Array) -> IntervalTerms:
+    """Evaluate the normal mass between `lower` and `upper`, and the relative end densities."""
+    native = extension()
+    if native is None:
+        return interval_terms_by_numpy(lower, upper)
+    shape = np.broadcast_shapes(lower.shape, upper.shape)
+    ends = (np.ascontiguousarray(np.broadcast_to(end, shape)) for end in (lower, upper))
+    terms = np.empty((3, int(np.prod(shape))))
+    native.intervals(*(end.reshape(-1) for end in ends), *terms)
+    return IntervalTerms(*terms.reshape(3, *shape))
+
+
+def interval_terms_by_numpy(lower: Array, upper: Array) -> IntervalTerms:
     r"""Evaluate the normal mass between `lower` and `upper`, and the relative end densities.
 
     The interval is reflected so that its end nearer to zero comes first. The mass over the

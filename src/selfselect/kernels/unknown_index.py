@@ -25,13 +25,15 @@ from typing import Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from selfselect.kernels.tails import HALF_LOG_TWO_PI, mills_terms
+from selfselect.kernels.compiled import extension
+from selfselect.kernels.tails import HALF_LOG_TWO_PI, mills_terms_by_numpy
 
 __all__ = [
     "Curvature",
     "Memberships",
     "UnknownSums",
     "memberships",
+    "memberships_by_numpy",
     "row_scores",
     "sum_places",
     "sum_rows",
@@ -76,6 +78,18 @@ def memberships(
     side : 1 where the largest outcome is seen, -1 where the smallest is.
     candidate : (n, k) whether the alternative was available; None where all were.
     """
+    native = extension()
+    if native is None:
+        return memberships_by_numpy(location, inverse_scale, limit, side=side, candidate=candidate)
+    loglik, terms = np.empty(len(limit)), np.empty((4, *location.shape))
+    native.memberships(location, inverse_scale, limit, side, candidate, loglik, *terms)
+    return Memberships(loglik, *terms)
+
+
+def memberships_by_numpy(
+    location: Array, inverse_scale: Array, limit: Array, *, side: float, candidate: Mask | None
+) -> Memberships:
+    """Do the same by NumPy: the oracle of the compiled kernels."""
     each = _per_alternative(
         np.ascontiguousarray(location.T), inverse_scale[:, None], limit, side=side,
         candidate=None if candidate is None else candidate.T,
@@ -91,7 +105,7 @@ def _per_alternative(
     Behind the alternatives arrays may have any shape that ends in the rows.
     """
     a = side * (inverse_scale * limit - location)
-    tail = mills_terms(a)
+    tail = mills_terms_by_numpy(a)
     log_density = np.log(inverse_scale) - HALF_LOG_TWO_PI - 0.5 * a * a - tail.log_cdf
     log_cdf, ratio, slope = tail.log_cdf, tail.ratio, tail.slope
     if candidate is not None:
@@ -174,7 +188,7 @@ def sum_rows(
         )  # fmt: skip
         return UnknownSums(float(logliks[0]), scores[0], None)
     location = np.column_stack([x @ g for x, g in zip(designs, natural_g, strict=True)])
-    found = memberships(location, inverse_scale, limit, side=side, candidate=candidate)
+    found = memberships_by_numpy(location, inverse_scale, limit, side=side, candidate=candidate)
     weight = np.ones(len(limit)) if weights is None else weights
     residual = side * (found.chance * (found.a + found.ratio) - found.ratio)
     weighted = residual * weight[:, None]

@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
+from selfselect.kernels.fused_joint import sum_joint
 from selfselect.likelihoods._fused import fused_arguments, placed
 from selfselect.likelihoods._pieces import kernel_extras
 from selfselect.likelihoods.base import Likelihood
@@ -19,9 +20,6 @@ def evaluate_fused(
     likelihood: Likelihood, natural: Array, batch: Batch, *, curvature: bool
 ) -> Evaluation | None:
     """Evaluate a batch by the fused kernel; None where it cannot at these parameters."""
-    # Imported here: numba costs a second, which only large data repays.
-    from selfselect.kernels.fused_joint import sum_joint
-
     problem = likelihood.problem
     layout, k = problem.layout, problem.equations.n_alternatives
     n_own, h = int(layout.starts[-1]), natural[layout.inverse_scale_positions]

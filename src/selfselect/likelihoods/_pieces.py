@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from selfselect.kernels.ghk import row_keys
 from selfselect.kernels.joint import JointTerms
 from selfselect.likelihoods._atoms import Atoms, atoms_of
 from selfselect.problem.batch import Batch
@@ -153,8 +154,6 @@ def _keys(problem: Problem, batch: Batch) -> Any:
     """Return keys of the rows for simulation, made of what was recorded in them."""
     if not problem.noise.simulated(problem.equations.n_alternatives):
         return None
-    from selfselect.kernels.ghk import row_keys
-
     rows = batch.rows
     numbers = rows.covariates.sum(axis=1)
     if rows.outcome is not None:

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from selfselect.data.rows import Rows
 from selfselect.kernels import known_index
-from selfselect.kernels.status import BETWEEN, SEEN, UNKNOWN
+from selfselect.kernels.fused_known import sum_known_index
+from selfselect.kernels.status import SEEN, UNKNOWN
 from selfselect.kernels.unknown_index import Curvature
 from selfselect.likelihoods._fused import fused_arguments, placed
 from selfselect.likelihoods.base import Likelihood, RowTerms
@@ -46,15 +46,12 @@ class Boxes(Likelihood):
         """Evaluate on a batch; only "none" spares the Hessian, since the data are complete."""
         if batch.backend != "fused":
             return self._evaluate_numpy(natural, batch, curvature)
-        # Imported here: numba costs a second, which only large data repays.
-        from selfselect.kernels.fused_known import sum_known_index
-
-        arguments = fused_arguments(self.problem, natural, batch)
-        sums = sum_known_index(**arguments, curvature=curvature)
-        evaluation = placed(self, batch, sums, curvature)
-        if batch.observation.upper is not None:
-            evaluation += self._evaluate_numpy(natural, _only_between(batch), curvature)
-        return evaluation
+        sums = sum_known_index(
+            **fused_arguments(self.problem, natural, batch),
+            upper=batch.observation.upper,
+            curvature=curvature,
+        )
+        return placed(self, batch, sums, curvature)
 
     def rows(self, natural: Array, batch: Batch) -> BoxRows:
         return BoxRows(self.problem, natural, batch)
@@ -141,14 +138,3 @@ class BoxRows(RowTerms):
             for j, terms in enumerate(self.terms)
         ]
         return np.asarray(sum(mass))
-
-
-def _only_between(batch: Batch) -> Batch:
-    """Keep the two-sided entries, which the fused kernel leaves to NumPy."""
-    which = np.flatnonzero((batch.observation.status == BETWEEN).any(axis=1))
-    part = batch.take(which)
-    status: Any = np.where(part.observation.status == BETWEEN, BETWEEN, UNKNOWN).astype(np.int8)
-    kept = Observation(status, part.observation.limit, part.observation.upper)
-    # Without an outcome the rows add no unit correction a second time.
-    rows = Rows(part.rows.covariates, weights=part.rows.weights)
-    return Batch(rows, kept, "numpy")

@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 
 from selfselect.data.rows import Rows
 from selfselect.kernels import unknown_index
+from selfselect.kernels.fused_unknown import sum_unknown_index
 from selfselect.kernels.status import MAYBE
 from selfselect.kernels.unknown_index import Curvature, Memberships
 from selfselect.likelihoods._fused import fused_arguments, placed
@@ -46,9 +47,6 @@ class Unknown(Likelihood):
     def evaluate(self, natural: Array, batch: Batch, curvature: Curvature) -> Evaluation:
         problem = self.problem
         if batch.backend == "fused":
-            # Imported here: numba costs a second, which only large data repays.
-            from selfselect.kernels.fused_unknown import sum_unknown_index
-
             arguments = fused_arguments(problem, natural, batch)
             fused = sum_unknown_index(**arguments, side=problem.side, curvature=curvature)
             return placed(self, batch, fused, curvature)

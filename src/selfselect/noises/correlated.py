@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 
 from selfselect.errors import OptionError
 from selfselect.kernels.correlated_pair import correlated_pair_atoms
+from selfselect.kernels.ghk import ghk_atoms
 from selfselect.kernels.joint import Indices, JointTerms, Sides
 from selfselect.noises._pairs import as_matrix, completed, fixed_pairs, name_limit
 from selfselect.noises.base import COMMON, Begin, Extra, FittedNoise, Points
@@ -188,9 +189,6 @@ class Correlated(FittedNoise):
                 nothing = np.zeros((len(a), 3, 3))
                 return JointTerms(np.full(len(a), -np.inf), nothing[:, 0], nothing)
             return correlated_pair_atoms(a, chosen, side, float(extras[0]), curvature=curvature)
-        # Imported here: it is compiled, which only three and more alternatives need.
-        from selfselect.kernels.ghk import ghk_atoms
-
         pairs = extras[: k * (k - 1) // 2]
         return ghk_atoms(a, chosen, side, pairs, keys, draws=self.draws, curvature=curvature)
 

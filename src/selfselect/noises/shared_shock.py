@@ -12,7 +12,9 @@ from numpy.random import Generator
 from numpy.typing import NDArray
 
 from selfselect.errors import OptionError
+from selfselect.kernels.fused_joint import is_steep
 from selfselect.kernels.joint import Indices, JointTerms, Sides
+from selfselect.kernels.shared_shock import shared_shock_atoms
 from selfselect.noises._pairs import name_limit
 from selfselect.noises.base import COMMON, Begin, Extra, FittedNoise, Points
 from selfselect.noises.independent import Independent
@@ -163,9 +165,6 @@ class SharedShock(FittedNoise):
         return True
 
     def possible(self, extras: Array) -> bool:
-        # Imported here: it is compiled, and this is asked where compiled kernels are used.
-        from selfselect.kernels.fused_joint import is_steep
-
         return not is_steep(extras)
 
     def points(self, n_alternatives: int) -> Points | None:
@@ -186,9 +185,6 @@ class SharedShock(FittedNoise):
         curvature: bool,
     ) -> JointTerms:
         del keys
-        # Imported here: it is compiled, which only this noise needs.
-        from selfselect.kernels.shared_shock import shared_shock_atoms
-
         loadings = extras[: a.shape[1]]
         return shared_shock_atoms(a, chosen, side, loadings, nodes=self.nodes, curvature=curvature)
 

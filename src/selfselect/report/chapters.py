@@ -32,7 +32,7 @@ __all__ = [
     "without_rows",
 ]
 
-PACKAGES = ("numpy", "scipy", "pandas", "formulaic", "numba", "matplotlib")
+PACKAGES = ("numpy", "scipy", "pandas", "formulaic", "matplotlib")
 MOST_POINTS = 600
 
 

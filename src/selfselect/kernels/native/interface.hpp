@@ -1,0 +1,153 @@
+// What the module hands to a kernel, and the table of kernels of one instruction set.
+//
+// Only plain structures are shared between the module and the kernels, and nothing here has a body:
+// a function that two instruction sets share could be linked from the wrong one.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+namespace selfselect {
+
+using Index = std::ptrdiff_t;
+
+// An array by pointer and strides, which count elements. No pointer: no array.
+template <class T>
+struct Matrix {
+    const T* data;
+    Index row;
+    Index column;
+};
+
+template <class T>
+struct Column {
+    const T* data;
+    Index row;
+};
+
+// Rows as the caller holds them, and the parameters of every alternative. Columns of
+// [1 | covariates] enter as (column - shift) * scale, limits as (limit - limit_shift) * limit_scale.
+struct Rows {
+    Index n_rows, n_covariates, n_alternatives, width;
+    Matrix<double> covariates;        // (n, D)
+    Matrix<std::int8_t> status;       // (n, k)
+    Matrix<double> limit;             // (n, 1), with column stride 0, or (n, k)
+    Matrix<double> upper;             // (n, k), or none
+    Column<double> weights;           // (n,), or none
+    const std::int64_t* columns;      // (k, width), padded with -1
+    const std::int64_t* sizes;        // (k,)
+    const double* shift;              // (D + 1,)
+    const double* scale;              // (D + 1,)
+    double limit_shift, limit_scale;
+    const double* g;                  // (k, width)
+    const double* h;                  // (k,)
+};
+
+// What a pass fills, all zero before. There may be no cross blocks.
+struct Sums {
+    double loglik;
+    double* score;    // (k, width + 1), that of h last
+    double* hessian;  // (k, width + 1, width + 1)
+    double* cross;    // (k, width + 1, k, width + 1)
+};
+
+// What joins the alternatives: without nodes the correlation of two, with nodes (of quadrature over a
+// shared shock) the loadings of all in units of their scales.
+struct Noise {
+    const double* extras;
+    Index n_extras;
+    const double* nodes;
+    const double* node_weights;
+    Index n_nodes;
+};
+
+// What a pass over joined alternatives fills, all zero before.
+struct JointSums {
+    Sums own;
+    double* score;    // (q,) of the extras
+    double* hessian;  // (q, q)
+    double* mixed;    // (k, width + 1, q)
+};
+
+// Atoms of a shared shock: see `shared_shock.py`. All arrays are contiguous; the Hessian may be absent.
+struct MixedAtoms {
+    Index n, k, n_nodes, n_flat;
+    const double* a;               // (n, k)
+    const std::int64_t* seen;      // (n,)
+    const std::int8_t* side;       // (n, k)
+    const double* loadings;        // (k,)
+    const double* nodes;           // of Gauss and Hermite
+    const double* log_weights;
+    const double* flat_nodes;      // of Gauss and Legendre on [0, 1]
+    const double* flat_weights;
+    double* loglik;                // (n,)
+    double* gradient;              // (n, 2 k)
+    double* hessian;               // (n, 2 k, 2 k)
+};
+
+// Atoms that are simulated: see `ghk.py`.
+struct SimulatedAtoms {
+    Index n, p, n_draws;
+    const double* limit;           // (n, p)
+    const std::int8_t* side;       // (n, p)
+    const double* root;            // (p, p) of Cholesky
+    const double* points;          // (n_draws, p)
+    const std::uint64_t* keys;     // (n,)
+    double* loglik;                // (n,)
+    double* along_limit;           // (n, p)
+    double* along_root;            // (n, p, p)
+};
+
+// log Phi, the inverse Mills ratio lambda and d = lambda (lambda + a) at every a.
+struct Tails {
+    Index n;
+    const double* a;
+    double *log_cdf, *ratio, *slope;
+};
+
+// log P(a < Z < b) and the densities over P at both ends.
+struct Intervals {
+    Index n;
+    const double *lower, *upper;
+    double *log_mass, *lower_density, *upper_density;
+};
+
+// One alternative's rows of a known index, and their terms; see `known_index.py`.
+struct KnownRows {
+    Index n;
+    double h;
+    Column<double> location;
+    Column<std::int8_t> status;
+    Column<double> limit, upper;   // there may be no upper limits
+    double *loglik, *residual, *score_h, *curvature, *curvature_gh, *curvature_hh;
+};
+
+// Rows of an unknown index, and what they say of it; see `unknown_index.py`.
+struct Memberships {
+    Index n, k;
+    double side;
+    const double* h;               // (k,)
+    Matrix<double> location;       // (n, k)
+    Column<double> limit;          // (n,)
+    Matrix<bool> candidate;        // (n, k), or none where all are open
+    double* loglik;                // (n,)
+    double *chance, *a, *ratio, *slope;  // (n, k)
+};
+
+// Says every hundred thousand rows or so whether to go on. A kernel that is told to stop returns
+// false, and what it filled means nothing.
+using GoOn = bool (*)();
+
+struct Kernels {
+    bool (*known)(const Rows&, bool curved, Sums&, GoOn);
+    bool (*unknown)(const Rows&, double side, bool complete, bool exact, Sums&, GoOn);
+    bool (*joint)(const Rows&, const Noise&, bool curved, JointSums&, GoOn);
+    bool (*mix)(const MixedAtoms&, GoOn);
+    bool (*simulate)(const SimulatedAtoms&, GoOn);
+    bool (*tails)(const Tails&, GoOn);
+    bool (*intervals)(const Intervals&, GoOn);
+    bool (*known_rows)(const KnownRows&, GoOn);
+    bool (*memberships)(const Memberships&, GoOn);
+};
+
+}  // namespace selfselect

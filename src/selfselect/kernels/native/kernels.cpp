@@ -1,0 +1,15 @@
+// All kernels of one instruction set: compiled once for each, with KERNELS as the table's name.
+#include "atoms.hpp"
+#include "joint.hpp"
+#include "known.hpp"
+#include "rows.hpp"
+#include "unknown.hpp"
+
+namespace selfselect {
+extern const Kernels KERNELS;
+const Kernels KERNELS = {
+    sum_known,      sum_unknown,        sum_joint,           mix_atoms,
+    simulate_atoms, evaluate_tails,     evaluate_intervals,  evaluate_known_rows,
+    evaluate_memberships,
+};
+}  // namespace selfselect

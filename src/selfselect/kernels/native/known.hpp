@@ -1,0 +1,134 @@
+// The known index: one pass over the rows, nothing as long as they in memory. The oracle is
+// `known_index.py`.
+//
+// Per block of rows and alternative there are four steps: a; then the residual r, the curvature d
+// and the log-likelihood of every row; then d z and the score; then the Gram matrix of z and d z.
+#pragma once
+
+#include "blocks.hpp"
+#include "interval.hpp"
+
+namespace {
+
+// Turn a block's a into weighted residuals, curvatures (sign turned) and log-likelihoods.
+inline void known_terms(const double* __restrict a, const double* __restrict gaps,
+                        const double* __restrict densities, const double* __restrict codes,
+                        const double* __restrict weight, double* __restrict residual,
+                        double* __restrict curvature, double* __restrict loglik,
+                        double* __restrict seen_weight) {
+    for (Index r = 0; r < BLOCK; ++r) {
+        const bool seen = codes[r] == SEEN, below = codes[r] == BELOW;
+        const double turn = below ? 1.0 : -1.0;
+        const Tail tail = tail_at(turn * a[r], gaps[r], densities[r]);
+        const double w = codes[r] <= ABOVE ? weight[r] : 0.0;
+        residual[r] = w * (seen ? a[r] : -turn * tail.ratio);
+        curvature[r] = w * (seen ? 1.0 : tail.slope);
+        loglik[r] = w * (seen ? -0.5 * a[r] * a[r] : tail.log_cdf);
+        seen_weight[r] = seen ? w : 0.0;
+    }
+}
+
+// Rows between two limits. Their derivatives in h are not those in g times -c, so the column of -c
+// is zero for them, a is -g'x, and what concerns h is added for itself.
+struct Between {
+    explicit Between(Index length) : mixed(BLOCK), along(length) {}
+    Doubles mixed, along;
+
+    void add(const Rows& rows, Plan& plan, Index j, Index start, const double* codes,
+             const double* block, const double* a, const double* weight, double* residual,
+             double* curvature, double* loglik, Gram& sums, bool curved) {
+        bool any = false;
+        for (Index r = 0; r < BLOCK; ++r) any |= codes[r] == BETWEEN;
+        if (!any) return;
+        const Index at_h = plan.tiled(j) - 1;
+        fill(mixed, 0.0);
+        for (Index r = 0; r < BLOCK; ++r) {
+            if (codes[r] != BETWEEN) continue;
+            const Index row = start + r;
+            const double low = rows.limit.data[row * rows.limit.row + j * rows.limit.column];
+            const double high = rows.upper.data[row * rows.upper.row + j * rows.upper.column];
+            const double w = weight[r];
+            const BetweenTerms terms =
+                between_at(-a[r], rows.h[j], (low - rows.limit_shift) * rows.limit_scale,
+                           (high - rows.limit_shift) * rows.limit_scale);
+            residual[r] = w * terms.residual;
+            curvature[r] = -w * terms.curvature;
+            loglik[r] = w * terms.loglik;
+            mixed[r] = -w * terms.curvature_gh;
+            sums.score(j)[at_h] += w * terms.score_h;
+            sums.gram(j)[at_h * sums.pitch + at_h] -= w * terms.curvature_hh;
+        }
+        if (!curved) return;
+        // The tile's last column is that of h, which is zero where `mixed` is not.
+        for (Index p = 0; p < plan.padded; ++p) along[p] = 0.0;
+        const std::int64_t* sources = plan.sources(j);
+        const double* factor = mixed;
+        for (Index p = 0; p < plan.tiled(j); p += TILE) {
+            const double* x[TILE];
+            for (Index i = 0; i < TILE; ++i) x[i] = block + sources[p + i] * STRIDE;
+            tile_part<1>(x, &factor, along + p, 1);
+        }
+        for (Index p = 0; p < at_h; ++p) sums.gram(j)[at_h * sums.pitch + p] += along[p];
+        sums.curved(j)[at_h] += total(mixed);
+    }
+};
+
+bool sum_known(const Rows& rows, bool curved, Sums& out, GoOn go_on) {
+    const Index k = rows.n_alternatives, limit_row = rows.n_covariates + 1;
+    Plan plan(rows, 1.0);
+    Gram sums(k, plan.padded);
+    Between between(plan.padded);
+    Doubles block((rows.n_covariates + 3) * STRIDE);
+    Doubles codes(k * BLOCK);
+    Doubles weight(BLOCK), bounds(BLOCK), a(BLOCK), residual(BLOCK), curvature(BLOCK), terms(BLOCK);
+    Doubles gaps(BLOCK), densities(BLOCK), seen_weight(BLOCK);
+    Doubles plain(k), plain_curved(k), seen(k);
+    double loglik = 0.0;
+
+    for (Index start = 0, number = 1; start < rows.n_rows; start += BLOCK, ++number) {
+        if (number % BLOCKS_PER_QUESTION == 0 && !go_on()) return false;
+        const Index left = rows.n_rows - start, filled = left < BLOCK ? left : BLOCK;
+        if (filled < BLOCK)
+            std::memset(block, 0, sizeof(double) * (rows.n_covariates + 3) * STRIDE);
+        load_covariates(rows, start, filled, block);
+        load_codes(rows, start, filled, codes);
+        load_weights(rows, start, filled, weight);
+        Ahead ahead(rows, start, 2 * k);
+        for (Index j = 0; j < k; ++j) {
+            const double* code = codes + j * BLOCK;
+            if (j == 0 || rows.limit.column != 0) load_limit(rows, j, start, filled, bounds);
+            double* column = block + limit_row * STRIDE;
+            // A limit that means nothing may be anything, and 0 * nan is not 0.
+            for (Index r = 0; r < BLOCK; ++r) column[r] = code[r] <= ABOVE ? bounds[r] : 0.0;
+            locate(block, plan, j, a);
+            ahead.ask();
+            gaps_at(a, gaps);
+            densities_at(a, densities);
+            known_terms(a, gaps, densities, code, weight, residual, curvature, terms, seen_weight);
+            if (rows.upper.data)
+                between.add(rows, plan, j, start, code, block, a, weight, residual, curvature,
+                            terms, sums, curved);
+            ahead.ask();
+            plain[j] += total(residual);
+            plain_curved[j] += total(curvature);
+            seen[j] += total(seen_weight);
+            loglik += total(terms);
+            if (curved)
+                sums.add(j, block, plan.sources(j), plan.tiled(j), nullptr, curvature, residual);
+            else
+                sums.add_scores(j, block, plan.sources(j), plan.tiled(j), residual);
+        }
+    }
+
+    for (Index j = 0; j < k; ++j) {
+        scatter_score(rows, plan, j, plain[j], sums.score(j), seen[j], out.score);
+        if (curved)
+            scatter_hessian(rows, plan, j, plain_curved[j], sums.curved(j), sums.gram(j),
+                            sums.pitch, seen[j], out.hessian);
+        if (seen[j] != 0.0) loglik += seen[j] * (log(rows.h[j]) - HALF_LOG_TWO_PI);
+    }
+    out.loglik = loglik;
+    return true;
+}
+
+}  // namespace

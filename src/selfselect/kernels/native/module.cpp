@@ -1,0 +1,505 @@
+// The extension module: checks what Python passes, chooses the instruction set, lets other threads
+// run while a kernel works.
+//
+// It keeps to the limited interface of Python 3.11, so one build serves every later version. Arrays
+// come through the buffer protocol, with their strides; nothing is copied.
+#define PY_SSIZE_T_CLEAN
+#define Py_LIMITED_API 0x030B0000
+#include <Python.h>
+
+#include <cstdlib>
+#include <cstring>
+#include <new>
+#include <string>
+#include <vector>
+
+#include "interface.hpp"
+
+namespace selfselect {
+extern const Kernels kernels_baseline;
+#ifdef HAVE_X86
+extern const Kernels kernels_avx2;
+extern const Kernels kernels_avx512;
+#endif
+}  // namespace selfselect
+
+namespace {
+
+using selfselect::Index;
+using selfselect::Kernels;
+
+// ---- instruction sets ----------------------------------------------------------------------------
+
+struct InstructionSet {
+    const char* name;
+    const Kernels* kernels;
+    bool (*supported)();
+};
+
+const InstructionSet INSTRUCTION_SETS[] = {
+#ifdef HAVE_X86
+    {"avx512", &selfselect::kernels_avx512,
+     [] {
+         return __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512dq") &&
+                __builtin_cpu_supports("avx512vl") && __builtin_cpu_supports("avx512bw");
+     }},
+    {"avx2", &selfselect::kernels_avx2,
+     [] { return __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma"); }},
+#endif
+    {"baseline", &selfselect::kernels_baseline, [] { return true; }},
+};
+
+const InstructionSet* chosen = nullptr;
+
+// ---- errors --------------------------------------------------------------------------------------
+
+struct Refused {};  // a Python error is set
+
+[[noreturn]] void refuse(PyObject* kind, const char* why) {
+    PyErr_SetString(kind, why);
+    throw Refused{};
+}
+
+[[noreturn]] void disagree() {
+    refuse(PyExc_ValueError, "the shapes of the arguments disagree");
+}
+
+// ---- arguments -----------------------------------------------------------------------------------
+
+bool is_format(const char* format, double) { return !std::strcmp(format, "d"); }
+bool is_format(const char* format, std::int8_t) { return !std::strcmp(format, "b"); }
+bool is_format(const char* format, bool) { return !std::strcmp(format, "?"); }
+bool is_format(const char* format, std::int64_t) {
+    return !std::strcmp(format, "l") || !std::strcmp(format, "q");
+}
+bool is_format(const char* format, std::uint64_t) {
+    return !std::strcmp(format, "L") || !std::strcmp(format, "Q");
+}
+
+// An array of Python, held as long as this lives.
+template <class T>
+class Held {
+   public:
+    Held(PyObject* object, int dimensions, bool writable = false) {
+        const int flags = PyBUF_STRIDES | PyBUF_FORMAT | (writable ? PyBUF_WRITABLE : 0);
+        if (PyObject_GetBuffer(object, &view_, flags)) throw Refused{};
+        if (view_.ndim != dimensions || !is_format(view_.format, T{})) {
+            PyBuffer_Release(&view_);
+            refuse(PyExc_TypeError, "an argument has the wrong number of axes or type of numbers");
+        }
+        bool whole = reinterpret_cast<std::uintptr_t>(view_.buf) % alignof(T) == 0;
+        for (int i = 0; i < dimensions; ++i) whole &= view_.strides[i] % Index(sizeof(T)) == 0;
+        if (!whole) {
+            PyBuffer_Release(&view_);
+            refuse(PyExc_ValueError, "an argument is not aligned in memory");
+        }
+    }
+    Held(const Held&) = delete;
+    Held& operator=(const Held&) = delete;
+    ~Held() { PyBuffer_Release(&view_); }
+
+    Index size(int axis) const { return view_.shape[axis]; }
+    Index stride(int axis) const { return view_.strides[axis] / Index(sizeof(T)); }
+    T* data() const { return static_cast<T*>(view_.buf); }
+    T at(Index i) const { return data()[i * stride(0)]; }
+    T at(Index i, Index j) const { return data()[i * stride(0) + j * stride(1)]; }
+
+    // Where the caller made the array for the kernel, it lies there without gaps.
+    T* flat(Index count) const {
+        Index size = 1;
+        for (int i = view_.ndim - 1; i >= 0; --i) {
+            if (view_.shape[i] != 1 && stride(i) != size && count)
+                refuse(PyExc_ValueError, "an argument is not contiguous");
+            size *= view_.shape[i];
+        }
+        if (size != count) disagree();
+        return data();
+    }
+
+   private:
+    Py_buffer view_;
+};
+
+// The same, where None stands for no array.
+template <class T>
+class Perhaps {
+   public:
+    Perhaps(PyObject* object, int dimensions, bool writable = false) {
+        if (object != Py_None) held_ = new Held<T>(object, dimensions, writable);
+    }
+    Perhaps(const Perhaps&) = delete;
+    Perhaps& operator=(const Perhaps&) = delete;
+    ~Perhaps() { delete held_; }
+    explicit operator bool() const { return held_ != nullptr; }
+    const Held<T>* operator->() const { return held_; }
+
+   private:
+    Held<T>* held_ = nullptr;
+};
+
+double number(PyObject* object) {
+    const double value = PyFloat_AsDouble(object);
+    if (value == -1.0 && PyErr_Occurred()) throw Refused{};
+    return value;
+}
+
+bool truth(PyObject* object) {
+    const int value = PyObject_IsTrue(object);
+    if (value < 0) throw Refused{};
+    return value;
+}
+
+template <class T>
+std::vector<T> copied(const Held<T>& from) {
+    std::vector<T> values(from.size(0));
+    for (Index i = 0; i < from.size(0); ++i) values[i] = from.at(i);
+    return values;
+}
+
+// Rows and parameters, the first thirteen arguments of every pass.
+class RowArguments {
+   public:
+    static constexpr Py_ssize_t COUNT = 13;
+
+    explicit RowArguments(PyObject* const* given)
+        : covariates_(given[0], 2), status_(given[1], 2), limit_(given[2], 2), upper_(given[3], 2),
+          weights_(given[4], 1) {
+        const Held<std::int64_t> columns(given[5], 2);
+        const Held<std::int64_t> sizes(given[6], 1);
+        const Held<double> shift(given[7], 1), unit(given[8], 1);
+        const Held<double> g(given[11], 2), h(given[12], 1);
+        rows.n_rows = covariates_.size(0);
+        rows.n_covariates = covariates_.size(1);
+        rows.n_alternatives = columns.size(0);
+        rows.width = columns.size(1);
+        const Index n = rows.n_rows, k = rows.n_alternatives, width = rows.width;
+        const bool agree =
+            status_.size(0) == n && status_.size(1) == k && limit_.size(0) == n &&
+            (limit_.size(1) == 1 || limit_.size(1) == k) &&
+            (!upper_ || (upper_->size(0) == n && upper_->size(1) == k)) &&
+            (!weights_ || weights_->size(0) == n) && sizes.size(0) == k && h.size(0) == k &&
+            g.size(0) == k && g.size(1) == width && shift.size(0) == rows.n_covariates + 1 &&
+            unit.size(0) == rows.n_covariates + 1;
+        if (!agree) disagree();
+
+        sizes_ = copied(sizes);
+        h_ = copied(h);
+        shift_ = copied(shift);
+        scale_ = copied(unit);
+        for (double& one : scale_) one = 1.0 / one;
+        columns_.resize(k * width);
+        g_.resize(k * width);
+        for (Index j = 0; j < k; ++j) {
+            if (sizes_[j] < 0 || sizes_[j] > width) outside();
+            for (Index p = 0; p < width; ++p) {
+                columns_[j * width + p] = columns.at(j, p);
+                g_[j * width + p] = g.at(j, p);
+                const bool within = columns.at(j, p) >= 0 && columns.at(j, p) <= rows.n_covariates;
+                if (p < sizes_[j] && !within) outside();
+            }
+        }
+        rows.covariates = {covariates_.data(), covariates_.stride(0), covariates_.stride(1)};
+        rows.status = {status_.data(), status_.stride(0), status_.stride(1)};
+        rows.limit = {limit_.data(), limit_.stride(0), limit_.size(1) == 1 ? 0 : limit_.stride(1)};
+        rows.upper = {nullptr, 0, 0};
+        if (upper_) rows.upper = {upper_->data(), upper_->stride(0), upper_->stride(1)};
+        rows.weights = {nullptr, 0};
+        if (weights_) rows.weights = {weights_->data(), weights_->stride(0)};
+        rows.columns = columns_.data();
+        rows.sizes = sizes_.data();
+        rows.shift = shift_.data();
+        rows.scale = scale_.data();
+        rows.limit_shift = number(given[9]);
+        rows.limit_scale = 1.0 / number(given[10]);
+        rows.g = g_.data();
+        rows.h = h_.data();
+    }
+
+    selfselect::Rows rows;
+
+   private:
+    [[noreturn]] static void outside() {
+        refuse(PyExc_ValueError, "columns or sizes point outside of [1 | covariates]");
+    }
+    Held<double> covariates_;
+    Held<std::int8_t> status_;
+    Held<double> limit_;
+    Perhaps<double> upper_, weights_;
+    std::vector<std::int64_t> columns_, sizes_;
+    std::vector<double> shift_, scale_, g_, h_;
+};
+
+// ---- running a kernel ----------------------------------------------------------------------------
+
+thread_local PyThreadState* suspended = nullptr;
+
+// Looks for an interrupt; only Python's main thread ever finds one.
+bool go_on() {
+    PyEval_RestoreThread(suspended);
+    const bool interrupted = PyErr_CheckSignals() != 0;
+    suspended = PyEval_SaveThread();
+    return !interrupted;
+}
+
+// Run a kernel while other threads may run, and raise what an interrupt raised.
+template <class Work>
+void run(Work work) {
+    suspended = PyEval_SaveThread();
+    bool done = false, enough = true;
+    try {
+        done = work();
+    } catch (const std::bad_alloc&) {
+        enough = false;
+    }
+    PyEval_RestoreThread(suspended);
+    if (!enough) {
+        PyErr_NoMemory();
+        throw Refused{};
+    }
+    if (!done) throw Refused{};
+}
+
+template <PyObject* (*function)(PyObject* const*), Py_ssize_t count>
+PyObject* guarded(PyObject*, PyObject* const* given, Py_ssize_t n_given) {
+    if (n_given != count) {
+        PyErr_SetString(PyExc_TypeError, "wrong number of arguments");
+        return nullptr;
+    }
+    try {
+        return function(given);
+    } catch (const Refused&) {
+        return nullptr;
+    } catch (const std::bad_alloc&) {
+        return PyErr_NoMemory();
+    }
+}
+
+// known(*rows, curved, score, hessian) -> log-likelihood
+PyObject* known(PyObject* const* given) {
+    const RowArguments arguments(given);
+    given += RowArguments::COUNT;
+    const Index k = arguments.rows.n_alternatives, side = arguments.rows.width + 1;
+    const bool curved = truth(given[0]);
+    const Held<double> score(given[1], 2, true), hessian(given[2], 3, true);
+    selfselect::Sums sums = {0.0, score.flat(k * side), hessian.flat(k * side * side), nullptr};
+    run([&] { return chosen->kernels->known(arguments.rows, curved, sums, go_on); });
+    return PyFloat_FromDouble(sums.loglik);
+}
+
+// unknown(*rows, side, complete, score, hessian, cross) -> log-likelihood. Cross blocks or None.
+PyObject* unknown(PyObject* const* given) {
+    const RowArguments arguments(given);
+    given += RowArguments::COUNT;
+    const Index k = arguments.rows.n_alternatives, width = arguments.rows.width + 1;
+    const double side = number(given[0]);
+    const bool complete = truth(given[1]);
+    const Held<double> score(given[2], 2, true), hessian(given[3], 3, true);
+    const Perhaps<double> cross(given[4], 4, true);
+    selfselect::Sums sums = {0.0, score.flat(k * width), hessian.flat(k * width * width), nullptr};
+    if (cross) sums.cross = cross->flat(k * width * k * width);
+    run([&] {
+        return chosen->kernels->unknown(arguments.rows, side, complete, bool(cross), sums, go_on);
+    });
+    return PyFloat_FromDouble(sums.loglik);
+}
+
+// joint(*rows, extras, nodes, node_weights, score, hessian, cross, extra_score, extra_hessian, mixed)
+// -> log-likelihood. Without cross blocks (None) only scores are filled.
+PyObject* joint(PyObject* const* given) {
+    const RowArguments arguments(given);
+    given += RowArguments::COUNT;
+    const Index k = arguments.rows.n_alternatives, width = arguments.rows.width + 1;
+    const std::vector<double> extras = copied(Held<double>(given[0], 1));
+    const std::vector<double> nodes = copied(Held<double>(given[1], 1));
+    const std::vector<double> node_weights = copied(Held<double>(given[2], 1));
+    const Index q = extras.size();
+    if (nodes.size() != node_weights.size() || q != (nodes.empty() ? 1 : k) ||
+        (nodes.empty() && k != 2))
+        disagree();
+    const Held<double> score(given[3], 2, true), hessian(given[4], 3, true);
+    const Perhaps<double> cross(given[5], 4, true);
+    const Held<double> extra_score(given[6], 1, true), extra_hessian(given[7], 2, true);
+    const Held<double> mixed(given[8], 3, true);
+    selfselect::JointSums sums = {
+        {0.0, score.flat(k * width), hessian.flat(k * width * width), nullptr},
+        extra_score.flat(q), extra_hessian.flat(q * q), mixed.flat(k * width * q)};
+    if (cross) sums.own.cross = cross->flat(k * width * k * width);
+    const selfselect::Noise noise = {extras.data(), q, nodes.data(), node_weights.data(),
+                                     Index(nodes.size())};
+    run([&] { return chosen->kernels->joint(arguments.rows, noise, bool(cross), sums, go_on); });
+    return PyFloat_FromDouble(sums.own.loglik);
+}
+
+// mix(a, seen, side, loadings, nodes, log_weights, flat_nodes, flat_weights, loglik, gradient,
+// hessian). The Hessian or None.
+PyObject* mix(PyObject* const* given) {
+    const Held<double> a(given[0], 2), loadings(given[3], 1), nodes(given[4], 1);
+    const Held<std::int64_t> seen(given[1], 1);
+    const Held<std::int8_t> side(given[2], 2);
+    const Held<double> log_weights(given[5], 1), flat(given[6], 1), flat_weights(given[7], 1);
+    const Held<double> loglik(given[8], 1, true), gradient(given[9], 2, true);
+    const Perhaps<double> hessian(given[10], 3, true);
+    const Index n = a.size(0), k = a.size(1), n_nodes = nodes.size(0), n_flat = flat.size(0);
+    if (n_nodes < 1 || n_flat < 1) disagree();
+    const selfselect::MixedAtoms atoms = {
+        n, k, n_nodes, n_flat, a.flat(n * k), seen.flat(n), side.flat(n * k), loadings.flat(k),
+        nodes.flat(n_nodes), log_weights.flat(n_nodes), flat.flat(n_flat),
+        flat_weights.flat(n_flat), loglik.flat(n), gradient.flat(2 * n * k),
+        hessian ? hessian->flat(4 * n * k * k) : nullptr};
+    for (Index i = 0; i < n; ++i)
+        if (atoms.seen[i] < 0 || atoms.seen[i] >= k) disagree();
+    run([&] { return chosen->kernels->mix(atoms, go_on); });
+    Py_RETURN_NONE;
+}
+
+// simulate(limit, side, root, points, keys, loglik, along_limit, along_root)
+PyObject* simulate(PyObject* const* given) {
+    const Held<double> limit(given[0], 2), root(given[2], 2), points(given[3], 2);
+    const Held<std::int8_t> side(given[1], 2);
+    const Held<std::uint64_t> keys(given[4], 1);
+    const Held<double> loglik(given[5], 1, true), along_limit(given[6], 2, true);
+    const Held<double> along_root(given[7], 3, true);
+    const Index n = limit.size(0), p = limit.size(1), n_draws = points.size(0);
+    if (n_draws < 1) disagree();
+    const selfselect::SimulatedAtoms atoms = {
+        n, p, n_draws, limit.flat(n * p), side.flat(n * p), root.flat(p * p),
+        points.flat(n_draws * p), keys.flat(n), loglik.flat(n), along_limit.flat(n * p),
+        along_root.flat(n * p * p)};
+    run([&] { return chosen->kernels->simulate(atoms, go_on); });
+    Py_RETURN_NONE;
+}
+
+// tails(a, log_cdf, ratio, slope), all flat
+PyObject* tails(PyObject* const* given) {
+    const Held<double> a(given[0], 1);
+    const Held<double> log_cdf(given[1], 1, true), ratio(given[2], 1, true), slope(given[3], 1, true);
+    const Index n = a.size(0);
+    const selfselect::Tails work = {n, a.flat(n), log_cdf.flat(n), ratio.flat(n), slope.flat(n)};
+    run([&] { return chosen->kernels->tails(work, go_on); });
+    Py_RETURN_NONE;
+}
+
+// intervals(lower, upper, log_mass, lower_density, upper_density), all flat
+PyObject* intervals(PyObject* const* given) {
+    const Held<double> lower(given[0], 1), upper(given[1], 1);
+    const Held<double> mass(given[2], 1, true), at_low(given[3], 1, true), at_high(given[4], 1, true);
+    const Index n = lower.size(0);
+    const selfselect::Intervals work = {n, lower.flat(n), upper.flat(n), mass.flat(n),
+                                        at_low.flat(n), at_high.flat(n)};
+    run([&] { return chosen->kernels->intervals(work, go_on); });
+    Py_RETURN_NONE;
+}
+
+// known_rows(location, h, status, limit, upper, terms): six columns of terms, one after the other
+PyObject* known_rows(PyObject* const* given) {
+    const Held<double> location(given[0], 1);
+    const double h = number(given[1]);
+    const Held<std::int8_t> status(given[2], 1);
+    const Held<double> limit(given[3], 1);
+    const Perhaps<double> upper(given[4], 1);
+    const Held<double> terms(given[5], 2, true);
+    const Index n = location.size(0);
+    if (status.size(0) != n || limit.size(0) != n || (upper && upper->size(0) != n)) disagree();
+    double* out = terms.flat(6 * n);
+    const selfselect::KnownRows work = {
+        n, h, {location.data(), location.stride(0)}, {status.data(), status.stride(0)},
+        {limit.data(), limit.stride(0)},
+        {upper ? upper->data() : nullptr, upper ? upper->stride(0) : 0},
+        out, out + n, out + 2 * n, out + 3 * n, out + 4 * n, out + 5 * n};
+    run([&] { return chosen->kernels->known_rows(work, go_on); });
+    Py_RETURN_NONE;
+}
+
+// memberships(location, h, limit, side, candidate, loglik, chance, a, ratio, slope)
+PyObject* memberships(PyObject* const* given) {
+    const Held<double> location(given[0], 2), h(given[1], 1), limit(given[2], 1);
+    const double side = number(given[3]);
+    const Perhaps<bool> candidate(given[4], 2);
+    const Held<double> loglik(given[5], 1, true), chance(given[6], 2, true), a(given[7], 2, true);
+    const Held<double> ratio(given[8], 2, true), slope(given[9], 2, true);
+    const Index n = location.size(0), k = location.size(1);
+    const std::vector<double> scales = copied(h);
+    if (h.size(0) != k || limit.size(0) != n ||
+        (candidate && (candidate->size(0) != n || candidate->size(1) != k)))
+        disagree();
+    selfselect::Memberships work = {
+        n, k, side, scales.data(), {location.data(), location.stride(0), location.stride(1)},
+        {limit.data(), limit.stride(0)}, {nullptr, 0, 0}, loglik.flat(n), chance.flat(n * k),
+        a.flat(n * k), ratio.flat(n * k), slope.flat(n * k)};
+    if (candidate)
+        work.candidate = {candidate->data(), candidate->stride(0), candidate->stride(1)};
+    run([&] { return chosen->kernels->memberships(work, go_on); });
+    Py_RETURN_NONE;
+}
+
+// ---- instruction sets, from Python ---------------------------------------------------------------
+
+// instructions() -> the names this machine can run, the best first; the first one is in use after
+// the module was loaded.
+PyObject* instructions(PyObject* const*) {
+    PyObject* names = PyList_New(0);
+    if (!names) throw Refused{};
+    for (const InstructionSet& set : INSTRUCTION_SETS) {
+        if (!set.supported()) continue;
+        PyObject* name = PyUnicode_FromString(set.name);
+        if (!name || PyList_Append(names, name)) {
+            Py_XDECREF(name);
+            Py_DECREF(names);
+            throw Refused{};
+        }
+        Py_DECREF(name);
+    }
+    return names;
+}
+
+// use(name): take the kernels of that instruction set.
+PyObject* use(PyObject* const* given) {
+    const char* name = PyUnicode_AsUTF8AndSize(given[0], nullptr);
+    if (!name) throw Refused{};
+    for (const InstructionSet& set : INSTRUCTION_SETS)
+        if (!std::strcmp(name, set.name) && set.supported()) {
+            chosen = &set;
+            Py_RETURN_NONE;
+        }
+    refuse(PyExc_ValueError, "this machine has no such instruction set");
+}
+
+#define METHOD(name, count) \
+    {#name, (PyCFunction)(void (*)())guarded<name, count>, METH_FASTCALL, nullptr}
+
+PyMethodDef METHODS[] = {
+    METHOD(instructions, 0),
+    METHOD(use, 1),
+    METHOD(known, RowArguments::COUNT + 3),
+    METHOD(unknown, RowArguments::COUNT + 5),
+    METHOD(joint, RowArguments::COUNT + 9),
+    METHOD(mix, 11),
+    METHOD(simulate, 8),
+    METHOD(tails, 4),
+    METHOD(intervals, 5),
+    METHOD(known_rows, 6),
+    METHOD(memberships, 10),
+    {nullptr, nullptr, 0, nullptr},
+};
+
+int prepare(PyObject* module) {
+    for (const InstructionSet& set : INSTRUCTION_SETS)
+        if (!chosen && set.supported()) chosen = &set;
+    // The build looks for the digest in the file itself, behind these words.
+    static const char digest[] = "digest of the sources: " SOURCE_DIGEST;
+    return PyModule_AddStringConstant(module, "DIGEST", digest + std::strlen("digest of the sources: "));
+}
+
+PyModuleDef_Slot SLOTS[] = {
+    {Py_mod_exec, reinterpret_cast<void*>(prepare)},
+    {0, nullptr},
+};
+
+PyModuleDef MODULE = {
+    PyModuleDef_HEAD_INIT, "_native", "Compiled kernels; see `compiled.py`.", 0, METHODS, SLOTS,
+    nullptr, nullptr, nullptr,
+};
+
+}  // namespace
+
+PyMODINIT_FUNC PyInit__native() { return PyModuleDef_Init(&MODULE); }

@@ -1,0 +1,239 @@
+"""Compiled kernels of joined alternatives against their NumPy oracles."""
+
+from __future__ import annotations
+
+from itertools import combinations
+from typing import Any, Final
+
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+
+from selfselect.kernels import ghk, shared_shock
+from selfselect.kernels.correlated_pair import correlated_pair_atoms
+from selfselect.kernels.fused_joint import JointSums, sum_joint
+from selfselect.kernels.joint import JointTerms
+from selfselect.kernels.status import ABOVE, BELOW, SEEN, UNKNOWN
+
+pytestmark = pytest.mark.usefixtures("instructions")
+
+Array = NDArray[np.float64]
+
+SUM_TOLERANCE: Final = 1e-12
+"""Of the sum of the rows' absolute terms."""
+
+ATOM_TOLERANCE: Final = 1e-11
+"""Of one atom: sums over some dozen nodes, or a hundred draws that build on each other."""
+
+NODES: Final = 16
+
+
+def make_rows(
+    seed: int, k: int, *, n_rows: int = 700, weighted: bool = True, own_limits: bool = True
+) -> dict[str, Any]:
+    """Draw rows that see one alternative each, and equations of columns of their own."""
+    rng = np.random.default_rng(seed)
+    n_covariates = 4
+    status = rng.choice(np.array([BELOW, ABOVE, UNKNOWN], np.int8), (n_rows, k), p=[0.6, 0.3, 0.1])
+    status[np.arange(n_rows), rng.integers(0, k, n_rows)] = SEEN
+    limit = rng.normal(3.0, 2.0, (n_rows, k if own_limits else 1))
+    if own_limits:
+        limit[status == UNKNOWN] = np.nan
+    columns, sizes = np.full((k, n_covariates + 2), -1), rng.integers(2, n_covariates + 2, k)
+    g = np.zeros(columns.shape)
+    for j, size in enumerate(sizes):
+        columns[j, :size] = rng.permutation(np.append(0, 1 + rng.permutation(4)[: size - 1]))
+        g[j, :size] = rng.normal(size=size) / np.sqrt(size)
+    return {
+        "covariates": rng.normal(5.0, 3.0, (n_rows, n_covariates)),
+        "status": status,
+        "limit": limit,
+        "weights": rng.uniform(0.0, 2.0, n_rows) if weighted else None,
+        "columns": columns,
+        "sizes": sizes,
+        "shift": np.append(0.0, rng.normal(5.0, 0.1, n_covariates)),
+        "unit": np.append(1.0, rng.uniform(2.0, 4.0, n_covariates)),
+        "limit_shift": 3.1,
+        "limit_unit": 1.7,
+        "g": g,
+        "h": rng.uniform(0.5, 2.0, k),
+    }
+
+
+def atoms_of(rows: dict[str, Any]) -> tuple[list[Array], Array, Any, Any]:
+    """Return per alternative what a is differentiated by (n, p + 1), and a, seen and sides."""
+    constant = np.ones((len(rows["covariates"]), 1))
+    matrix = (np.hstack([constant, rows["covariates"]]) - rows["shift"]) / rows["unit"]
+    k, n_rows = len(rows["sizes"]), len(matrix)
+    limit = np.broadcast_to((rows["limit"] - rows["limit_shift"]) / rows["limit_unit"], (n_rows, k))
+    limit = np.where(rows["status"] == UNKNOWN, 0.0, limit)
+    slopes = [
+        np.column_stack([-matrix[:, rows["columns"][j, :size]], limit[:, j]])
+        for j, size in enumerate(rows["sizes"])
+    ]
+    a = np.column_stack(
+        [slope @ np.append(rows["g"][j, : rows["sizes"][j]], rows["h"][j])
+         for j, slope in enumerate(slopes)]
+    )  # fmt: skip
+    side = np.select([rows["status"] == BELOW, rows["status"] == ABOVE], [1, -1], 0)
+    return slopes, a, np.argmax(rows["status"] == SEEN, axis=1), side.astype(np.int8)
+
+
+def oracle(rows: dict[str, Any], extras: Array, nodes: int | None, *, absolute: bool) -> JointSums:
+    slopes, a, seen, side = atoms_of(rows)
+    if nodes is None:
+        terms = correlated_pair_atoms(a, seen, side, float(extras[0]), curvature=True)
+    else:
+        terms = shared_shock._mix(a, seen, side, extras, nodes=nodes, curvature=True)
+    h, (k, width), q = rows["h"], rows["columns"].shape, len(extras)
+    assert terms.hessian is not None
+    loglik = terms.loglik + np.log(h)[seen]
+    at = np.arange(len(a))
+    of_h = np.zeros((len(a), k, 2))
+    of_h[at, seen, 0], of_h[at, seen, 1] = 1.0 / h[seen], -1.0 / h[seen] ** 2
+    if absolute:
+        terms = JointTerms(np.abs(loglik), np.abs(terms.gradient), np.abs(terms.hessian))
+        slopes, of_h, loglik = [np.abs(slope) for slope in slopes], np.abs(of_h), np.abs(loglik)
+    assert terms.hessian is not None
+    w = np.ones(len(a)) if rows["weights"] is None else rows["weights"]
+    score, hessian = np.zeros((k, width + 1)), np.zeros((k, width + 1, width + 1))
+    cross, mixed = np.zeros((k, width + 1, k, width + 1)), np.zeros((k, width + 1, q))
+    places = [np.append(np.arange(size), width) for size in rows["sizes"]]
+    for j in range(k):
+        score[j, places[j]] = slopes[j].T @ (w * terms.gradient[:, j])
+        score[j, -1] += w @ of_h[:, j, 0]
+        hessian[j][np.ix_(places[j], places[j])] = slopes[j].T @ (
+            slopes[j] * (w * terms.hessian[:, j, j])[:, None]
+        )
+        hessian[j, -1, -1] += w @ of_h[:, j, 1]
+        mixed[j, places[j]] = slopes[j].T @ (terms.hessian[:, j, k:] * w[:, None])
+    for j, m in combinations(range(k), 2):
+        block = slopes[j].T @ (slopes[m] * (w * terms.hessian[:, j, m])[:, None])
+        cross[j, :, m][np.ix_(places[j], places[m])] = block
+        cross[m, :, j][np.ix_(places[m], places[j])] = block.T
+    from selfselect.kernels._fused import FusedSums
+
+    return JointSums(
+        FusedSums(float(w @ loglik), score, hessian, cross),
+        w @ terms.gradient[:, k:],
+        np.einsum("n,nef->ef", w, terms.hessian[:, k:, k:]),
+        mixed,
+    )
+
+
+def assert_agree(actual: JointSums, rows: dict[str, Any], extras: Array, nodes: int | None) -> None:
+    expected = oracle(rows, extras, nodes, absolute=False)
+    scale = oracle(rows, extras, nodes, absolute=True)
+    for name in ("loglik", "score", "hessian", "cross"):
+        off = np.abs(getattr(actual.own, name) - getattr(expected.own, name))
+        assert np.all(off <= SUM_TOLERANCE * getattr(scale.own, name)), name
+    for name in ("score", "hessian", "mixed"):
+        off = np.abs(getattr(actual, name) - getattr(expected, name))
+        # The oracle's own second derivatives are differences of products of their size.
+        assert np.all(off <= 10 * SUM_TOLERANCE * getattr(scale, name)), name
+
+
+@pytest.mark.parametrize("correlation", [-0.9, -0.3, 0.0, 0.6, 0.99])
+@pytest.mark.parametrize("weighted", [False, True])
+@pytest.mark.parametrize("own_limits", [False, True])
+def test_a_correlated_pair_agrees_with_the_oracle(
+    correlation: float, weighted: bool, own_limits: bool
+) -> None:
+    rows = make_rows(1, 2, weighted=weighted, own_limits=own_limits)
+    extras = np.array([correlation])
+    sums = sum_joint(**rows, extras=extras, nodes=None, curvature=True)
+    assert_agree(sums, rows, extras, None)
+
+
+@pytest.mark.parametrize("k", [2, 3, 5])
+def test_a_shared_shock_agrees_with_the_oracle(k: int) -> None:
+    rows = make_rows(k, k)
+    extras = np.linspace(-0.4, 0.9, k)
+    sums = sum_joint(**rows, extras=extras, nodes=NODES, curvature=True)
+    assert_agree(sums, rows, extras, NODES)
+
+
+@pytest.mark.parametrize("n_rows", [1, 255, 256, 257])
+@pytest.mark.parametrize("nodes", [None, NODES])
+def test_rows_need_not_fill_a_block(n_rows: int, nodes: int | None) -> None:
+    rows = make_rows(7, 2, n_rows=n_rows)
+    extras = np.array([0.3]) if nodes is None else np.array([0.3, 0.7])
+    sums = sum_joint(**rows, extras=extras, nodes=nodes, curvature=True)
+    assert_agree(sums, rows, extras, nodes)
+
+
+@pytest.mark.parametrize("nodes", [None, NODES])
+def test_scores_do_not_depend_on_whether_second_derivatives_are_wanted(nodes: int | None) -> None:
+    rows = make_rows(8, 2)
+    extras = np.array([0.3]) if nodes is None else np.array([0.3, 0.7])
+    whole = sum_joint(**rows, extras=extras, nodes=nodes, curvature=True)
+    plain = sum_joint(**rows, extras=extras, nodes=nodes, curvature=False)
+    assert plain.own.loglik == whole.own.loglik
+    np.testing.assert_allclose(plain.own.score, whole.own.score, rtol=1e-11, atol=1e-9)
+    np.testing.assert_array_equal(plain.score, whole.score)
+    assert plain.own.cross is None and not plain.hessian.any()
+
+
+def test_extras_that_do_not_fit_are_refused() -> None:
+    rows = make_rows(9, 3)
+    for extras, nodes in ((np.array([0.1]), None), (np.array([0.1, 0.2]), NODES)):
+        with pytest.raises(ValueError, match="disagree"):
+            sum_joint(**rows, extras=extras, nodes=nodes, curvature=True)
+
+
+def close(actual: Array, expected: Array) -> bool:
+    """Compare per atom, relative to the largest of its numbers or to one."""
+    flat = actual.reshape(len(actual), -1), expected.reshape(len(expected), -1)
+    scale = np.maximum(np.abs(flat[1]).max(axis=1, keepdims=True), 1.0)
+    return bool(np.all(np.abs(flat[0] - flat[1]) <= ATOM_TOLERANCE * scale))
+
+
+@pytest.mark.parametrize("k", [1, 2, 4])
+@pytest.mark.parametrize("size", [0.5, 3.0, 50.0])
+@pytest.mark.parametrize("far", [1.0, 30.0])
+def test_atoms_of_a_shared_shock_agree_with_the_oracle(k: int, size: float, far: float) -> None:
+    rng = np.random.default_rng(k)
+    a = far * rng.normal(size=(300, k))
+    seen, side = rng.integers(0, k, 300), rng.integers(-1, 2, (300, k)).astype(np.int8)
+    loadings = size * rng.normal(size=k)
+    actual = shared_shock.shared_shock_atoms(a, seen, side, loadings, nodes=NODES, curvature=True)
+    expected = shared_shock._mix(a, seen, side, loadings, nodes=NODES, curvature=True)
+    assert actual.hessian is not None and expected.hessian is not None
+    assert close(actual.loglik, expected.loglik)
+    assert close(actual.gradient, expected.gradient)
+    # Differences of squares of slopes as large as the loadings' own.
+    scale = np.abs(expected.gradient).max() ** 2 + np.abs(expected.hessian).max()
+    assert np.abs(actual.hessian - expected.hessian).max() <= 100 * ATOM_TOLERANCE * scale
+
+
+@pytest.mark.parametrize("p", [1, 2, 4])
+@pytest.mark.parametrize("far", [1.0, 10.0, 60.0])
+@pytest.mark.parametrize("draws", [1, 17, 64])
+def test_simulated_atoms_agree_with_the_oracle(p: int, far: float, draws: int) -> None:
+    rng = np.random.default_rng(p)
+    limit = far * rng.normal(size=(200, p))
+    side = rng.choice(np.array([-1, 1], np.int8), (200, p))
+    half = rng.normal(size=(p, p + 3))
+    root = np.linalg.cholesky(half @ half.T / (p + 3))
+    points, keys = ghk._points(p, draws), ghk.row_keys(rng.normal(size=200))
+    actual = ghk._simulate(limit, side, root, points, keys)
+    expected = ghk._simulate_numpy(limit, side, root, points, keys)
+    for one, other in zip(actual, expected, strict=True):
+        assert close(one, other)
+
+
+def test_atoms_out_of_range_are_refused() -> None:
+    a, side = np.zeros((2, 2)), np.zeros((2, 2), np.int8)
+    with pytest.raises(ValueError, match="disagree"):
+        shared_shock.shared_shock_atoms(
+            a, np.array([0, 2]), side, np.ones(2), nodes=NODES, curvature=False
+        )
+
+
+@pytest.mark.parametrize("nodes", [None, NODES])
+def test_no_rows_sum_to_exactly_zero(nodes: int | None) -> None:
+    extras = np.array([0.3]) if nodes is None else np.array([0.3, 0.7])
+    rows = make_rows(10, 2, n_rows=0)
+    sums = sum_joint(**rows, extras=extras, nodes=nodes, curvature=True)
+    assert sums.own.loglik == 0.0
+    assert not sums.own.score.any() and not sums.own.hessian.any() and not sums.mixed.any()
