@@ -6,7 +6,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from selfselect.kernels.fused_joint import sum_joint
-from selfselect.likelihoods._fused import fused_arguments, placed
+from selfselect.likelihoods._fused import fused_arguments, padding_of, placed
 from selfselect.likelihoods._pieces import kernel_extras
 from selfselect.likelihoods.base import Likelihood
 from selfselect.problem.batch import Batch, Evaluation
@@ -31,9 +31,7 @@ def evaluate_fused(
     sums = sum_joint(**arguments, extras=extras, nodes=nodes, curvature=curvature)
     own = placed(likelihood, batch, sums.own)
     score = np.concatenate([own.score, sums.score])
-    used = np.arange(sums.mixed.shape[1]) < np.array(layout.sizes)[:, None]
-    used[:, -1] = True
-    mixed = sums.mixed[used]
+    mixed = sums.mixed[padding_of(problem).used]
     hessian = np.block([[own.hessian, mixed], [mixed.T, sums.hessian]])
     if problem.noise.extras_in_scales:
         # The kernel's inputs are the loadings in units of the scales, h b.

@@ -241,9 +241,17 @@ bool go_on() {
     return !interrupted;
 }
 
+// Work, in rows times alternatives, from which it pays to let other threads run meanwhile: below it
+// they would take longer to wake up than the kernel takes (a tenth of a millisecond).
+constexpr Index WORTH_A_SWITCH = 8192;
+
 // Run a kernel while other threads may run, and raise what an interrupt raised.
 template <class Work>
-void run(Work work) {
+void run(Index size, Work work) {
+    if (size < WORTH_A_SWITCH) {
+        work();  // too short to ask whether to go on
+        return;
+    }
     suspended = PyEval_SaveThread();
     bool done = false, enough = true;
     try {
@@ -282,7 +290,7 @@ PyObject* known(PyObject* const* given) {
     const bool curved = truth(given[0]);
     const Held<double> score(given[1], 2, true), hessian(given[2], 3, true);
     selfselect::Sums sums = {0.0, score.flat(k * side), hessian.flat(k * side * side), nullptr};
-    run([&] { return chosen->kernels->known(arguments.rows, curved, sums, go_on); });
+    run(arguments.rows.n_rows * k, [&] { return chosen->kernels->known(arguments.rows, curved, sums, go_on); });
     return PyFloat_FromDouble(sums.loglik);
 }
 
@@ -297,7 +305,7 @@ PyObject* unknown(PyObject* const* given) {
     const Perhaps<double> cross(given[4], 4, true);
     selfselect::Sums sums = {0.0, score.flat(k * width), hessian.flat(k * width * width), nullptr};
     if (cross) sums.cross = cross->flat(k * width * k * width);
-    run([&] {
+    run(arguments.rows.n_rows * k, [&] {
         return chosen->kernels->unknown(arguments.rows, side, complete, bool(cross), sums, go_on);
     });
     return PyFloat_FromDouble(sums.loglik);
@@ -326,7 +334,10 @@ PyObject* joint(PyObject* const* given) {
     if (cross) sums.own.cross = cross->flat(k * width * k * width);
     const selfselect::Noise noise = {extras.data(), q, nodes.data(), node_weights.data(),
                                      Index(nodes.size())};
-    run([&] { return chosen->kernels->joint(arguments.rows, noise, bool(cross), sums, go_on); });
+    const Index size = arguments.rows.n_rows * k * (nodes.size() + 1);
+    run(size, [&] {
+        return chosen->kernels->joint(arguments.rows, noise, bool(cross), sums, go_on);
+    });
     return PyFloat_FromDouble(sums.own.loglik);
 }
 
@@ -348,7 +359,7 @@ PyObject* mix(PyObject* const* given) {
         hessian ? hessian->flat(4 * n * k * k) : nullptr};
     for (Index i = 0; i < n; ++i)
         if (atoms.seen[i] < 0 || atoms.seen[i] >= k) disagree();
-    run([&] { return chosen->kernels->mix(atoms, go_on); });
+    run(n * k * n_nodes, [&] { return chosen->kernels->mix(atoms, go_on); });
     Py_RETURN_NONE;
 }
 
@@ -365,7 +376,7 @@ PyObject* simulate(PyObject* const* given) {
         n, p, n_draws, limit.flat(n * p), side.flat(n * p), root.flat(p * p),
         points.flat(n_draws * p), keys.flat(n), loglik.flat(n), along_limit.flat(n * p),
         along_root.flat(n * p * p)};
-    run([&] { return chosen->kernels->simulate(atoms, go_on); });
+    run(n * p * n_draws, [&] { return chosen->kernels->simulate(atoms, go_on); });
     Py_RETURN_NONE;
 }
 
@@ -375,7 +386,7 @@ PyObject* tails(PyObject* const* given) {
     const Held<double> log_cdf(given[1], 1, true), ratio(given[2], 1, true), slope(given[3], 1, true);
     const Index n = a.size(0);
     const selfselect::Tails work = {n, a.flat(n), log_cdf.flat(n), ratio.flat(n), slope.flat(n)};
-    run([&] { return chosen->kernels->tails(work, go_on); });
+    run(n, [&] { return chosen->kernels->tails(work, go_on); });
     Py_RETURN_NONE;
 }
 
@@ -386,7 +397,7 @@ PyObject* intervals(PyObject* const* given) {
     const Index n = lower.size(0);
     const selfselect::Intervals work = {n, lower.flat(n), upper.flat(n), mass.flat(n),
                                         at_low.flat(n), at_high.flat(n)};
-    run([&] { return chosen->kernels->intervals(work, go_on); });
+    run(n, [&] { return chosen->kernels->intervals(work, go_on); });
     Py_RETURN_NONE;
 }
 
@@ -406,7 +417,7 @@ PyObject* known_rows(PyObject* const* given) {
         {limit.data(), limit.stride(0)},
         {upper ? upper->data() : nullptr, upper ? upper->stride(0) : 0},
         out, out + n, out + 2 * n, out + 3 * n, out + 4 * n, out + 5 * n};
-    run([&] { return chosen->kernels->known_rows(work, go_on); });
+    run(n, [&] { return chosen->kernels->known_rows(work, go_on); });
     Py_RETURN_NONE;
 }
 
@@ -428,7 +439,7 @@ PyObject* memberships(PyObject* const* given) {
         a.flat(n * k), ratio.flat(n * k), slope.flat(n * k)};
     if (candidate)
         work.candidate = {candidate->data(), candidate->stride(0), candidate->stride(1)};
-    run([&] { return chosen->kernels->memberships(work, go_on); });
+    run(n * k, [&] { return chosen->kernels->memberships(work, go_on); });
     Py_RETURN_NONE;
 }
 
