@@ -1,5 +1,7 @@
 """Make the constants of `selfselect/kernels/_erfcx.py`: run it, and it prints that file.
 
+`kernels/native/normal.hpp` holds the same constants, and a test compares both.
+
 Three functions of one variable are interpolated at Chebyshev nodes in 60 digits, converted to
 monomials in the same precision, and only then rounded to doubles:
 
