@@ -8,6 +8,7 @@ import os
 import platform
 import shutil
 import sys
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 from setuptools import Extension, setup
@@ -56,22 +57,24 @@ class BuildKernels(build_ext):
         target.unlink(missing_ok=True)
         if self.beside_sources:
             built.unlink(missing_ok=True)
-        temporary = Path(self.build_temp)
-        macros = [("HAVE_X86", "1")] if len(INSTRUCTION_SETS) > 1 else []
-        objects = self.compiler.compile(
-            [str(SOURCES / "module.cpp")],
-            output_dir=str(temporary / "module"),
-            macros=[*macros, ("SOURCE_DIGEST", f'"{digest}"')],
-            include_dirs=self.include_dirs,
-            extra_postargs=FLAGS,
-        )
-        for name, flags in INSTRUCTION_SETS.items():
-            objects += self.compiler.compile(
-                [str(SOURCES / "kernels.cpp")],
-                output_dir=str(temporary / name),
-                macros=[("KERNELS", f"kernels_{name}")],
-                extra_postargs=[*FLAGS, *flags],
+        jobs = {"module": (["-DHAVE_X86"] if "avx2" in INSTRUCTION_SETS else [])}
+        jobs |= {
+            name: [f"-DKERNELS=kernels_{name}", *INSTRUCTION_SETS[name]]
+            for name in INSTRUCTION_SETS
+        }
+
+        def compile_one(name):
+            source = "module.cpp" if name == "module" else "kernels.cpp"
+            return self.compiler.compile(
+                [str(SOURCES / source)],
+                output_dir=str(Path(self.build_temp) / name),
+                macros=[("SOURCE_DIGEST", f'"{digest}"')],
+                include_dirs=self.include_dirs,
+                extra_postargs=[*FLAGS, *jobs[name]],
             )
+
+        with ThreadPoolExecutor() as pool:
+            objects = [made for found in pool.map(compile_one, jobs) for made in found]
         self.compiler.link_shared_object(objects, str(target), target_lang="c++")
 
 
