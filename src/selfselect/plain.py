@@ -305,6 +305,9 @@ def _entry(value: Any, kind: str) -> Any:
 def _conform(value: Any, expected: Any) -> Any:
     """Return a value if it is of the expected type, and raise otherwise."""
     origin, inside = get_origin(expected), get_args(expected)
+    if hasattr(origin, "__value__"):
+        # A named alias with its parameters filled in, as NumPy's NDArray is from 2.5 on.
+        return _conform(value, origin.__value__[inside])
     if expected is Any:
         return value
     if origin in (Union, UnionType):

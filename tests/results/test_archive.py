@@ -6,7 +6,7 @@ import json
 import os
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 import pandas as pd
@@ -372,3 +372,16 @@ def test_joined_fits_come_back_as_they_were(name: str, path: Path) -> None:
         new = table.head(5)
         found, wanted = back.predict(new, kind=kind), fit.predict(new, kind=kind)
         np.testing.assert_allclose(found, wanted, rtol=1e-12)
+
+
+def test_a_named_alias_of_arrays_is_read_as_what_it_names():
+    extensions = pytest.importorskip("typing_extensions", reason="typing_extensions is missing")
+    from selfselect.plain import _conform
+
+    number = TypeVar("number", bound=np.generic)
+    array: Any = np.ndarray[tuple[Any, ...], np.dtype[number]]
+    alias = extensions.TypeAliasType("alias", array, type_params=(number,))
+    values = np.arange(3.0)
+    assert _conform(values, alias[np.float64]) is values
+    with pytest.raises(ArchiveError, match="of the wrong kind"):
+        _conform(values, alias[np.int8])
