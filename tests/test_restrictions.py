@@ -379,8 +379,6 @@ def test_restrictions_that_restrict_nothing_or_everything_are_refused(
     with pytest.raises(UnsupportedError, match="does not support shared coefficients"):
         ss.fit("y ~ x + z - 1", workers, alternatives=2, shared=["x"],
                solver=ss.solvers.TwoModels())  # fmt: skip
-    with pytest.raises(OptionError, match="cannot be compared with `shared`"):
-        ss.choose_alternatives("y ~ x", workers, [1, 2], shared=["x"])
 
 
 def test_offsets_must_be_columns_of_numbers(workers: pd.DataFrame) -> None:

@@ -12,7 +12,7 @@ from selfselect.engines._recorded import recorded_in
 from selfselect.engines.base import EngineChoice
 from selfselect.engines.choice import engine_for
 from selfselect.engines.memory import Memory
-from selfselect.errors import ConvergenceWarning, OptionError, UnsupportedError, warn_user
+from selfselect.errors import ConvergenceWarning, UnsupportedError, warn_user
 from selfselect.inference.covariance import estimate_covariance
 from selfselect.inference.dependence import Dependence
 from selfselect.posing import design_for, pose_design
@@ -131,7 +131,6 @@ def fit(
     True
     """
     call = write_call(fit, locals())
-    _refuse_what_is_not_possible(chosen, alternatives, case)
     check_seed(seed, optional=True)
     if checkpoint is not None:
         check_place(checkpoint)
@@ -247,23 +246,4 @@ def _refuse_chains(solver: Any) -> None:
         raise UnsupportedError(
             f"{type(solver).__name__} keeps Markov chains of every row from pass to pass, which a "
             "checkpoint of sums does not hold. Fit without checkpoint=."
-        )
-
-
-def _refuse_what_is_not_possible(chosen: Any, alternatives: Any, case: Any) -> None:
-    """Refuse arguments that contradict each other."""
-    if case is None and isinstance(alternatives, str):
-        raise OptionError(
-            f"alternatives={alternatives!r} names a column, which is for long data (one row per "
-            "case and alternative): give case='column' too. Else give how many there are."
-        )
-    if case is None and chosen is not None and alternatives is not None:
-        raise OptionError(
-            f"Both chosen={chosen!r} and alternatives={alternatives!r} are given. Give `chosen` "
-            "where it was recorded who was seen, `alternatives` where it was not."
-        )
-    if chosen is not None and not isinstance(chosen, str):
-        raise OptionError(
-            f"chosen must be the name of a column, not {type(chosen).__name__}. Add it to the "
-            "table first."
         )

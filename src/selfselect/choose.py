@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from itertools import islice
 from numbers import Integral
@@ -66,23 +66,40 @@ def choose_alternatives(
     data: Any,
     numbers: Iterable[int] = range(1, 7),
     *,
-    rule: Any = "max",
     subspace: Literal["residual", "paper"] = "residual",
-    **options: Any,
+    available: Mapping[Any, str] | None = None,
+    possible: Mapping[Any, str] | None = None,
+    cost: Mapping[Any, Any] | None = None,
+    rule: Any = "max",
+    noise: Any = None,
+    solver: Any = None,
+    weights: Any = None,
+    weights_kind: str | None = None,
+    missing: str = "drop",
+    missing_outcome: str = "raise",
+    outcome_between: Any = None,
+    covariance: Any = "observed",
+    cluster: Any = None,
+    engine: Any = None,
+    seed: int | None = None,
+    progress: bool | None = None,
 ) -> NumberOfAlternatives:
-    """Fit several numbers of alternatives that nobody recorded, and recommend one.
+    """Fit several numbers of alternatives where the choice was not recorded, and recommend one.
+
+    Coefficients cannot be shared, nor offsets given: the fits are compared with a single
+    least-squares fit, which has neither.
 
     Parameters
     ----------
     formula : for all alternatives.
     data : a table.
     numbers : of alternatives to try.
-    rule : ``"max"`` or ``"min"``.
     subspace : whose eigenvalues are the scree and the spectral gaps. ``"residual"``: of
         E[e (xx' - I)] with the residuals e of least squares, which span the differences of the
         coefficients; ``"paper"``: of E[max(0, y)^2 (xx' - I)], which span the coefficients
         themselves, at about twice the error. It has no part in the recommendation.
-    options : further arguments of `selfselect.fit`.
+
+    The other parameters are those of `selfselect.fit`.
 
     Examples
     --------
@@ -91,12 +108,6 @@ def choose_alternatives(
     >>> ss.choose_alternatives("outcome ~ x1 + x2", sample.data, [1, 2, 3]).recommended
     2
     """
-    for name in ("shared", "offset", "case"):
-        if options.get(name) is not None:
-            raise OptionError(
-                f"Numbers of alternatives cannot be compared with `{name}` in this version: it "
-                "compares with a single least-squares fit. Leave it out, or compare fits by bic."
-            )
     if not isinstance(numbers, Iterable):
         raise OptionError(f"Give numbers of alternatives such as range(1, 5), not {numbers!r}.")
     listed = list(islice(numbers, MOST_NUMBERS + 1))
@@ -108,7 +119,13 @@ def choose_alternatives(
     tried = sorted(set(listed))
     if not tried or not all(isinstance(k, Integral) and k >= 1 for k in tried):
         raise OptionError(f"Give whole numbers of alternatives from 1 on, not {tried}.")
-    single, scree = _single(formula, data, rule, subspace, options)
+    described = {
+        "weights": weights,
+        "weights_kind": weights_kind,
+        "missing": missing,
+        "missing_outcome": missing_outcome,
+    }
+    single, scree = _single(formula, data, rule, noise, subspace, described)
     rows: list[dict[str, Any]] = []
     fits: dict[int, FitResult] = {}
     for k in map(int, tried):
@@ -116,7 +133,24 @@ def choose_alternatives(
             rows.append({"alternatives": 1, **single})
             continue
         try:
-            fits[k] = fit(formula, data, alternatives=k, rule=rule, **options)
+            fits[k] = fit(
+                formula,
+                data,
+                alternatives=k,
+                available=available,
+                possible=possible,
+                cost=cost,
+                rule=rule,
+                noise=noise,
+                solver=solver,
+                outcome_between=outcome_between,
+                covariance=covariance,
+                cluster=cluster,
+                engine=engine,
+                seed=seed,
+                progress=progress,
+                **described,
+            )
         except SelfSelectError as error:
             if not rows:
                 raise
@@ -143,13 +177,12 @@ def _single(
     formula: str,
     data: Any,
     rule: Any,
+    noise: Any,
     subspace: Literal["residual", "paper"],
-    options: dict[str, Any],
+    described: dict[str, Any],
 ) -> tuple[dict[str, Any], Array]:
     """Return the criteria of one alternative, which is least squares, and the scree."""
-    names = ("weights", "weights_kind", "missing", "missing_outcome")
-    kept = {name: options[name] for name in names if name in options}
-    design = build_design(formula, data, chosen=None, alternatives=2, **kept)
+    design = build_design(formula, data, chosen=None, alternatives=2, **described)
     problem = Problem(
         design.equations, as_rule(rule), Independent("common"),
         measure_units(design.equations, design.rows), "unknown", True,
@@ -161,7 +194,7 @@ def _single(
     scree = find_subspace(space, engine, subspace).eigenvalues
     total, size = design.facts.weight_total, len(design.equations.each[0].terms)
     variance = float(fit_naive(problem, engine).scales[0]) ** 2 * max(total - size, 1.0) / total
-    fixed = as_noise(options.get("noise")).fixed_scales((1, 2))
+    fixed = as_noise(noise).fixed_scales((1, 2))
     scale = np.sqrt(variance) if fixed is None else fixed[0]
     loglik = -0.5 * total * (np.log(2.0 * np.pi * scale**2) + variance / scale**2)
     n_parameters = size + (fixed is None)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import inspect
 import re
 from collections.abc import Mapping
 from dataclasses import replace
@@ -41,22 +40,27 @@ def pose(
     data: Any,
     *,
     chosen: str | None = None,
+    alternatives: Any = None,
+    available: Mapping[Any, str] | None = None,
+    possible: Mapping[Any, str] | None = None,
+    cost: Mapping[Any, Any] | None = None,
     case: str | None = None,
-    cost: Any = None,
+    shared: Any = None,
+    offset: Any = None,
     rule: Any = "max",
     noise: Any = None,
+    weights: Any = None,
+    weights_kind: str | None = None,
+    missing: str = "drop",
+    missing_outcome: str = "raise",
+    outcome_between: Any = None,
+    cluster: Any = None,
     seed: int | None = None,
-    **options: Any,
 ) -> Posed:
     """Pose a problem on its rows without solving it, say to look at `assumptions` first.
 
-    Rule and noise are checked against the rows as a fit would.
-
-    Parameters
-    ----------
-    formula, data, chosen, case, cost, rule, noise, seed : as for `selfselect.fit`.
-    **options : any others that say what is in the data: `alternatives`, `available`, `shared`,
-        `offset`, `weights`, `missing`, and so on.
+    Rule and noise are checked against the rows as a fit would. Parameters are those of
+    `selfselect.fit` that describe the data, the rule and the noise.
 
     Examples
     --------
@@ -67,15 +71,25 @@ def pose(
     True
     """
     rng = generator(check_seed(seed, optional=True))
-    known = set(inspect.signature(build_design).parameters)
-    strange = [name for name in options if name not in known]
-    if strange:
-        raise OptionError(
-            f"pose takes what says what is in the data, and {strange[0]!r} does not: it belongs "
-            "to selfselect.fit, or is misspelt."
-        )
     design, rule, noise = design_for(
-        formula, data, rule=rule, noise=noise, case=case, chosen=chosen, cost=cost, **options
+        formula,
+        data,
+        rule=rule,
+        noise=noise,
+        case=case,
+        chosen=chosen,
+        alternatives=alternatives,
+        available=available,
+        possible=possible,
+        cost=cost,
+        shared=shared,
+        offset=offset,
+        weights=weights,
+        weights_kind=weights_kind,
+        cluster=cluster,
+        missing=missing,
+        missing_outcome=missing_outcome,
+        outcome_between=outcome_between,
     )
     problem = pose_design(design, rule=rule, noise=noise, rng=rng)
     return Posed(problem, Memory().load(problem, design.rows), design.facts)
@@ -92,20 +106,21 @@ def design_for(
     source: Source | None = None,
     seed: int | None = None,
     progress: bool | None = None,
-    **told: Any,
+    **described: Any,
 ) -> tuple[Design, Any, Any]:
     """Make a table, or a source that is read piece by piece, ready; return rule and noise as well.
 
-    `told` are the other arguments of `selfselect.fit` that say what is in the data.
+    `described` are the other arguments of `selfselect.fit` that say what is in the data.
     """
-    refuse_many_alternatives(told.get("alternatives"), data)
+    _refuse_contradictions(described.get("chosen"), described.get("alternatives"), case)
+    refuse_many_alternatives(described.get("alternatives"), data)
     rule = as_rule(rule)
     cost = _one_cost(cost, getattr(rule, "cost", None))
     given: Any = source
     if source is None:
         given = open_files(data) if are_files(data) else data
     if hasattr(given, "with_labels"):
-        given = given.with_labels(label_columns(formula, case=case, **told))
+        given = given.with_labels(label_columns(formula, case=case, **described))
     build: Any = build_design
     if source is not None:
         from selfselect.data.stream import build_stream_design
@@ -123,11 +138,11 @@ def design_for(
 
         build = partial(build_long_design, case=case)
     try:
-        design = build(formula, given, cost=cost, **told)
+        design = build(formula, given, cost=cost, **described)
     except UnicodeEncodeError as error:
         refuse_half_characters([error.object])
         raise
-    if noise is None and isinstance(told.get("shared"), str):
+    if noise is None and isinstance(described.get("shared"), str):
         noise = Independent(scale="common")
     known, _ = split_costs(cost)
     if known is not None and hasattr(rule, "cost"):
@@ -162,16 +177,16 @@ def pose_design(design: Design, *, rule: Any, noise: Any, rng: np.random.Generat
     return problem
 
 
-def label_columns(formula: Any, **told: Any) -> list[str]:
+def label_columns(formula: Any, **described: Any) -> list[str]:
     """Return the columns that hold labels, as far as a call says so.
 
-    `told` are arguments of `selfselect.fit`: `case`, `alternatives`, `chosen` and `cluster` name
-    such columns, and ``C(...)`` in a formula does.
+    `described` are arguments of `selfselect.fit`: `case`, `alternatives`, `chosen` and `cluster`
+    name such columns, and ``C(...)`` in a formula does.
     """
     texts = formula.values() if isinstance(formula, Mapping) else [formula]
     coded = [name for text in texts for name in CODED.findall(str(text))]
-    told_of = [told.get(name) for name in ("case", "alternatives", "chosen", "cluster")]
-    listed = [one for some in told_of for one in (some if isinstance(some, list) else [some])]
+    named = [described.get(name) for name in ("case", "alternatives", "chosen", "cluster")]
+    listed = [one for some in named for one in (some if isinstance(some, list) else [some])]
     return list(dict.fromkeys(name for name in (*listed, *coded) if isinstance(name, str)))
 
 
@@ -180,3 +195,22 @@ def _one_cost(cost: Any, of_rule: Any) -> Any:
     if cost is not None and of_rule is not None:
         raise OptionError("Costs are given twice, by `cost` and by the rule. Give them once.")
     return of_rule if cost is None else cost
+
+
+def _refuse_contradictions(chosen: Any, alternatives: Any, case: Any) -> None:
+    """Refuse arguments that contradict each other."""
+    if case is None and isinstance(alternatives, str):
+        raise OptionError(
+            f"alternatives={alternatives!r} names a column, which is for long data (one row per "
+            "case and alternative): give case='column' too. Else give how many there are."
+        )
+    if case is None and chosen is not None and alternatives is not None:
+        raise OptionError(
+            f"Both chosen={chosen!r} and alternatives={alternatives!r} are given. Give `chosen` "
+            "where it was recorded who was seen, `alternatives` where it was not."
+        )
+    if chosen is not None and not isinstance(chosen, str):
+        raise OptionError(
+            f"chosen must be the name of a column, not {type(chosen).__name__}. Add it to the "
+            "table first."
+        )

@@ -162,8 +162,6 @@ def test_what_cannot_be_measured_is_refused(sample, result):
         ss.assumptions(posed, result.params.iloc[1:])
     with pytest.raises(ss.errors.OptionError, match="not finite"):
         ss.assumptions(posed, result.params * np.nan)
-    with pytest.raises(ss.errors.OptionError, match="'solver' does not"):
-        ss.pose("outcome ~ x1 + x2", sample.data, alternatives=2, solver=None)
 
 
 def test_of_an_unknown_index_the_covariates_should_be_normal():
