@@ -15,7 +15,7 @@ from selfselect.data.tables import nearest
 from selfselect.errors import OptionError, UnsupportedError
 from selfselect.inference.covariance import Covariance
 from selfselect.problem.parameters import flat_names
-from selfselect.results.maketables import MaketablesHooks, hide_from_maketables
+from selfselect.results.maketables import MaketablesHooks, hidden_property
 from selfselect.results.tables import (
     check_level,
     coefficient_table,
@@ -100,10 +100,9 @@ class Estimates(MaketablesHooks):
         """The parameters' names, ``alternative:term``, as hypotheses use them."""
         return flat_names(self.reported.labels)
 
-    @property
+    @hidden_property
     def params(self) -> pd.Series[float]:
         """Coefficients and other parameters, labelled by alternative and term."""
-        hide_from_maketables("params")
         return labelled_series(self.values, self.reported.labels, "estimate")
 
     @property

@@ -3,23 +3,30 @@
 from __future__ import annotations
 
 import sys
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pandas as pd
 
-__all__ = ["MaketablesHooks", "hide_from_maketables"]
+__all__ = ["MaketablesHooks", "hidden_property"]
 
 
-def hide_from_maketables(name: str) -> None:
-    """Raise an `AttributeError` if maketables asks for the caller's property `name`.
+if TYPE_CHECKING:
+    hidden_property = property
+else:
 
-    maketables (0.2) looks at its plug-in hooks last: whatever has `params`, `bse` and `pvalues` it
-    takes for a result of statsmodels, whose labels are one word each, and fails on labels of
-    alternative and term. Results have those names for their users' sake, so one of them denies
-    itself to maketables, which then finds the hooks.
-    """
-    if sys._getframe(2).f_globals.get("__name__") == "maketables.extractors":
-        raise AttributeError(name)
+    class hidden_property(property):  # noqa: N801  # used as `property` is
+        """A property that maketables does not find.
+
+        maketables (0.2) looks at its plug-in hooks last: whatever has `params`, `bse` and `pvalues`
+        it takes for a result of statsmodels, whose labels are one word each, and fails on labels of
+        alternative and term. Results have those names for their users' sake, so one of them is
+        hidden from maketables, which then finds the hooks.
+        """
+
+        def __get__(self, instance: Any, owner: type | None = None) -> Any:
+            if sys._getframe(1).f_globals.get("__name__") == "maketables.extractors":
+                raise AttributeError("params")
+            return super().__get__(instance, owner)
 
 
 class MaketablesHooks:
