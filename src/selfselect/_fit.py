@@ -10,7 +10,7 @@ from selfselect.data.build import Design
 from selfselect.engines._checkpoint import check_place
 from selfselect.engines._recorded import recorded_in
 from selfselect.engines.base import EngineChoice
-from selfselect.engines.choice import engine_for
+from selfselect.engines.choose import engine_for
 from selfselect.engines.memory import Memory
 from selfselect.errors import ConvergenceWarning, UnsupportedError, warn_user
 from selfselect.inference.covariance import estimate_covariance

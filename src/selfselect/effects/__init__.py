@@ -17,7 +17,7 @@ A group, such as those seen in hunting, is made of all rows by their chance to b
 from selfselect.effects.base import EffectTable
 from selfselect.effects.choice_probabilities import choice_probabilities
 from selfselect.effects.counterfactual import Counterfactual, counterfactual
-from selfselect.effects.decomposition import decompose
+from selfselect.effects.decompose import decompose
 from selfselect.effects.gains import Gains, gains
 from selfselect.effects.marginal_effects import marginal_effects
 from selfselect.effects.policy import Policy, policy

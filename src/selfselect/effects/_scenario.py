@@ -18,7 +18,7 @@ from selfselect.effects._moments import Setting
 from selfselect.effects._sample import code_rows, extrapolations, raw_table
 from selfselect.effects.base import alternative_index
 from selfselect.errors import DataError, OptionError, RuleError
-from selfselect.rules import BoxRule, Maximum, Minimum, MonotoneArgmax, as_rule
+from selfselect.rules import as_rule, compares_scores, takes_costs
 from selfselect.rules.base import RowData
 
 if TYPE_CHECKING:
@@ -27,10 +27,6 @@ if TYPE_CHECKING:
 __all__ = ["Scenario", "build_scenario", "closed", "with_cost"]
 
 Array = NDArray[np.float64]
-
-BY_SCORE = (Maximum, Minimum, MonotoneArgmax)
-"""Rules that compare scores of which each depends on its own alternative only: what makes one
-alternative better moves nobody but towards it."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -105,7 +101,7 @@ def build_scenario(
         kind = "a subsidy" if amount >= 0 else "a tax"
         words.append(f"{kind} of {abs(amount):g} on {label}")
         changes.append((j, 1 if amount >= 0 else -1))
-    one = len(changes) == 1 and not several and isinstance(ordered, BY_SCORE)
+    one = len(changes) == 1 and not several and compares_scores(ordered)
     return Scenario(
         Setting(rows, ordered), tuple(words), changes[0] if one else None, same_rows, warnings
     )
@@ -151,7 +147,7 @@ def closed(rows: Rows, alternative: int, labels: Sequence[Any]) -> Rows:
 
 def with_cost(rows: Rows, alternative: int, cost: float, rule: Any, k: int) -> Rows:
     """Add a cost to an alternative for everyone, in the units in which the rule compares."""
-    if not isinstance(rule, BoxRule):
+    if not takes_costs(rule):
         raise OptionError(
             f"{type(rule).__name__} knows no costs, so subsidies, taxes and quotas by price have "
             "no meaning under it."

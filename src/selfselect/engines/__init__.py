@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from selfselect.engines.base import Engine
-    from selfselect.engines.choice import engine_for
+    from selfselect.engines.choose import engine_for
     from selfselect.engines.dask import Dask
     from selfselect.engines.memory import Memory
     from selfselect.engines.parquet import Parquet
@@ -21,7 +21,7 @@ _HOMES = {
     "Memory": "memory",
     "Parquet": "parquet",
     "Torch": "torch",
-    "engine_for": "choice",
+    "engine_for": "choose",
 }
 
 

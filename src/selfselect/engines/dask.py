@@ -35,7 +35,7 @@ from selfselect.engines._on_workers import (
 from selfselect.engines._partitions import FilesOnCluster, FrameOnCluster, Partition
 from selfselect.engines._tree import add_up
 from selfselect.engines.base import Sum
-from selfselect.engines.choice import is_dask_frame
+from selfselect.engines.choose import is_dask_frame
 from selfselect.engines.memory import backend_for
 from selfselect.engines.parquet import RowsInPieces
 from selfselect.errors import OptionError, UnsupportedError

@@ -35,7 +35,7 @@ from selfselect.samplers._chains import Chains
 from selfselect.samplers._controls import controlled
 from selfselect.samplers.base import Target
 
-__all__ = ["SampledRows", "SampledSums", "Sweep", "batch_stream", "sample_scores"]
+__all__ = ["Sampled", "SampledRows", "SampledSums", "Sweep", "batch_stream", "sample_scores"]
 
 Array = NDArray[np.float64]
 

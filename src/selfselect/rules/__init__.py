@@ -12,11 +12,14 @@ from selfselect.rules.base import (
     HasProjection,
     RowData,
     SelectionRule,
+    compares_scores,
     direction_of,
     has_bounds,
+    has_projection,
     is_trusted,
     picks,
     rank_of,
+    takes_costs,
 )
 from selfselect.rules.check import Counterexample, RuleCheck, check
 from selfselect.rules.convex import ConvexRule
@@ -43,11 +46,14 @@ __all__ = [
     "Transform",
     "as_rule",
     "check",
+    "compares_scores",
     "direction_of",
     "has_bounds",
+    "has_projection",
     "is_trusted",
     "picks",
     "rank_of",
+    "takes_costs",
 ]
 
 _BY_NAME = {"max": Maximum, "min": Minimum}

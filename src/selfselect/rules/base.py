@@ -24,11 +24,14 @@ __all__ = [
     "Label",
     "RowData",
     "SelectionRule",
+    "compares_scores",
     "direction_of",
     "has_bounds",
+    "has_projection",
     "is_trusted",
     "picks",
     "rank_of",
+    "takes_costs",
 ]
 
 Array = NDArray[np.float64]
@@ -177,6 +180,16 @@ def has_bounds(rule: Any) -> bool:
     return isinstance(rule, HasBounds)
 
 
+def has_projection(rule: Any) -> bool:
+    """Say whether a rule can project onto its explaining sets."""
+    return isinstance(rule, HasProjection)
+
+
+def takes_costs(rule: Any) -> bool:
+    """Say whether a rule weighs costs against outcomes."""
+    return isinstance(rule, BoxRule)
+
+
 def rank_of(rule: Any, n_alternatives: int) -> int | None:
     """Return the rank of the outcome that a rule picks; None where it does not go by rank."""
     find = getattr(rule, "rank_among", None)
@@ -189,6 +202,15 @@ def direction_of(rule: Any) -> float | None:
     A class says so of itself alone: what derives from it may pick otherwise.
     """
     return vars(type(rule)).get("direction")
+
+
+def compares_scores(rule: Any) -> bool:
+    """Say whether a rule compares scores of which each depends on its own alternative only.
+
+    What makes one alternative better then moves rows towards it and nowhere else. A class says so
+    of itself alone: what derives from it may pick otherwise.
+    """
+    return bool(vars(type(rule)).get("scored", False))
 
 
 def picks(rule: Any) -> str:

@@ -46,6 +46,7 @@ class Maximum(BoxRule):
 
     direction: ClassVar[float] = 1.0
     trusted: ClassVar[bool] = True
+    scored: ClassVar[bool] = True
     words: ClassVar[str] = "the largest"
 
     @property

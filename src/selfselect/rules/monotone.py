@@ -56,6 +56,7 @@ class MonotoneArgmax(BoxRule):
     _ordered: tuple[Transform, ...] | None = field(default=None, repr=False, compare=False)
 
     trusted: ClassVar[bool] = True
+    scored: ClassVar[bool] = True
     words: ClassVar[str] = "the one whose known transform is largest"
 
     def __post_init__(self) -> None:

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 from numpy.random import Generator
 from numpy.typing import NDArray
 
 from selfselect.errors import RuleError
-from selfselect.rules.base import HasProjection
+from selfselect.rules.base import has_projection
 from selfselect.samplers.base import Target
 
 __all__ = ["find_inside"]
@@ -103,14 +105,15 @@ def _try(target: Target, latent: Array, left: Indices, points: Array) -> Indices
 
 def _from_projections(target: Target, latent: Array, left: Indices, rng: Generator) -> Indices:
     """Average projections of random points: a point inside of any set that is not flat."""
-    if left.size == 0 or not isinstance(target.rule, HasProjection):
+    if left.size == 0 or not has_projection(target.rule):
         return left
+    rule: Any = target.rule
     part = target.take(left)
     total = np.zeros_like(part.center)
     for number in range(PROJECTIONS):
         reach = REACHES[number % len(REACHES)]
         points = part.center + reach * part.deviations(rng)
-        total += target.rule.project(points, part.chosen, part.outcome, part.known)
+        total += rule.project(points, part.chosen, part.outcome, part.known)
     points = total / PROJECTIONS
     points[np.arange(left.size), part.chosen] = part.outcome
     return _try(target, latent, left, points)
