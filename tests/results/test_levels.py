@@ -42,8 +42,8 @@ def fit_of(rule: Any = "max", left: str = "log(wage)") -> ss.FitResult:
     return ss.fit(f"{left} ~ x", data, chosen="chosen", rule=rule)
 
 
-def assert_mean(expected: float, draws: Any) -> None:
-    assert abs(draws.mean() - expected) <= MONTE_CARLO * draws.std() / np.sqrt(len(draws)) + 1e-9
+def assert_mean(expected: float, draws: Any, slack: float = 1e-9) -> None:
+    assert abs(draws.mean() - expected) <= MONTE_CARLO * draws.std() / np.sqrt(len(draws)) + slack
 
 
 @pytest.mark.parametrize("name", RULES)
@@ -66,6 +66,45 @@ def test_levels_are_what_simulation_says(name: str) -> None:
             for m, other in enumerate("abc"):
                 if (seen == m).sum() > 1_000:
                     assert_mean(given[label, other].iloc[row], levels[seen == m, j])
+
+
+NOISES = {
+    "correlated": ss.noises.Correlated(scale=[0.5, 0.4], correlation=0.7),
+    "shared shock": ss.noises.SharedShock(scale=[0.4, 0.3], loading=0.4),
+    "known covariance": ss.noises.KnownCovariance([[0.25, 0.14], [0.14, 0.16]]),
+    "estimated costs": ss.noises.Independent(scale=[0.5, 0.4]),
+}
+"""Noises that are not independent across alternatives, and costs that are not known."""
+
+SIMULATED = 0.004
+"""Error that predictions by simulation may have on top, which means under known covariances are."""
+
+
+@pytest.mark.parametrize("name", NOISES)
+def test_levels_count_correlations_and_estimated_costs(name: str) -> None:
+    noise = NOISES[name]
+    sample = ss.simulate(
+        {"a": {"Intercept": 2.2, "x": 0.5}, "b": {"Intercept": 2.1, "x": -0.4}},
+        {"x": np.random.default_rng(1).normal(size=400)}, noise=noise, seed=1,
+    )  # fmt: skip
+    data = sample.data.assign(wage=np.exp(sample.data["outcome"]))
+    cost = {"a": "~ 1"} if name == "estimated costs" else None
+    fit = ss.fit("log(wage) ~ x", data, chosen="chosen", noise=noise, cost=cost, seed=1)
+    new = pd.DataFrame({"x": [0.3]})
+    drawn = noise.draw(DRAWS, fit.scales.to_numpy(), ("a", "b"), np.random.default_rng(2))
+    draws = fit.predict(new).to_numpy() + drawn
+    charged = draws.copy()
+    if cost:
+        charged[:, 0] -= fit.params["a", "cost: Intercept"]
+    seen, levels = charged.argmax(axis=1), np.exp(draws)
+    slack = SIMULATED * levels.mean() if name == "known covariance" else 1e-9
+    given = fit.predict(new, kind="given_seen", scale="level")
+    for j, label in enumerate("ab"):
+        assert_mean(fit.predict(new, scale="level")[label].iloc[0], levels[:, j])
+        for m, other in enumerate("ab"):
+            assert_mean(given[label, other].iloc[0], levels[seen == m, j], slack)
+    outcome = fit.predict(new, kind="outcome", scale="level")
+    assert_mean(outcome.iloc[0], levels[np.arange(DRAWS), seen], slack)
 
 
 @pytest.mark.parametrize("left", LEFT)

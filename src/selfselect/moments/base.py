@@ -12,7 +12,15 @@ from numpy.typing import NDArray
 from selfselect.data.rows import Rows
 from selfselect.problem.problem import Problem
 
-__all__ = ["NEGLIGIBLE", "Expectations", "Moments", "as_cells", "latent_means", "with_outcome"]
+__all__ = [
+    "NEGLIGIBLE",
+    "Expectations",
+    "Moments",
+    "as_cells",
+    "latent_means",
+    "noise_covariance",
+    "with_outcome",
+]
 
 Array = NDArray[np.float64]
 
@@ -62,8 +70,13 @@ class Moments(ABC):
     rule: Any
 
     @abstractmethod
-    def expectations(self, reported: Array, rows: Rows) -> Expectations:
-        """Integrate over the latent outcomes of rows, at reported parameters."""
+    def expectations(
+        self, reported: Array, rows: Rows, *, shift: Array | None = None
+    ) -> Expectations:
+        """Integrate over the latent outcomes of rows, at reported parameters.
+
+        `shift` (k,) is added to all latent means.
+        """
 
     @abstractmethod
     def cells(self, reported: Array, rows: Rows) -> Array:
@@ -76,6 +89,18 @@ class Moments(ABC):
     def check_cells(self) -> None:
         """Refuse where the cells cannot be computed; here they can."""
         return
+
+
+def noise_covariance(problem: Problem, reported: Array) -> Array:
+    """Return the covariance (k, k) of the noises of a row's alternatives, normal ones."""
+    layout, noise = problem.layout, problem.noise
+    standard = noise.known_correlation(problem.equations.alternatives)
+    if standard is None:
+        natural = layout.natural(layout.read(reported))
+        h = natural[layout.inverse_scale_positions]
+        standard = noise.standard_covariance(natural[layout.starts[-1] :], h)
+    scales = layout.scales_of(reported)
+    return np.asarray(standard * np.outer(scales, scales))
 
 
 def as_cells(moments: Array, means: Array) -> Array:

@@ -47,9 +47,12 @@ DRAWS = 128
 class JointMoments(Moments):
     """Moments by quadrature over the atoms of a row."""
 
-    def expectations(self, reported: Array, rows: Rows) -> Expectations:
+    def expectations(
+        self, reported: Array, rows: Rows, *, shift: Array | None = None
+    ) -> Expectations:
         here = replace(self.problem, rule=self.rule)
-        return joint_expectations(here, here.layout.natural(here.layout.read(reported)), rows)
+        natural = here.layout.natural(here.layout.read(reported))
+        return joint_expectations(here, natural, rows, shift=shift)
 
     def cells(self, reported: Array, rows: Rows) -> Array:
         return self._shifted_cells(reported, rows, None)

@@ -22,8 +22,12 @@ Array = NDArray[np.float64]
 class MarginMoments(Moments):
     """Independent noise of any shape, rules with bounds or a rank, known costs."""
 
-    def expectations(self, reported: Array, rows: Rows) -> Expectations:
+    def expectations(
+        self, reported: Array, rows: Rows, *, shift: Array | None = None
+    ) -> Expectations:
         means = latent_means(self.problem, reported, rows)
+        if shift is not None:
+            means = means + shift
         scales = self.problem.layout.scales_of(reported)
         return expectations(self.rule, means, scales, rows.known, self.problem.noise.margin)
 

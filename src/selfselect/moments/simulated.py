@@ -33,11 +33,14 @@ their rows do, and the same prediction comes out every time."""
 class SimulatedMoments(Moments):
     """Averages over simulated latent outcomes; effects are refused."""
 
-    def expectations(self, reported: Array, rows: Rows) -> Expectations:
+    def expectations(
+        self, reported: Array, rows: Rows, *, shift: Array | None = None
+    ) -> Expectations:
         problem = self.problem
+        means = latent_means(problem, reported, rows)
         return simulated_expectations(
             self.rule,
-            latent_means(problem, reported, rows),
+            means if shift is None else means + shift,
             problem.layout.scales_of(reported),
             problem.noise.margin,
             problem.noise.known_correlation(problem.equations.alternatives),

@@ -1,15 +1,17 @@
 r"""Predictions of the outcome itself, where its logarithm was modelled.
 
-The mean of :math:`e^y` is not :math:`e^{E y}`. For normal noise it is had exactly: weighing a
-normal density by :math:`e^{c y}` gives one whose mean is moved by :math:`c\sigma^2`,
+The mean of :math:`e^y` is not :math:`e^{E y}`. For normal noise it is known exactly: weighing a
+normal density by :math:`e^{c y_j}` gives one whose means are moved by c times the covariances with
+:math:`y_j`,
 
-.. math:: e^{cy}\,\phi(y; \mu, \sigma) = e^{c\mu + c^2\sigma^2/2}\,\phi(y; \mu + c\sigma^2, \sigma),
+.. math:: e^{cy_j}\,\phi(y; \mu, \Sigma) =
+   e^{c\mu_j + c^2\Sigma_{jj}/2}\,\phi(y; \mu + c\Sigma_{\cdot j}, \Sigma),
 
-so the mean of :math:`e^{c y_j}` among rows in which l is seen is the constant before it times the
-chance of l with alternative j's mean moved so, over its chance without.
+so the mean of :math:`e^{c y_j}` among rows in which l is chosen is the constant before it times the
+chance of l with the means moved so, over its chance without.
 
-Smearing (averaging the exponentials of residuals) would be wrong here: the residuals that can be
-seen are those of outcomes that were selected.
+Smearing (averaging the exponentials of residuals) would be wrong here: the residuals that are
+observed are those of outcomes that were selected.
 """
 
 from __future__ import annotations
@@ -22,15 +24,21 @@ import numpy as np
 from numpy.typing import NDArray
 
 from selfselect.data.rows import Rows
-from selfselect.errors import OptionError
-from selfselect.moments._expectations import expectations
-from selfselect.moments.base import NEGLIGIBLE, Expectations
+from selfselect.errors import OptionError, UnsupportedError
+from selfselect.moments.base import NEGLIGIBLE, Expectations, latent_means, noise_covariance
+from selfselect.moments.choose import moments_of
 from selfselect.problem.problem import Problem
 
 if TYPE_CHECKING:
     from selfselect.results.fit_result import FitResult
 
-__all__ = ["Logarithm", "expected_levels", "find_logarithm", "latent_levels"]
+__all__ = [
+    "Logarithm",
+    "expected_levels",
+    "find_logarithm",
+    "latent_levels",
+    "refuse_other_shapes",
+]
 
 Array = NDArray[np.float64]
 
@@ -73,27 +81,37 @@ def find_logarithm(fit: FitResult) -> Logarithm:
     )
 
 
-def latent_levels(logarithm: Logarithm, means: Array, scales: Array) -> Array:
+def refuse_other_shapes(problem: Problem) -> None:
+    """Refuse noise whose exponential has no mean that is known exactly."""
+    shape = problem.noise.margin
+    if not shape.normal:
+        raise UnsupportedError(
+            f"scale='level' needs normal noise, and this fit has {shape.name} noise: the mean of "
+            "its exponential is another one, and may be infinite. Leave `scale` out."
+        )
+
+
+def latent_levels(logarithm: Logarithm, means: Array, variances: Array) -> Array:
     """Return the mean (n, k) of every outcome's level."""
     rate = logarithm.rate
     with np.errstate(over="ignore"):
-        levels: Array = np.exp(rate * means + 0.5 * (rate * scales) ** 2) - logarithm.offset
+        levels: Array = np.exp(rate * means + 0.5 * rate**2 * variances) - logarithm.offset
     return levels
 
 
 def expected_levels(
-    problem: Problem, logarithm: Logarithm, means: Array, scales: Array, rows: Rows
+    problem: Problem, logarithm: Logarithm, reported: Array, rows: Rows
 ) -> Expectations:
     """Return expectations over rows in which outcomes are levels; chances stay what they are."""
-    rule, shape = problem.ordered_rule, problem.noise.margin
-    chance = expectations(rule, means, scales, rows.known, shape).chance
-    plain = latent_levels(logarithm, means, scales) + logarithm.offset
+    moments = moments_of(problem)
+    means, covariance = latent_means(problem, reported, rows), noise_covariance(problem, reported)
+    chance = moments.expectations(reported, rows).chance
+    plain = latent_levels(logarithm, means, np.diag(covariance)) + logarithm.offset
     given = np.empty((*means.shape, means.shape[1]))
     outcome = np.full(len(means), -logarithm.offset)
     for j in range(means.shape[1]):
-        moved = means.copy()
-        moved[:, j] += logarithm.rate * scales[j] ** 2
-        weighed = expectations(rule, moved, scales, rows.known, shape).chance
+        shift = logarithm.rate * covariance[:, j]
+        weighed = moments.expectations(reported, rows, shift=shift).chance
         with np.errstate(divide="ignore", invalid="ignore"):
             given[:, j, :] = plain[:, [j]] * weighed / chance - logarithm.offset
         outcome += plain[:, j] * weighed[:, j]

@@ -10,9 +10,15 @@ from numpy.typing import NDArray
 
 from selfselect.data.rows import Rows
 from selfselect.errors import MissingRowsWarning, OptionError, warn_user
-from selfselect.moments.base import latent_means
+from selfselect.moments.base import latent_means, noise_covariance
 from selfselect.moments.choose import moments_of
-from selfselect.results.levels import Logarithm, expected_levels, find_logarithm, latent_levels
+from selfselect.results.levels import (
+    Logarithm,
+    expected_levels,
+    find_logarithm,
+    latent_levels,
+    refuse_other_shapes,
+)
 
 if TYPE_CHECKING:
     from selfselect.results.fit_result import FitResult
@@ -76,6 +82,8 @@ def find_kind(fit: FitResult, kind: str, scale: str) -> Logarithm | None:
     logarithm = find_logarithm(fit) if scale == "level" else None
     if logarithm is not None and kind == "chance":
         raise OptionError("A chance has no scale. Leave scale='level' out, or ask for an outcome.")
+    if logarithm is not None:
+        refuse_other_shapes(fit.problem)
     return logarithm
 
 
@@ -99,16 +107,18 @@ def _values(
     labels = fit.problem.equations.alternatives
     names = pd.Index(labels, name="alternative")
     means = latent_means(fit.problem, fit.values, rows)
-    scales = fit.problem.layout.scales_of(fit.values)
     if kind == "latent":
         if fit.facts.case is not None and rows.known.available is not None:
             # A case without a row for an alternative does not say what its covariates are.
             means[~rows.known.available] = np.nan
-        return means if logarithm is None else latent_levels(logarithm, means, scales), names
+        if logarithm is None:
+            return means, names
+        variances = np.diag(noise_covariance(fit.problem, fit.values))
+        return latent_levels(logarithm, means, variances), names
     if logarithm is None:
         expected = moments_of(fit.problem).expectations(fit.values, rows)
     else:
-        expected = expected_levels(fit.problem, logarithm, means, scales, rows)
+        expected = expected_levels(fit.problem, logarithm, fit.values, rows)
     if kind == "chance":
         return expected.chance, names
     if kind == "outcome":
