@@ -125,6 +125,12 @@ def choose_alternatives(
         "missing": missing,
         "missing_outcome": missing_outcome,
     }
+    shape = as_noise(noise).margin
+    if not shape.normal:
+        raise OptionError(
+            f"Numbers of alternatives are compared under normal noise only, not {shape.name}: one "
+            "alternative is least squares. Leave noise out, or compare fits by bic."
+        )
     single, scree = _single(formula, data, rule, noise, subspace, described)
     rows: list[dict[str, Any]] = []
     fits: dict[int, FitResult] = {}

@@ -13,6 +13,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 from functools import partial
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -21,7 +22,6 @@ from selfselect.engines.base import Engine, Parts
 from selfselect.inference.dependence import Dependence
 from selfselect.inference.statistics import TestResult, chi_square_test, impossible_test
 from selfselect.likelihoods import Batch, row_terms
-from selfselect.noises import Independent
 from selfselect.problem.problem import Problem
 from selfselect.solvers.base import Solution
 
@@ -46,14 +46,14 @@ def common_scale_test(
     dependence : clusters, with which there is no such test, and weights: probability weights
         multiply what a row says, all others count rows.
     """
-    noise = problem.noise
+    noise: Any = problem.noise
     if not noise.independent or not problem.layout.common:
         return impossible_test(NAME, "there is no scale in common")
     if dependence.clusters:
         return impossible_test(NAME, "it takes rows as independent, and these come in clusters")
     if not solution.converged or problem.likelihood.sampled:
         return impossible_test(NAME, "the estimate is not one of maximum likelihood")
-    large = replace(problem, noise=Independent("each"))
+    large = replace(problem, noise=replace(noise, scale="each"))
     natural = problem.layout.natural(solution.free)
     power = 2 if dependence.weights_kind == "probability" else 1
     total, outer = engine.sum(partial(_sums, large, natural, power))

@@ -30,8 +30,11 @@ some 2%."""
 
 def why_no_draws(problem: Problem) -> str | None:
     """Say why the model cannot be asked by draws what rows say of its noise; None where it can."""
-    if not (problem.noise.independent and problem.noise.margin.normal):
+    if not problem.noise.independent:
         return "it is made for independent noise; here, what it would test is assumed"
+    shape = problem.noise.margin
+    if not shape.normal:
+        return f"it is made for normal noise, and this fit assumes {shape.name} noise"
     if problem.likelihood.joint:
         return "it is made for known costs and rows in which everything was recorded"
     if problem.likelihood.concave and not has_bounds(problem.ordered_rule):

@@ -20,6 +20,7 @@ from numpy.typing import NDArray
 
 from selfselect.errors import UnsupportedError
 from selfselect.kernels.status import ABOVE, BELOW, SEEN
+from selfselect.noises.shapes import Grid, Shape
 from selfselect.problem.batch import Batch
 from selfselect.problem.problem import Problem
 
@@ -29,20 +30,8 @@ Array = NDArray[np.float64]
 Indices = NDArray[np.intp]
 Sides = NDArray[np.int8]
 
-REACH = 8.0
-"""Standard deviations around its mean within which an outcome is integrated."""
-
-STEP = 0.45
-"""Step of the trapezoidal rule, in standard deviations of the narrowest factor: for functions that
-fade like a normal density on both sides its error falls faster than any power."""
-
-MOST_NODES = 600
-
-PANEL = 1.5
-"""Width of a Gauss-Legendre panel between limits, in the same unit."""
-
 FAR = 3.0
-"""Standard deviations beyond which limits leave a tail only, which fades from the limit on."""
+"""Scales beyond which limits leave a tail only, which fades from the limit on."""
 
 NODES, WEIGHTS = np.polynomial.legendre.leggauss(10)
 
@@ -80,7 +69,8 @@ def atoms_of(
     Parameters
     ----------
     problem : the model.
-    mean, spread : (n, k) means and (k,) standard deviations of the outcomes, in internal units.
+    mean, spread : (n, k) means and (k,) spreads of the outcomes, in internal units: their standard
+        deviations for normal noise, their scales for noise of another shape.
     narrowest : the distance over which the narrowest factor of an integrand changes.
     batch : rows.
     """
@@ -162,6 +152,7 @@ def _integrated(
         low, high = units.limits(between[which, 0]), units.limits(between[which, 1])
         low, high = np.where(np.isnan(low), -np.inf, low), np.where(np.isnan(high), np.inf, high)
     open_ended = np.isneginf(low) & np.isposinf(high)
+    shape = problem.noise.margin
     parts = []
     for j in range(mean.shape[1]):
         out = np.maximum(low - mean[:, j], mean[:, j] - high) / float(spread[j])
@@ -174,7 +165,7 @@ def _integrated(
             mine = np.flatnonzero(candidates[:, j] & of_kind)
             if len(mine):
                 outcome, log_weight = make(
-                    mean[mine, j], float(spread[j]), narrowest, low[mine], high[mine]
+                    shape, mean[mine, j], float(spread[j]), narrowest, low[mine], high[mine]
                 )
                 n_nodes = outcome.shape[1]
                 parts.append(
@@ -194,46 +185,48 @@ def _integrated(
 
 
 def _trapezoids(
-    mean: Array, spread: float, narrowest: float, low: Array, high: Array
+    shape: Shape, mean: Array, spread: float, narrowest: float, low: Array, high: Array
 ) -> tuple[Array, Array]:
     """Return equidistant points (n, nodes) around the mean, and logarithms of their weights."""
     del low, high
-    n_nodes = min(int(np.ceil(2.0 * REACH * spread / (STEP * narrowest))) + 1, MOST_NODES)
-    at, step = np.linspace(-REACH * spread, REACH * spread, n_nodes, retstep=True)
+    grid = shape.grid
+    n_nodes = int(np.ceil(2.0 * grid.reach * spread / (grid.step * narrowest))) + 1
+    end = grid.reach * spread
+    at, step = np.linspace(-end, end, min(n_nodes, grid.most), retstep=True)
     outcome = mean[:, None] + at
     return outcome, np.full(outcome.shape, np.log(step))
 
 
 def _panels(
-    mean: Array, spread: float, narrowest: float, low: Array, high: Array
+    shape: Shape, mean: Array, spread: float, narrowest: float, low: Array, high: Array
 ) -> tuple[Array, Array]:
     """Return Gauss-Legendre points between limits, as far as there is any density."""
-    start = np.maximum(low, mean - REACH * spread)
-    width = np.minimum(high, mean + REACH * spread) - start
-    share, weight = _shares(int(np.ceil(float(width.max()) / (PANEL * narrowest))))
+    grid = shape.grid
+    start = np.maximum(low, mean - grid.reach * spread)
+    width = np.minimum(high, mean + grid.reach * spread) - start
+    share, weight = _shares(float(width.max()) / (grid.panel * narrowest), grid)
     with np.errstate(divide="ignore"):
         return start[:, None] + width[:, None] * share, np.log(width[:, None] * weight)
 
 
 def _tails(
-    mean: Array, spread: float, narrowest: float, low: Array, high: Array
+    shape: Shape, mean: Array, spread: float, narrowest: float, low: Array, high: Array
 ) -> tuple[Array, Array]:
-    """Return points dense at the nearer limit: the density fades over spread^2 / distance."""
+    """Return points dense at the nearer limit, as far as the tail reaches."""
     upper = low > mean
     limit = np.where(upper, low, high)
-    distance = np.abs(limit - mean)
-    width = np.hypot(REACH * spread, distance) - distance
+    width = spread * shape.tail_reach(np.abs(limit - mean) / spread)
     width = np.minimum(width, high - low)
-    panels = int(np.ceil(2.0 * float(width.max()) / (PANEL * narrowest)))
-    share, weight = _shares(max(panels, 4))
+    panels = 2.0 * float(width.max()) / (shape.grid.panel * narrowest)
+    share, weight = _shares(max(panels, 4.0), shape.grid)
     away = width[:, None] * share**2
     outcome = limit[:, None] + np.where(upper, 1.0, -1.0)[:, None] * away
     return outcome, np.log(width[:, None] * weight * 2.0 * share)
 
 
-def _shares(n_panels: int) -> tuple[Array, Array]:
+def _shares(panels: float, grid: Grid) -> tuple[Array, Array]:
     """Return Gauss-Legendre points and weights of panels that share the interval [0, 1]."""
-    n_panels = int(np.clip(n_panels, 1, MOST_NODES // len(NODES)))
+    n_panels = int(np.clip(np.ceil(panels), 1, grid.most // len(NODES)))
     edges = np.linspace(0.0, 1.0, n_panels + 1)
     share = (edges[:-1, None] + (0.5 / n_panels) * (1.0 + NODES)).ravel()
     return share, np.tile(0.5 * WEIGHTS / n_panels, n_panels)

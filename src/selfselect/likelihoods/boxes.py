@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from selfselect.data.rows import Rows
 from selfselect.kernels import known_index
 from selfselect.kernels.fused_known import sum_known_index
-from selfselect.kernels.status import SEEN, UNKNOWN
+from selfselect.kernels.status import ABOVE, BELOW, BETWEEN, SEEN, UNKNOWN
 from selfselect.kernels.unknown_index import Curvature
 from selfselect.likelihoods._fused import fused_arguments, placed
 from selfselect.likelihoods.base import Likelihood, RowTerms
@@ -106,7 +106,23 @@ class BoxRows(RowTerms):
 
     @cached_property
     def residual(self) -> Array:
-        return np.column_stack([terms.residual for terms in self.terms])
+        shape, observation = self.problem.noise.margin, self.batch.observation
+        if shape.normal:
+            # The mean of normal noise given a row is the row's score in the mean.
+            return np.column_stack([terms.residual for terms in self.terms])
+        status, a = observation.status, self.standardised
+        lower = np.where((status == ABOVE) | (status == BETWEEN), a, -np.inf)
+        upper = np.where(status == BELOW, a, np.inf)
+        if observation.upper is not None:
+            between = self._in_scales(observation.upper)
+            upper = np.where(status == BETWEEN, between, upper)
+        return np.where(status == SEEN, a, shape.mean_between(lower, upper))
+
+    def _in_scales(self, limit: Array) -> Array:
+        """Return limits (n, k) less the means, in units of the scales."""
+        h = self.natural[self.problem.layout.inverse_scale_positions]
+        location = self.problem.locations(self.natural, self.designs)
+        return np.asarray(self.problem.units.limits(limit) * h - location)
 
     @property
     def score(self) -> Array:
@@ -119,10 +135,8 @@ class BoxRows(RowTerms):
 
     @property
     def standardised(self) -> Array:
-        observation, layout = self.batch.observation, self.problem.layout
-        h = self.natural[layout.inverse_scale_positions]
-        limit = self.problem.units.limits(observation.limit)
-        a = limit * h - self.problem.locations(self.natural, self.designs)
+        observation = self.batch.observation
+        a = self._in_scales(observation.limit)
         # A row that is silent about an alternative may have an infinite limit, which means nothing.
         a[observation.status == UNKNOWN] = 0.0
         return a

@@ -118,6 +118,14 @@ class SampledRows:
     rows: Rows
     start: int = 0
 
+    def __post_init__(self) -> None:
+        shape = self.problem.noise.margin
+        if not shape.normal:
+            raise UnsupportedError(
+                f"Latent outcomes are drawn for normal noise only, and this noise is {shape.name}. "
+                "Use solver=None, which evaluates the likelihood exactly."
+            )
+
     @classmethod
     def of(cls, problem: Problem, natural: Array, batch: Batch) -> SampledRows:
         """Take the rows of a batch."""

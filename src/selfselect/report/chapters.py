@@ -204,8 +204,8 @@ def diagnosis_chapter(fit: FitResult) -> Section:
             chart(
                 "quantiles",
                 "Quantiles of the noise in the data, with unobserved outcomes taken into account, "
-                "against normal ones. On the line the assumed shape fits; the band is a pointwise "
-                "95% interval.",
+                f"against {fit.problem.noise.margin.name} ones. On the line the assumed shape "
+                "fits; the band is a pointwise 95% interval.",
                 lambda axes: plots.qq(fit, axes=axes),
                 panels=k if fit.problem.likelihood.concave else 1,
                 width=3.4,

@@ -129,11 +129,21 @@ def assumptions(fit: FitResult | Posed, params: Any = None) -> Assumptions:
             *of_index,
             Assumption(
                 "smallest share", smallest, smallest >= RARE_SHARE,
-                f"The rarest alternative is seen in {100 * smallest:.2g}% of the rows.",
+                f"The rarest alternative is chosen in {100 * smallest:.2g}% of the rows.",
             ),
+            *_shape(problem),
         ),
         note,
     )  # fmt: skip
+
+
+def _shape(problem: Problem) -> tuple[Assumption, ...]:
+    """Say where the noise is not the normal one of the theory."""
+    shape = problem.noise.margin
+    if shape.normal:
+        return ()
+    sentence = f"The noise is {shape.name}; the theorems assume normal noise."
+    return (Assumption("normal noise", 0.0, False, sentence),)
 
 
 def _read(problem: Problem, params: Any) -> Array:

@@ -33,7 +33,8 @@ class Naive:
     ----------
     coefficients, std_errors : per alternative, in the order of its estimated terms; those that
         alternatives share are fitted to the rows of all who do.
-    scales : (k,) residual standard deviations, with the degrees-of-freedom correction.
+    scales : (k,) residual standard deviations, with the degrees-of-freedom correction, over the
+        standard deviation of the noise's shape: what the fit calls a scale.
     """
 
     coefficients: tuple[Array, ...]
@@ -94,7 +95,8 @@ def fit_naive(problem: Problem, engine: Engine, errors: ErrorKind = CLASSICAL) -
             spread = inverse @ meat[start:end, start:end] @ inverse
         std_errors.append(_root(np.diag(carry @ spread @ carry.T)))
         scales.append(np.sqrt(variance) * units.outcome_unit)
-    return Naive(tuple(coefficients), tuple(std_errors), np.array(scales))
+    deviation = problem.noise.margin.deviation
+    return Naive(tuple(coefficients), tuple(std_errors), np.array(scales) / deviation)
 
 
 def _root(variances: Array) -> Array:
@@ -181,7 +183,7 @@ def _fit_restricted(
         kept = slice(len(equation.estimated))
         coefficients.append((carry @ every[own] + shift)[kept])
         std_errors.append(_root(np.diag(along @ covariance @ along.T))[kept])
-    scales = np.sqrt(variances) * units.outcome_unit
+    scales = np.sqrt(variances) * units.outcome_unit / problem.noise.margin.deviation
     return Naive(tuple(coefficients), tuple(std_errors), scales)
 
 

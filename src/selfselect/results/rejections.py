@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from selfselect.inference.common_scale import common_scale_test
 from selfselect.inference.statistics import FLAG_LEVEL, TestResult, format_p_value
@@ -17,15 +17,19 @@ __all__ = ["assumptions_tested", "departures_of", "rejections", "tests_in_words"
 
 NOT_BIAS = "the difference from least squares must not be read as bias"
 
-ASSUMPTIONS = ("independence", "normality", "constant variance")
-
 
 def assumptions_tested(fit: FitResult) -> dict[str, TestResult]:
     """Return the tests of what the model assumes of its noise, by what that is.
 
     Correlations that are estimated are no assumption, so a test that they are zero is none.
     """
-    tests = dict(zip(ASSUMPTIONS, (fit.independence_test(), *tests_of_noise(fit)), strict=True))
+    shape = fit.problem.noise.margin
+    names = (
+        "independence",
+        "normality" if shape.normal else f"the {shape.name} shape",
+        "constant variance",
+    )
+    tests = dict(zip(names, (fit.independence_test(), *tests_of_noise(fit)), strict=True))
     if not fit.problem.noise.independent:
         del tests["independence"]
     return tests
@@ -109,9 +113,14 @@ def _scale(fit: FitResult) -> list[str]:
         return []
     return [
         f"ONE SCALE FOR ALL REJECTED: {_how(test)}. That alone can make the other tests reject: "
-        "first fit with "
-        "noise=selfselect.noises.Independent(scale='each')."
+        f"first fit with noise=selfselect.noises.Independent(scale='each'{_shape(fit)})."
     ]
+
+
+def _shape(fit: FitResult) -> str:
+    """Return the shape of a fit's noise as an option, where it is not normal."""
+    noise: Any = fit.problem.noise
+    return "" if noise.margin.normal else f", shape={noise.shape!r}"
 
 
 def _suspects(fit: FitResult, found: Departures | str | None, tails: bool, scale: bool) -> str:
@@ -141,12 +150,13 @@ def _remedies(fit: FitResult) -> list[str]:
     problem = fit.problem
     plain = direction_of(problem.rule) is not None
     remedies = []
-    if has_bounds(problem.ordered_rule) and problem.rank is None:
+    normal = problem.noise.margin.normal
+    if has_bounds(problem.ordered_rule) and problem.rank is None and normal:
         remedies += ["noise='correlated'", "noise=noises.SharedShock()"]
     if plain and problem.index == "known":
         if not problem.equations.costs:
             remedies.append("costs")
-        if problem.equations.n_alternatives == 2 and not problem.partial:
+        if problem.equations.n_alternatives == 2 and not problem.partial and normal:
             remedies.append("switching()")
     return remedies
 

@@ -109,6 +109,12 @@ def sensitivity(
             "Sensitivity to the correlation is for rules with bounds and noise that is independent "
             "or correlated, not for ranked rules or a shared shock."
         )
+    shape = fit.problem.noise.margin
+    if not shape.normal:
+        raise UnsupportedError(
+            "Sensitivity to the correlation compares fits with correlated normal noise, and this "
+            f"fit has {shape.name} noise. Fit with normal noise to ask."
+        )
     with one_blas_thread():
         found, left_out = _fits_along(fit, grid, progress)
         rows, errors = [], []

@@ -7,9 +7,9 @@ import pkgutil
 from functools import cache
 
 from selfselect.errors import OptionError
-from selfselect.noises.shapes.base import Shape
+from selfselect.noises.shapes.base import Grid, Shape
 
-__all__ = ["Shape", "find_shape", "shape_names"]
+__all__ = ["Grid", "Shape", "find_shape", "shape_names"]
 
 
 @cache

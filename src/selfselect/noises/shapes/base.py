@@ -24,7 +24,7 @@ from selfselect.kernels.joint import Indices, JointTerms, Sides
 from selfselect.kernels.known_index import RowTerms
 from selfselect.kernels.status import ABOVE, BELOW, BETWEEN, SEEN
 
-__all__ = ["Between", "Shape", "Terms"]
+__all__ = ["Between", "Grid", "Shape", "Terms"]
 
 Array = NDArray[np.float64]
 Codes = NDArray[np.int8]
@@ -46,6 +46,23 @@ class Between(NamedTuple):
     upper_density: Array
 
 
+class Grid(NamedTuple):
+    """Where an outcome that was not recorded is integrated, in units of the scale.
+
+    Attributes
+    ----------
+    reach : how far around the mean.
+    step : of the trapezoidal rule, where the outcome has no limits; of the narrowest factor.
+    panel : width of a panel of ten Gauss-Legendre nodes, between limits; of the narrowest factor.
+    most : nodes that are taken at most.
+    """
+
+    reach: float
+    step: float
+    panel: float
+    most: int
+
+
 class Shape(ABC):
     """A distribution with mean zero.
 
@@ -57,6 +74,7 @@ class Shape(ABC):
     deviation : its standard deviation, in units of the scale.
     reach : how many scales from zero its mass is lost in rounding.
     cuts : scales around a mean at which integrals are cut: between two of them ten nodes are exact.
+    grid : where outcomes that were not recorded are integrated.
     """
 
     name: ClassVar[str]
@@ -65,6 +83,7 @@ class Shape(ABC):
     deviation: ClassVar[float]
     reach: ClassVar[float]
     cuts: ClassVar[tuple[float, ...]]
+    grid: ClassVar[Grid]
 
     @abstractmethod
     def density(self, a: Array) -> Terms:
@@ -81,6 +100,13 @@ class Shape(ABC):
     @abstractmethod
     def quantile(self, probability: Array) -> Array:
         """Return where F reaches a probability."""
+
+    def tail_reach(self, distance: Array) -> Array:
+        """Return how far beyond a limit at that distance from zero the tail is integrated.
+
+        Here for tails that fade exponentially: as far from any limit.
+        """
+        return np.full_like(distance, self.grid.reach)
 
     def above(self, a: Array) -> Terms:
         """Return log(1 - F) and its derivatives; here for shapes that are symmetric."""
@@ -114,13 +140,17 @@ class Shape(ABC):
                 found[inside] += sign * self.partial_mean(limit[inside])
         return found
 
+    def mean_between(self, lower: Array, upper: Array) -> Array:
+        """Return the mean of the noise given that it lies between two limits."""
+        mass = self.mass(lower, upper)
+        # Where the mass is lost in rounding all of it is next to the limit that is nearer to zero.
+        nearer = np.where(np.abs(lower) < np.abs(upper), lower, upper)
+        return np.divide(self.partial(lower, upper), mass, out=nearer, where=mass > 0)
+
     def residuals(self, a: Array, chosen: Indices, side: Sides) -> Array:
         """Return the mean (n, k) of the noise given each atom."""
         each = np.arange(len(a))
-        lower = np.where(side < 0, a, -np.inf)
-        upper = np.where(side > 0, a, np.inf)
-        mass = self.mass(lower, upper)
-        found = np.divide(self.partial(lower, upper), mass, out=a.copy(), where=mass > 0)
+        found = self.mean_between(np.where(side < 0, a, -np.inf), np.where(side > 0, a, np.inf))
         found[each, chosen] = a[each, chosen]
         return found
 
