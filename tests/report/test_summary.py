@@ -48,7 +48,7 @@ def test_the_page_says_what_was_done_and_assumed(result: ss.FitResult) -> None:
     said = words(result.summary())
     for fact in (
         "Formula: income ~ height + weight",
-        "Rule: the largest outcome is seen",
+        "Rule: the largest outcome is observed",
         "Noise: normal, independent across alternatives (assumed)",
         "Rows: 500",
         "Std errors: observed information",

@@ -94,8 +94,8 @@ class Fractional:
 @pytest.mark.parametrize(
     ("rule", "promise"),
     [
-        (LowBound(), "seen outside the bounds"),
-        (HighBound(), "not seen although all others are within"),
+        (LowBound(), "chosen outside the bounds"),
+        (HighBound(), "not chosen although all others are within"),
         (LazyProjection(), "lands outside"),
         (RestlessProjection(), "moves latent outcomes that already explain"),
         (CreepingProjection(), "not idempotent"),

@@ -27,7 +27,7 @@ def below_the_outcome(_, outcome):
 def test_what_is_not_given_is_not_offered():
     only = ConvexRule(largest)
     assert not isinstance(only, HasBounds) and not isinstance(only, HasProjection)
-    assert only.name == "seen as largest says" and check(only, 3)
+    assert only.name == "chosen as largest says" and check(only, 3)
 
 
 def test_bounds_give_a_projection():
@@ -84,7 +84,7 @@ def test_what_is_no_function_or_takes_other_arguments_is_refused():
 
 
 def test_costs_and_availability_that_a_function_cannot_see_are_refused():
-    with pytest.raises(RuleError, match="does not take row data, so it cannot see it"):
+    with pytest.raises(RuleError, match="does not take row data, so it cannot use it"):
         ConvexRule(largest, cost={"a": 1.0})
     with pytest.raises(RuleError, match="largest does not take row data"):
         ConvexRule(largest).choose(np.zeros((1, 2)), RowData(available=np.ones((1, 2), bool)))

@@ -140,7 +140,7 @@ def test_what_is_not_a_rule_is_refused_with_the_possible_ones(wrong):
 
 
 def test_names_say_what_is_seen():
-    assert Maximum().name == "the largest outcome is seen"
+    assert Maximum().name == "the largest outcome is observed"
     assert "costs" in Minimum(cost={"a": 1}).name
     assert "exp" in MonotoneArgmax({"a": "exp"}).name
 

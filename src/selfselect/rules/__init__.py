@@ -1,4 +1,4 @@
-"""Selection rules: who is seen, given all outcomes of a row."""
+"""Selection rules: which alternative is chosen, given all outcomes of a row."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Functions of the user as oracles of a rule: called one way, and believed in nothing."""
+"""Functions of the user as oracles of a rule: called one way, and checked at every call."""
 
 from __future__ import annotations
 
@@ -55,15 +55,15 @@ class _Oracle:
 
 @dataclass(frozen=True)
 class ChooseOracle(_Oracle):
-    """Says who is seen."""
+    """Returns the chosen alternative of each row."""
 
     def __call__(self, latent: Array, rows: RowData = NO_ROW_DATA) -> Indices:
         found = np.asarray(self._call(latent, rows=rows))
         if found.shape != (len(latent),) or not np.issubdtype(found.dtype, np.integer):
             raise RuleError(
-                f"choose must return one integer per row, the position of the alternative that is "
-                f"seen: for latent outcomes of shape {latent.shape} it returned {found.dtype} of "
-                f"shape {found.shape}. Return for example score.argmax(axis=1)."
+                "choose must return one integer per row, the position of the chosen alternative: for "
+                f"latent outcomes of shape {latent.shape} it returned {found.dtype} of shape "
+                f"{found.shape}. Return for example score.argmax(axis=1)."
             )
         return found
 

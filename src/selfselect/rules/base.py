@@ -1,8 +1,8 @@
-"""The contract of selection rules: who is seen, and which latent outcomes explain it.
+"""The contract of selection rules: which alternative is chosen, and what explains the choice.
 
 A rule picks one alternative from the latent outcomes of a row. What a solver can do with a rule
 depends on what the rule offers beyond `choose`: a projection onto the explaining set (the latent
-outcomes under which the recorded alternative would have been seen with the recorded outcome), or
+outcomes under which the recorded alternative would be chosen with the recorded outcome), or
 bounds, when that set is a box.
 """
 
@@ -71,14 +71,14 @@ NO_ROW_DATA = RowData()
 
 @runtime_checkable
 class SelectionRule(Protocol):
-    """Anything that says who is seen."""
+    """Anything that says which alternative is chosen."""
 
     @property
     def name(self) -> str:
-        """A few words for summaries, such as 'largest outcome is seen'."""
+        """A few words for summaries, such as 'the largest outcome is observed'."""
 
     def choose(self, latent: Array, rows: RowData = NO_ROW_DATA) -> Indices:
-        """Say who is seen in each row.
+        """Return the chosen alternative of each row.
 
         Parameters
         ----------
@@ -87,7 +87,7 @@ class SelectionRule(Protocol):
 
         Returns
         -------
-        (n,) index of the alternative that is seen.
+        (n,) index of the chosen alternative.
         """
 
 
@@ -98,7 +98,7 @@ class HasProjection(Protocol):
     def project(
         self, latent: Array, chosen: Indices, outcome: Array, rows: RowData = NO_ROW_DATA
     ) -> Array:
-        """Return the points (n, k) nearest to `latent` at which `chosen` is seen with `outcome`."""
+        """Return the points (n, k) nearest to `latent` that explain `chosen` and `outcome`."""
 
 
 @runtime_checkable
@@ -134,7 +134,7 @@ class BoxRule(ABC):
 
     @abstractmethod
     def choose(self, latent: Array, rows: RowData = NO_ROW_DATA) -> Indices:
-        """Say who is seen in each row."""
+        """Return the chosen alternative of each row."""
 
     @abstractmethod
     def bounds(

@@ -34,8 +34,8 @@ class Counterexample:
     ----------
     promise : the promise that is broken, in words.
     latent : (k,) the latent outcomes at fault.
-    chosen : the alternative seen there, or the one whose explaining set is at fault.
-    outcome : the outcome seen.
+    chosen : the alternative chosen there, or the one whose explaining set is at fault.
+    outcome : its outcome.
     """
 
     promise: str
@@ -60,7 +60,7 @@ class RuleCheck:
         found = self.counterexample
         return (
             f"{found.promise} Latent outcomes {np.array2string(found.latent, precision=4)}, "
-            f"alternative {found.chosen} seen with outcome {found.outcome:.4g}."
+            f"alternative {found.chosen} chosen with outcome {found.outcome:.4g}."
         )
 
 
@@ -75,7 +75,7 @@ def check(
     """Probe a rule at random latent outcomes and return the first broken promise.
 
     Checked are: `choose` returns one valid index per row and the same one for the same outcomes;
-    a rule with `bounds` sees an alternative exactly inside its bounds; `project` leaves latent
+    a rule with `bounds` chooses an alternative exactly inside its bounds; `project` leaves latent
     outcomes of the explaining set alone, lands in it at the nearest point, and is idempotent; and
     slices look convex (the middle of two points of an explaining set is in the set).
 
@@ -130,7 +130,7 @@ def check_rows(
     between = first + share * (second - first)
     between[np.arange(len(between)), chosen] = outcome
     fault = fault or probe.fault(
-        ~probe.sees(between),
+        ~probe.chooses_same(between),
         between,
         "The explaining set is not convex: it holds two points, but not one between them.",
     )
@@ -140,7 +140,7 @@ def check_rows(
 
 
 class _Probe:
-    """A rule, random latent outcomes, and what is seen of them."""
+    """A rule, random latent outcomes, and the alternatives it chooses there."""
 
     def __init__(self, rule: Any, latent: Array, rows: RowData = NO_ROW_DATA) -> None:
         self.rule = rule
@@ -150,10 +150,10 @@ class _Probe:
 
     @property
     def outcome(self) -> Array:
-        return seen_outcome(self.latent, self.chosen)
+        return chosen_outcome(self.latent, self.chosen)
 
-    def sees(self, latent: Array) -> NDArray[np.bool_]:
-        """Say whether the recorded alternative is seen at other latent outcomes."""
+    def chooses_same(self, latent: Array) -> NDArray[np.bool_]:
+        """Say in which rows the same alternative is chosen at other latent outcomes."""
         return np.asarray(self.rule.choose(latent, self.rows) == self.chosen)
 
     def fault(self, where: NDArray[np.bool_], latent: Array, promise: str) -> Counterexample | None:
@@ -171,10 +171,10 @@ class _Probe:
         return swapped
 
 
-def seen_outcome(latent: Array, chosen: Indices) -> Array:
+def chosen_outcome(latent: Array, chosen: Indices) -> Array:
     """Return the outcome of the chosen alternative of each row."""
-    seen: Array = np.take_along_axis(latent, chosen[:, None], axis=1)[:, 0]
-    return seen
+    outcome: Array = np.take_along_axis(latent, chosen[:, None], axis=1)[:, 0]
+    return outcome
 
 
 def _bad_choice(probe: _Probe, other: Array) -> Counterexample | None:
@@ -198,7 +198,9 @@ def _bad_choice(probe: _Probe, other: Array) -> Counterexample | None:
             float("nan"),
         )
     return probe.fault(
-        ~probe.sees(probe.latent), probe.latent, "choose gives two answers for the same outcomes."
+        ~probe.chooses_same(probe.latent),
+        probe.latent,
+        "choose gives two answers for the same outcomes.",
     )
 
 
@@ -218,20 +220,20 @@ def _bad_bounds(probe: _Probe, other: Array) -> Counterexample | None:
     fault = probe.fault(
         margin(probe.latent) < -slack,
         probe.latent,
-        "The alternative is seen outside the bounds that explain it.",
+        "The alternative is chosen outside the bounds that explain it.",
     )
     if fault is not None:
         return fault
     swapped = probe.swap_others(other)
-    inside, seen = margin(swapped), probe.sees(swapped)
+    inside, same = margin(swapped), probe.chooses_same(swapped)
     return probe.fault(
-        (inside > slack) & ~seen,
+        (inside > slack) & ~same,
         swapped,
-        "The alternative is not seen although all others are within their bounds.",
+        "The alternative is not chosen although all others are within their bounds.",
     ) or probe.fault(
-        (inside < -slack) & seen,
+        (inside < -slack) & same,
         swapped,
-        "The alternative is seen although another outcome is outside its bounds.",
+        "The alternative is chosen although another outcome is outside its bounds.",
     )
 
 
@@ -257,7 +259,7 @@ def _bad_projection(probe: _Probe, other: Array) -> Counterexample | None:
     fault = probe.fault(
         np.abs(twice - once).max(axis=1) > slack, other, "project is not idempotent."
     ) or probe.fault(
-        ~probe.sees(nudged), once, "project lands outside the set that explains the choice."
+        ~probe.chooses_same(nudged), once, "project lands outside the set that explains the choice."
     )
     # From the nearest point Pz of a convex set no other point s of it lies on the side of z.
     for inside in (probe.latent, project(other[::-1])):
@@ -274,10 +276,10 @@ def _bad_projection(probe: _Probe, other: Array) -> Counterexample | None:
 def _bad_convexity(probe: _Probe, other: Array) -> Counterexample | None:
     """Look for two points of one explaining set whose middle is not in it."""
     swapped = probe.swap_others(other)
-    both = probe.sees(swapped)
+    both = probe.chooses_same(swapped)
     middle = 0.5 * (probe.latent + swapped)
     return probe.fault(
-        both & ~probe.sees(middle),
+        both & ~probe.chooses_same(middle),
         middle,
         "The explaining set is not convex: two of its points have a middle outside it.",
     )

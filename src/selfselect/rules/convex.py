@@ -1,4 +1,4 @@
-"""Any convex-inducing rule, from the functions that say who is seen."""
+"""Any convex-inducing rule, from a function that chooses."""
 
 from __future__ import annotations
 
@@ -17,20 +17,20 @@ __all__ = ["ConvexRule"]
 
 @dataclass(frozen=True)
 class ConvexRule:
-    r"""See whom a function of yours sees, if the sets that explain a choice are convex.
+    r"""Choose as a function of yours does, if the sets that explain a choice are convex.
 
-    Alternative :math:`j` seen with outcome :math:`y` is explained by all other outcomes under
-    which `choose` would see it. If that set is convex for every :math:`j` and :math:`y`, the
+    Alternative :math:`j`, chosen with outcome :math:`y`, is explained by all other outcomes under
+    which `choose` would choose it. If that set is convex for every :math:`j` and :math:`y`, the
     log-likelihood is concave in the coefficients and one rule is as good as another: `choose`
     alone is enough to fit it. Convexity is probed in every fit.
 
     Parameters
     ----------
     choose : ``choose(latent)`` or ``choose(latent, rows)``: from latent outcomes (n, k) to the
-        position (n,) of the alternative that is seen, for any number of rows at once. `rows` has
+        position (n,) of the chosen alternative, for any number of rows at once. `rows` has
         ``rows.costs`` and ``rows.available``, each (n, k) or None.
-    project : ``project(latent, chosen, outcome)`` or with `rows`: the nearest latent outcomes at
-        which `chosen` is seen with `outcome`. Only `samplers.ProjectedLangevin` needs it; it also
+    project : ``project(latent, chosen, outcome)`` or with `rows`: the nearest latent outcomes
+        that explain `chosen` and `outcome`. Only `samplers.ProjectedLangevin` needs it; it also
         helps to find a first point in a set that is hard to hit.
     bounds : ``bounds(chosen, outcome)`` or with `rows`: the lower and upper limits of the set,
         where it is a box. With them the fit is exact, and a projection follows.
@@ -68,14 +68,14 @@ class ConvexRule:
             keep("project", ClipToBounds(self.bounds))
         if self.cost is not None and not self.choose.takes_rows:  # type: ignore[attr-defined]
             raise RuleError(
-                "A cost is given, but choose does not take row data, so it cannot see it. Write "
-                "choose(latent, rows) and look at rows.costs."
+                "A cost is given, but choose does not take row data, so it cannot use it. Write "
+                "choose(latent, rows) and read rows.costs."
             )
 
     @property
     def name(self) -> str:
         """A few words for summaries."""
-        return self.label or f"seen as {self.choose.words()} says"  # type: ignore[attr-defined]
+        return self.label or f"chosen as {self.choose.words()} says"  # type: ignore[attr-defined]
 
 
 @dataclass(frozen=True)

@@ -32,10 +32,10 @@ MOST_SWEEPS = 2_000
 @archived("linear argmax")
 @dataclass(frozen=True)
 class LinearArgmax:
-    r"""See the alternative with the largest entry of :math:`M y + c`, net of known costs.
+    r"""Choose the alternative with the largest entry of :math:`M y + c`, net of known costs.
 
     A household that weighs a partner's outcome, or a handicap that depends on what others
-    achieve. If alternative :math:`j` is seen with outcome :math:`y_j`, the others lie in the
+    achieve. If alternative :math:`j` is chosen with outcome :math:`y_j`, the others lie in the
     polyhedron :math:`(M_j - M_l) y + c_j - c_l \ge 0` for all :math:`l`.
 
     Parameters
@@ -95,7 +95,7 @@ class LinearArgmax:
     @property
     def name(self) -> str:
         """A few words for summaries."""
-        return "the largest linear combination of outcomes is seen" + (
+        return "the alternative with the largest linear combination of outcomes is chosen" + (
             ", net of known costs" if self.cost else ""
         )
 
@@ -133,7 +133,7 @@ class LinearArgmax:
         return matrix, np.zeros(len(matrix)) if self.constant is None else np.array(self.constant)
 
     def choose(self, latent: Array, rows: RowData = NO_ROW_DATA) -> Indices:
-        """Say who is seen in each row."""
+        """Return the chosen alternative of each row."""
         matrix, constant = self._parts()
         score = latent @ matrix.T
         if self.constant is not None:

@@ -1,4 +1,4 @@
-"""The maximum rule: the alternative with the largest outcome is seen."""
+"""The maximum rule: the alternative with the largest outcome is chosen."""
 
 from __future__ import annotations
 
@@ -25,9 +25,9 @@ __all__ = ["Maximum"]
 @archived("maximum")
 @dataclass(frozen=True)
 class Maximum(BoxRule):
-    r"""See the alternative with the largest outcome, net of known costs.
+    r"""Choose the alternative with the largest outcome, net of known costs.
 
-    If alternative :math:`j` is seen with outcome :math:`y`, every other latent outcome is at most
+    If alternative :math:`j` is chosen with outcome :math:`y`, every other latent outcome is at most
     :math:`y - c_j + c_l`: the explaining set is an orthant.
 
     Parameters
@@ -51,7 +51,7 @@ class Maximum(BoxRule):
 
     @property
     def name(self) -> str:
-        return "the largest outcome is seen" + (", net of known costs" if self.cost else "")
+        return "the largest outcome is observed" + (", net of known costs" if self.cost else "")
 
     def choose(self, latent: Array, rows: RowData = NO_ROW_DATA) -> Indices:
         return choose_largest(latent if rows.costs is None else latent - rows.costs, rows)

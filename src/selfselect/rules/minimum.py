@@ -1,4 +1,4 @@
-"""The minimum rule: the alternative with the smallest outcome is seen."""
+"""The minimum rule: the alternative with the smallest outcome is chosen."""
 
 from __future__ import annotations
 
@@ -25,9 +25,9 @@ __all__ = ["Minimum"]
 @archived("minimum")
 @dataclass(frozen=True)
 class Minimum(BoxRule):
-    r"""See the alternative with the smallest outcome, known costs added.
+    r"""Choose the alternative with the smallest outcome, known costs added.
 
-    If alternative :math:`j` is seen with outcome :math:`y`, every other latent outcome is at
+    If alternative :math:`j` is chosen with outcome :math:`y`, every other latent outcome is at
     least :math:`y + c_j - c_l`. The short side of a market is the classic example.
 
     Parameters
@@ -51,7 +51,7 @@ class Minimum(BoxRule):
 
     @property
     def name(self) -> str:
-        return "the smallest outcome is seen" + (", known costs added" if self.cost else "")
+        return "the smallest outcome is observed" + (", known costs added" if self.cost else "")
 
     def choose(self, latent: Array, rows: RowData = NO_ROW_DATA) -> Indices:
         return choose_largest(-latent if rows.costs is None else -latent - rows.costs, rows)

@@ -1,4 +1,4 @@
-"""The monotone-argmax rule: the alternative whose transformed outcome is largest is seen."""
+"""The monotone-argmax rule: the alternative whose transformed outcome is largest is chosen."""
 
 from __future__ import annotations
 
@@ -28,9 +28,9 @@ __all__ = ["MonotoneArgmax"]
 @archived("monotone argmax")
 @dataclass(frozen=True)
 class MonotoneArgmax(BoxRule):
-    r"""See the alternative whose transformed outcome, net of its cost, is largest.
+    r"""Choose the alternative whose transformed outcome, net of its cost, is largest.
 
-    With strictly monotone :math:`f_j`, alternative :math:`j` is seen if
+    With strictly monotone :math:`f_j`, alternative :math:`j` is chosen if
     :math:`f_j(y_j) - c_j` is largest. Then :math:`f_l(y_l) \le f_j(y_j) - c_j + c_l`, so
     :math:`y_l` is bounded above where :math:`f_l` increases and below where it decreases.
 
@@ -74,7 +74,9 @@ class MonotoneArgmax(BoxRule):
             words = [f"{k}: {as_transform(v).describe()}" for k, v in self.transforms.items()]
         else:
             words = [transform.describe() for transform in self._in_order()]
-        return f"the largest transformed outcome is seen ({', '.join(words)})"
+        return (
+            f"the alternative with the largest transformed outcome is chosen ({', '.join(words)})"
+        )
 
     def plain(self) -> dict[str, Any]:
         """Return what a file holds of the rule: names of transforms and factors, never code."""

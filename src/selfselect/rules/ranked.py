@@ -1,4 +1,4 @@
-"""The ranked rule: the m-th largest outcome is seen."""
+"""The ranked rule: the m-th largest outcome is observed."""
 
 from __future__ import annotations
 
@@ -18,9 +18,9 @@ __all__ = ["Ranked"]
 @archived("ranked")
 @dataclass(frozen=True)
 class Ranked:
-    r"""See the alternative whose outcome is the m-th largest.
+    r"""Choose the alternative whose outcome is the m-th largest.
 
-    If alternative :math:`j` is seen with outcome :math:`y`, exactly m - 1 of the others are above
+    If alternative :math:`j` is chosen with outcome :math:`y`, exactly m - 1 of the others are above
     :math:`y`; which ones is not known. The explaining set is a union of boxes, not convex, so the
     likelihood has several optima and is searched from several starts. It stays in closed form for
     independent noise, an elementary symmetric sum of Φ and 1 - Φ.
@@ -54,8 +54,8 @@ class Ranked:
     @property
     def name(self) -> str:
         if self.rank == "median":
-            return "the median outcome is seen (explaining sets are not convex)"
-        return f"the outcome of rank {self.rank} is seen (explaining sets are not convex)"
+            return "the median outcome is observed (explaining sets are not convex)"
+        return f"the outcome of rank {self.rank} is observed (explaining sets are not convex)"
 
     @property
     def words(self) -> str:
@@ -83,7 +83,7 @@ class Ranked:
         return replace(self, rank=self.rank_among(len(alternatives)))
 
     def choose(self, latent: Array, rows: RowData = NO_ROW_DATA) -> Indices:
-        """Say who is seen in each row."""
+        """Return the chosen alternative of each row."""
         if rows.available is not None:
             raise RuleError(
                 "A rank among alternatives of which some are not available is not defined. Use "
