@@ -92,7 +92,8 @@ def fit(
     weights : a column, or one number per row: how much each row's log-likelihood counts. Rows of
         weight zero are kept for predictions and count for nothing.
     weights_kind : ``"frequency"``, numbers of identical rows: everything is as if rows were
-        repeated; ``"probability"``, to correct for unequal sampling: only ratios matter, and
+        repeated, but for what ``center``, ``scale``, ``poly`` and splines learn, to which every
+        row counts once; ``"probability"``, to correct for unequal sampling: only ratios matter, and
         standard errors are robust. None leaves it open for whole numbers whose sum is at most
         five times the rows (others are refused): observed covariances read them as frequencies,
         robust ones as sampling weights.

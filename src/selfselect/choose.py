@@ -18,6 +18,7 @@ from selfselect.data.build import build_design
 from selfselect.engines.memory import Memory
 from selfselect.errors import DataError, OptionError, SelfSelectError
 from selfselect.noises import Independent, as_noise
+from selfselect.posing import rows_to_measure
 from selfselect.problem.problem import Problem
 from selfselect.problem.units import measure_units
 from selfselect.results.fit_result import FitResult
@@ -191,7 +192,7 @@ def _single(
     design = build_design(formula, data, chosen=None, alternatives=2, **described)
     problem = Problem(
         design.equations, as_rule(rule), Independent("common"),
-        measure_units(design.equations, design.rows), "unknown", True,
+        measure_units(design.equations, rows_to_measure(design.rows)), "unknown", True,
     )  # fmt: skip
     engine = Memory().load(problem, design.rows)
     grams = gram_matrices(problem, engine)

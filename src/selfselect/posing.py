@@ -14,6 +14,7 @@ from selfselect.data.build import Design, build_design
 from selfselect.data.costs import split_costs
 from selfselect.data.equations import refuse_half_characters
 from selfselect.data.files import are_files, open_files
+from selfselect.data.rows import Rows
 from selfselect.data.sizes import refuse_large_model, refuse_many_alternatives
 from selfselect.data.source import Source
 from selfselect.engines.memory import Memory
@@ -27,7 +28,7 @@ from selfselect.results.posed import Posed
 from selfselect.rules import as_rule
 from selfselect.seeds import check_seed, generator
 
-__all__ = ["design_for", "label_columns", "pose", "pose_design"]
+__all__ = ["design_for", "label_columns", "pose", "pose_design", "rows_to_measure"]
 
 UNITS_SAMPLE = 20_000
 
@@ -155,8 +156,7 @@ def pose_design(design: Design, *, rule: Any, noise: Any, rng: np.random.Generat
     refuse_large_model(design.equations, len(design.rows))
     names = (design.equations.outcome, *design.equations.covariates)
     refuse_half_characters((*names, *design.equations.alternatives))
-    step = max(1, len(design.rows) // UNITS_SAMPLE)
-    units = measure_units(design.equations, design.rows.take(slice(None, None, step)))
+    units = measure_units(design.equations, rows_to_measure(design.rows))
     refuse_extremes(design.equations, units)
     if noise is None and design.index == "unknown":
         noise = Independent(scale="common")
@@ -214,3 +214,11 @@ def _refuse_contradictions(chosen: Any, alternatives: Any, case: Any) -> None:
             f"chosen must be the name of a column, not {type(chosen).__name__}. Add it to the "
             "table first."
         )
+
+
+def rows_to_measure(rows: Rows) -> Rows:
+    """Return rows to measure units on; a row of weight zero may hold anything."""
+    if rows.weights is None or (rows.weights > 0).all():
+        return rows.take(slice(None, None, max(1, len(rows) // UNITS_SAMPLE)))
+    counted = np.flatnonzero(rows.weights > 0)
+    return rows.take(counted[:: max(1, len(counted) // UNITS_SAMPLE)])

@@ -379,6 +379,8 @@ def make_positive(meat: Array, information: Array) -> tuple[Array, bool]:
     They are those of the sandwich in units of the information, so what is repaired does not
     depend on the units of the covariates.
     """
+    if not np.isfinite(information).all():
+        return meat, False  # At a boundary there is no covariance to repair.
     try:
         root = np.linalg.cholesky(information)
     except np.linalg.LinAlgError:

@@ -78,6 +78,9 @@ known to a thousandth of their spread."""
 COLLINEAR = 1e-9
 """Relative eigenvalue below which a combination of moments is taken to be constant."""
 
+SMALLEST_SPREAD = 1e-150
+"""Standard deviation below which a moment is taken to be constant: squares underflow."""
+
 MOST_SHARED = 0.95
 """Largest intraclass correlation with which samples are drawn."""
 
@@ -408,7 +411,9 @@ def _distance(vector: Array, covariance: Array) -> tuple[float, int]:
     """Return the squared distance of a vector in units of its spread, and the rank of that."""
     if not len(vector):
         return 0.0, 0
-    scale = 1.0 / np.sqrt(np.maximum(np.diag(covariance), np.finfo(float).tiny))
+    spread = np.sqrt(np.maximum(np.diag(covariance), 0.0))
+    # What does not vary says nothing, and dividing by its spread would overflow.
+    scale = np.divide(1.0, spread, out=np.zeros_like(spread), where=spread > SMALLEST_SPREAD)
     values, axes = np.linalg.eigh(covariance * np.outer(scale, scale))
     kept = values > COLLINEAR * values[-1]
     along = axes[:, kept].T @ (vector * scale)

@@ -106,7 +106,8 @@ class Joint(Likelihood):
         hessian = np.zeros((len(natural),) * 2 if wanted else (1, 1))
         for piece in pieces_of(self.problem, natural, batch, curvature=wanted):
             weight = weights[piece.atoms.rows]
-            loglik += float(weight @ piece.loglik)
+            # A row of weight zero may have no likelihood at all.
+            loglik += float(weight @ np.where(weight > 0, piece.loglik, 0.0))
             add_up(self.problem, natural, piece, weight, score, hessian if wanted else None)
         return Evaluation(loglik, score, hessian)
 

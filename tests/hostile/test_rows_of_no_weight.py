@@ -1,0 +1,74 @@
+"""Rows of weight zero may hold anything, and estimates at a boundary have no covariance."""
+
+from __future__ import annotations
+
+import numpy as np
+import pandas as pd
+import pytest
+
+import selfselect as ss
+from selfselect.errors import ConvergenceWarning
+from selfselect.inference.sandwich import make_positive
+from selfselect.inference.specification import _distance
+
+MODELS = {
+    "plain": {"chosen": "job"},
+    "correlated": {"chosen": "job", "noise": "correlated"},
+    "shock": {"chosen": "job", "noise": ss.noises.SharedShock()},
+    "estimated cost": {"chosen": "job", "cost": {"hunting": "~ weight"}},
+    "ranked": {"chosen": "job", "rule": ss.rules.Ranked(2)},
+    "unknown index": {
+        "alternatives": 2, "seed": 1, "solver": ss.solvers.MaximumLikelihood(starts=8),
+    },
+}  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+def villagers():
+    return ss.simulators.village(300, seed=3).data.assign(w=1)
+
+
+@pytest.mark.parametrize("model", MODELS)
+@pytest.mark.parametrize("outcome", [1e8, -1e12])
+def test_rows_of_weight_zero_count_for_nothing_whatever_they_hold(villagers, model, outcome):
+    options = {"weights": "w", "weights_kind": "frequency", **MODELS[model]}
+    columns = [name for name in villagers if "chosen" in options or name != "job"]
+    wanted = ss.fit("income ~ height", villagers[columns], **options)
+    odd = villagers.head(4).assign(income=outcome, height=-outcome, w=0)
+    table = pd.concat([villagers, odd], ignore_index=True)[columns]
+    found = ss.fit("income ~ height", table, **options)
+    assert found.converged
+    np.testing.assert_allclose(found.values, wanted.values, rtol=1e-5)
+    np.testing.assert_allclose(found.bse, wanted.bse, rtol=1e-4)
+
+
+def test_two_ways_of_clustering_at_a_boundary_have_no_standard_errors():
+    rng = np.random.default_rng(0)
+    x, one = rng.standard_normal((400, 2)), rng.standard_normal(400)
+    latent = np.column_stack([1 + x[:, 0] + one, x[:, 1] + 0.9 * one])
+    table = pd.DataFrame(
+        {
+            "y": latent.max(axis=1), "x1": x[:, 0], "x2": x[:, 1],
+            "who": np.array(["a", "b"])[latent.argmax(axis=1)],
+            "firm": np.arange(400) % 23, "year": np.arange(400) % 17,
+        }
+    )  # fmt: skip
+    with pytest.warns(ConvergenceWarning, match="At the boundary"):
+        result = ss.fit(
+            "y ~ x1 + x2", table, chosen="who", noise="correlated", cluster=["firm", "year"]
+        )
+    assert result.bse.isna().all() and "NO STANDARD ERRORS" in str(result.summary())
+
+
+def test_an_unknown_covariance_is_not_repaired():
+    meat = np.diag([1.0, -1.0])
+    for information in (np.full((2, 2), np.nan), np.full((2, 2), np.inf)):
+        made, repaired = make_positive(meat, information)
+        assert made is meat and not repaired
+
+
+def test_a_moment_that_does_not_vary_says_nothing():
+    """Rounding leaves its variance below zero and its covariances above."""
+    covariance = np.array([[2.0, 1e-9], [1e-9, -1e-20]])
+    assert _distance(np.array([2.0, 1e-12]), covariance) == (pytest.approx(2.0), 1)
+    assert _distance(np.zeros(2), np.zeros((2, 2))) == (0.0, 0)
