@@ -15,6 +15,12 @@ from selfselect.kernels import compiled
 from selfselect.rules import Maximum, Minimum, MonotoneArgmax
 
 
+def pytest_runtest_setup(item: pytest.Item) -> None:
+    """Skip what needs compiled kernels where there are none."""
+    if item.get_closest_marker("compiled") and compiled.extension() is None:
+        pytest.skip("there are no compiled kernels")
+
+
 @pytest.fixture
 def without_compiled_kernels(monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[[], None]]:
     """Return a function that leaves compiled kernels out from then on, until the test ends."""

@@ -134,6 +134,7 @@ def test_robust_errors_do_not_depend_on_the_level_of_the_weights(data):
     np.testing.assert_allclose(one.bse, ten.bse, rtol=1e-6)
 
 
+@pytest.mark.compiled
 def test_compiled_kernels_give_the_same_fit(world, rule_name, noise, without_compiled_kernels):
     made = world(rule_name, 700, known=True)
     fused = made.fit(noise=noise, weights="w")

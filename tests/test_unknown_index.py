@@ -344,6 +344,7 @@ def test_covariates_may_be_rescaled_and_shifted(factor, shift, data, result):
         assert moved.params[j, "x2"] == pytest.approx(result.params[j, "x2"], abs=1e-5)
 
 
+@pytest.mark.compiled
 def test_compiled_kernels_give_the_same_fit(data, without_compiled_kernels):
     fused = quick(data)
     without_compiled_kernels()

@@ -24,7 +24,7 @@ def task(fitted):
     return partial(evaluate, fitted.problem, fitted.problem.layout.natural(fitted.solution.free))
 
 
-@pytest.mark.parametrize("backend", ["numpy", "fused"])
+@pytest.mark.parametrize("backend", ["numpy", pytest.param("fused", marks=pytest.mark.compiled)])
 @pytest.mark.parametrize("step", [1, 7, 1_000, 2_999, 3_000, 10**9])
 def test_sums_do_not_depend_on_the_chunks(fitted, task, monkeypatch, backend, step):
     engine = replace(

@@ -23,10 +23,6 @@ from selfselect.kernels import _erfcx, compiled, shared_shock, status
 from selfselect.kernels.fused_known import FusedSums, sum_known_index
 from selfselect.likelihoods import evaluate
 
-needs_kernels = pytest.mark.skipif(
-    compiled.extension() is None, reason="there are no compiled kernels"
-)
-
 
 def arguments(n_rows: int, n_covariates: int = 4) -> dict[str, Any]:
     rng = np.random.default_rng(n_rows)
@@ -52,7 +48,7 @@ def same_bits(one: FusedSums, other: FusedSums) -> bool:
     )
 
 
-@needs_kernels
+@pytest.mark.compiled
 def test_threads_that_share_the_rows_do_not_change_a_bit() -> None:
     rows = arguments(30_000)
     alone = sum_known_index(**rows)
@@ -61,7 +57,7 @@ def test_threads_that_share_the_rows_do_not_change_a_bit() -> None:
     assert all(same_bits(alone, one) for one in together)
 
 
-@needs_kernels
+@pytest.mark.compiled
 def test_the_number_of_threads_does_not_change_a_bit_of_a_pass() -> None:
     made = ss.simulators.gaussian(140_000, 3, 3, seed=4)
     fit = ss.fit(made.formula, made.data, chosen="chosen")
@@ -76,7 +72,7 @@ def test_the_number_of_threads_does_not_change_a_bit_of_a_pass() -> None:
         np.testing.assert_array_equal(one.hessian, sums[0].hessian)
 
 
-@needs_kernels
+@pytest.mark.compiled
 def test_a_kernel_lets_other_threads_run() -> None:
     rows = arguments(2_000_000, 1)
     done = threading.Event()
@@ -95,7 +91,7 @@ def test_a_kernel_lets_other_threads_run() -> None:
     assert ticks > 10
 
 
-@needs_kernels
+@pytest.mark.compiled
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="the system has no fork")
 def test_a_forked_process_gets_the_same_sums() -> None:
     code = """
@@ -118,7 +114,7 @@ sys.exit(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]))
     assert ran.returncode == 0
 
 
-@needs_kernels
+@pytest.mark.compiled
 def test_an_interrupt_stops_a_kernel_in_the_middle() -> None:
     code = """
 import sys, threading, time, signal, os
@@ -142,7 +138,7 @@ except KeyboardInterrupt:
     assert float(ran.stdout) < 0.6  # of one and a half seconds and more
 
 
-@needs_kernels
+@pytest.mark.compiled
 def test_nothing_is_interrupted_that_was_not_asked_to_be() -> None:
     before = signal.getsignal(signal.SIGINT)
     sum_known_index(**arguments(300_000, 1))
@@ -162,7 +158,7 @@ def run_with(code: str, **environment: str) -> subprocess.CompletedProcess[str]:
 ASK = "from selfselect.kernels.compiled import extension\nprint(extension())"
 
 
-@needs_kernels
+@pytest.mark.compiled
 def test_a_forced_instruction_set_must_be_one_of_the_machine() -> None:
     for name in compiled.extension().instructions():
         assert "module" in run_with(ASK, SELFSELECT_INSTRUCTIONS=name).stdout
@@ -175,7 +171,7 @@ def test_the_extension_can_be_left_out() -> None:
     assert run_with(ASK, SELFSELECT_PURE="1").stdout.strip() == "None"
 
 
-@needs_kernels
+@pytest.mark.compiled
 def test_an_extension_of_other_sources_is_refused_with_how_to_rebuild(
     tmp_path: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -226,7 +222,7 @@ def test_the_sources_hold_the_polynomials_and_codes_of_python() -> None:
     assert f"STEEP = {shared_shock.STEEP}, REACH = {shared_shock.REACH};" in atoms
 
 
-@needs_kernels
+@pytest.mark.compiled
 @pytest.mark.parametrize(
     ("name", "value", "error"),
     [

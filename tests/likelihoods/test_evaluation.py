@@ -17,7 +17,7 @@ DIFFERENCE = 2e-7
 STEP = 1e-5
 
 
-@pytest.fixture(params=["numpy", "fused"])
+@pytest.fixture(params=["numpy", pytest.param("fused", marks=pytest.mark.compiled)])
 def backend(request):
     return request.param
 
@@ -88,6 +88,7 @@ class Band(Maximum):
         return upper - 3.0, upper
 
 
+@pytest.mark.compiled
 def test_two_sided_bounds_have_right_scores_on_both_backends(world):
     result = world("max", 150).fit(weights="w")
     problem = replace(result.problem, rule=Band())
