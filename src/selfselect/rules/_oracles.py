@@ -61,8 +61,8 @@ class ChooseOracle(_Oracle):
         found = np.asarray(self._call(latent, rows=rows))
         if found.shape != (len(latent),) or not np.issubdtype(found.dtype, np.integer):
             raise RuleError(
-                "choose must return one integer per row, the position of the chosen alternative: for "
-                f"latent outcomes of shape {latent.shape} it returned {found.dtype} of shape "
+                "choose must return one integer per row, the position of the chosen alternative: "
+                f"for latent outcomes of shape {latent.shape} it returned {found.dtype} of shape "
                 f"{found.shape}. Return for example score.argmax(axis=1)."
             )
         return found
