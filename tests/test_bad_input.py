@@ -62,7 +62,7 @@ def test_a_category_without_variation_is_named(villagers: pd.DataFrame) -> None:
 
 def test_an_alternative_that_is_never_seen_is_named(villagers: pd.DataFrame) -> None:
     formulas = dict.fromkeys(["hunting", "fishing", "farming"], "income ~ height")
-    with pytest.raises(DataError, match="'farming' is never seen in 'job'"):
+    with pytest.raises(DataError, match="'farming' never occurs in 'job'"):
         fit(villagers, formulas)
 
 
@@ -72,7 +72,7 @@ def test_an_alternative_seen_in_fewer_rows_than_it_has_parameters_is_named(
     few = pd.concat(
         [villagers[villagers["job"] == "fishing"], villagers[villagers["job"] == "hunting"].head(3)]
     )
-    with pytest.raises(DataError, match="'hunting' is seen in 3 rows but has 4 parameters"):
+    with pytest.raises(DataError, match="'hunting' is chosen in 3 rows but has 4 parameters"):
         fit(few)
 
 
@@ -133,7 +133,7 @@ def test_weights_that_are_all_zero_are_refused(villagers: pd.DataFrame) -> None:
 
 
 def test_one_alternative_only_is_refused(villagers: pd.DataFrame) -> None:
-    with pytest.raises(DataError, match=r"Only one alternative is seen in 'job'.*'hunting'"):
+    with pytest.raises(DataError, match=r"Only one alternative occurs in 'job'.*'hunting'"):
         fit(villagers[villagers["job"] == "hunting"])
     with pytest.raises(FormulaError, match="at least two alternatives; 1 given"):
         fit(villagers, {"hunting": "income ~ height"})

@@ -235,10 +235,10 @@ def _instance(held: dict[str, Any]) -> Any:
     if hasattr(kind, "from_plain"):
         return kind.from_plain(values)
     types, needed = _declared(kind)
-    strange = [key for key in values if key not in types]
+    unknown = [key for key in values if key not in types]
     lacking = [key for key in needed if key not in values]
-    if strange or lacking:
-        what = f"has an unknown {strange[0]!r}" if strange else f"lacks {lacking[0]!r}"
+    if unknown or lacking:
+        what = f"has an unknown {unknown[0]!r}" if unknown else f"lacks {lacking[0]!r}"
         raise ArchiveError(f"its {name.partition('/')[0]} {what}")
     made = {}
     for key, value in values.items():

@@ -197,6 +197,6 @@ def test_what_switching_cannot_do_is_not_advised():
     table = {"x": np.arange(40.0), "z": np.tile([0.0, 1.0, 3.0, 2.0], 10),
              "y": np.where(np.arange(40) == 7, np.nan, np.sin(np.arange(40.0))),
              "job": np.tile(["a", "b"], 20)}  # fmt: skip
-    with pytest.raises(ss.errors.DataError, match="missing_outcome='drop' insists") as caught:
+    with pytest.raises(ss.errors.DataError, match="missing_outcome='drop' to drop") as caught:
         ss.switching("y ~ x", "job ~ x + z", table)
     assert "silent" not in str(caught.value)

@@ -263,7 +263,7 @@ def test_availability_may_be_of_any_kind(dtype: Any, villagers: pd.DataFrame) ->
 
 def test_a_row_seen_where_it_could_not_be_is_refused(villagers: pd.DataFrame) -> None:
     near = (villagers["job"] == "fishing") & (villagers.index > 50)
-    with pytest.raises(DataError, match=r"not available to them .*seen in 'fishing'"):
+    with pytest.raises(DataError, match=r"not available to them .*chosen: 'fishing'"):
         fit(villagers.assign(near=near), available={"fishing": "near"})
 
 

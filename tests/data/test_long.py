@@ -240,7 +240,7 @@ def test_cases_without_one_winner_are_named(tenders: pd.DataFrame) -> None:
     all_of = tenders.assign(won=tenders["won"] | (tenders["tender"] == 7))
     with pytest.raises(DataError, match=r"1 cases have several rows marked in 'won' \(first 7\)"):
         fit(all_of)
-    with pytest.raises(DataError, match=r"must be true \(1\) in the row of the alternative"):
+    with pytest.raises(DataError, match=r"must be true \(1\) in the row of the chosen alternative"):
         fit(tenders, chosen="firm")
     with pytest.raises(DataError, match=r"must be true \(1\) in the row .* but 2 is in"):
         fit(tenders.assign(won=2 * tenders["won"]))

@@ -94,10 +94,10 @@ def test_a_set_of_choosers_that_excludes_the_recorded_one_is_refused(villagers):
 
 def test_a_set_of_choosers_in_which_nobody_is_left_is_refused(villagers):
     table = undecided(villagers).assign(may=np.arange(200) >= 20)
-    with pytest.raises(DataError, match="Nobody may have been the one seen in 20 rows"):
+    with pytest.raises(DataError, match="No alternative may be the chosen one in 20 rows"):
         build(table, possible={"hunting": "may", "fishing": "may"})
     near = table.assign(near=(np.arange(200) >= 20))
-    with pytest.raises(DataError, match=r"Nobody .* in 20 rows .*not available"):
+    with pytest.raises(DataError, match=r"No alternative .* in 20 rows .*not available"):
         build(near, possible={"hunting": "may"}, available={"fishing": "near"})
 
 

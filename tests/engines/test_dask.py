@@ -228,7 +228,7 @@ def test_empty_partitions_and_absent_alternatives_are_fine(table, in_memory):
 
 def test_an_alternative_that_is_nowhere_is_an_error(table):
     only = table[table.job == "f"]
-    with pytest.raises(DataError, match="Only one alternative is seen"):
+    with pytest.raises(DataError, match="Only one alternative occurs"):
         ss.fit("y ~ x1", partitioned(only, 2), chosen="job")
     with pytest.raises(DataError, match="There are no rows"):
         ss.fit("y ~ x1", from_frames([table.iloc[:0], table.iloc[:0]]), chosen="job")

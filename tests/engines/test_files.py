@@ -415,7 +415,7 @@ def test_a_table_is_not_for_the_engine_of_files(table):
 def test_an_alternative_that_is_nowhere_is_an_error(table, tmp_path):
     pattern = write(tmp_path, *halves(table))
     formulas = dict.fromkeys(["a", "b", "c", "d"], FORMULA)
-    with pytest.raises(DataError, match="'d' is never seen in 'chosen'"):
+    with pytest.raises(DataError, match="'d' never occurs in 'chosen'"):
         fit(pattern, formulas)
 
 

@@ -1,4 +1,4 @@
-"""Alternatives: their labels, order and formulas, recorded in a column or by nobody."""
+"""Alternatives: their labels, order and formulas, recorded in a column or not at all."""
 
 from __future__ import annotations
 
@@ -86,30 +86,30 @@ def check_distinct(equations: Equations, *, named: bool) -> None:
     """Refuse names for equations that nothing tells apart."""
     if not named:
         return
-    seen: dict[tuple[int, ...], Label] = {}
+    met: dict[tuple[int, ...], Label] = {}
     for equation in equations.each:
         columns = tuple(sorted(equation.columns))
-        if columns in seen:
+        if columns in met:
             raise DataError(
-                f"The alternatives {seen[columns]!r} and {equation.alternative!r} have the same "
+                f"The alternatives {met[columns]!r} and {equation.alternative!r} have the same "
                 "covariates, so nothing says which is which. Give one of them a covariate of its "
                 "own, or a single formula with alternatives=k for alternatives without names."
             )
-        seen[columns] = equation.alternative
+        met[columns] = equation.alternative
 
 
 def recorded_alternatives(
     values: pd.Series[Any], chosen: str, parsed: ParsedFormula | dict[Any, ParsedFormula]
 ) -> tuple[tuple[Label, ...], Indices, tuple[ParsedFormula, ...]]:
-    """Return the labels in order, the index of the one seen in each row, and their formulas.
+    """Return the labels in order, the index of the chosen one in each row, and their formulas.
 
     The index is -1 where it was not recorded.
     """
     codes, found = label_rows(values)
     if not found:
         raise DataError(
-            f"The column {chosen!r} is missing in every row: nobody recorded who was seen. Leave "
-            "`chosen` out; the fit then takes whoever may have been seen into account."
+            f"The column {chosen!r} is missing in every row: no choice was recorded. Leave "
+            "`chosen` out; the fit then takes all that may be the chosen one into account."
         )
     if len(found) > FEW_LABELS and len(found) > len(values) / ROWS_EACH:
         raise DataError(
@@ -142,7 +142,7 @@ def recorded_alternatives(
 
 
 def code_chosen(values: pd.Series[Any], chosen: str, labels: tuple[Label, ...]) -> Indices:
-    """Return the index of the one seen in each row, -1 where it was not recorded."""
+    """Return the index of the chosen one in each row, -1 where it was not recorded."""
     known = _look_up(values, labels)
     if known is not None:
         return known

@@ -134,7 +134,7 @@ def design_from_arrays(
     ----------
     covariates : (n, D) finite numbers, not copied.
     outcome : (n,) finite numbers.
-    chosen : (n,) index into `alternatives`; None where nobody recorded who was seen.
+    chosen : (n,) index into `alternatives`; None where the choice was not recorded.
     alternatives : labels, in order.
     names : D names of the covariates.
     fit_intercept : whether every equation has a constant.

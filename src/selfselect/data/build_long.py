@@ -19,8 +19,8 @@ from selfselect.data.clusters import cluster_codes
 from selfselect.data.coding import KnownColumns, OutcomeCoder
 from selfselect.data.design import Design, check_and_describe
 from selfselect.data.long import (
+    CasePlaces,
     LongCoding,
-    Spots,
     case_values,
     find_case_columns,
     long_equations,
@@ -71,22 +71,26 @@ def build_long_design(
     check_text_columns(frame, term_columns)
 
     labels, codes, formulas = recorded_alternatives(frame[alternatives], alternatives, plan.parsed)
-    spots = Spots.find(frame, case, alternatives, codes, labels)
-    n_long, n_cases = len(frame), len(spots.cases)
+    places = CasePlaces.find(frame, case, alternatives, codes, labels)
+    n_long, n_cases = len(frame), len(places.cases)
     lacking = frame[list(term_columns)].isna()
-    complete = ~spots.any_of(lacking.any(axis=1).to_numpy())
+    complete = ~places.any_of(lacking.any(axis=1).to_numpy())
     if not complete.all():
         _say_incomplete(lacking, complete, missing)
-    seen_row, own = _one_row_per_case(frame, spots, chosen, first.outcome_columns)
+    seen_row, own = _one_row_per_case(frame, places, chosen, first.outcome_columns)
     own = own[complete]
     own, n_without = drop_unrecorded(
         own, first.outcome_columns, chosen, missing_outcome, first.outcome, unrecorded
     )
     if len(own) == 0:
         raise DataError("No case is complete: every one lacks a covariate or its outcome.")
-    kept = spots.cases.isin(own.index)
-    frame, codes, seen_row = frame[kept[spots.case_of]], codes[kept[spots.case_of]], seen_row[kept]
-    spots = Spots.find(frame, case, alternatives, codes, labels)
+    kept = places.cases.isin(own.index)
+    frame, codes, seen_row = (
+        frame[kept[places.case_of]],
+        codes[kept[places.case_of]],
+        seen_row[kept],
+    )
+    places = CasePlaces.find(frame, case, alternatives, codes, labels)
 
     if len(labels) < 2:
         raise DataError(
@@ -95,9 +99,9 @@ def build_long_design(
         )
     sides = Sides.learn(plan, labels, formulas, frame)
     equations, sources = long_equations(
-        first.outcome, labels, sides, find_case_columns(sides, spots, labels)
+        first.outcome, labels, sides, find_case_columns(sides, places, labels)
     )
-    if chosen is None and spots.present.all():
+    if chosen is None and places.present.all():
         check_distinct(equations, named=True)
     known = KnownColumns.resolve(plan.cost, None, labels)
     outcome_coder, outcome = OutcomeCoder.learn(first.outcome, first.outcome_columns, own)
@@ -105,9 +109,9 @@ def build_long_design(
         share(equations, shared), sides.coders, sides.of_equations, known, term_columns,
         outcome_coder, case, alternatives, sources,
     )  # fmt: skip
-    per_case = case_values(frame, [n for n in (weights, cluster) if n is not None], spots)
+    per_case = case_values(frame, [n for n in (weights, cluster) if n is not None], places)
     rows = Rows(
-        coding.covariates(sides.matrices, spots),
+        coding.covariates(sides.matrices, places),
         outcome=outcome,
         chosen=None if chosen is None else seen_row,
         weights=None
@@ -116,7 +120,7 @@ def build_long_design(
             check_numbers(per_case[weights], f"The column of weights {weights!r}"), weights_kind
         ),
         clusters=None if cluster is None else cluster_codes(per_case, [cluster]),
-        known=coding.known_of(frame, spots),
+        known=coding.known_of(frame, places),
         between=unrecorded.limits(own, outcome),
     )
     facts = check_and_describe(
@@ -133,7 +137,7 @@ def build_long_design(
         n_long_rows=n_long if n_cases == len(rows) else len(frame),
     )
     table = frame[list(dict.fromkeys((case, alternatives, *term_columns, *known.columns)))]
-    design = Design(coding, rows, facts, spots.cases, table)
+    design = Design(coding, rows, facts, places.cases, table)
     if chosen is None:
         check_enough_rows(design.n_counted, design.n_coefficients, equations.n_alternatives)
     return design
@@ -175,35 +179,35 @@ def _say_incomplete(lacking: pd.DataFrame, complete: Any, missing: str) -> None:
 
 
 def _one_row_per_case(
-    frame: pd.DataFrame, spots: Spots, chosen: str | None, outcome: tuple[str, ...]
+    frame: pd.DataFrame, places: CasePlaces, chosen: str | None, outcome: tuple[str, ...]
 ) -> tuple[Any, pd.DataFrame]:
-    """Return who was seen in each case (n,), and a frame of one row per case with its outcome."""
+    """Return the chosen alternative of each case (n,), and a frame of one row per case."""
     if chosen is None:
-        own = frame.iloc[spots.first].set_axis(spots.cases)
-        return np.zeros(len(own), dtype=np.intp), own.assign(**case_values(frame, outcome, spots))
+        own = frame.iloc[places.first].set_axis(places.cases)
+        return np.zeros(len(own), dtype=np.intp), own.assign(**case_values(frame, outcome, places))
     values = frame[chosen]
     try:
         marks = check_numbers(values, f"The column {chosen!r}")
     except DataError as error:
         raise DataError(
-            f"In long data chosen={chosen!r} must be true (1) in the row of the alternative that "
-            f"was seen and false (0) in the other rows of the case. {error}"
+            f"In long data chosen={chosen!r} must be true (1) in the row of the chosen "
+            f"alternative and false (0) in the other rows of the case. {error}"
         ) from error
     odd = (marks != 0) & (marks != 1)
     if odd.any():
         raise DataError(
-            f"In long data chosen={chosen!r} must be true (1) in the row of the alternative that "
-            f"was seen and false (0) in the other rows of the case, but {marks[odd][0]:g} is in "
+            f"In long data chosen={chosen!r} must be true (1) in the row of the chosen "
+            f"alternative and false (0) in the other rows of the case, but {marks[odd][0]:g} is in "
             f"{first_rows(odd, frame.index)}."
         )
-    times = np.bincount(spots.case_of, weights=marks, minlength=len(spots.cases))
+    times = np.bincount(places.case_of, weights=marks, minlength=len(places.cases))
     for wrong, what in ((times == 0, "no row"), (times > 1, "several rows")):
         if wrong.any():
             raise DataError(
                 f"{wrong.sum()} cases have {what} marked in {chosen!r} (first "
-                f"{named(spots.cases[wrong][0])}). Mark the one row of each case whose outcome "
-                "was seen."
+                f"{named(places.cases[wrong][0])}). Mark the row of the alternative that "
+                "was chosen in each case."
             )
-    seen = np.nan_to_num(spots.spread(marks)).argmax(axis=1)
-    at = spots.row[np.arange(len(seen)), seen]
-    return seen, frame.iloc[at].set_axis(spots.cases)
+    picked = np.nan_to_num(places.to_wide(marks)).argmax(axis=1)
+    at = places.row[np.arange(len(picked)), picked]
+    return picked, frame.iloc[at].set_axis(places.cases)

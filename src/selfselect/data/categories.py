@@ -1,4 +1,4 @@
-"""Categories by the hundred: what they cost, and which of them say nothing, told before the fit."""
+"""Categories by the hundred: what they cost, and which have no rows, said before the fit."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ MANY = 50
 """Categories of a factor up to which a fit is quick and says itself what it lacks."""
 
 COSTLY = 500
-"""Parameters from which a user is told what they cost."""
+"""Parameters from which a warning says what they cost."""
 
 
 def check_categories(

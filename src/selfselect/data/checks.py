@@ -119,7 +119,7 @@ def check_covariates(covariates: Array, names: Sequence[str]) -> None:
 
 
 MOST_MEAN_WEIGHT = 5.0
-"""Mean weight above which weights that nobody explained are hardly numbers of identical rows."""
+"""Mean weight above which weights of no stated kind are hardly numbers of identical rows."""
 
 WHICH_WEIGHTS = (
     "Say what they mean: weights_kind='probability' for weights that correct for unequal sampling, "
@@ -167,16 +167,16 @@ def check_any_weight(n_weighted: int, name: str) -> None:
 def check_counts(
     counts: Sequence[int], sizes: Sequence[int], alternatives: Sequence[Any], chosen: str
 ) -> None:
-    """Refuse alternatives seen never, or less often than they have parameters."""
+    """Refuse alternatives chosen never, or less often than they have parameters."""
     for count, size, label in zip(counts, sizes, alternatives, strict=True):
         if count == 0 and size > 0:
             raise DataError(
-                f"The alternative {label!r} is never seen in {chosen!r}, so nothing can be learnt "
+                f"The alternative {label!r} never occurs in {chosen!r}, so nothing can be learnt "
                 "about it. Leave it out of the model."
             )
         if count < size:
             raise DataError(
-                f"The alternative {label!r} is seen in {count} rows but has {size} parameters. "
+                f"The alternative {label!r} is chosen in {count} rows but has {size} parameters. "
                 "Give it fewer covariates, or leave the alternative and its rows out."
             )
 
@@ -197,8 +197,8 @@ def check_chosen_available(chosen: Indices, available: Mask, alternatives: Seque
     if contradicted.any():
         label = alternatives[int(chosen[np.flatnonzero(contradicted)[0]])]
         raise DataError(
-            f"{contradicted.sum()} rows were seen in an alternative marked as not available to "
-            f"them ({first_rows(contradicted)}, seen in {label!r}). Correct `available` or the "
+            f"{contradicted.sum()} rows chose an alternative marked as not available to "
+            f"them ({first_rows(contradicted)}, chosen: {label!r}). Correct `available` or the "
             "rows."
         )
 

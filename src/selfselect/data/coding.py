@@ -90,7 +90,7 @@ class KnownColumns:
             if nothing.any():
                 raise DataError(
                     f"No alternative is available in {nothing.sum()} rows "
-                    f"({first_rows(nothing, frame.index)}), so nothing could be seen there. "
+                    f"({first_rows(nothing, frame.index)}), so nothing could be chosen there. "
                     "Correct `available` or leave those rows out."
                 )
         return RowData(costs, available)

@@ -43,16 +43,16 @@ class DataFacts:
     Attributes
     ----------
     formulas : the formulas as given, one per alternative.
-    chosen : name of the column that says who was seen; None where nobody recorded it.
+    chosen : name of the column of the chosen alternative; None where it was not recorded.
     weights, cluster : names of those columns, None where there are none.
     n_rows : rows used.
     n_dropped : rows left out for a missing covariate.
     n_without_outcome : rows left out, at the user's wish, for a missing outcome.
-    counts : rows in which each alternative was seen; empty where nobody recorded it.
+    counts : rows in which each alternative was chosen; empty where that was not recorded.
     weight_total : sum of the weights; the number of rows where there are none.
     outcome_range : smallest and largest outcome.
     n_silent : rows used for what their choice says, without an outcome.
-    n_undecided : rows in which it was not recorded who was seen, where it was in others.
+    n_undecided : rows without a recorded choice, where others have one.
     weights_kind : frequency or probability; None where it was not said.
     n_zero_weight : rows used whose weight is zero.
     case : name of the column of cases, of which long data has several rows each; None elsewhere.
@@ -114,12 +114,12 @@ class Design:
 
     @property
     def index(self) -> Literal["known", "unknown"]:
-        """Whether it is known who was seen."""
+        """Whether the chosen alternative was recorded."""
         return "unknown" if self.rows.chosen is None else "known"
 
     @property
     def partial(self) -> bool:
-        """Whether some rows lack their outcome, or who was seen in them is known in part."""
+        """Whether some rows lack their outcome, or their choice is known in part."""
         narrowed = self.index == "unknown" and self.rows.possible is not None
         return self.facts.n_silent > 0 or self.facts.n_undecided > 0 or narrowed
 
@@ -137,7 +137,7 @@ class Design:
 
     @property
     def n_coefficients(self) -> int:
-        """Coefficients of all equations; where nobody was recorded it takes more rows than that."""
+        """Coefficients of all equations; with an unknown index it takes more rows than that."""
         return sum(self.equations.own_terms) + len(self.equations.shared)
 
 
@@ -151,8 +151,8 @@ class Tally:
     lowest, highest : outcome.
     weight_total, weight_squares, n_weighted : sums of the weights and of their squares, and rows
         whose weight is positive.
-    n_undecided : rows in which it was not recorded who was seen.
-    counts : by alternative, rows of positive weight in which it was seen.
+    n_undecided : rows without a recorded choice.
+    counts : by alternative, rows of positive weight in which it was chosen.
     repeated : by alternative, the sum of their weights.
     """
 
@@ -184,8 +184,8 @@ class Tally:
             weighted = decided if weights is None else decided & (weights > 0)
             found = np.bincount(chosen[weighted], minlength=len(labels))
             counts.update(dict(zip(labels, found.tolist(), strict=True)))
-            heavy = None if weights is None else weights[decided]
-            sums = np.bincount(chosen[decided], heavy, minlength=len(labels))
+            counted = None if weights is None else weights[decided]
+            sums = np.bincount(chosen[decided], counted, minlength=len(labels))
             repeated.update(dict(zip(labels, sums.tolist(), strict=True)))
         return cls(
             n_rows=len(outcome),
@@ -236,7 +236,7 @@ def check_rows(
 
 
 def check_and_describe(
-    coding: Coding, rows: Rows, *, weights: str | None, weights_kind: str | None, **told: Any
+    coding: Coding, rows: Rows, *, weights: str | None, weights_kind: str | None, **described: Any
 ) -> DataFacts:
     """Check coded rows, and say what a reader of the results should know of them.
 
@@ -246,7 +246,7 @@ def check_and_describe(
     equations = coding.equations
     check_rows(equations, rows, weights, weights_kind)
     tally = Tally.of(rows.outcome, rows.chosen, rows.weights, equations.alternatives)
-    return describe(equations, tally, weights=weights, weights_kind=weights_kind, **told)
+    return describe(equations, tally, weights=weights, weights_kind=weights_kind, **described)
 
 
 def describe(
@@ -276,14 +276,14 @@ def describe(
         check_weight_total(tally.weight_total, tally.n_rows, weights, weights_kind)
     if len(labels) < 2:
         raise DataError(
-            f"Only one alternative is seen in {chosen!r} ({labels[0]!r}): then "
+            f"Only one alternative occurs in {chosen!r} ({labels[0]!r}): then "
             "nothing was selected and least squares is right. Give rows of at least two."
         )
     counts: tuple[int, ...] = ()
     if chosen is not None:
         sizes = [len(equation.terms) + 1 for equation in equations.each]
         if equations.restricted:
-            # With nothing of its own, an alternative that is never seen is known by the others.
+            # With nothing of its own, an alternative that is never chosen is known by the others.
             sizes = [own + 1 if own else 0 for own in equations.own_terms]
         counts = tuple(tally.counts[label] for label in labels)
         check_counts(counts, sizes, labels, chosen)

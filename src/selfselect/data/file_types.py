@@ -68,15 +68,15 @@ def may_change_labels(name: str) -> bool:
     """
     if Path(name).suffix.lower() not in (".csv", ".tsv"):
         return True
-    seen = b"\n"
+    tail = b"\n"
     with open(name, "rb") as file:
         while chunk := file.read(CHUNK):
-            text = seen + chunk
+            text = tail + chunk
             if b"\0" in text[:1_000]:
                 return True
             if ZERO_IN_BYTES.search(text) or LONG_IN_BYTES.search(text):
                 return True
-            seen = chunk[-17:]
+            tail = chunk[-17:]
     return False
 
 

@@ -207,7 +207,7 @@ def _parse_side(side: str, text: str) -> SimpleFormula:
 def parse_side(side: str) -> Any:
     """Parse a side once: a fit meets the same one per alternative, and once more to code it.
 
-    Nothing that depends on data is in what is returned, and nobody changes it.
+    Nothing that depends on data is in what is returned, and it is never changed.
     """
     return Formula(side)
 

@@ -22,9 +22,9 @@ from selfselect.errors import DataError
 from selfselect.rules.base import Label, RowData
 
 __all__ = [
+    "CasePlaces",
     "LongCoding",
     "Source",
-    "Spots",
     "case_values",
     "find_case_columns",
     "long_equations",
@@ -37,7 +37,7 @@ Mask = NDArray[np.bool_]
 
 
 @dataclass(frozen=True, eq=False)
-class Spots:
+class CasePlaces:
     """Where each case's alternatives stand in a long table.
 
     Attributes
@@ -54,7 +54,7 @@ class Spots:
     @classmethod
     def find(
         cls, frame: pd.DataFrame, case: str, alternative: str, codes: Indices, labels: Sequence[Any]
-    ) -> Spots:
+    ) -> CasePlaces:
         """Place the rows, whose alternatives have the given codes."""
         case_of, cases = factorize(frame[case], f"The column of cases {case!r}")
         lost = case_of < 0
@@ -92,7 +92,7 @@ class Spots:
         """The first row of each case (n,)."""
         return np.asarray(np.take_along_axis(self.row, self.present.argmax(1)[:, None], 1)[:, 0])
 
-    def spread(self, values: Array) -> Array:
+    def to_wide(self, values: Array) -> Array:
         """Return a column of the long table as (n, k), nan where a case has no row."""
         return np.where(self.present, values[self.row], np.nan)
 
@@ -182,15 +182,15 @@ class LongCoding:
     alternative: str
     sources: tuple[Source, ...]
 
-    def covariates(self, matrices: Sequence[Array], spots: Spots) -> Array:
+    def covariates(self, matrices: Sequence[Array], places: CasePlaces) -> Array:
         """Put the coded long rows of each case beside each other (n, D)."""
-        covariates = np.empty((len(spots.cases), len(self.sources)))
+        covariates = np.empty((len(places.cases), len(self.sources)))
         for place, source in enumerate(self.sources):
             position = self.coders[source.coder].names.index(source.name)
-            values = spots.spread(matrices[source.coder][:, position])
+            values = places.to_wide(matrices[source.coder][:, position])
             if source.alternative is None:
                 covariates[:, place] = self._constant(
-                    values[:, self._users(place + 1)], source.name, spots
+                    values[:, self._users(place + 1)], source.name, places
                 )
             else:
                 own = values[:, source.alternative]
@@ -204,32 +204,32 @@ class LongCoding:
         labels = {one.alternative for one in each if column in one.columns}
         return [j for j, label in enumerate(self.equations.alternatives) if label in labels]
 
-    def _constant(self, values: Array, name: str, spots: Spots) -> Array:
-        """Return what does not vary within cases (n,); nobody's users' rows take the mean."""
+    def _constant(self, values: Array, name: str, places: CasePlaces) -> Array:
+        """Return what does not vary within cases (n,); cases without a value take the mean."""
         if varies_within(values).any():
             where = varies_within(values)
             raise DataError(
                 f"The term {name!r} did not vary within the cases of the fit, but does in "
-                f"{where.sum()} of these (first {named(spots.cases[where][0])})."
+                f"{where.sum()} of these (first {named(places.cases[where][0])})."
             )
         found = np.isfinite(values)
         first = np.take_along_axis(values, found.argmax(1)[:, None], axis=1)[:, 0]
         return np.where(found.any(axis=1), first, _mean(first))
 
-    def known_of(self, frame: pd.DataFrame, spots: Spots) -> RowData:
-        """Read costs from each alternative's own rows, and who is open to a case."""
+    def known_of(self, frame: pd.DataFrame, places: CasePlaces) -> RowData:
+        """Read costs from each alternative's own rows, and what is open to a case."""
         costs: Array | None = None
         if any(entry is not None for entry in self.known.costs):
-            costs = np.zeros(spots.row.shape)
+            costs = np.zeros(places.row.shape)
             for j, entry in enumerate(self.known.costs):
                 if isinstance(entry, str):
                     values = check_numbers(frame[entry], f"The cost column {entry!r}")
-                    costs[:, j] = np.nan_to_num(spots.spread(values)[:, j])
+                    costs[:, j] = np.nan_to_num(places.to_wide(values)[:, j])
                 elif entry is not None:
                     costs[:, j] = entry
-        return RowData(costs, None if spots.present.all() else spots.present)
+        return RowData(costs, None if places.present.all() else places.present)
 
-    def place(self, frame: pd.DataFrame) -> Spots:
+    def place(self, frame: pd.DataFrame) -> CasePlaces:
         """Find each case's rows in a long table with the alternatives of the fit."""
         labels = self.equations.alternatives
         by_text = {str(label): i for i, label in enumerate(labels)}
@@ -245,20 +245,20 @@ class LongCoding:
                 f"not have ({', '.join(map(str, labels))}). There is no equation for it: leave "
                 "those rows out."
             )
-        return Spots.find(frame, self.case, self.alternative, codes, labels)
+        return CasePlaces.find(frame, self.case, self.alternative, codes, labels)
 
     def code(self, data: Any, *, with_known: bool, with_outcome: bool = False) -> CodedRows:
         wanted = (*self.columns, *(self.outcome.columns if with_outcome else ()))
         costs = self.known.columns if with_known else ()
         frame = to_frame(data, (self.case, self.alternative, *wanted, *costs))
-        spots = self.place(frame)
-        complete = ~spots.any_of(frame[list(self.columns)].isna().any(axis=1).to_numpy())
+        places = self.place(frame)
+        complete = ~places.any_of(frame[list(self.columns)].isna().any(axis=1).to_numpy())
         outcomes = None
         if with_outcome:
-            outcomes = case_values(frame, self.outcome.columns, spots)
+            outcomes = case_values(frame, self.outcome.columns, places)
             complete &= outcomes.notna().all(axis=1).to_numpy()
-        kept = frame[complete[spots.case_of]]
-        left = spots
+        kept = frame[complete[places.case_of]]
+        left = places
         if len(kept) < len(frame):
             left = self.place(kept)
         covariates = self.covariates([coder.code(kept) for coder in self.coders], left)
@@ -266,10 +266,10 @@ class LongCoding:
         known = self.known_of(kept, left)
         if not with_known:
             known = RowData(None, known.available)
-        return CodedRows(Rows(covariates, outcome=outcome, known=known), spots.cases, complete)
+        return CodedRows(Rows(covariates, outcome=outcome, known=known), places.cases, complete)
 
 
-def find_case_columns(sides: Sides, spots: Spots, labels: Sequence[Label]) -> dict[str, bool]:
+def find_case_columns(sides: Sides, places: CasePlaces, labels: Sequence[Label]) -> dict[str, bool]:
     """Say of each coded column whether it does not vary within cases.
 
     Rows of alternatives that do not use a column do not count.
@@ -284,7 +284,7 @@ def find_case_columns(sides: Sides, spots: Spots, labels: Sequence[Label]) -> di
             users = [
                 j for j, used in enumerate(uses) if any(name in sides.coders[i].names for i in used)
             ]
-            values = spots.spread(matrix[:, place])[:, users]
+            values = places.to_wide(matrix[:, place])[:, users]
             found.setdefault(name, len(users) > 1 and not varies_within(values).any())
     return found
 
@@ -296,21 +296,21 @@ def varies_within(values: Array) -> Mask:
     return np.asarray(high > low)
 
 
-def case_values(frame: pd.DataFrame, columns: Sequence[str], spots: Spots) -> pd.DataFrame:
+def case_values(frame: pd.DataFrame, columns: Sequence[str], places: CasePlaces) -> pd.DataFrame:
     """Return columns with one value per case: what its rows agree on, missing where none has it."""
     made: dict[str, Any] = {}
     for name in columns:
         values = frame[name].reset_index(drop=True)
-        by_case = values.groupby(spots.case_of)
+        by_case = values.groupby(places.case_of)
         differ = (by_case.nunique() > 1).to_numpy()
         if differ.any():
             raise DataError(
                 f"The column {name!r} has several values in {differ.sum()} cases (first "
-                f"{named(spots.cases[differ][0])}). It belongs to the case as a whole: give "
+                f"{named(places.cases[differ][0])}). It belongs to the case as a whole: give "
                 "the same value in all rows of a case, or leave all but one empty."
             )
         made[name] = by_case.first().to_numpy()
-    return pd.DataFrame(made, index=spots.cases)
+    return pd.DataFrame(made, index=places.cases)
 
 
 def named(case: Any) -> str:

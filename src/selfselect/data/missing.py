@@ -110,9 +110,9 @@ def drop_unrecorded(
         if chosen is None and unrecorded.between is None and no_outcome.any():
             raise DataError(
                 f"{no_outcome.sum()} rows have no outcome {name!r} "
-                f"({first_rows(no_outcome, frame.index)}), and nobody recorded who was seen: they "
-                "say nothing. Leave them out with missing_outcome='drop', or give "
-                "`outcome_between`."
+                f"({first_rows(no_outcome, frame.index)}), and the chosen alternative was not "
+                "recorded either: they say nothing. Leave them out with missing_outcome='drop', or "
+                "give `outcome_between`."
             )
         no_outcome = nothing
     if unrecorded.possible is not None:
@@ -124,10 +124,11 @@ def drop_unrecorded(
         if no_choice.any():
             raise DataError(
                 f"{no_choice.sum()} rows have no value in {chosen!r} "
-                f"({first_rows(no_choice, frame.index)}): it is not known who was seen. Leaving "
-                "them out may itself select on the outcome; missing_outcome='drop' insists."
+                f"({first_rows(no_choice, frame.index)}): the chosen alternative is not known. "
+                "Leaving them out may itself select on the outcome; pass missing_outcome='drop' to "
+                "drop them anyway."
                 + can_keep
-                * " Where it is known who may have been seen, give `possible`."
+                * " Where it is known which alternatives are possible, give `possible`."
             )
         raise DataError(
             f"{no_outcome.sum()} rows were chosen but have no outcome {name!r} "
@@ -135,7 +136,7 @@ def drop_unrecorded(
             "the very bias to be removed. "
             + can_keep
             * "missing_outcome='silent' keeps them for what their choice says. "
-            + "If they are missing for reasons unrelated to the outcome, missing_outcome='drop' "
-            "insists."
+            + "If they are missing for reasons unrelated to the outcome, pass "
+            "missing_outcome='drop' to drop them anyway."
         )
     return frame[~lacking], int(lacking.sum())

@@ -25,8 +25,8 @@ class Plan:
     Attributes
     ----------
     parsed : one formula, or one per alternative.
-    chosen : the column that says who was seen; None where nobody recorded it.
-    alternatives : how many, where nobody recorded who was seen.
+    chosen : the column of the chosen alternative; None where it was not recorded.
+    alternatives : how many, where the chosen one was not recorded.
     available : by alternative, the column that says whether it is available.
     cost : known costs by alternative: numbers or columns.
     estimated : formulas of the costs that are estimated.
@@ -35,7 +35,7 @@ class Plan:
     weights_kind : frequency or probability; None where it was not said.
     ways : the columns that rows are clustered by.
     missing, missing_outcome : what becomes of rows that lack something.
-    unrecorded : what is known of rows without an outcome, or without a chooser.
+    unrecorded : what is known of rows without an outcome, or without a choice.
     """
 
     parsed: ParsedFormula | dict[Any, ParsedFormula]

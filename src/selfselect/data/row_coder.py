@@ -35,7 +35,7 @@ from selfselect.data.rows import Rows
 from selfselect.rules._labels import by_alternative
 from selfselect.rules.base import Label
 
-__all__ = ["Made", "RowCoder", "Sides"]
+__all__ = ["CodedValues", "RowCoder", "Sides"]
 
 Array = NDArray[np.float64]
 Indices = NDArray[np.intp]
@@ -107,7 +107,7 @@ class Sides:
 
 
 @dataclass(frozen=True, eq=False)
-class Made:
+class CodedValues:
     """What depends on what was learnt: covariates, choices, outcome and clusters of rows."""
 
     covariates: Array
@@ -135,7 +135,7 @@ class RowCoder:
     clusters: tuple[pd.Index[Any], ...]
 
     @classmethod
-    def learn(cls, plan: Plan, frame: pd.DataFrame) -> tuple[RowCoder, Made]:
+    def learn(cls, plan: Plan, frame: pd.DataFrame) -> tuple[RowCoder, CodedValues]:
         """Learn labels, categories and transforms from rows, and code those rows by the way."""
         codes: Indices | None = None
         if plan.chosen is None:
@@ -166,7 +166,7 @@ class RowCoder:
         clusters, members = learn_clusters(frame, plan.ways)
         coder = cls(plan, coding, labels, formulas, clusters)
         covariates = coding.covariates(sides.matrices)
-        return coder, Made(covariates, codes, outcome, members)
+        return coder, CodedValues(covariates, codes, outcome, members)
 
     def code(self, frame: pd.DataFrame) -> Rows:
         """Code other rows as those that were learnt from; the frame holds only rows to be used."""
@@ -180,7 +180,7 @@ class RowCoder:
         chosen = None
         if plan.chosen is not None:
             chosen = code_chosen(frame[plan.chosen], plan.chosen, self.labels)
-        made = Made(
+        made = CodedValues(
             self.coding.read_covariates(frame),
             chosen,
             values,
@@ -188,7 +188,7 @@ class RowCoder:
         )
         return self.assemble(frame, made)
 
-    def assemble(self, frame: pd.DataFrame, made: Made) -> Rows:
+    def assemble(self, frame: pd.DataFrame, made: CodedValues) -> Rows:
         """Put the rows together: what was made, and what is read from columns as it is."""
         plan, known = self.plan, self.coding.known.read(frame)
         weights: Array | None = None

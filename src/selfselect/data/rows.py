@@ -1,4 +1,4 @@
-"""Rows as numbers: what every later stage sees of a table."""
+"""Rows as numbers: all that later stages know of a table."""
 
 from __future__ import annotations
 
@@ -23,14 +23,14 @@ class Rows:
     ----------
     covariates : (n, D) the covariates of all equations, without a constant column.
     outcome : (n,) what was recorded, nan where it was not; None for rows to predict.
-    chosen : (n,) index of the alternative seen, -1 where it was not recorded; None for rows to
-        predict, and where nobody recorded it in any row.
+    chosen : (n,) index of the chosen alternative, -1 where it was not recorded; None for rows to
+        predict, and where it was recorded in no row.
     weights : (n,) row weights; None where all are one.
     clusters : (n,) cluster number of each row, (n, ways) where rows are clustered in several ways;
         None where there are none.
     known : costs and availability of alternatives by row.
     between : (n, 2) limits of outcomes that were not recorded; None where there are none.
-    possible : (n, k) who may have been the one seen; None where that is in `chosen` alone.
+    possible : (n, k) which alternatives may be the chosen one; None where `chosen` says all.
     """
 
     covariates: Array

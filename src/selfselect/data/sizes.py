@@ -20,7 +20,7 @@ __all__ = [
 ]
 
 MANY = 100
-"""Alternatives up to which nobody asks."""
+"""Alternatives up to which memory is not checked."""
 
 MATRICES = 3
 """Matrices of all parameters by all parameters that a fit holds at once: the information, its
@@ -81,7 +81,7 @@ def _refuse(n_alternatives: int, n_parameters: int, n_rows: int) -> None:
 
 
 def memory_left() -> float | None:
-    """Return how many bytes of memory this process may still take; None where nobody says."""
+    """Return how many bytes of memory this process may still take; None where that is unknown."""
     found = [*_system(), *_group(), *_own_limit()]
     return max(0.0, min(found)) if found else None
 

@@ -1,4 +1,4 @@
-"""What was not recorded in a row: its outcome, limits of it, or who was seen."""
+"""What was not recorded in a row: its outcome, or its choice, and what is known of them."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ class Unrecorded:
     ----------
     silent : whether rows without an outcome are kept, for what their choice says.
     between : lowest and highest outcome of rows without one: numbers, columns, or None.
-    possible : by alternative, the column that says whether it may have been the one seen.
+    possible : by alternative, the column that says whether it may be the chosen one.
     """
 
     silent: bool
@@ -101,7 +101,7 @@ class Unrecorded:
         alternatives: Sequence[Label],
         available: Mask | None,
     ) -> Mask | None:
-        """Return who may have been the one seen (n, k); None where nothing is said of it."""
+        """Return which alternatives may be the chosen one (n, k); None where nothing says so."""
         if self.possible is None:
             return None
         columns = by_alternative(self.possible, alternatives, what="column of possibility")
@@ -109,12 +109,12 @@ class Unrecorded:
         for label, column in columns.items():
             possible[:, list(alternatives).index(label)] = check_availability(frame[column], column)
         open_to = possible if available is None else possible & available
-        nobody = np.asarray(~open_to.any(axis=1))
-        if nobody.any():
+        nothing = np.asarray(~open_to.any(axis=1))
+        if nothing.any():
             raise DataError(
-                f"Nobody may have been the one seen in {nobody.sum()} rows "
-                f"({first_rows(nobody, frame.index)}): every alternative is excluded by `possible` "
-                "or marked as not available. Correct them."
+                f"No alternative may be the chosen one in {nothing.sum()} rows "
+                f"({first_rows(nothing, frame.index)}): all are excluded by `possible` or "
+                "marked as not available. Correct them."
             )
         if chosen is not None:
             recorded = chosen >= 0
@@ -124,7 +124,7 @@ class Unrecorded:
                 label = alternatives[int(chosen[np.flatnonzero(contradicted)[0]])]
                 raise DataError(
                     f"`possible` excludes the alternative that was recorded in "
-                    f"{contradicted.sum()} rows ({first_rows(contradicted, frame.index)}, seen in "
+                    f"{contradicted.sum()} rows ({first_rows(contradicted, frame.index)}, chosen: "
                     f"{label!r}). Correct `possible` or the rows."
                 )
         return possible

@@ -83,7 +83,7 @@ class Points(NamedTuple):
     number : how many there are now.
     most : how many there may be.
     what : what they are called.
-    alike : whether their error is the same in all rows, so that a sample tells its size.
+    alike : whether their error is the same in all rows, so that a sample shows its size.
     """
 
     number: int

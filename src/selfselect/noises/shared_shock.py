@@ -49,7 +49,7 @@ class SharedShock(FittedNoise):
     .. math:: y_{ij} = x_{ij}'w_j + b_j u_i + \sigma_j e_{ij}
 
     Scales are those of the own part. The sign of u is free: the largest loading is made
-    positive. As the own parts vanish, what is seen becomes max-affine regression,
+    positive. As the own parts vanish, the observed outcome becomes max-affine regression,
     :math:`\max_j (x'w_j) + b u`.
 
     Parameters

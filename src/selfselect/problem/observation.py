@@ -36,7 +36,7 @@ class Observation:
     Attributes
     ----------
     status : (n, k) codes of `selfselect.kernels.status`.
-    limit : (n, k), or (n, 1) where all alternatives share it: the outcome where seen, the bound
+    limit : (n, k), or (n, 1) where all alternatives share it: the outcome where chosen, the bound
         where below or above it, the lower bound where between two.
     upper : (n, k) upper bound where between two; None where no row has that status.
     """
@@ -104,14 +104,14 @@ def _is_outcome(outcome: Array, bound: Array, other: Array, infinite: float) -> 
 def _observe_one_side(
     chosen: Indices, outcome: Array, n_alternatives: int, side: int
 ) -> Observation:
-    """Observe the usual case: all others lie on one side of the outcome, seen in every row."""
+    """Observe the usual case: all others lie on one side of the outcome, which every row has."""
     status = np.full((len(outcome), n_alternatives), side, dtype=np.int8)
     status[np.arange(len(outcome)), chosen] = SEEN
     return Observation(status, outcome[:, None])
 
 
 def observe_partial(rule: HasBounds, rows: Rows, alternatives: Sequence[Label]) -> Observation:
-    """Observe the rows that have outcome and chooser; the others' entries are all `MAYBE`."""
+    """Observe the rows that have outcome and choice; the others' entries are all `MAYBE`."""
     assert rows.outcome is not None and rows.chosen is not None
     whole = np.flatnonzero(~np.isnan(rows.outcome) & (rows.chosen >= 0))
     shape = (len(rows), len(alternatives))
@@ -121,7 +121,7 @@ def observe_partial(rule: HasBounds, rows: Rows, alternatives: Sequence[Label]) 
         if found.upper is not None:
             raise RuleError(
                 f"{type(rule).__name__} bounds outcomes on both sides, which is possible only "
-                "where outcome and chooser are recorded in every row."
+                "where outcome and choice are recorded in every row."
             )
         status[whole], limit[whole] = found.status, found.limit
     return Observation(status, limit)
@@ -171,7 +171,7 @@ def _refuse_impossible(
     if impossible.any():
         label = alternatives[int(np.flatnonzero(empty[np.flatnonzero(impossible)[0]])[0])]
         raise RuleError(
-            f"Under this rule {impossible.sum()} rows could not have been seen as recorded "
+            f"Under this rule {impossible.sum()} rows could not have been recorded as they were "
             f"({first_rows(impossible)}): no outcome of {label!r} explains the choice. Check the "
             "rule, its transforms and its costs against those rows."
         )

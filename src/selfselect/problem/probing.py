@@ -67,15 +67,15 @@ def _check_choices(target: Target, rng: Generator) -> None:
     """Refuse choices that are no positions of alternatives."""
     k = target.means.shape[1]
     latent = target.center + target.deviations(rng)
-    seen: Any = np.asarray(target.rule.choose(latent, target.known))
-    if seen.shape != (len(latent),) or not np.issubdtype(seen.dtype, np.integer):
+    chosen: Any = np.asarray(target.rule.choose(latent, target.known))
+    if chosen.shape != (len(latent),) or not np.issubdtype(chosen.dtype, np.integer):
         raise RuleError(
-            f"choose must return one integer per row; it returned {seen.dtype} of shape "
-            f"{seen.shape} for latent outcomes of shape {latent.shape}."
+            f"choose must return one integer per row; it returned {chosen.dtype} of shape "
+            f"{chosen.shape} for latent outcomes of shape {latent.shape}."
         )
-    wrong = (seen < 0) | (seen >= k)
+    wrong = (chosen < 0) | (chosen >= k)
     if wrong.any():
         raise RuleError(
             f"choose must return positions from 0 to {k - 1}, since there are {k} alternatives; "
-            f"it returned {int(seen[wrong][0])}."
+            f"it returned {int(chosen[wrong][0])}."
         )

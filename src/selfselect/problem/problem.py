@@ -115,8 +115,8 @@ class Problem:
         direction = direction_of(self.rule)
         if direction is None or self.index == "unknown":
             raise UnsupportedError(
-                "Costs can be estimated where it is recorded who was seen and the largest or the "
-                f"smallest outcome is seen, not by {self.rule!r} with an {self.index} index."
+                "Costs can be estimated where the choice is recorded and the largest or the "
+                f"smallest outcome is observed, not by {self.rule!r} with an {self.index} index."
             )
         return direction
 

@@ -191,10 +191,10 @@ class Shape(ABC):
         score_h = -residual * informative
         curvature_gh = -curvature * informative
         curvature_hh = -curvature_gh * informative
-        seen = status == SEEN
-        loglik[seen] += np.log(inverse_scale)
-        score_h[seen] += 1.0 / inverse_scale
-        curvature_hh[seen] -= 1.0 / inverse_scale**2
+        chosen = status == SEEN
+        loglik[chosen] += np.log(inverse_scale)
+        score_h[chosen] += 1.0 / inverse_scale
+        curvature_hh[chosen] -= 1.0 / inverse_scale**2
         between = status == BETWEEN
         if upper is not None and between.any():
             low, high = limit[between], upper[between]

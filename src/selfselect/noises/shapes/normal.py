@@ -17,7 +17,7 @@ __all__ = ["SHAPE", "Normal"]
 
 
 class Normal(Shape):
-    """Standard normal noise; kernels know it by heart."""
+    """Standard normal noise, which the compiled kernels are written for."""
 
     name: ClassVar[str] = "normal"
     normal: ClassVar[bool] = True
