@@ -15,7 +15,6 @@ __version__ = "0.1.0"
 
 if TYPE_CHECKING:
     from selfselect import (
-        classics,
         datasets,
         effects,
         engines,
@@ -30,17 +29,16 @@ if TYPE_CHECKING:
     )
     from selfselect._fit import fit
     from selfselect.choose import choose_alternatives
-    from selfselect.classics.sample_selection import sample_selection
-    from selfselect.classics.switching import switching
     from selfselect.posing import pose
     from selfselect.results.archive import load
     from selfselect.results.assumptions import assumptions
     from selfselect.results.fit_result import FitResult
+    from selfselect.selection.sample_selection import sample_selection
+    from selfselect.selection.switching import switching
     from selfselect.simulators.sample import simulate
     from selfselect.sklearn import SelfSelectionRegressor
 
 _ROOMS = (
-    "classics",
     "datasets",
     "effects",
     "engines",
@@ -60,8 +58,8 @@ _NAMES = {
     "load": "selfselect.results.archive",
     "pose": "selfselect.posing",
     "FitResult": "selfselect.results.fit_result",
-    "sample_selection": "selfselect.classics",
-    "switching": "selfselect.classics",
+    "sample_selection": "selfselect.selection",
+    "switching": "selfselect.selection",
     "simulate": "selfselect.simulators.sample",
     "SelfSelectionRegressor": "selfselect.sklearn",
 }
@@ -71,7 +69,6 @@ __all__ = [
     "SelfSelectionRegressor",
     "assumptions",
     "choose_alternatives",
-    "classics",
     "datasets",
     "effects",
     "engines",

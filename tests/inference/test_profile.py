@@ -10,11 +10,10 @@ import pandas as pd
 import pytest
 
 import selfselect as ss
-from selfselect.classics.likelihood import evaluate as evaluate_selection
-from selfselect.classics.maximum_likelihood import climb as climb_selection
-from selfselect.classics.parameters import Layout
 from selfselect.cli.main import main
 from selfselect.errors import OptionError, UnsupportedError
+from selfselect.likelihoods import evaluate
+from selfselect.solvers.climb import climb
 
 QUARTER = 1.9207294103470
 """Half of the 95% quantile of a chi-square with one degree of freedom."""
@@ -50,12 +49,14 @@ def village():
 
 
 def test_the_likelihood_falls_by_half_a_quantile_at_the_ends_of_a_correlation(fit, ends):
-    layout = Layout(fit.design)
-    at_t = layout.t_of(fit.design.equations[0])
+    at_t = int(fit.problem.layout.starts[-1])
+    held = np.arange(len(fit.values)) == at_t
     for end in ends.loc[("outcome", "correlation"), ["conf_low", "conf_high"]]:
-        natural = layout.natural(fit.values)
-        natural[at_t] = np.arctanh(end)
-        best = climb_selection(fit.design, layout, natural, hold_correlations=True)
+        free = fit.solution.free.copy()
+        free[at_t] = np.arctanh(end)
+        best = climb(
+            fit.problem, fit.engine, free, max_steps=100, tol=1e-7, progress=False, held=held
+        )
         assert fit.llf - best.loglik == pytest.approx(QUARTER, abs=EXACT)
 
 
@@ -63,15 +64,15 @@ def test_the_likelihood_falls_by_half_a_quantile_at_the_ends_of_a_coefficient(fi
     """Maximise by another method over everything but the coefficient of z."""
     from scipy.optimize import minimize
 
-    layout = Layout(fit.design)
+    layout = fit.problem.layout
     place = fit.names.index("selection:z")
     for end in ends.iloc[place][["conf_low", "conf_high"]]:
 
         def fall(others, end=end):
             values = np.insert(others, place, end)
-            natural = layout.natural(np.where(values == 0, 1e-12, values))
-            found = evaluate_selection(fit.design, layout, natural)
-            carry = np.linalg.inv(layout.report(natural).jacobian)
+            free = layout.read(np.where(values == 0, 1e-12, values))
+            found = evaluate(fit.problem, layout.natural(free), fit.engine.batch)
+            carry = np.linalg.inv(layout.report(free).jacobian)
             return -found.loglik, -np.delete(found.score @ carry, place)
 
         start = np.delete(fit.values, place)

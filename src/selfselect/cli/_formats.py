@@ -9,7 +9,6 @@ from typing import Any
 
 import pandas as pd
 
-from selfselect.classics.result import SelectionResult
 from selfselect.cli._tables import for_spreadsheets
 from selfselect.inference.statistics import TestResult
 from selfselect.results.fit_result import FitResult
@@ -20,9 +19,7 @@ __all__ = ["FORMATS", "render"]
 FORMATS = ("text", "json", "latex", "markdown", "html", "csv")
 
 
-def render(
-    fit: FitResult | SelectionResult, form: str, level: float, intervals: str = "wald"
-) -> str:
+def render(fit: FitResult, form: str, level: float, intervals: str = "wald") -> str:
     """Return the summary of a fit in one of `FORMATS`."""
 
     def page() -> Any:
@@ -41,7 +38,7 @@ def render(
     return forms[form]()
 
 
-def _as_json(fit: FitResult | SelectionResult, level: float, intervals: str) -> str:
+def _as_json(fit: FitResult, level: float, intervals: str) -> str:
     content: dict[str, Any] = {
         "notices": list(fit.summary(level).notices),
         "status": fit.status,
@@ -50,10 +47,9 @@ def _as_json(fit: FitResult | SelectionResult, level: float, intervals: str) -> 
         "coefficients": _records(fit.tidy(level, intervals=intervals)),
         "independence_test": _as_plain(fit.independence_test()),
     }
-    if isinstance(fit, FitResult):
-        normality, variance = tests_of_noise(fit)
-        content["normality_test"] = _as_plain(normality)
-        content["heteroskedasticity_test"] = _as_plain(variance)
+    normality, variance = tests_of_noise(fit)
+    content["normality_test"] = _as_plain(normality)
+    content["heteroskedasticity_test"] = _as_plain(variance)
     return json.dumps(content, indent=2, allow_nan=False, default=str)
 
 

@@ -6,7 +6,7 @@ from typing import Any
 
 import click
 
-from selfselect.cli._classics import rows_for, shared_options, show
+from selfselect.cli._selection import rows_for, shared_options, show
 
 __all__ = ["command"]
 

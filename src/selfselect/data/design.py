@@ -59,6 +59,7 @@ class DataFacts:
     n_long_rows : rows of the long data that were used.
     n_effective : rows of equal weight that would say as much about a mean as these do,
         (sum of weights)² / (sum of their squares); zero where there are no weights.
+    selection : the formula of the selection equation as given; None where there is none.
     """
 
     formulas: tuple[str, ...]
@@ -78,6 +79,7 @@ class DataFacts:
     case: str | None = None
     n_long_rows: int = 0
     n_effective: float = 0.0
+    selection: str | None = None
 
     @property
     def n_observations(self) -> int:
@@ -120,6 +122,8 @@ class Design:
     @property
     def partial(self) -> bool:
         """Whether some rows lack their outcome, or their choice is known in part."""
+        if self.equations.selection is not None:
+            return False  # Rows without an outcome are those that were not selected.
         narrowed = self.index == "unknown" and self.rows.possible is not None
         return self.facts.n_silent > 0 or self.facts.n_undecided > 0 or narrowed
 

@@ -12,6 +12,7 @@ from selfselect.rules.base import Label
 __all__ = [
     "INTERCEPT",
     "SCALE",
+    "SELECTION",
     "Equation",
     "Equations",
     "SharedTerm",
@@ -22,6 +23,9 @@ __all__ = [
 INTERCEPT = "Intercept"
 SCALE = "scale"
 """The term of a noise scale in tables of results; no covariate can bear that name."""
+
+SELECTION = "selection"
+"""Stands in place of an alternative's label where a coefficient is the selection equation's."""
 
 
 @dataclass(frozen=True)
@@ -77,6 +81,8 @@ class Equations:
     each : the equations, in the order of the alternatives.
     costs : of alternatives whose cost is estimated, what it depends on.
     shared : coefficients that several equations have in common.
+    selection : the equation of an index whose sign selects, where outcomes do not; it is no
+        alternative.
     """
 
     outcome: str
@@ -84,6 +90,7 @@ class Equations:
     each: tuple[Equation, ...]
     costs: tuple[Equation, ...] = ()
     shared: tuple[SharedTerm, ...] = ()
+    selection: Equation | None = None
 
     @classmethod
     def build(
@@ -166,7 +173,8 @@ class Equations:
     @property
     def all_have_intercepts(self) -> bool:
         """Whether every equation has a constant."""
-        return all(equation.has_intercept for equation in self.each)
+        every = self.each if self.selection is None else (*self.each, self.selection)
+        return all(equation.has_intercept for equation in every)
 
     def specific_terms(self) -> tuple[str, ...]:
         """Return the terms that several equations have, each with a covariate of its own."""

@@ -156,9 +156,11 @@ def _with_units(fit: FitResult, covariance: Array, direct: Array, jacobian: Arra
     """Add to the covariance of averages what independent units (rows or clusters) add to it.
 
     `direct` (n, q) is each row's share in the error of the averages at given parameters. It is
-    crossed with the error of the parameters, unless that comes from a bootstrap.
+    crossed with the error of the parameters, unless that comes from a bootstrap or of estimates
+    that maximise no likelihood.
     """
-    crossed = fit.covariance.kind != "bootstrap" and bool(np.isfinite(covariance).all())
+    known = np.isfinite(covariance).all() and np.isfinite(fit.solution.information).all()
+    crossed = fit.covariance.kind != "bootstrap" and bool(known)
     reach = (jacobian @ fit.reported.jacobian).T if crossed else None
     each = list(errors_of_units(fit, direct, reach))
     total = covariance + sum(one.direct_and_crossed for one in each)
@@ -228,7 +230,7 @@ def variances_beside(
     slope = _slope(function, averages.mean)
     cells = (row_cells(fit, setting) - averages.mean) * (weights / weights.sum())[:, None]
     own = sum(float(one.whole[0, 0]) for one in errors_of_units(fit, shares[:, None]))
-    if not np.isfinite(fit.covariance.matrix).all():
+    if not all(np.isfinite(one).all() for one in (fit.covariance.matrix, fit.solution.information)):
         return max(own, 0.0), float("nan")
     reach = -(slope @ averages.jacobian @ fit.reported.jacobian).T
     left = shares[:, None] - cells @ slope.T

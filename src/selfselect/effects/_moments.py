@@ -19,6 +19,7 @@ __all__ = [
     "cells",
     "n_cells",
     "refuse_joint",
+    "refuse_selection",
     "refuse_unsupported",
     "row_values",
 ]
@@ -94,6 +95,16 @@ def refuse_joint(problem: Problem) -> None:
             "What is simulated needs noise that is independent across alternatives and known "
             f"costs, not {problem.noise.name}. Other effects are there: treatment_effects, "
             "potential_outcomes, choice_probabilities, decompose."
+        )
+
+
+def refuse_selection(problem: Problem, what: str) -> None:
+    """Refuse what depends on how the outcomes of a model with a selection equation correlate."""
+    if problem.noise.selected:
+        raise UnsupportedError(
+            f"{what} on the correlation of the outcomes' noises. With a selection equation no row "
+            "shows two outcomes, so nothing in the data says what it is. Means are known: use "
+            "treatment_effects, potential_outcomes, decompose or sorting."
         )
 
 

@@ -25,7 +25,8 @@ if TYPE_CHECKING:
     from selfselect.results.fit_result import FitResult
 
 __all__ = [
-    "Sample", "code_rows", "extrapolations", "is_category", "raw_columns", "raw_table", "sample_of",
+    "Sample", "code_rows", "extrapolations", "is_category", "raw_columns", "raw_table",
+    "refuse_lacking", "sample_of",
 ]  # fmt: skip
 
 
@@ -120,7 +121,21 @@ def _rows_of(fit: FitResult) -> Rows:
             "This fit was loaded from a file and no longer has its rows. Give the rows to average "
             "over, data=..., or fit again."
         )
+    refuse_lacking(fit)
     return fit.rows
+
+
+def refuse_lacking(fit: FitResult) -> None:
+    """Refuse to average over the rows of a fit of which some lack covariates of an equation."""
+    if fit.problem.equations.selection is None:
+        return
+    lacking = int(np.isnan(fit.rows.covariates).any(axis=1).sum())
+    if lacking:
+        raise UnsupportedError(
+            f"{lacking} of {len(fit.rows)} rows of the fit lack a covariate of an equation that is "
+            "not theirs, so what they would have there is not known. Give the rows to average "
+            "over, data=..., with all covariates."
+        )
 
 
 def extrapolations(

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Literal
 import numpy as np
 
 from selfselect.effects._averages import check_covariates_word, transform
-from selfselect.effects._moments import Setting
+from selfselect.effects._moments import Setting, refuse_selection
 from selfselect.effects._quota import rationed, read_quota
 from selfselect.effects._sample import sample_of
 from selfselect.effects._scenario import build_scenario
@@ -132,6 +132,7 @@ def counterfactual(
     [0.0, 1.0]
     """
     check_covariates_word(covariates)
+    refuse_selection(fit.problem, "Who moves, and what the movers' outcomes would be, depends")
     sample = sample_of(fit, base)
     places = read_quota(fit, quota, rationing)
     scenario = build_scenario(

@@ -11,7 +11,7 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from selfselect.effects._averages import check_covariates_word
-from selfselect.effects._moments import Setting
+from selfselect.effects._moments import Setting, refuse_selection
 from selfselect.effects._sample import sample_of
 from selfselect.effects._simulation import Drawn, draw, n_repeats, simulate
 from selfselect.effects.base import EffectTable, doubts, effect_table, how_averaged
@@ -100,6 +100,7 @@ def gains(
     >>> gains.table["group"].unique().tolist()
     ['everyone', 'seen in hunting', 'seen in fishing']
     """
+    refuse_selection(fit.problem, "The distribution of gains depends")
     a, b = two_alternatives(fit, to, versus)
     check_covariates_word(covariates)
     wanted = np.atleast_1d(np.asarray(quantiles, dtype=float))

@@ -15,7 +15,13 @@ from selfselect.data.tables import nearest
 from selfselect.effects._averages import Averages, average, check_covariates_word, transform
 from selfselect.effects._moments import Setting, cells, n_cells
 from selfselect.effects._profiles import make_profiles
-from selfselect.effects._sample import code_rows, extrapolations, is_category, raw_table
+from selfselect.effects._sample import (
+    code_rows,
+    extrapolations,
+    is_category,
+    raw_table,
+    refuse_lacking,
+)
 from selfselect.effects.base import (
     NUMBERS,
     EffectTable,
@@ -73,8 +79,10 @@ def marginal_effects(
     if of not in ("chance", "outcome"):
         raise OptionError(f"of={of!r} is not possible. Use 'chance' or 'outcome'.")
     check_covariates_word(covariates)
-    table = raw_table(fit, data)
     own = data is None
+    if own:
+        refuse_lacking(fit)
+    table = raw_table(fit, data)
     alternatives = fit.problem.equations.alternatives if of == "chance" else (SEEN,)
     if isinstance(at, str) and at == "average":
         warnings = () if own else extrapolations(fit, table)

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from selfselect.data.equations import SCALE
 from selfselect.data.rows import Rows
 from selfselect.effects._averages import average, row_cells, transform
-from selfselect.effects._moments import Setting, cells, n_cells
+from selfselect.effects._moments import Setting, cells, n_cells, refuse_selection
 from selfselect.effects._sample import sample_of
 from selfselect.effects.base import EffectTable, doubts, effect_table, how_averaged
 from selfselect.errors import DataError, OptionError
@@ -136,6 +136,7 @@ def policy(
     ['hunting', 'fishing']
     """
     problem = fit.problem
+    refuse_selection(problem, "What a policy gains over those who choose depends")
     goal = _goal(problem.rule, goal)
     sample = sample_of(fit, data)
     rows, labels = sample.rows, problem.equations.alternatives

@@ -9,6 +9,7 @@ import numpy as np
 from selfselect.effects._ask import ask
 from selfselect.effects._moments import Cells
 from selfselect.effects.base import EffectTable, effect_table
+from selfselect.errors import UnsupportedError
 
 if TYPE_CHECKING:
     from selfselect.results.fit_result import FitResult
@@ -52,6 +53,11 @@ def sorting(
     """
     labels = fit.problem.equations.alternatives
     k = len(labels)
+    if k < 2:
+        raise UnsupportedError(
+            "Sorting compares alternatives, and sample selection has one outcome. Its mean among "
+            "all and among the selected: potential_outcomes."
+        )
     contrast = np.eye(k) - (1.0 - np.eye(k)) / (k - 1)
 
     def quantities(cells: Cells) -> Any:

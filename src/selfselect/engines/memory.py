@@ -82,14 +82,16 @@ class RowsInMemory:
         weights = self.rows.weights
         return float(self.n_rows if weights is None else weights.sum())
 
-    def _chunks(self) -> Iterator[Batch]:
+    @cached_property
+    def _chunks(self) -> tuple[Batch, ...]:
+        """The batches, the same in every pass: what is made of their rows once can stay."""
         step = CHUNK[self.batch.backend]
-        for start in range(0, max(self.n_rows, 1), step):
-            yield self.batch.take(slice(start, start + step))
+        starts = range(0, max(self.n_rows, 1), step)
+        return tuple(self.batch.take(slice(start, start + step)) for start in starts)
 
     def _run(self, task: Callable[[Batch], Any]) -> Iterator[Any]:
         few = self.n_rows <= 2 * CHUNK[self.batch.backend]
-        yield from parallel_map(task, self._chunks(), n_threads=1 if few else self.n_threads)
+        yield from parallel_map(task, self._chunks, n_threads=1 if few else self.n_threads)
 
     def sum(self, task: Callable[[Batch], Sum]) -> Sum:
         total: Sum = reduce(add, self._run(task))

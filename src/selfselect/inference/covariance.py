@@ -21,7 +21,7 @@ from selfselect.inference.sandwich import ONE_CLUSTER, cluster_meat, make_positi
 from selfselect.problem.problem import Problem
 from selfselect.solvers.base import Solution, Solver
 
-__all__ = ["FEW_CLUSTERS", "Covariance", "estimate_covariance"]
+__all__ = ["FEW_CLUSTERS", "Covariance", "covariance_kind", "degrees", "estimate_covariance"]
 
 Array = NDArray[np.float64]
 
@@ -42,12 +42,23 @@ class Covariance:
     matrix : (m, m) covariance of the reported parameters; nan where it cannot be had.
     df : degrees of freedom of the t distribution that intervals and p-values refer to: clusters
         less one, of the way that has fewest; infinite, for the normal, where there are none.
+    missing : positions of parameters without a standard error. Their entries in the matrix are
+        zero, so that what depends on them takes them as given; tables show them as missing.
     """
 
     kind: str
     description: str
     matrix: Array
     df: float = float("inf")
+    missing: tuple[int, ...] = ()
+
+    @property
+    def shown(self) -> Array:
+        """The matrix with what is missing in it as nan."""
+        shown = self.matrix.copy()
+        shown[list(self.missing), :] = np.nan
+        shown[:, list(self.missing)] = np.nan
+        return shown
 
     @property
     def few_clusters(self) -> bool:
@@ -76,17 +87,8 @@ def estimate_covariance(
     solver : for the bootstrap's fits.
     """
     clusters = dependence.clusters
-    options = Bootstrap() if kind == "bootstrap" else kind
-    if not isinstance(options, Bootstrap) and kind not in KINDS:
-        raise OptionError(
-            f"There is no covariance {kind!r}. Use one of {', '.join(KINDS)}, or "
-            "selfselect.inference.Bootstrap(replications=...)."
-        )
-    if kind == "clustered" and not clusters:
-        raise OptionError(
-            "covariance='clustered' needs to know the clusters. Give cluster='column'."
-        )
-    if isinstance(options, Bootstrap):
+    kind = covariance_kind(kind, dependence)
+    if isinstance(kind, Bootstrap):
         if len(clusters) > 1:
             raise OptionError(
                 "A bootstrap draws whole clusters, and no drawing keeps clusters by "
@@ -96,14 +98,9 @@ def estimate_covariance(
         if clusters and clusters[0] < 2:
             raise OptionError(ONE_CLUSTER)
         draws = bootstrap_draws(
-            problem, engine, solution, solver, options, dependence, rng=rng, progress=progress
+            problem, engine, solution, solver, kind, dependence, rng=rng, progress=progress
         )
-        return _describe_bootstrap(options, draws, dependence)
-    if clusters:
-        kind = "clustered"
-    elif dependence.weights_kind == "probability":
-        # The inverse information is no variance of estimates from rows drawn unequally.
-        kind = "robust"
+        return _describe_bootstrap(kind, draws, dependence)
     bread, df = _inverse(solution.information), float("inf")
     jacobian = problem.layout.report(solution.free).jacobian
     if kind == "observed":
@@ -113,7 +110,33 @@ def estimate_covariance(
         free = bread @ meat @ bread
     if solution.noise is not None:
         free, description = free + solution.noise, f"{description}, with Monte-Carlo error"
-    return Covariance(kind, description, jacobian @ free @ jacobian.T, df)
+    held = list(solution.held)
+    missing = tuple(np.flatnonzero(jacobian[:, held].any(axis=1)).tolist())
+    return Covariance(kind, description, jacobian @ free @ jacobian.T, df, missing)
+
+
+def covariance_kind(kind: Any, dependence: Dependence) -> str | Bootstrap:
+    """Return which covariance is meant, or say which there are.
+
+    Clusters ask for a clustered one, and probability weights for a robust one.
+    """
+    if kind == "bootstrap":
+        return Bootstrap()
+    if isinstance(kind, Bootstrap):
+        return kind
+    if not isinstance(kind, str) or kind not in KINDS:
+        raise OptionError(
+            f"There is no covariance {kind!r}. Use one of {', '.join(KINDS)}, or "
+            "selfselect.inference.Bootstrap(replications=...)."
+        )
+    if kind == "clustered" and not dependence.clusters:
+        raise OptionError(
+            "covariance='clustered' needs to know the clusters. Give cluster='column'."
+        )
+    if dependence.clusters:
+        return "clustered"
+    # The inverse information is no variance of estimates from rows drawn unequally.
+    return "robust" if dependence.weights_kind == "probability" else kind
 
 
 def _describe_bootstrap(options: Bootstrap, draws: Array, dependence: Dependence) -> Covariance:
@@ -121,10 +144,10 @@ def _describe_bootstrap(options: Bootstrap, draws: Array, dependence: Dependence
     unit = f"{clusters[0]} clusters of {dependence.cluster_name}" if clusters else "rows"
     matrix = np.atleast_2d(np.cov(draws, rowvar=False))
     description = f"bootstrap of {unit}, {options.replications} samples"
-    return Covariance("bootstrap", description, matrix, _degrees(clusters))
+    return Covariance("bootstrap", description, matrix, degrees(clusters))
 
 
-def _degrees(clusters: Sequence[int]) -> float:
+def degrees(clusters: Sequence[int]) -> float:
     """Return the degrees of freedom that clusters leave: one less than the fewest."""
     return min(clusters) - 1.0 if clusters else float("inf")
 
@@ -157,7 +180,7 @@ def _meat(
         meat, repaired = make_positive(meat, information)
         if repaired:
             description += "; it was not positive, so negative eigenvalues were set to zero"
-    return meat, description, _degrees(counts)
+    return meat, description, degrees(counts)
 
 
 def _drawn_meat(
@@ -178,4 +201,4 @@ def _drawn_meat(
     if n_clusters < 2:
         raise OptionError(ONE_CLUSTER)
     description = f"clustered by {dependence.cluster_name} ({n_clusters} clusters)"
-    return drawn * n_clusters / (n_clusters - 1), description, _degrees(clusters)
+    return drawn * n_clusters / (n_clusters - 1), description, degrees(clusters)

@@ -48,7 +48,12 @@ from selfselect.errors import OptionError
 from selfselect.inference.dependence import Dependence
 from selfselect.inference.sandwich import cluster_products, cluster_totals
 from selfselect.inference.simulation import simulate_rows, why_no_draws
-from selfselect.inference.statistics import TestResult, chi_square_test, impossible_test
+from selfselect.inference.statistics import (
+    TestResult,
+    chi_square_test,
+    impossible_test,
+    wald_statistic_test,
+)
 from selfselect.likelihoods import Batch, row_terms
 from selfselect.noises import Correlated
 from selfselect.noises.correlated import CORRELATION
@@ -74,6 +79,7 @@ SCORE = "Score test of independence across alternatives"
 WALD = "Wald test of independence across alternatives"
 LR = "Likelihood-ratio test of independence across alternatives"
 NULL = "no correlation"
+NULL_OF_SELECTION = "selection is unrelated to the noise of the outcomes"
 
 ONE_SIDED = "its variance cannot be negative, so p is that of a mixture of chi-squares"
 BOUND = "p is an upper bound"
@@ -181,6 +187,34 @@ def wald_test_of_correlations(reported: Reported, covariance: Array) -> TestResu
     except np.linalg.LinAlgError:
         return impossible_test(WALD, "the covariance of the correlations is singular")
     return chi_square_test(WALD, float(values @ np.linalg.solve(spread, values)), len(at), NULL)
+
+
+def selection_ratio_test(loglik: float, independent: float, df: int) -> TestResult:
+    """Compare the likelihood of a model with a selection equation with that of no correlation."""
+    statistic = max(2.0 * (loglik - independent), 0.0)
+    return chi_square_test(
+        "Likelihood-ratio test of independence", statistic, df, NULL_OF_SELECTION
+    )
+
+
+def wald_test_of_selection(
+    reported: Reported, covariance: Array, term: str, df_errors: float
+) -> TestResult:
+    """Test that all parameters named `term`, one per outcome, are zero.
+
+    They are correlations with the selection's noise, or coefficients of Mills ratios.
+    """
+    name = "Wald test of independence"
+    at = [i for i, (_, own) in enumerate(reported.labels) if own == term]
+    values, spread = reported.values[at], covariance[np.ix_(at, at)]
+    if not np.isfinite(spread).all():
+        return impossible_test(name, "a correlation has no standard error")
+    if term == CORRELATION:
+        # On Fisher's scale, where the normal approximation is better.
+        slope = 1.0 / (1.0 - values**2)
+        values, spread = np.arctanh(values), spread * np.outer(slope, slope)
+    statistic = float(values @ np.linalg.solve(spread, values))
+    return wald_statistic_test(name, statistic, len(at), NULL_OF_SELECTION, df_errors)
 
 
 def compare_noises(

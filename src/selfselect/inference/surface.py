@@ -40,12 +40,12 @@ class ProblemSurface:
 
     @cached_property
     def correlations(self) -> NDArray[np.bool_]:
-        """Which of the free parameters are correlations."""
+        """Which of the free parameters are correlations that are not on Fisher's scale yet."""
         layout = self.problem.layout
         of_extras = layout.position[int(layout.starts[-1]) :]
         found = np.zeros(layout.n_free, dtype=bool)
         for place, extra in zip(of_extras, layout.extras, strict=True):
-            if place >= 0 and extra.label[1] == CORRELATION:
+            if place >= 0 and extra.label[1] == CORRELATION and not extra.turned:
                 found[place] = True
         return found
 
@@ -60,6 +60,8 @@ class ProblemSurface:
     def bounds(self) -> tuple[Array, Array]:
         """The smallest and the largest value of each coordinate: inverse scales stay positive."""
         upper = np.where(self.correlations, LARGEST_ON_FISHERS_SCALE, np.inf)
+        if self.problem.layout.limits is not None:
+            upper = np.minimum(upper, self.problem.layout.limits)
         lower = -upper
         at_h = self.problem.layout.free_inverse_scales
         lower[at_h] = self.free[at_h] * np.exp(-FARTHEST_SCALE)

@@ -8,9 +8,10 @@ from selfselect.likelihoods.boxes import Boxes
 from selfselect.likelihoods.joint import Joint, is_weighed
 from selfselect.likelihoods.ranked import RankedLikelihood
 from selfselect.likelihoods.sampled import Sampled
+from selfselect.likelihoods.selection import SelectionLikelihood
 from selfselect.likelihoods.unknown import Unknown
 from selfselect.problem.problem import Problem
-from selfselect.rules import has_bounds
+from selfselect.rules import SelectionIndex, has_bounds
 
 __all__ = ["choose_likelihood"]
 
@@ -19,6 +20,19 @@ def choose_likelihood(problem: Problem) -> Likelihood:
     """Return the likelihood of a problem, or refuse one that has none."""
     noise, rule, rank = problem.noise, problem.ordered_rule, problem.rank
     known = problem.index == "known"
+    of_selection = (
+        noise.selected,
+        isinstance(problem.rule, SelectionIndex),
+        problem.equations.selection is not None,
+    )
+    if any(of_selection):
+        if not all(of_selection):
+            raise UnsupportedError(
+                f"{type(noise).__name__} with the rule {type(problem.rule).__name__} has no "
+                "likelihood here: a selection equation, its rule and noises.Selection belong "
+                "together. Use selfselect.sample_selection or selfselect.switching."
+            )
+        return SelectionLikelihood(problem)
     correlation = noise.known_correlation(problem.equations.alternatives)
     joint = noise.joint or problem.partial or bool(problem.equations.costs) or is_weighed(problem)
     # The likelihood of the unknown index is known for normal noise; others are sums of atoms.

@@ -8,6 +8,7 @@ from selfselect.errors import UnsupportedError
 from selfselect.moments.base import Moments
 from selfselect.moments.joint import JointMoments
 from selfselect.moments.margins import MarginMoments
+from selfselect.moments.selection import SelectionMoments
 from selfselect.moments.simulated import SimulatedMoments
 from selfselect.problem.problem import Problem
 from selfselect.rules import has_bounds, rank_of
@@ -23,6 +24,8 @@ def is_joint(problem: Problem) -> bool:
 def moments_of(problem: Problem, rule: Any = None) -> Moments:
     """Return the moments of a problem under its own rule, or under another one."""
     rule = problem.ordered_rule if rule is None else rule
+    if problem.noise.selected:
+        return SelectionMoments(problem, rule)
     labels = problem.equations.alternatives
     boxes = has_bounds(rule)
     if is_joint(problem):

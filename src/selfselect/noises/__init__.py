@@ -9,6 +9,7 @@ from selfselect.noises.base import FittedNoise, Noise
 from selfselect.noises.correlated import Correlated
 from selfselect.noises.independent import Independent
 from selfselect.noises.known_covariance import KnownCovariance
+from selfselect.noises.selection import Selection, TwoSteps
 from selfselect.noises.shared_shock import SharedShock
 
 __all__ = [
@@ -19,7 +20,9 @@ __all__ = [
     "Independent",
     "KnownCovariance",
     "Noise",
+    "Selection",
     "SharedShock",
+    "TwoSteps",
     "as_drawn_noise",
     "as_noise",
 ]
@@ -31,7 +34,7 @@ NAMED: dict[str, Any] = {
 }
 
 
-FITTED = (Independent, Correlated, SharedShock, KnownCovariance)
+FITTED = (Independent, Correlated, SharedShock, KnownCovariance, Selection, TwoSteps)
 """Noises that there is a likelihood for. One that derives from them would be fitted as if it were
 its parent, and printed under a name of its own."""
 

@@ -38,6 +38,10 @@ class Extra:
         own.
     in_outcome_units : whether it is measured in units of the outcome.
     column : the covariate it multiplies (see `Equation.columns`); None where it multiplies none.
+    turned : whether it is a correlation that solvers move on Fisher's scale, where it is free.
+    limit : the largest size that is tried.
+    alternative : position of the alternative that tables list it with; None for the end of them.
+    before_scale : whether it stands before that alternative's scale, rather than behind it.
     """
 
     label: tuple[Label, str]
@@ -46,6 +50,10 @@ class Extra:
     tied_to: int | None = None
     in_outcome_units: bool = False
     column: int | None = None
+    turned: bool = False
+    limit: float = float("inf")
+    alternative: int | None = None
+    before_scale: bool = False
 
 
 @runtime_checkable
@@ -112,6 +120,8 @@ class FittedNoise(ABC):
     correlated : whether its extras are the correlations of all pairs.
     one_sided : whether independence is the edge of what its extras can be.
     extras_in_scales : whether the kernel takes the extras in units of the alternatives' scales.
+    selected : whether it is correlated with the noise of a selection equation, which it needs.
+    method : how its parameters are estimated, ``ml`` or ``two-step``.
     """
 
     joint: ClassVar[bool] = False
@@ -119,6 +129,8 @@ class FittedNoise(ABC):
     correlated: ClassVar[bool] = False
     one_sided: ClassVar[bool] = False
     extras_in_scales: ClassVar[bool] = False
+    selected: ClassVar[bool] = False
+    method: ClassVar[str] = "ml"
 
     @property
     @abstractmethod

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any, Literal
 
 import numpy as np
@@ -33,6 +34,11 @@ class Batch:
 
     def __len__(self) -> int:
         return len(self.rows)
+
+    @cached_property
+    def memory(self) -> dict[Any, Any]:
+        """What was made of these rows once, for passes to come."""
+        return {}
 
     def take(self, which: slice | NDArray[np.intp]) -> Batch:
         """Keep the rows `which`; a slice makes views, not copies."""

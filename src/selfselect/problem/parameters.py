@@ -2,7 +2,8 @@ r"""Parameters: the free vector a solver moves, the natural ones kernels use, th
 
 * *natural*: for each alternative :math:`(g_j, h_j)`, stacked, in internal units. The
   log-likelihood of the known index is concave in them.
-  Behind them stand the *extras*: what the noise has beside scales, and costs that are estimated.
+  Behind them stand the *extras*: what the noise has beside scales, costs that are estimated, and
+  the coefficients of a selection equation.
 * *free*: the natural ones that are not fixed, each shared one once (see `Ties` for coefficients
   that alternatives share, and for offsets).
 * *reported*: coefficients :math:`w_j = g_j/h_j` and scales :math:`\sigma_j = 1/h_j`, in the
@@ -17,7 +18,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from selfselect.data.equations import Equations
+from selfselect.data.equations import SELECTION, Equations
 from selfselect.noises.base import COMMON, Extra, Noise
 from selfselect.problem.placement import Placement
 from selfselect.problem.ties import shared_label
@@ -62,8 +63,12 @@ class Layout(Placement):
             for cost in equations.costs
             for term, column in zip(cost.terms, cost.columns, strict=True)
         )
+        selection: tuple[Extra, ...] = ()
+        if equations.selection is not None:
+            both = zip(equations.selection.terms, equations.selection.columns, strict=True)
+            selection = tuple(Extra((SELECTION, term), 0.0, column=column) for term, column in both)
         common = fixed is None and isinstance(noise.scale, str) and noise.scale == "common"
-        return cls(equations, units, fixed, common, extras + costs)
+        return cls(equations, units, fixed, common, extras + costs + selection)
 
     def natural(self, free: Array) -> Array:
         """Spread free parameters over the natural ones."""
@@ -155,8 +160,7 @@ class Layout(Placement):
         """Express free parameters as coefficients and scales with labels and derivatives."""
         natural = self.natural(free)
         unit = self.units.outcome_unit
-        n_scales = len(set(self.reported_scales.tolist()))
-        size = self.n_reported_coefficients + n_scales
+        size = len(self.reported_order)
         labels: list[tuple[Label, str]] = [("", "")] * size
         values, rows = np.empty(size), np.zeros((size, len(natural)))
         groups = {member: one for one in self.equations.shared for member in one.members}
@@ -175,17 +179,15 @@ class Layout(Placement):
             rows[place] = 0.0
             rows[place, at_h] = -unit / natural[at_h] ** 2
             labels[place] = (COMMON if self.common else self.equations.alternatives[j], SCALE)
-        own = [
-            (i, extra)
-            for i, extra in enumerate(self.extras)
-            if extra.fixed is None and extra.tied_to is None
-        ]
-        for i, extra in own:
-            slope = np.zeros(len(natural))
-            slope[self.starts[-1] + i] = self.extra_units[i]
-            labels.append(extra.label)
-            values = np.append(values, self.extra_units[i] * natural[self.starts[-1] + i])
-            rows = np.vstack([rows, slope])
+        first = int(self.starts[-1])
+        inside = natural[first:]
+        straight = np.where(self.turned, np.tanh(inside), inside)
+        bend = np.where(self.turned, 1.0 / np.cosh(np.where(self.turned, inside, 0.0)) ** 2, 1.0)
+        for i, (extra, place) in enumerate(zip(self.extras, self.reported_extras, strict=True)):
+            if extra.fixed is None and extra.tied_to is None:
+                labels[place] = extra.label
+                values[place] = self.extra_carry[i] @ straight
+                rows[place, first:] = self.extra_carry[i] * bend
         return Reported(tuple(labels), values, self.pull_back_vector(rows, free))
 
     def _coefficient(self, natural: Array, j: int, place: int) -> tuple[float, Array]:
@@ -213,9 +215,12 @@ class Layout(Placement):
     def collect(self, each: Sequence[Array], scales: Array, extras: Array | None = None) -> Array:
         """Return the free parameters of all alternatives' coefficients and scales."""
         natural = np.empty(self.n_natural)
-        natural[self.starts[-1] :] = (
-            self.extra_starts if extras is None else extras / self.extra_units
-        )
+        natural[self.starts[-1] :] = self.extra_starts
+        if extras is not None and len(extras):
+            inside = np.linalg.solve(self.extra_carry, extras)
+            with np.errstate(divide="ignore"):
+                turned = np.arctanh(np.where(self.turned, inside, 0.0))
+            natural[self.starts[-1] :] = np.where(self.turned, turned, inside)
         units, unit = self.units, self.units.outcome_unit
         for j, equation in enumerate(self.equations.each):
             start, coefficients = int(self.starts[j]), each[j]

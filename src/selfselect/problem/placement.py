@@ -29,7 +29,8 @@ class Placement:
     units : internal units.
     scales : (k,) fixed scales in the user's units, or None where they are estimated.
     common : whether one estimated scale belongs to all alternatives.
-    extras : parameters beside coefficients and scales: first the noise's, then the costs'.
+    extras : parameters beside coefficients and scales: first the noise's, then the costs', last
+        those of a selection equation.
     """
 
     equations: Equations
@@ -66,8 +67,10 @@ class Placement:
 
     @cached_property
     def n_noise_extras(self) -> int:
-        """How many of the extras are the noise's: those of costs follow."""
-        return len(self.extras) - sum(len(cost.terms) for cost in self.equations.costs)
+        """How many of the extras are the noise's: those of costs and of a selection follow."""
+        selection = self.equations.selection
+        others = (*self.equations.costs, *(() if selection is None else (selection,)))
+        return len(self.extras) - sum(len(one.terms) for one in others)
 
     @cached_property
     def n_natural(self) -> int:
@@ -140,12 +143,11 @@ class Placement:
     @cached_property
     def extra_starts(self) -> Array:
         """Where searches begin with the extras, in internal units; fixed ones at their value."""
-        return np.array(
-            [
-                extra.start if extra.fixed is None else extra.fixed / unit
-                for extra, unit in zip(self.extras, self.extra_units, strict=True)
-            ]
-        )
+        starts = [
+            extra.start if extra.fixed is None else extra.fixed / unit
+            for extra, unit in zip(self.extras, self.extra_units, strict=True)
+        ]
+        return np.where(self.turned, np.arctanh(np.where(self.turned, starts, 0.0)), starts)
 
     @cached_property
     def n_free(self) -> int:
@@ -153,36 +155,105 @@ class Placement:
         return int(self.position.max(initial=-1)) + 1
 
     @cached_property
+    def reported_order(self) -> tuple[tuple[str, int, int], ...]:
+        """What the reported parameters are, in order.
+
+        Of each alternative ("coefficient", j, its place among the terms) and ("scale", j, 0), then
+        ("shared", i, 0), the common scale, and ("extra", i, 0), unless that is listed with an
+        alternative.
+        """
+        shared = {member for one in self.equations.shared for member in one.members}
+        own = [
+            (i, extra)
+            for i, extra in enumerate(self.extras)
+            if extra.fixed is None and extra.tied_to is None
+        ]
+        order: list[tuple[str, int, int]] = []
+        for j, equation in enumerate(self.equations.each):
+            places = range(len(equation.estimated))
+            order += [("coefficient", j, at) for at in places if (j, at) not in shared]
+            with_it = [(i, extra) for i, extra in own if extra.alternative == j]
+            order += [("extra", i, 0) for i, extra in with_it if extra.before_scale]
+            if self.scales is None and not self.common:
+                order.append(("scale", j, 0))
+            order += [("extra", i, 0) for i, extra in with_it if not extra.before_scale]
+        order += [("shared", i, 0) for i in range(len(self.equations.shared))]
+        if self.common:
+            order.append(("scale", 0, 0))
+        order += [("extra", i, 0) for i, extra in own if extra.alternative is None]
+        return tuple(order)
+
+    @cached_property
+    def _reported_place(self) -> dict[tuple[str, int, int], int]:
+        return {what: place for place, what in enumerate(self.reported_order)}
+
+    @cached_property
     def reported_places(self) -> tuple[Indices, ...]:
         """For each alternative where its coefficients stand among the reported; -1 for offsets."""
-        count, places = 0, []
-        own_scale = self.scales is None and not self.common
-        shared = {
-            member: i for i, one in enumerate(self.equations.shared) for member in one.members
+        of_shared = {
+            member: self._reported_place["shared", i, 0]
+            for i, one in enumerate(self.equations.shared)
+            for member in one.members
         }
+        places = []
         for j, equation in enumerate(self.equations.each):
             place = np.full(len(equation.terms), -1, dtype=np.intp)
             for at in range(len(equation.estimated)):
-                if (j, at) not in shared:
-                    place[at], count = count, count + 1
-            count += own_scale
+                found = of_shared.get((j, at))
+                place[at] = self._reported_place["coefficient", j, at] if found is None else found
             places.append(place)
-        for (j, at), group in shared.items():
-            places[j][at] = count + group
         return tuple(places)
-
-    @cached_property
-    def n_reported_coefficients(self) -> int:
-        return sum(self.equations.own_terms) + len(self.equations.shared)
 
     @cached_property
     def reported_scales(self) -> Indices:
         """Where the scale of every alternative stands among the reported; none where fixed."""
         if self.scales is not None:
             return np.empty(0, dtype=np.intp)
-        if self.common:
-            return np.full(len(self.sizes), self.n_reported_coefficients)
-        return np.cumsum(np.array(self.equations.own_terms) + 1) - 1
+        owners = [0 if self.common else j for j in range(len(self.sizes))]
+        return np.array([self._reported_place["scale", j, 0] for j in owners], dtype=np.intp)
+
+    @cached_property
+    def reported_extras(self) -> Indices:
+        """Where each extra stands among the reported; -1 where it is fixed."""
+        places: list[int] = []
+        for i, extra in enumerate(self.extras):
+            if extra.fixed is not None:
+                places.append(-1)
+            elif extra.tied_to is not None:
+                places.append(places[extra.tied_to])
+            else:
+                places.append(self._reported_place["extra", i, 0])
+        return np.array(places, dtype=np.intp)
+
+    @cached_property
+    def turned(self) -> NDArray[np.bool_]:
+        """Which of the extras are on Fisher's scale among the natural parameters."""
+        return np.array([extra.turned for extra in self.extras], dtype=bool)
+
+    @cached_property
+    def limits(self) -> Array | None:
+        """The largest size (n_free,) of each free parameter; None where there is no limit."""
+        limits = np.full(self.n_free, np.inf)
+        for place, extra in zip(self.position[int(self.starts[-1]) :], self.extras, strict=True):
+            if place >= 0 and extra.turned:
+                limits[place] = np.arctanh(extra.limit)
+        return limits if np.isfinite(limits).any() else None
+
+    @cached_property
+    def extra_carry(self) -> Array:
+        """From the extras in internal units, correlations as they are, to the user's (e, e).
+
+        The constant of the selection equation takes up the shift of its covariates.
+        """
+        carry = np.diag(self.extra_units)
+        selection = self.equations.selection
+        if selection is not None and selection.has_intercept:
+            first = len(self.extras) - len(selection.columns)
+            constant = first + selection.columns.index(0)
+            for place, column in enumerate(selection.columns, start=first):
+                if column:
+                    carry[constant, place] = -self.units.shift[column] / self.units.unit[column]
+        return carry
 
     def scales_of(self, reported: Array) -> Array:
         """Return the scale (k,) of every alternative, estimated or fixed."""
@@ -192,19 +263,17 @@ class Placement:
 
     def extras_of(self, reported: Array) -> Array:
         """Return the extras, estimated or fixed, in the user's units."""
-        values: list[float] = []
-        place = self.n_reported_coefficients + len(set(self.reported_scales.tolist()))
-        for extra in self.extras:
-            if extra.fixed is not None:
-                values.append(extra.fixed)
-            elif extra.tied_to is not None:
-                values.append(values[extra.tied_to])
-            else:
-                values.append(float(reported[place]))
-                place += 1
-        return np.array(values)
+        fixed = np.array([np.nan if one.fixed is None else one.fixed for one in self.extras])
+        return np.where(
+            self.reported_extras < 0, fixed, np.append(reported, 0)[self.reported_extras]
+        )
 
     def coefficients_of(self, reported: Array) -> tuple[Array, ...]:
         """Return the coefficients of every alternative, shared ones too; one for offsets."""
         with_one = np.append(reported, 1.0)
         return tuple(with_one[place] for place in self.reported_places)
+
+    def selection_of(self, reported: Array) -> Array:
+        """Return the coefficients of the selection equation."""
+        assert self.equations.selection is not None
+        return np.asarray(reported[self.reported_extras[-len(self.equations.selection.terms) :]])

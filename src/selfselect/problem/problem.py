@@ -84,6 +84,13 @@ class Problem:
 
         return choose_likelihood(self)
 
+    @property
+    def model(self) -> str:
+        """Which kind of model it is: sample selection, switching, or self-selection."""
+        if self.equations.selection is None:
+            return "self-selection"
+        return "sample selection" if self.equations.n_alternatives == 1 else "switching"
+
     @cached_property
     def rank(self) -> int | None:
         """Rank of the observed outcome, for ranked rules; None for all others."""

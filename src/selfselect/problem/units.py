@@ -72,7 +72,10 @@ def measure_units(equations: Equations, rows: Rows) -> Units:
     shift = np.zeros(len(equations.covariates) + 1)
     unit = np.ones_like(shift)
     for column in range(rows.covariates.shape[1]):
-        shift[column + 1], unit[column + 1] = _measure(rows.covariates[:, column], centre)
+        values = rows.covariates[:, column]
+        if equations.selection is not None:
+            values = values[~np.isnan(values)]
+        shift[column + 1], unit[column + 1] = _measure(values, centre)
     recorded = rows.outcome[~np.isnan(rows.outcome)]
     return Units(shift, unit, *_measure(recorded, centre))
 

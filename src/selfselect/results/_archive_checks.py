@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from selfselect.data.coding import check_known
-from selfselect.data.equations import INTERCEPT, Equation, Equations
+from selfselect.data.equations import INTERCEPT, SELECTION, Equation, Equations
 from selfselect.data.formulas import parse_side
 from selfselect.data.sizes import refuse_beyond_memory
 from selfselect.errors import ArchiveError
@@ -48,13 +48,16 @@ def check_coder(text: str, names: tuple[str, ...]) -> None:
         raise ArchiveError(f"the columns {', '.join(names)} are not those of {text!r}")
 
 
-def check_equations(equations: Equations, *, long: bool) -> None:
+def check_equations(equations: Equations, *, own_covariates: bool) -> None:
     """Refuse equations whose labels, terms and positions do not belong together."""
-    labels = equations.alternatives
-    if not 2 <= len(labels) <= MOST_ALTERNATIVES:
+    labels, selection = equations.alternatives, equations.selection
+    fewest, most = (2, MOST_ALTERNATIVES) if selection is None else (1, 2)
+    if not fewest <= len(labels) <= most:
         raise ArchiveError(
-            f"it has {len(labels)} alternatives, and 2 to {MOST_ALTERNATIVES} are possible"
+            f"it has {len(labels)} alternatives, and {fewest} to {most} are possible"
         )
+    if selection is not None and (selection.alternative != SELECTION or SELECTION in labels):
+        raise ArchiveError(f"its selection equation is named {selection.alternative!r}")
     for label in labels:
         if not isinstance(label, str | int | float):
             raise ArchiveError(f"{label!r} is no label of an alternative")
@@ -63,8 +66,8 @@ def check_equations(equations: Equations, *, long: bool) -> None:
     covariates = equations.covariates
     if len(set(covariates)) < len(covariates) or INTERCEPT in covariates:
         raise ArchiveError("two covariates have the same name")
-    for equation in (*equations.each, *equations.costs):
-        _check_terms(equation, covariates, long)
+    for equation in (*equations.each, *equations.costs, *([selection] if selection else [])):
+        _check_terms(equation, covariates, own_covariates)
     costly = [cost.alternative for cost in equations.costs]
     if not set(costly) <= set(labels) or len(set(costly)) < len(costly):
         raise ArchiveError("costs belong to other alternatives")
@@ -76,7 +79,7 @@ def check_equations(equations: Equations, *, long: bool) -> None:
         raise ArchiveError("a coefficient is shared twice")
 
 
-def _check_terms(equation: Equation, covariates: tuple[str, ...], long: bool) -> None:
+def _check_terms(equation: Equation, covariates: tuple[str, ...], own: bool) -> None:
     where = f"the equation of {equation.alternative!r}"
     terms, columns = equation.terms, equation.columns
     if len(terms) != len(columns) or len(set(terms)) < len(terms):
@@ -85,7 +88,7 @@ def _check_terms(equation: Equation, covariates: tuple[str, ...], long: bool) ->
         if not 0 <= column <= len(covariates):
             raise ArchiveError(f"{where} has a term in the column {column}")
         name = INTERCEPT if column == 0 else covariates[column - 1]
-        names = {name, name.removesuffix(f"[{equation.alternative}]")} if long else {name}
+        names = {name, name.removesuffix(f"[{equation.alternative}]")} if own else {name}
         if equation.has_offset and term == terms[-1]:
             names = {f"offset({one})" for one in names}
         if term not in names:
@@ -156,6 +159,10 @@ def _check_numbers(fit: FitResult) -> None:
     if matrix.shape != (len(fit.values), len(fit.values)):
         raise ArchiveError("parameters and covariance differ in size")
     _check_covariance(matrix, "the covariance")
+    counts = ((solution.held, len(free)), (fit.covariance.missing, len(fit.values)))
+    for places, count in counts:
+        if not all(0 <= place < count for place in places):
+            raise ArchiveError("a parameter without a standard error is none of its parameters")
     if solution.n_passes < 0 or solution.loglik_error < 0 or np.isposinf(solution.loglik):
         raise ArchiveError("the solution holds numbers that no solver returns")
 

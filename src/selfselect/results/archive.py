@@ -19,6 +19,7 @@ from selfselect.data.coding import ArrayCoding, Coding, FormulaCoding, KnownColu
 from selfselect.data.equations import Equation, Equations, SharedTerm
 from selfselect.data.formulas import parse_formula
 from selfselect.data.long import LongCoding, Source
+from selfselect.data.selection_coding import SelectionCoding
 from selfselect.errors import ArchiveError, SelfSelectError
 from selfselect.inference.covariance import Covariance
 from selfselect.inference.statistics import TestResult
@@ -210,7 +211,7 @@ def _coding_content(coding: Any) -> dict[str, Any]:
     if isinstance(coding, ArrayCoding):
         return {"kind": "array", "known": known}
     content = {
-        "kind": "formula",
+        "kind": "selection" if isinstance(coding, SelectionCoding) else "formula",
         "known": known,
         "coders": [_coder_content(coder) for coder in coding.coders],
         "coder_of": list(coding.coder_of),
@@ -232,7 +233,9 @@ def _coder_content(coder: Coder) -> dict[str, Any]:
 
 def _rebuild(content: dict[str, Any]) -> FitResult:
     problem = from_plain(content["problem"], Problem)
-    check_equations(problem.equations, long=content["coding"]["kind"] == "long")
+    # Long data, and equations with transforms of their own, have covariates of their own.
+    own = content["coding"]["kind"] in ("long", "selection")
+    check_equations(problem.equations, own_covariates=own)
     facts = from_plain(content["facts"], DataFacts)
     kept = from_plain(content["kept"], Kept)
     fit = FitResult(
@@ -285,6 +288,9 @@ def _coding(content: dict[str, Any], equations: Equations, facts: DataFacts) -> 
     if content["kind"] == "formula":
         _refuse_unknown(equations.covariates, coders)
         return FormulaCoding(equations, coders, coder_of, known, needed, outcome_coder)
+    if content["kind"] == "selection":
+        _check_selection(equations, coders, coder_of, facts)
+        return SelectionCoding(equations, coders, coder_of, known, needed, outcome_coder)
     if content["kind"] != "long":
         raise ArchiveError(f"there is no coding of the kind {str(content['kind'])[:40]!r}")
     sources = from_plain(content["sources"], tuple[Source, ...])
@@ -297,6 +303,22 @@ def _coding(content: dict[str, Any], equations: Equations, facts: DataFacts) -> 
         equations, coders, coder_of, known, needed, outcome_coder,
         from_plain(content["case"], str), from_plain(content["alternative"], str), sources,
     )  # fmt: skip
+
+
+def _check_selection(
+    equations: Equations, coders: tuple[Coder, ...], coder_of: tuple[int, ...], facts: DataFacts
+) -> None:
+    """Refuse a selection equation, or the order of the coders, that is not the formulas'."""
+    selection, text = equations.selection, facts.selection
+    if selection is None or text is None or coder_of != tuple(range(1, len(coders))):
+        raise ArchiveError("the selection equation, or its formula, is missing")
+    parsed = parse_formula(f"recorded {text}" if text.startswith("~") else text)
+    same = _squeezed(parsed.terms) == _squeezed(coders[0].text)
+    if not same or set(coders[0].names) != set(selection.terms):
+        raise ArchiveError("the selection equation has other terms than its formula")
+    used = {column for one in (*equations.each, selection) for column in one.columns}
+    if used | {0} != set(range(len(equations.covariates) + 1)):
+        raise ArchiveError("no formula makes one of the covariates")
 
 
 def _coder(content: dict[str, Any], text: str) -> Coder:

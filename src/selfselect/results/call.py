@@ -13,16 +13,19 @@ LONGEST = 300
 
 
 def write_call(function: Callable[..., Any], given: Mapping[str, Any]) -> str:
-    """Write a call of `fit` with the arguments that differ from their defaults.
+    """Write a call of `fit`, or of another door, with the arguments that differ from defaults.
 
     The table is called ``data``; columns given as arrays are described, since they have no name.
     """
-    lines = [f"{_written(given['formula'])},", "data,"]
+    lines = []
     for name, parameter in inspect.signature(function).parameters.items():
-        if name == "formula" or name in UNSAID or _same(given[name], parameter.default):
-            continue
-        lines.append(f"{name}={_written(given[name])},")
-    return "\n".join(["ss.fit(", *(f"    {line}" for line in lines), ")"])
+        if name == "data":
+            lines.append("data,")
+        elif parameter.default is parameter.empty:
+            lines.append(f"{_written(given[name])},")
+        elif name not in UNSAID and not _same(given[name], parameter.default):
+            lines.append(f"{name}={_written(given[name])},")
+    return "\n".join([f"ss.{function.__name__}(", *(f"    {line}" for line in lines), ")"])
 
 
 def _same(value: Any, default: Any) -> bool:

@@ -17,8 +17,10 @@ from selfselect.engines.base import Engine, Parts
 from selfselect.likelihoods import Batch, row_terms
 from selfselect.problem.problem import Problem
 from selfselect.problem.ties import Ties
+from selfselect.solvers._second_step import second_steps
+from selfselect.solvers.selection_search import selection_places
 
-__all__ = ["Diagnosis", "Finding", "diagnose", "log_masses"]
+__all__ = ["Diagnosis", "Finding", "diagnose", "diagnose_selection", "log_masses"]
 
 Array = NDArray[np.float64]
 
@@ -29,6 +31,8 @@ THIN = 0.01
 was seen; below it the equation rests on the assumed shape of the noise."""
 ILL_CONDITIONED = 1e6
 LARGE_ERROR = 10.0
+WEAK_MILLS = 0.1
+"""Share of the Mills ratio's spread below which it is all but a combination of covariates."""
 SAMPLE = 20_000
 SAMPLE_DRAWN = 2_000
 """Rows, and draws of each, where the mass of explaining sets is sampled."""
@@ -80,6 +84,30 @@ def diagnose(problem: Problem, engine: Engine, free: Array, information: Array) 
         findings.append(_certainty(problem, engine, natural))
     elif problem.likelihood.concave:
         findings.append(_mass(problem, engine, natural))
+    return Diagnosis(tuple(findings))
+
+
+def diagnose_selection(
+    problem: Problem, engine: Engine, free: Array, information: Array
+) -> Diagnosis:
+    """Look at counts, and at what tells selection from an outcome's own covariates."""
+    gamma = free[selection_places(problem)]
+    findings = []
+    for equation, step in zip(
+        problem.equations.each, second_steps(problem, engine, gamma), strict=True
+    ):
+        label, n_parameters = equation.alternative, len(equation.terms) + 2
+        findings.append(_share(label, step.total, engine.weight_total, n_parameters))
+        sentence = (
+            f"The covariates of {label} explain all but {100 * step.unexplained:.1f}% of the Mills "
+            "ratio's size"
+        )
+        if step.unexplained < WEAK_MILLS:
+            sentence += ": little tells selection from them. Expect wide intervals"
+        verdict = "weak" if step.unexplained < WEAK_MILLS else "fine"
+        findings.append(Finding(verdict, f"{sentence}."))
+    if np.isfinite(information).all():
+        findings.append(_information(information))
     return Diagnosis(tuple(findings))
 
 

@@ -200,4 +200,4 @@ class Estimates(MaketablesHooks):
 
     def cov_params(self) -> pd.DataFrame:
         """Covariance of the estimates, labelled by alternative and term."""
-        return labelled_matrix(self.covariance.matrix, self.reported.labels)
+        return labelled_matrix(self.covariance.shown, self.reported.labels)

@@ -22,12 +22,18 @@ from selfselect.inference.dependence import Dependence
 from selfselect.inference.independence import independence_test, wald_test_of_correlations
 from selfselect.inference.sandwich import cluster_sizes
 from selfselect.inference.statistics import TestResult
+from selfselect.noises.correlated import CORRELATION
 from selfselect.problem.parameters import Reported
 from selfselect.problem.problem import Problem
 from selfselect.results.departures import Departures
-from selfselect.results.diagnosis import Diagnosis, diagnose
+from selfselect.results.diagnosis import Diagnosis, diagnose, diagnose_selection
 from selfselect.results.estimates import Estimates
-from selfselect.results.hypotheses import lr_test, other_independence_test, wald_test
+from selfselect.results.hypotheses import (
+    lr_test,
+    other_independence_test,
+    selection_independence_test,
+    wald_test,
+)
 from selfselect.results.memberships import expected_shares, responsibilities
 from selfselect.results.naive import ErrorKind, Naive, fit_naive
 from selfselect.results.predictions import predict
@@ -121,7 +127,39 @@ class FitResult(Estimates):
         index = pd.Index(self.problem.equations.alternatives, name="alternative")
         return pd.Series(self.problem.layout.scales_of(self.values), index=index, name="scale")
 
+    @property
+    def correlations(self) -> pd.Series[float]:
+        """Estimated correlations: of every outcome's noise with the selection's, or of pairs."""
+        at = [i for i, (_, term) in enumerate(self.reported.labels) if term == CORRELATION]
+        index = pd.Index([self.reported.labels[i][0] for i in at], name="alternative")
+        return pd.Series(self.values[at], index=index, name=CORRELATION)
+
+    @property
+    def boundary(self) -> tuple[Any, ...]:
+        """Alternatives whose correlation with the selection is at its boundary."""
+        jacobian = self.reported.jacobian[:, list(self.solution.held)]
+        at = np.flatnonzero(jacobian.any(axis=1))
+        return tuple(self.reported.labels[i][0] for i in at)
+
     # the fit as a whole
+
+    @property
+    def model(self) -> str:
+        """Which model: self-selection, sample selection or switching."""
+        return self.problem.model
+
+    @property
+    def method(self) -> str:
+        """How it was estimated: ``ml``, or ``two-step`` where there is a selection equation."""
+        return self.problem.noise.method
+
+    @property
+    def llf_independent(self) -> float:
+        """The log-likelihood without correlation of selection and outcomes; missing elsewhere.
+
+        That of the probit of selection and of least squares.
+        """
+        return self.solution.loglik_independent
 
     @property
     def n_parameters(self) -> int:
@@ -163,7 +201,8 @@ class FitResult(Estimates):
         if self.kept is not None:
             values = np.array(self.kept.shares)
         elif self.facts.counts:
-            values = np.array(self.facts.counts) / sum(self.facts.counts)
+            every = self.nobs if len(self.facts.counts) == 1 else sum(self.facts.counts)
+            values = np.array(self.facts.counts) / every
         else:
             values = expected_shares(self.problem, self.engine_of_rows(), self.solution.free)
         return pd.Series(values, index=index, name="share")
@@ -227,6 +266,10 @@ class FitResult(Estimates):
         level : of the intervals.
         intervals : ``"wald"`` or ``"profile"``, see `conf_int`.
         """
+        if self.problem.noise.selected:
+            from selfselect.report.selection_summary import summarise_selection
+
+            return summarise_selection(self, level, intervals)
         from selfselect.report.summary import summarise
 
         return summarise(self, level, intervals)
@@ -275,6 +318,8 @@ class FitResult(Estimates):
     def _independence(self) -> TestResult:
         if self.kept:
             return self.kept.independence
+        if self.problem.noise.selected:
+            return selection_independence_test(self)
         if self.problem.noise.correlated:
             return wald_test_of_correlations(self.reported, self.covariance.matrix)
         return independence_test(
@@ -286,7 +331,11 @@ class FitResult(Estimates):
         )
 
     def independence_test(self, kind: str | None = None) -> TestResult:
-        """Test that noise is independent across alternatives.
+        """Test that noise is independent across alternatives, or of a selection equation's.
+
+        With a selection equation it is the likelihood ratio of no correlation. Where the covariance
+        is robust or clustered it is Wald's test, as it is for two steps, of the coefficients of
+        the Mills ratios.
 
         Parameters
         ----------
@@ -295,6 +344,8 @@ class FitResult(Estimates):
             costs nothing: the score, or Wald's where correlations were estimated. All allow for
             clusters and weights as the fit's standard errors do; ``"lr"`` cannot, and says so.
         """
+        if self.problem.noise.selected:
+            return self._independence if kind is None else selection_independence_test(self, kind)
         natural = "wald" if self.problem.noise.correlated else "score"
         if kind is None or kind == natural:
             return self._independence
@@ -378,7 +429,8 @@ class FitResult(Estimates):
     def _diagnosis(self) -> Diagnosis:
         if self.kept:
             return self.kept.diagnosis
-        found = diagnose(
+        find = diagnose_selection if self.problem.noise.selected else diagnose
+        found = find(
             self.problem, self.engine_of_rows(), self.solution.free, self.solution.information
         )
         # Where one optimum is all there is, the likelihood is close to quadratic.
@@ -418,12 +470,10 @@ class FitResult(Estimates):
         """Test the smaller of this and another nested fit of the same rows against the larger.
 
         Not with clusters, robust standard errors or probability weights: use `wald_test`. A fit
-        of `selfselect.switching` with the same outcomes nests this one where two alternatives are
-        known and the larger, or the smaller, is seen.
+        of `selfselect.switching` nests the Roy model, `selfselect.fit` with two alternatives of
+        which the larger or the smaller outcome is observed: a switching regression whose
+        selection follows from its outcomes.
         """
-        if not isinstance(other, FitResult) and hasattr(other, "lr_test"):
-            answer: TestResult = other.lr_test(self)
-            return answer
         return lr_test(self, other)
 
     def predict(
@@ -435,8 +485,10 @@ class FitResult(Estimates):
         ----------
         data : any table with the covariates (and cost and availability columns, if any).
         kind : ``latent``, the mean of every outcome; ``chance``, the probability that each
-            alternative is seen; ``outcome``, the mean of the outcome that is seen;
-            ``given_seen``, the mean of every outcome where each alternative is seen.
+            alternative is chosen; ``outcome``, the mean of the observed outcome;
+            ``given_seen``, the mean of every outcome where each alternative is chosen. Sample
+            selection has one outcome: ``outcome`` is its mean where it is selected, and
+            ``given_seen`` its means where it is and where it is not.
         scale : ``model``, as the formula's left side has it; ``level``, where that is a logarithm,
             means of what it is the logarithm of, by the normal noise of the model.
         """
@@ -684,11 +736,12 @@ class FitResult(Estimates):
 
     def __repr__(self) -> str:
         labels = ", ".join(map(str, self.problem.equations.alternatives))
+        what = f"{self.problem.equations.outcome} of {labels}"
+        if self.problem.noise.selected:
+            what = f"{self.model} of {self.problem.equations.outcome}, {self.method}"
         state = "converged" if self.converged else "NOT CONVERGED"
-        return (
-            f"<FitResult: {self.problem.equations.outcome} of {labels}; {self.nobs} rows, "
-            f"log-likelihood {self.llf:.4f}, {state}>"
-        )
+        likelihood = "" if np.isnan(self.llf) else f"log-likelihood {self.llf:.4f}, "
+        return f"<FitResult: {what}; {self.nobs} rows, {likelihood}{state}>"
 
     def _repr_html_(self) -> str:
         return self.summary().to_html()

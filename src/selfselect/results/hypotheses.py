@@ -19,7 +19,9 @@ from selfselect.inference.independence import (
     WALD,
     compare_noises,
     no_shock_test,
+    selection_ratio_test,
     tests_no_shock,
+    wald_test_of_selection,
 )
 from selfselect.inference.statistics import (
     TestResult,
@@ -28,8 +30,11 @@ from selfselect.inference.statistics import (
     wald_statistic_test,
 )
 from selfselect.noises.correlated import CORRELATION
+from selfselect.noises.selection import MILLS
 from selfselect.problem.problem import Problem
 from selfselect.results.refit import covariance_of_refit
+from selfselect.results.roy import why_not_roy
+from selfselect.rules import picks
 from selfselect.solvers.base import Solution, Solver
 
 if TYPE_CHECKING:
@@ -39,6 +44,7 @@ __all__ = [
     "linear_restrictions",
     "lr_test",
     "other_independence_test",
+    "selection_independence_test",
     "wald_test",
     "why_no_likelihood_ratio",
 ]
@@ -67,6 +73,9 @@ def wald_test(
     name = "Wald test"
     if not np.isfinite(covariance.matrix).all():
         return impossible_test(name, "the covariance of the estimates is not known")
+    unknown = [names[i] for i in covariance.missing if matrix[:, i].any()]
+    if unknown:
+        return impossible_test(name, f"{', '.join(unknown)} has no standard error")
     rank = int(np.linalg.matrix_rank(matrix))
     gap, matrix = _gaps(matrix, constant, values, names)
     spread = matrix @ covariance.matrix @ matrix.T
@@ -217,12 +226,21 @@ def _linear(tokens: list[Token], names: Sequence[str], text: str) -> tuple[Array
 def lr_test(one: FitResult, other: FitResult) -> TestResult:
     """Test the smaller of two nested fits of the same rows against the larger."""
     name = "Likelihood-ratio test"
+    if not hasattr(other, "problem"):
+        return impossible_test(name, f"{type(other).__name__} is not a fit of ours")
     small, large = sorted((one, other), key=lambda fit: fit.n_parameters)
+    if one.problem.noise.selected != other.problem.noise.selected:
+        # A Roy model inside a switching regression, whichever has more parameters.
+        small, large = sorted((one, other), key=lambda fit: fit.problem.noise.selected)
     reason = _not_comparable(small, large)
     if reason is not None:
         return impossible_test(name, reason)
     df = large.n_parameters - small.n_parameters
     statistic = 2.0 * (large.llf - small.llf)
+    if large.problem.noise.selected and not small.problem.noise.selected:
+        which = picks(small.problem.rule)
+        null = f"the Roy model: {which} outcome is observed ({df} restrictions)"
+        return chi_square_test(name, max(statistic, 0.0), df, null)
     if tests_no_shock(small.problem, large.problem):
         return no_shock_test(name, large.problem, max(statistic, 0.0), df)
     null = f"the restrictions of the smaller model ({df})"
@@ -246,6 +264,28 @@ def other_independence_test(fit: FitResult, kind: str) -> TestResult:
         return covariance_of_refit(fit, problem, solution, solver).matrix
 
     return compare_noises(fit.problem, fit.engine_of_rows(), fit.solution, kind, covariance_of)
+
+
+def selection_independence_test(fit: FitResult, kind: str | None = None) -> TestResult:
+    """Test that the noise of no outcome is correlated with that of the selection.
+
+    `kind` is ``"lr"`` or ``"wald"``; None takes the former where ratios are chi-square.
+    """
+    if kind not in (None, "lr", "wald"):
+        raise OptionError(
+            f"There is no test {kind!r} of independence of a selection. Use 'lr' or 'wald'."
+        )
+    doubt = why_no_likelihood_ratio(fit)
+    if fit.method != "ml":
+        doubt = "two steps maximise no likelihood"
+    elif doubt is None and not fit.converged:
+        return impossible_test("Test of independence", "the fit did not converge")
+    if kind == "lr" and doubt is not None:
+        return impossible_test("Test of independence", f"{doubt}; use kind='wald'")
+    if kind != "wald" and doubt is None:
+        return selection_ratio_test(fit.llf, fit.llf_independent, len(fit.correlations))
+    term = MILLS if fit.method == "two-step" else CORRELATION
+    return wald_test_of_selection(fit.reported, fit.covariance.shown, term, fit.covariance.df)
 
 
 def why_no_likelihood_ratio(fit: Any) -> str | None:
@@ -273,8 +313,20 @@ def why_no_likelihood_ratio(fit: Any) -> str | None:
 
 def _not_comparable(small: FitResult, large: FitResult) -> str | None:
     """Say why no likelihood ratio of two fits can be read, or None where it can."""
+    is_roy = large.problem.noise.selected and not small.problem.noise.selected
+    if is_roy:
+        reason = why_not_roy(small, large)
+        if reason is not None:
+            return reason
     if _sample(small) != _sample(large):
         return "the two fits are of different rows or outcomes"
+    if "two-step" in (small.method, large.method):
+        return "an estimate is not one of maximum likelihood"
+    if small.boundary or large.boundary:
+        return (
+            "a correlation is at its boundary, where twice the difference of log-likelihoods is "
+            "not chi-square"
+        )
     if small.n_parameters == large.n_parameters:
         return "both fits have the same number of parameters"
     if not (small.converged and large.converged):
@@ -295,7 +347,12 @@ def _not_comparable(small: FitResult, large: FitResult) -> str | None:
             f"the log-likelihoods are estimated by draws, their difference with a standard error "
             f"of {error:.2g}; use wald_test"
         )
-    if small.problem.rule != large.problem.rule or small.coding.known != large.coding.known:
+    if is_roy:
+        return _worse(small, large)
+    both_selected = small.problem.noise.selected
+    if not both_selected and small.problem.rule != large.problem.rule:
+        return "the fits have different rules, so neither nests the other"
+    if small.coding.known != large.coding.known:
         return "the fits have different rules, so neither nests the other"
     if not _terms_nested(small, large):
         return "the terms of the smaller model are not all in the larger one"
@@ -305,6 +362,11 @@ def _not_comparable(small: FitResult, large: FitResult) -> str | None:
         return "the fits have different offsets, so neither nests the other"
     if not (_scales_nested(small, large) and _noise_nested(small, large)):
         return "the noise of the smaller model is not a special case of that of the larger one"
+    return _worse(small, large)
+
+
+def _worse(small: FitResult, large: FitResult) -> str | None:
+    """Say that the larger of two models fits worse, where it does."""
     if large.llf < small.llf - 1e-6:
         return "the larger model fits worse, so it does not nest the smaller one"
     return None
@@ -324,6 +386,7 @@ def _sample(fit: FitResult) -> tuple[Any, ...]:
 
 def _terms_nested(small: FitResult, large: FitResult) -> bool:
     narrow, wide = small.problem.equations, large.problem.equations
+    selections = [() if one.selection is None else (one.selection,) for one in (narrow, wide)]
     return all(
         set(equation.estimated)
         <= {
@@ -332,7 +395,11 @@ def _terms_nested(small: FitResult, large: FitResult) -> bool:
             if one.alternative == equation.alternative
             for term in one.estimated
         }
-        for ours, theirs in ((narrow.each, wide.each), (narrow.costs, wide.costs))
+        for ours, theirs in (
+            (narrow.each, wide.each),
+            (narrow.costs, wide.costs),
+            (selections[0], selections[1]),
+        )
         for equation in ours
     )
 

@@ -27,6 +27,7 @@ from selfselect.data.rows import Rows
 from selfselect.errors import OptionError, UnsupportedError
 from selfselect.moments.base import NEGLIGIBLE, Expectations, latent_means, noise_covariance
 from selfselect.moments.choose import moments_of
+from selfselect.moments.selection import SelectionMoments
 from selfselect.problem.problem import Problem
 
 if TYPE_CHECKING:
@@ -103,6 +104,8 @@ def expected_levels(
     problem: Problem, logarithm: Logarithm, reported: Array, rows: Rows
 ) -> Expectations:
     """Return expectations over rows in which outcomes are levels; chances stay what they are."""
+    if problem.noise.selected:
+        return _selected_levels(problem, logarithm, reported, rows)
     moments = moments_of(problem)
     means, covariance = latent_means(problem, reported, rows), noise_covariance(problem, reported)
     chance = moments.expectations(reported, rows).chance
@@ -117,3 +120,22 @@ def expected_levels(
         outcome += plain[:, j] * weighed[:, j]
     given[np.repeat(chance[:, None, :] < NEGLIGIBLE, means.shape[1], axis=1)] = np.nan
     return Expectations(chance, outcome, given)
+
+
+def _selected_levels(
+    problem: Problem, logarithm: Logarithm, reported: Array, rows: Rows
+) -> Expectations:
+    """Return the same where a selection equation selects.
+
+    Weighing by e^(cy) moves the mean of the selection's noise by c times its covariance with y.
+    """
+    moments = SelectionMoments(problem, problem.ordered_rule)
+    plain = moments.expectations(reported, rows)
+    means, scales = latent_means(problem, reported, rows), problem.layout.scales_of(reported)
+    levels = latent_levels(logarithm, means, scales**2) + logarithm.offset
+    ratio = moments.weighed_chances(reported, rows, logarithm.rate)
+    given = levels[:, :, None] * ratio - logarithm.offset
+    if given.shape[1] == 1:
+        return Expectations(plain.chance, given[:, 0, 0], given)
+    own = np.einsum("nll->nl", given)
+    return Expectations(plain.chance, (plain.chance * own).sum(axis=1), given)

@@ -8,6 +8,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
+from selfselect.data.coding import CodedRows
 from selfselect.data.rows import Rows
 from selfselect.errors import MissingRowsWarning, OptionError, warn_user
 from selfselect.moments.base import latent_means, noise_covariance
@@ -60,12 +61,22 @@ def predict_new(
 ) -> tuple[pd.DataFrame | pd.Series[Any], int]:
     """Predict for new rows; return, too, how many lack a covariate and so have no predictions."""
     logarithm = find_kind(fit, kind, scale)
-    coded = fit.coding.code(data, with_known=kind != "latent")
+    coded = _code(fit, data, kind)
     values, columns = _values(fit, coded.rows, kind, logarithm)
     full = np.full((len(coded.index), values.shape[1]), np.nan)
     full[coded.complete] = values
     made = _labelled(fit, full, columns, coded.index, kind, logarithm)
     return made, int((~coded.complete).sum())
+
+
+def _code(fit: FitResult, data: Any, kind: str) -> CodedRows:
+    """Code new rows as far as a prediction needs them."""
+    if fit.problem.equations.selection is None:
+        return fit.coding.code(data, with_known=kind != "latent")
+    needed = {"latent": "outcomes", "chance": "selection"}.get(kind, "all")
+    coding: Any = fit.coding
+    found: CodedRows = coding.code(data, with_known=False, needed=needed)
+    return found
 
 
 def say_lacking(n_lacking: int, n_rows: int, what: str, made: str) -> str:
@@ -95,9 +106,11 @@ def _labelled(
     kind: str,
     logarithm: Logarithm | None,
 ) -> pd.DataFrame | pd.Series[Any]:
-    if kind == "outcome":
+    if values.shape[1] == 1:
         name = fit.problem.equations.outcome if logarithm is None else logarithm.level
-        return pd.Series(values[:, 0], index=index, name=name)
+        return pd.Series(
+            values[:, 0], index=index, name=fit.facts.chosen if kind == "chance" else name
+        )
     return pd.DataFrame(values, index=index, columns=columns)
 
 
@@ -106,6 +119,8 @@ def _values(
 ) -> tuple[Array, pd.Index[Any]]:
     labels = fit.problem.equations.alternatives
     names = pd.Index(labels, name="alternative")
+    if kind == "chance":
+        return moments_of(fit.problem).expectations(fit.values, rows).chance, names
     means = latent_means(fit.problem, fit.values, rows)
     if kind == "latent":
         if fit.facts.case is not None and rows.known.available is not None:
@@ -119,9 +134,9 @@ def _values(
         expected = moments_of(fit.problem).expectations(fit.values, rows)
     else:
         expected = expected_levels(fit.problem, logarithm, fit.values, rows)
-    if kind == "chance":
-        return expected.chance, names
     if kind == "outcome":
         return expected.outcome[:, None], names
+    if len(labels) == 1:
+        return expected.given_seen[:, 0], pd.Index([True, False], name=fit.facts.chosen)
     pairs = pd.MultiIndex.from_product([labels, labels], names=["alternative", "seen"])
     return expected.given_seen.reshape(len(rows), len(pairs)), pairs

@@ -47,6 +47,8 @@ def no_profile(fit: FitResult) -> str | None:
         return reason
     if not problem.likelihood.exact or fit.solution.loglik_error > 0:
         return "the likelihood is simulated, not exact; use covariance='bootstrap'"
+    if fit.method != "ml":
+        return "two steps maximise no likelihood; use method='ml'"
     if not np.isfinite(fit.solution.information).all():
         return "the estimate is not one of maximum likelihood"
     if fit.engine is None:

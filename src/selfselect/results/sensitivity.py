@@ -104,6 +104,13 @@ def sensitivity(
     if not grid.size or not (np.abs(grid) < 1).all():
         raise OptionError("Give correlations between -1 and 1 in `rho`.")
     check_level(level)
+    if fit.problem.noise.selected:
+        raise UnsupportedError(
+            "Sensitivity is to the correlation of the alternatives' noises. With a selection "
+            "equation no row shows two outcomes, so the likelihood says nothing of it. "
+            "Correlations with the selection are estimated: see result.correlations and "
+            "result.conf_int(method='profile')."
+        )
     if fit.problem.rank is not None or fit.problem.noise.one_sided:
         raise UnsupportedError(
             "Sensitivity to the correlation is for rules with bounds and noise that is independent "

@@ -92,7 +92,7 @@ def coefficient_table(
         turned = values[is_correlation]
         moved[is_correlation] = np.arctanh(turned)
         slope[is_correlation] = 1.0 / (1.0 - turned**2)
-        errors = np.sqrt(np.diag(covariance.matrix))
+        errors = np.sqrt(np.diag(covariance.shown))
         statistic = np.where(untested, np.nan, moved / (slope * errors))
     if ends is None:
         reach = interval_reach(level, covariance.df) * slope * errors
@@ -120,9 +120,11 @@ def coefficient_table(
 def glance_table(fit: FitResult) -> pd.DataFrame:
     """Return one row that describes the whole fit."""
     test = fit.independence_test()
+    kind = {"model": fit.model, "method": fit.method} if fit.problem.noise.selected else {}
     return pd.DataFrame(
         [
-            {
+            kind
+            | {
                 "nobs": fit.nobs,
                 "n_alternatives": fit.problem.equations.n_alternatives,
                 "n_parameters": fit.n_parameters,

@@ -28,6 +28,7 @@ from selfselect.rules.maximum import Maximum
 from selfselect.rules.minimum import Minimum
 from selfselect.rules.monotone import MonotoneArgmax
 from selfselect.rules.ranked import Ranked
+from selfselect.rules.selection_index import SelectionIndex
 
 __all__ = [
     "BoxRule",
@@ -42,6 +43,7 @@ __all__ = [
     "Ranked",
     "RowData",
     "RuleCheck",
+    "SelectionIndex",
     "SelectionRule",
     "Transform",
     "as_rule",

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from selfselect.solvers.paper.peeling import Peeling, Population
     from selfselect.solvers.paper.projected_sgd import ProjectedSGD
     from selfselect.solvers.paper.two_models import TwoModels
+    from selfselect.solvers.selection_search import SelectionSearch
     from selfselect.solvers.status import Ending, Status
 
 __all__ = [
@@ -33,6 +34,7 @@ __all__ = [
     "Peeling",
     "Population",
     "ProjectedSGD",
+    "SelectionSearch",
     "Solution",
     "Solver",
     "StartRecord",
@@ -55,6 +57,7 @@ _HOMES = {
     "Peeling": "paper.peeling",
     "Population": "paper.peeling",
     "ProjectedSGD": "paper.projected_sgd",
+    "SelectionSearch": "selection_search",
     "Solution": "base",
     "Solver": "base",
     "StartRecord": "base",

@@ -15,6 +15,11 @@ __all__ = ["choose_solver"]
 
 def choose_solver(problem: Problem, given: Any) -> tuple[Solver, str]:
     """Return the solver to use and the reason for it."""
+    if given is None and problem.noise.selected:
+        return solvers.SelectionSearch(), (
+            "a selection equation selects: the likelihood is exact, concave for given correlations "
+            "only, and searched over them"
+        )
     if given is None and problem.likelihood.joint:
         return (
             solvers.Continuation(),

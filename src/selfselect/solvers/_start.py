@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from selfselect.data.equations import INTERCEPT
+from selfselect.data.equations import INTERCEPT, Equation
 from selfselect.engines.base import Engine
 from selfselect.errors import DataError
 from selfselect.problem.grams import sum_grams
@@ -21,6 +21,7 @@ __all__ = [
     "is_deficient",
     "least_squares_start",
     "refuse_collinear",
+    "refuse_dependent",
 ]
 
 Array = NDArray[np.float64]
@@ -102,29 +103,34 @@ def refuse_collinear(problem: Problem, grams: list[Array]) -> None:
             )
         return
     for equation, gram in zip(problem.equations.each, grams, strict=True):
-        if not is_deficient(gram):
-            continue
-        scaled, size = _scaled(gram[:-1, :-1])
-        direction = np.linalg.eigh(scaled)[1][:, 0]
-        involved = np.abs(direction) > 0.05 * np.abs(direction).max()
-        names = [name for name, used in zip(equation.terms, involved, strict=True) if used]
-        label = equation.alternative
-        zero = [name for name, length in zip(equation.terms, size, strict=True) if length == 0]
-        constant = [name for name in names if name != INTERCEPT]
-        if zero:
-            raise DataError(
-                f"The covariate {zero[0]!r} of {label!r} is zero in every row. Leave it out."
-            )
-        if INTERCEPT in names and len(constant) == 1:
-            raise DataError(
-                f"The covariate {constant[0]!r} of {label!r} does not vary, so it cannot be told "
-                "from the intercept. Leave it out, or write '- 1' to leave the intercept out."
-            )
+        refuse_dependent(equation, gram)
+
+
+def refuse_dependent(equation: Equation, gram: Array) -> None:
+    """Refuse an equation whose covariates, by their Gram matrix (outcome last), are dependent."""
+    if not is_deficient(gram):
+        return
+    scaled, size = _scaled(gram[:-1, :-1])
+    direction = np.linalg.eigh(scaled)[1][:, 0]
+    involved = np.abs(direction) > 0.05 * np.abs(direction).max()
+    names = [name for name, used in zip(equation.terms, involved, strict=True) if used]
+    label = equation.alternative
+    zero = [name for name, length in zip(equation.terms, size, strict=True) if length == 0]
+    constant = [name for name in names if name != INTERCEPT]
+    if zero:
         raise DataError(
-            f"The covariates {', '.join(map(repr, names))} of {label!r} are collinear: each is a "
-            "linear combination of the others, so their coefficients cannot be told apart. Leave "
-            "one of them out."
+            f"The covariate {zero[0]!r} of {label!r} is zero in every row. Leave it out."
         )
+    if INTERCEPT in names and len(constant) == 1:
+        raise DataError(
+            f"The covariate {constant[0]!r} of {label!r} does not vary, so it cannot be told "
+            "from the intercept. Leave it out, or write '- 1' to leave the intercept out."
+        )
+    raise DataError(
+        f"The covariates {', '.join(map(repr, names))} of {label!r} are collinear: each is a "
+        "linear combination of the others, so their coefficients cannot be told apart. Leave "
+        "one of them out."
+    )
 
 
 def _with_outcome(gram: Array) -> Array:

@@ -135,6 +135,10 @@ class Solution:
     noise : Monte-Carlo covariance of `free`; None where nothing was drawn.
     outer : sum of the rows' (or clusters') scores times themselves, where only draws know them.
     loglik_error : Monte-Carlo standard error of `loglik`.
+    held : positions of free parameters that are at a boundary and taken as given; the information
+        about them is as good as infinite.
+    loglik_independent : log-likelihood without correlation of selection and outcomes, where there
+        is a selection equation.
     """
 
     free: Array
@@ -149,6 +153,8 @@ class Solution:
     noise: Array | None = None
     outer: Array | None = None
     loglik_error: float = 0.0
+    held: tuple[int, ...] = ()
+    loglik_independent: float = float("nan")
 
     @property
     def status(self) -> Status:

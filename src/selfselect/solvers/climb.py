@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any
 
@@ -33,6 +33,7 @@ __all__ = [
 ]
 
 Array = NDArray[np.float64]
+Mask = NDArray[np.bool_]
 
 CURVATURE_ERROR = 1e-7
 """Relative error of the Hessian that is allowed when the last step is taken without a pass."""
@@ -48,13 +49,19 @@ ROUNDING = 1e-13
 KEEP_OF_H = 0.1
 """A step may shrink an inverse scale to this fraction of itself and no further: it is positive."""
 
+FARTHEST = 1.0
+"""The most by which one step moves a correlation on Fisher's scale."""
+
+AT_LIMIT = 1.0 - 1e-12
+"""Share of its limit from which a parameter stands at it."""
+
 MOST_STEPS = 1_000
 """Steps of `approach` at most; it ends by itself long before."""
 
 
 @dataclass(frozen=True, eq=False)
 class Climb:
-    """Where a climb ended and how; see `Solution`."""
+    """Where a climb ended and how; see `Solution`. `held` are parameters that did not move."""
 
     free: Array
     loglik: float
@@ -62,6 +69,7 @@ class Climb:
     ending: Ending
     trace: tuple[TraceEntry, ...]
     n_passes: int
+    held: Mask = field(default_factory=lambda: np.zeros(0, dtype=bool))
 
     @property
     def converged(self) -> bool:
@@ -81,6 +89,7 @@ class Point:
     gain : twice what the full step gains if the log-likelihood is quadratic.
     distance : to the optimum, in standard errors. They are those of rows with a mean weight of 1,
         so that weights in other units stop at the same place.
+    held : which parameters the step leaves where they are.
     """
 
     free: Array
@@ -90,6 +99,7 @@ class Point:
     step: Array
     gain: float
     distance: float
+    held: Mask = field(default_factory=lambda: np.zeros(0, dtype=bool))
 
 
 class Hill(ABC):
@@ -184,10 +194,17 @@ def _trial(hill: Hill, here: Point, size: float) -> Point | None:
 
 
 class _Likelihood(Hill):
-    """The log-likelihood of a problem in its free parameters."""
+    """The log-likelihood of a problem in its free parameters, of which some may be held."""
 
-    def __init__(self, problem: Problem, engine: Engine, tol: float, curvature: Curvature) -> None:
-        self.problem, self.engine, self.tol = problem, engine, tol
+    def __init__(
+        self,
+        problem: Problem,
+        engine: Engine,
+        tol: float,
+        curvature: Curvature,
+        held: Mask | None = None,
+    ) -> None:
+        self.problem, self.engine, self.tol, self.held = problem, engine, tol, held
         self.curvature: Curvature = curvature
         self.n_rows = engine.n_rows
         self.n_passes = 0
@@ -200,7 +217,24 @@ class _Likelihood(Hill):
         evaluation = _evaluation(self.problem, self.engine, place, self.curvature)
         score = layout.pull_back_vector(evaluation.score, place)
         information = -layout.pull_back_hessian(evaluation.hessian, evaluation.score, place)
-        return _point(self.engine, place, evaluation.loglik, information, score)
+        return self._at_limits(
+            _point(self.engine, place, evaluation.loglik, information, score, self.held)
+        )
+
+    def _at_limits(self, here: Point) -> Point:
+        """Hold, too, what has reached its limit and would rise, or be pulled, beyond it."""
+        limits = self.problem.layout.limits
+        if limits is None:
+            return here
+        there = np.abs(here.free) >= AT_LIMIT * limits
+        for way in ("score", "step"):
+            beyond = there & (here.free * getattr(here, way) > 0) & ~here.held
+            if beyond.any():
+                held = here.held | beyond
+                here = _point(
+                    self.engine, here.free, here.loglik, here.information, here.score, held
+                )
+        return here
 
     def arrived(self, here: Point, before: float, size: float) -> bool:
         lands = _lands_linearly if self.curvature == "complete" else _lands
@@ -210,13 +244,25 @@ class _Likelihood(Hill):
         return ROUNDING * (abs(here.loglik) + self.engine.weight_total)
 
     def largest_step(self, here: Point) -> float:
-        """Return the largest step up to 1 that keeps every inverse scale positive."""
+        """Return the largest step up to 1 that keeps inverse scales positive, and to limits."""
+        size, limits = 1.0, self.problem.layout.limits
         at_h = self.problem.layout.free_inverse_scales
         falls = here.step[at_h] < 0
-        if not falls.any():
-            return 1.0
-        room = (1.0 - KEEP_OF_H) * here.free[at_h][falls] / -here.step[at_h][falls]
-        return float(min(1.0, room.min()))
+        if falls.any():
+            room = (1.0 - KEEP_OF_H) * here.free[at_h][falls] / -here.step[at_h][falls]
+            size = float(min(size, room.min()))
+        if limits is not None:
+            limited = np.isfinite(limits) & (here.step != 0)
+            step, free = here.step[limited], here.free[limited]
+            room = (np.copysign(limits[limited], step) - free) / step
+            room = np.minimum(room, FARTHEST / np.abs(step))
+            size = float(min(size, room.min(initial=1.0)))
+        return size
+
+    def moved(self, here: Point, size: float) -> Array:
+        limits = self.problem.layout.limits
+        after: Array = here.free + size * here.step
+        return after if limits is None else np.clip(after, -limits, limits)
 
 
 class _Approach(_Likelihood):
@@ -260,6 +306,7 @@ def climb(
     progress: bool | None = False,
     curvature: Curvature = "exact",
     stop: Stop | None = None,
+    held: Mask | None = None,
 ) -> Climb:
     """Take Newton steps until the optimum is reached, or progress ends.
 
@@ -273,8 +320,10 @@ def climb(
     curvature : of the steps; ``complete`` makes them the steps of EM. The information that is
         returned is of the same kind.
     stop : says at which other places the climb ends, such as at a boundary.
+    held : which free parameters stay where they are. So do, while the log-likelihood rises beyond
+        it, those that have reached a limit of the layout.
     """
-    hill = _Likelihood(problem, engine, tol, curvature)
+    hill = _Likelihood(problem, engine, tol, curvature, held)
     with progress_bar(progress, what=hill.name) as bar:
 
         def watch(here: Point, n_steps: int) -> Ending | None:
@@ -286,8 +335,11 @@ def climb(
     last = found.point
     if found.ending.status is Status.CONVERGED:
         # The step in hand is known to end close enough: no pass is needed to confirm it.
-        last = replace(last, free=last.free + last.step, loglik=last.loglik + 0.5 * last.gain)
-    return Climb(last.free, last.loglik, last.information, found.ending, found.trace, hill.n_passes)
+        last = replace(last, free=hill.moved(last, 1.0), loglik=last.loglik + 0.5 * last.gain)
+    return Climb(
+        last.free, last.loglik, last.information, found.ending, found.trace, hill.n_passes,
+        last.held,
+    )  # fmt: skip
 
 
 def approach(
@@ -339,11 +391,24 @@ def _lands_linearly(distance: float, previous: float, tol: float) -> bool:
     return distance <= tol * (1.0 - rate)
 
 
-def _point(engine: Engine, free: Array, loglik: float, information: Array, score: Array) -> Point:
-    step = solve_spd(information, score)
+def _point(
+    engine: Engine,
+    free: Array,
+    loglik: float,
+    information: Array,
+    score: Array,
+    held: Mask | None = None,
+) -> Point:
+    held = np.zeros(len(free), dtype=bool) if held is None else held
+    if held.any():
+        moving = ~held
+        step = np.zeros(len(free))
+        step[moving] = solve_spd(information[np.ix_(moving, moving)], score[moving])
+    else:
+        step = solve_spd(information, score)
     gain = max(float(score @ step), 0.0)
     distance = float(np.sqrt(gain * engine.n_rows / engine.weight_total))
-    return Point(free, loglik, score, information, step, gain, distance)
+    return Point(free, loglik, score, information, step, gain, distance, held)
 
 
 def _evaluation(problem: Problem, engine: Engine, free: Array, curvature: Curvature) -> Any:

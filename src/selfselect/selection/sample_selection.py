@@ -1,15 +1,15 @@
-"""The door to sample selection: an outcome seen only in rows that were selected (tobit-2)."""
+"""The door to sample selection: an outcome observed only in rows that were selected (tobit-2)."""
 
 from __future__ import annotations
 
 from typing import Any
 
-from selfselect.classics.build import build_design
-from selfselect.classics.estimate import estimate
-from selfselect.classics.result import SelectionResult
+from selfselect.data.build_selection import SelectionPlan
 from selfselect.data.formulas import parse_formula
 from selfselect.errors import FormulaError
-from selfselect.threads import one_blas_thread
+from selfselect.results.call import write_call
+from selfselect.results.fit_result import FitResult
+from selfselect.selection._estimate import estimate
 
 __all__ = ["sample_selection"]
 
@@ -25,14 +25,17 @@ def sample_selection(
     weights_kind: str | None = None,
     missing: str = "drop",
     missing_outcome: str = "raise",
-    covariance: str = "observed",
+    covariance: Any = "observed",
     cluster: Any = None,
-) -> SelectionResult:
-    r"""Fit a regression whose outcome is seen only in selected rows: Heckman's model, or tobit-2.
+    engine: Any = None,
+    seed: int | None = None,
+    progress: bool | None = None,
+) -> FitResult:
+    r"""Fit a regression whose outcome is observed only in selected rows: Heckman's, or tobit-2.
 
     A row is selected if :math:`z'\gamma + u > 0`, and only then is its outcome
-    :math:`y = x'\beta + \sigma e` seen; u and e are standard normal with correlation ρ. This is
-    the model of R's ``sampleSelection::selection`` and ``heckit`` and of Stata's ``heckman``.
+    :math:`y = x'\beta + \sigma e` observed; u and e are standard normal with correlation ρ. This
+    is the model of R's ``sampleSelection::selection`` and ``heckit`` and of Stata's ``heckman``.
 
     Parameters
     ----------
@@ -51,12 +54,18 @@ def sample_selection(
         refuses them.
     missing_outcome : ``"raise"`` refuses rows that were selected but have no outcome; ``"drop"``
         leaves them out.
-    covariance : ``"observed"`` for that of the model, ``"robust"`` or ``"clustered"``.
-    cluster : a column (one, not several), or one label per row; implies ``"clustered"``.
+    covariance : ``"observed"`` for that of the model, ``"robust"``, ``"clustered"``,
+        ``"bootstrap"``, or a `selfselect.inference.Bootstrap`.
+    cluster : a column, a list of columns for several ways of clustering at once, or one label per
+        row; implies ``"clustered"``, or (one way only) a bootstrap of clusters.
+    engine : where sums over rows are done: an object of `selfselect.engines` that holds its rows
+        in memory; None for `engines.Memory()`.
+    seed : of everything random: bootstrap samples, and the rows on which a search looks around.
+    progress : whether to show progress; None shows it on a terminal for what takes seconds.
 
     Returns
     -------
-    SelectionResult
+    FitResult
         Start with ``print(result.summary())``.
 
     Examples
@@ -74,26 +83,30 @@ def sample_selection(
     >>> bool(result.independence_test().rejects())
     True
     """
-    seen_if_recorded = isinstance(selection, str) and selection.lstrip().startswith("~")
+    call = write_call(sample_selection, locals())
+    if_recorded = isinstance(selection, str) and selection.lstrip().startswith("~")
     equation = parse_formula(outcome)
-    choice = parse_formula(f"recorded {selection}" if seen_if_recorded else selection)
+    choice = parse_formula(f"recorded {selection}" if if_recorded else selection)
     shared = set(equation.outcome_columns) & set(choice.term_columns)
     if shared:
         raise FormulaError(
             f"The selection is explained by the outcome {', '.join(map(repr, sorted(shared)))}, "
             "which is not known where it was not selected. Leave it out."
         )
-    with one_blas_thread():
-        design = build_design(
-            "sample selection",
-            equation,
-            choice,
-            data,
-            seen_if_recorded=seen_if_recorded,
-            weights=weights,
-            weights_kind=weights_kind,
-            cluster=cluster,
-            missing=missing,
-            missing_outcome=missing_outcome,
-        )
-    return estimate(design, method, start, covariance)
+    return estimate(
+        SelectionPlan(equation, choice, switching=False, if_recorded=if_recorded),
+        data,
+        method=method,
+        start=start,
+        towards=None,
+        covariance=covariance,
+        engine=engine,
+        seed=seed,
+        progress=progress,
+        call=call,
+        weights=weights,
+        weights_kind=weights_kind,
+        cluster=cluster,
+        missing=missing,
+        missing_outcome=missing_outcome,
+    )

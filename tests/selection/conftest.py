@@ -2,13 +2,22 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass, replace
+from functools import partial
+
 import numpy as np
 import pandas as pd
 import pytest
 
 import selfselect as ss
-from selfselect.classics.build import build_design
+from selfselect.data.build_selection import SelectionPlan, build_selection_design, find_towards
 from selfselect.data.formulas import parse_formula
+from selfselect.engines.memory import Memory, RowsInMemory
+from selfselect.likelihoods import evaluate, row_terms
+from selfselect.noises import Selection
+from selfselect.posing import pose_design
+from selfselect.problem.problem import Problem
+from selfselect.rules import SelectionIndex
 
 GAMMA = {"Intercept": 0.2, "x": 0.5, "z": 0.8}
 BETA = {
@@ -46,18 +55,66 @@ def simulate(n_rows=400, seed=0):
     )
 
 
+@dataclass(frozen=True)
+class Model:
+    """A problem and its rows."""
+
+    problem: Problem
+    engine: RowsInMemory
+
+    @property
+    def layout(self):
+        return self.problem.layout
+
+    @property
+    def at_t(self):
+        """Where the correlations stand among the parameters, all of which are free."""
+        first = int(self.layout.starts[-1])
+        return np.arange(first, first + len(self.layout.sizes))
+
+    def evaluate(self, natural):
+        return self.engine.sum(partial(evaluate, self.problem, natural))
+
+    def row_scores(self, natural):
+        return row_terms(self.problem, natural, self.engine.batch).score
+
+    def design(self, place=None):
+        """Return the covariates of an alternative, or of the selection, as users have them."""
+        equations = self.problem.equations
+        equation = equations.selection if place is None else equations.each[place]
+        covariates = self.engine.rows.covariates
+        columns = [np.ones(len(covariates)) if c == 0 else covariates[:, c - 1]
+                   for c in equation.columns]  # fmt: skip
+        return np.column_stack(columns)
+
+    @property
+    def signs(self):
+        """+1 or -1 by row, the sign of the index that was selected."""
+        signs = self.problem.rule.signs(self.problem.equations.alternatives)
+        return np.append(signs, -1.0)[self.engine.rows.chosen]
+
+
+def model_of(fit):
+    """Return the problem of a fit, as maximum likelihood has it, with the rows of the fit."""
+    return Model(replace(fit.problem, noise=Selection()), fit.engine)
+
+
+def _pose(plan, table, **options):
+    design = build_selection_design(plan, table, **options)
+    rule = SelectionIndex(find_towards(design.equations.alternatives, None))
+    problem = pose_design(design, rule=rule, noise=Selection(), rng=np.random.default_rng(0))
+    return Model(problem, Memory().load(problem, design.rows))
+
+
 def tobit_2(table, **options):
-    return build_design(
-        "sample selection", parse_formula("wage ~ x"), parse_formula("works ~ x + z"), table,
-        **options,
-    )  # fmt: skip
+    plan = SelectionPlan(parse_formula("wage ~ x"), parse_formula("works ~ x + z"), switching=False)
+    return _pose(plan, table, **options)
 
 
 def tobit_5(table, **options):
     formulas = {label: parse_formula(text) for label, text in FORMULAS.items()}
-    return build_design(
-        "switching", formulas, parse_formula("chosen ~ x + z"), table, **options
-    )  # fmt: skip
+    plan = SelectionPlan(formulas, parse_formula("chosen ~ x + z"), switching=True)
+    return _pose(plan, table, **options)
 
 
 simulate.truth = {
@@ -70,6 +127,12 @@ simulate.truth = {
 def simulator():
     """Return the function that simulates, with the true parameters as its `truth`."""
     return simulate
+
+
+@pytest.fixture(scope="session", name="model_of")
+def modeller():
+    """Return the function that makes a problem and rows of a fit."""
+    return model_of
 
 
 @pytest.fixture(scope="session")

@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from selfselect.classics.design import SELECTION
-from selfselect.classics.maximum_likelihood import NEARLY_ONE
+from selfselect.data.equations import INTERCEPT, SELECTION
+from selfselect.noises.selection import NEARLY_ONE
 from selfselect.report.page import Block, Page
 from selfselect.report.summary import (
     PSEUDO_LIKELIHOOD,
@@ -18,24 +18,21 @@ from selfselect.report.summary import (
     profile_notes,
     table_header,
 )
-from selfselect.results.profiles import look_at_curvature
 from selfselect.solvers.base import same_optimum
 
 if TYPE_CHECKING:
-    from selfselect.classics.result import SelectionResult
+    from selfselect.results.fit_result import FitResult
 
-__all__ = ["summarise"]
+__all__ = ["summarise_selection"]
 
 TITLES = {
     "sample selection": "Sample selection (tobit-2)",
     "switching": "Endogenous switching (tobit-5)",
 }
 METHODS = {"ml": "maximum likelihood", "two-step": "two steps"}
-WEAK = 0.1
-"""Share of the Mills ratio's spread below which it is all but a combination of covariates."""
 
 
-def summarise(fit: SelectionResult, level: float = 0.95, intervals: str = "wald") -> Page:
+def summarise_selection(fit: FitResult, level: float = 0.95, intervals: str = "wald") -> Page:
     """Compose the summary page."""
     return Page(
         title=f"{TITLES[fit.model]}, {METHODS[fit.method]}",
@@ -46,7 +43,7 @@ def summarise(fit: SelectionResult, level: float = 0.95, intervals: str = "wald"
     )
 
 
-def _notices(fit: SelectionResult) -> tuple[str, ...]:
+def _notices(fit: FitResult) -> tuple[str, ...]:
     notices = []
     if not fit.converged:
         notices.append(f"NOT CONVERGED. {fit.status} Do not use these numbers.")
@@ -63,23 +60,8 @@ def _notices(fit: SelectionResult) -> tuple[str, ...]:
                 f"IMPOSSIBLE CORRELATION: the two steps imply {correlation:+.3f} for {label}, "
                 "beyond one. They do not know that bound; method='ml' does."
             )
-    reached = {name: loglik for name, loglik, converged, _ in fit.starts_reached if converged}
-    mean_weight = fit.facts.weight_total / fit.facts.n_rows
-
-    def is_another(loglik: float) -> bool:
-        return not same_optimum(loglik - fit.llf, mean_weight)
-
-    others = [loglik for loglik in reached.values() if is_another(loglik)]
-    if others:
-        shown = f"SEVERAL OPTIMA: others have log-likelihoods of {max(others):.3f} and less."
-        if is_another(reached.get("two-step", fit.llf)):
-            shown += (
-                f" The one above the two-step estimate, from which other programs start, has "
-                f"{reached['two-step']:.3f}; start='two-step' reports it. Where they differ by "
-                "much, doubt that noise is normal."
-            )
-        notices.append(shown)
-    if not np.isfinite(fit.bse.xs(SELECTION, level="alternative")).all():
+    notices += _several_optima(fit)
+    if not np.isfinite(fit.covariance.matrix).all():
         notices.append(
             "NO STANDARD ERRORS: the information matrix is singular, so some parameters are not "
             "determined by this data."
@@ -87,14 +69,35 @@ def _notices(fit: SelectionResult) -> tuple[str, ...]:
     return tuple(notices)
 
 
-def _facts(fit: SelectionResult) -> tuple[tuple[str, str], ...]:
+def _several_optima(fit: FitResult) -> list[str]:
+    mean_weight = fit.facts.weight_total / fit.facts.n_rows
+    others = {
+        one.name: one.loglik
+        for one in fit.solution.starts
+        if one.fault is None and not same_optimum(one.behind, mean_weight)
+    }
+    if not others:
+        return []
+    highest = max(others.values())
+    shown = f"SEVERAL OPTIMA: others have log-likelihoods of {highest:.3f} and less."
+    if "two-step" in others:
+        shown += (
+            f" The one above the two-step estimate, from which other programs start, has "
+            f"{others['two-step']:.3f}; start='two-step' reports it. Where they differ by much, "
+            "doubt that noise is normal."
+        )
+    return [shown]
+
+
+def _facts(fit: FitResult) -> tuple[tuple[str, str], ...]:
     facts = fit.facts
-    own = dict.fromkeys(equation.side.text for equation in fit.design.equations)
-    entries = [("Formula", next(iter(own)))] if len(own) == 1 else []
+    own = list(dict.fromkeys(facts.formulas))
+    entries = [("Formula", own[0])]
     if len(own) > 1:
-        entries += [(f"{equation.label}", equation.side.text) for equation in fit.design.equations]
+        labels = fit.problem.equations.alternatives
+        entries = [(str(label), text) for label, text in zip(labels, facts.formulas, strict=True)]
     entries += [
-        ("Selection", fit.design.selection.text),
+        ("Selection", str(facts.selection)),
         ("Method", f"{METHODS[fit.method]}: {fit.status}"),
         ("Rows", str(facts.n_rows)),
         ("Std errors", errors_in_words(fit.covariance)),
@@ -114,7 +117,7 @@ def _facts(fit: SelectionResult) -> tuple[tuple[str, str], ...]:
     return tuple(entries)
 
 
-def _blocks(fit: SelectionResult, level: float, intervals: str) -> tuple[Block, ...]:
+def _blocks(fit: FitResult, level: float, intervals: str) -> tuple[Block, ...]:
     table = fit.tidy(level, intervals=intervals)
     header = table_header(fit.covariance, level)
 
@@ -122,24 +125,19 @@ def _blocks(fit: SelectionResult, level: float, intervals: str) -> tuple[Block, 
         own = table[[one == label for one in table["alternative"]]]
         return Block(title, header, coefficient_rows(own.itertuples(index=False)))
 
-    blocks = []
-    for equation, count in zip(fit.design.equations, fit.facts.counts, strict=True):
-        blocks.append(block(equation.label, f"{equation.label} (observed in {count} rows)"))
-    towards = "" if fit.model != "switching" else f" towards {fit.facts.towards}"
-    blocks.append(block(SELECTION, f"{SELECTION}{towards}"))
-    return tuple(blocks)
+    blocks = [
+        block(label, f"{label} (observed in {count} rows)")
+        for label, count in zip(fit.problem.equations.alternatives, fit.facts.counts, strict=True)
+    ]
+    rule = fit.problem.ordered_rule
+    towards = "" if fit.model != "switching" else f" towards {rule.towards}"
+    return (*blocks, block(SELECTION, f"{SELECTION}{towards}"))
 
 
-def _notes(fit: SelectionResult) -> tuple[str, ...]:
+def _notes(fit: FitResult) -> tuple[str, ...]:
     facts = fit.facts
     notes = [f"{fit.independence_test()}.".replace("..", "."), _exclusions(fit)]
-    for equation, share in zip(fit.design.equations, fit.unexplained, strict=True):
-        if share < WEAK:
-            notes.append(
-                f"The covariates of {equation.label} explain all but {100 * share:.1f}% of the "
-                "Mills ratio's size: little tells selection from them. Expect wide intervals."
-            )
-    if fit.method == "ml" and len(fit.starts_reached) == 1:
+    if fit.method == "ml" and len(fit.solution.starts) == 1:
         notes.append(
             "Climbed from the two-step estimate alone: no better optimum was looked for. "
             "start='search' looks for one."
@@ -151,7 +149,7 @@ def _notes(fit: SelectionResult) -> tuple[str, ...]:
                 f"The correlation of {label} with the selection is nearly {one}. Noise that is not "
                 "normal, such as that of a skewed outcome, may look like this."
             )
-    if fit.method == "two-step":
+    if fit.covariance.missing and fit.method == "two-step":
         notes.append("Two steps give no standard errors of scales and correlations.")
     if facts.n_dropped:
         notes.append(f"{facts.n_dropped} rows with a missing covariate were left out.")
@@ -163,21 +161,26 @@ def _notes(fit: SelectionResult) -> tuple[str, ...]:
     if facts.weights_kind == "probability" and fit.method == "ml":
         notes.append(PSEUDO_LIKELIHOOD)
     notes += notes_on_errors(fit.covariance, measured=False)
-    notes += [finding.sentence for finding in look_at_curvature(fit) if finding.verdict == "weak"]
+    notes += [finding.sentence for finding in fit.diagnose().weak]
     return tuple(notes)
 
 
-def _exclusions(fit: SelectionResult) -> str:
+def _exclusions(fit: FitResult) -> str:
     """Say which covariates move the selection and not the outcome."""
+    equations = fit.problem.equations
+    assert equations.selection is not None
     sentences = []
-    for equation in fit.design.equations:
-        own = set(equation.side.covariates)
-        excluded = [name for name in fit.design.selection.covariates if name not in own]
-        if not excluded:
-            sentences.append(
-                f"{equation.label} is identified by functional form: no covariate of the selection "
-                "is excluded from its equation"
-            )
+    for equation in equations.each:
+        excluded = [
+            term
+            for term in equations.selection.terms
+            if term not in equation.terms and term != INTERCEPT
+        ]
+        if excluded:
+            sentences.append(f"Excluded from {equation.alternative}: {', '.join(excluded)}")
         else:
-            sentences.append(f"Excluded from {equation.label}: {', '.join(excluded)}")
+            sentences.append(
+                f"{equation.alternative} is identified by functional form: no covariate of the "
+                "selection is excluded from its equation"
+            )
     return "; ".join(sentences) + "."

@@ -8,7 +8,7 @@ from scipy.optimize import minimize
 from scipy.stats import norm
 
 import selfselect as ss
-from selfselect.classics.probit import fit_probit
+from selfselect.solvers.selection_search import fit_independent, selection_places
 
 CLOSE = 1e-6
 """BFGS on a smooth concave function, started at the answer's neighbourhood."""
@@ -27,63 +27,90 @@ def model(request):
     return request.param
 
 
-def test_the_first_step_is_the_probit(table, build):
-    design = build(table)
-    probit = fit_probit(design)
-    z, sign = design.selection.matrix, design.sign
+def test_the_first_step_is_the_probit_and_least_squares(table, build):
+    model = build(table)
+    found = fit_independent(model.problem, model.engine)
+    z, sign = model.design(), model.signs
     other = minimize(lambda g: -norm.logcdf(sign * (z @ g)).sum(), np.zeros(3), tol=1e-10)
-    np.testing.assert_allclose(design.selection.carry @ probit.gamma, other.x, atol=1e-4)
-    assert probit.loglik == pytest.approx(-other.fun, rel=1e-9)
+    reported = model.layout.report(found.free)
+    np.testing.assert_allclose(reported.values[-3:], other.x, atol=1e-4)
+    total = -other.fun
+    for j in range(len(model.at_t)):
+        own = model.engine.rows.chosen == j
+        x, y = model.design(j)[own], model.engine.rows.outcome[own]
+        left_over = y - x @ np.linalg.lstsq(x, y, rcond=None)[0]
+        total += norm.logpdf(left_over, scale=np.sqrt(np.mean(left_over**2))).sum()
+    assert found.loglik == pytest.approx(total, rel=1e-9)
+    assert not found.free[model.at_t].any()
+    assert list(selection_places(model.problem)) == list(
+        range(len(found.free) - 3, len(found.free))
+    )
 
 
-def test_the_second_step_is_least_squares_on_the_mills_ratio(table, model):
+def parts_of(fit, posed):
+    """Yield by alternative its parameters, rows, signs, covariates and outcomes."""
+    for j, label in enumerate(fit.problem.equations.alternatives):
+        own = np.flatnonzero(posed.engine.rows.chosen == j)
+        yield (
+            label,
+            own,
+            posed.signs[own][0],
+            posed.design(j)[own],
+            posed.engine.rows.outcome[own],
+        )
+
+
+def test_the_second_step_is_least_squares_on_the_mills_ratio(table, model, model_of):
     fit = fit_of(table, model)
-    index = fit.design.selection.matrix @ fit.params.loc["selection"]
-    for equation in fit.design.equations:
-        m = equation.sign * index[equation.rows]
-        ratio = equation.sign * norm.pdf(m) / norm.cdf(m)
-        regressors = np.column_stack([equation.side.matrix, ratio])
-        b, *_ = np.linalg.lstsq(regressors, equation.outcome, rcond=None)
-        own = fit.params.loc[equation.label]
+    posed = model_of(fit)
+    index = posed.design() @ fit.params.loc["selection"]
+    for label, rows, sign, x, outcome in parts_of(fit, posed):
+        m = sign * index[rows]
+        ratio = sign * norm.pdf(m) / norm.cdf(m)
+        regressors = np.column_stack([x, ratio])
+        b, *_ = np.linalg.lstsq(regressors, outcome, rcond=None)
+        own = fit.params.loc[label]
         np.testing.assert_allclose(own.iloc[: len(b)], b, rtol=EXACT)
-        left_over = equation.outcome - regressors @ b
+        left_over = outcome - regressors @ b
         delta = np.abs(ratio) * (np.abs(ratio) + m)
         scale = np.sqrt(np.mean(left_over**2) + b[-1] ** 2 * delta.mean())
         assert own["scale"] == pytest.approx(scale, rel=EXACT)
         assert own["correlation"] == pytest.approx(b[-1] / scale, rel=EXACT)
 
 
-def test_the_covariance_is_heckmans_formula(table, model):
+def test_the_covariance_is_heckmans_formula(table, model, model_of):
     """By the textbook: s2 A (X'(I - r2 D)X + Q) A with Q = r2 X'D Z V Z'D X (Greene, ch. 19)."""
     fit = fit_of(table, model)
-    z = fit.design.selection.matrix
+    posed = model_of(fit)
+    z = posed.design()
     gamma = fit.params.loc["selection"].to_numpy()
     index = z @ gamma
-    m = fit.design.sign * index
+    m = posed.signs * index
     ratio = norm.pdf(m) / norm.cdf(m)
     first = np.linalg.inv(z.T @ (z * (ratio * (ratio + m))[:, None]))
     covariance = fit.cov_params()
     np.testing.assert_allclose(covariance.loc["selection", "selection"], first, rtol=CLOSE)
-    for equation in fit.design.equations:
-        own = fit.params.loc[equation.label]
+    for label, rows, sign, own_x, _ in parts_of(fit, posed):
+        own = fit.params.loc[label]
         scale, rho = own["scale"], own["correlation"]
-        lam = ratio[equation.rows]
-        delta = lam * (lam + m[equation.rows])
-        x = np.column_stack([equation.side.matrix, equation.sign * lam])
+        lam = ratio[rows]
+        delta = lam * (lam + m[rows])
+        x = np.column_stack([own_x, sign * lam])
         a = np.linalg.inv(x.T @ x)
-        f = x.T @ (z[equation.rows] * delta[:, None])
+        f = x.T @ (z[rows] * delta[:, None])
         q = rho**2 * f @ first @ f.T
         wanted = scale**2 * a @ (x.T @ (x * (1 - rho**2 * delta)[:, None]) + q) @ a
         size = len(wanted)
-        found = covariance.loc[equation.label, equation.label].to_numpy()[:size, :size]
+        found = covariance.loc[label, label].to_numpy()[:size, :size]
         np.testing.assert_allclose(found, wanted, rtol=CLOSE)
 
 
-def test_the_robust_covariance_is_that_of_the_stacked_equations(table, model):
+def test_the_robust_covariance_is_that_of_the_stacked_equations(table, model, model_of):
     """The sandwich of all estimating equations at once, its bread by finite differences."""
     fit = fit_of(table, model, covariance="robust")
-    design = fit.design
-    z, sign = design.selection.matrix, design.sign
+    posed = model_of(fit)
+    z, sign = posed.design(), posed.signs
+    sides = list(parts_of(fit, posed))
     kept = [i for i, (_, term) in enumerate(fit.reported.labels)
             if term not in ("scale", "correlation")]  # fmt: skip
 
@@ -92,12 +119,12 @@ def test_the_robust_covariance_is_that_of_the_stacked_equations(table, model):
         m = sign * (z @ gamma)
         lam = norm.pdf(m) / norm.cdf(m)
         parts, place = [], 0
-        for equation in design.equations:
-            x = np.column_stack([equation.side.matrix, equation.sign * lam[equation.rows]])
+        for _, rows, own_sign, own_x, outcome in sides:
+            x = np.column_stack([own_x, own_sign * lam[rows]])
             b = theta[place : place + x.shape[1]]
             place += x.shape[1]
             part = np.zeros((len(z), x.shape[1]))
-            part[equation.rows] = x * (equation.outcome - x @ b)[:, None]
+            part[rows] = x * (outcome - x @ b)[:, None]
             parts.append(part)
         return np.hstack([*parts, z * (sign * lam)[:, None]])
 

@@ -5,13 +5,12 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from selfselect.classics.build import build_design
-from selfselect.classics.estimate import estimate
-from selfselect.classics.result import SelectionResult
-from selfselect.data.build import parse_formulas
-from selfselect.data.formulas import parse_formula
+from selfselect.data.build_selection import SelectionPlan
+from selfselect.data.formulas import parse_formula, parse_formulas
 from selfselect.errors import FormulaError
-from selfselect.threads import one_blas_thread
+from selfselect.results.call import write_call
+from selfselect.results.fit_result import FitResult
+from selfselect.selection._estimate import estimate
 
 __all__ = ["switching"]
 
@@ -28,34 +27,37 @@ def switching(
     weights_kind: str | None = None,
     missing: str = "drop",
     missing_outcome: str = "raise",
-    covariance: str = "observed",
+    covariance: Any = "observed",
     cluster: Any = None,
-) -> SelectionResult:
+    engine: Any = None,
+    seed: int | None = None,
+    progress: bool | None = None,
+) -> FitResult:
     r"""Fit a switching regression with endogenous switching: tobit-5.
 
-    The first of two outcomes is seen if :math:`z'\gamma + u > 0`, else the second; both are linear
-    with normal noise that is correlated with u. This is the model of Stata's ``movestay`` and of
-    R's ``sampleSelection::selection`` with two outcomes. The Roy model of `selfselect.fit` with
-    two alternatives is a special case, in which the selection is by the larger outcome: `lr_test`
-    of both fits tests it.
+    The first of two outcomes is observed if :math:`z'\gamma + u > 0`, else the second; both are
+    linear with normal noise that is correlated with u. This is the model of Stata's ``movestay``
+    and of R's ``sampleSelection::selection`` with two outcomes. The Roy model of `selfselect.fit`
+    with two alternatives is a special case, in which the selection is by the larger outcome:
+    `lr_test` of both fits tests it.
 
     Parameters
     ----------
     formula : ``{"union": "wage ~ educ", "other": "wage ~ educ + firm"}``, by the values of the
         column on the left side of `selection`; or one formula for both.
     selection : the formula of the selection, ``"sector ~ educ + married"``; its left side is the
-        column that says which outcome was seen.
+        column that says which outcome was observed.
     data : a pandas or polars frame, a pyarrow table, or a dict of arrays.
     method : ``"ml"`` for maximum likelihood, ``"two-step"`` for least squares with Mills ratios
         and standard errors that know of the first step.
     towards : the alternative that a positive index selects. By default true (or 1 of 0 and 1),
         else the first of the formulas, or of the labels in order.
-    start, weights, weights_kind, missing, missing_outcome, covariance, cluster : as in
-        `sample_selection`.
+    start, weights, weights_kind, missing, missing_outcome, covariance, cluster, engine, seed, \
+progress : as in `sample_selection`.
 
     Returns
     -------
-    SelectionResult
+    FitResult
         Start with ``print(result.summary())``.
 
     Examples
@@ -66,9 +68,10 @@ def switching(
     >>> result.converged
     True
     >>> roy = ss.fit("income ~ height + weight", villagers, chosen="job")
-    >>> bool(result.lr_test(roy).rejects())  # the larger income was seen, and that is not rejected
+    >>> bool(result.lr_test(roy).rejects())  # the larger income was chosen: that is not rejected
     False
     """
+    call = write_call(switching, locals())
     outcomes = parse_formulas(formula)
     choice = parse_formula(selection)
     first = next(iter(outcomes.values())) if isinstance(outcomes, dict) else outcomes
@@ -78,17 +81,20 @@ def switching(
             f"The selection is explained by the outcome {', '.join(map(repr, sorted(shared)))}, "
             "which selection decides. Leave it out."
         )
-    with one_blas_thread():
-        design = build_design(
-            "switching",
-            outcomes,
-            choice,
-            data,
-            towards=towards,
-            weights=weights,
-            weights_kind=weights_kind,
-            cluster=cluster,
-            missing=missing,
-            missing_outcome=missing_outcome,
-        )
-    return estimate(design, method, start, covariance)
+    return estimate(
+        SelectionPlan(outcomes, choice, switching=True),
+        data,
+        method=method,
+        start=start,
+        towards=towards,
+        covariance=covariance,
+        engine=engine,
+        seed=seed,
+        progress=progress,
+        call=call,
+        weights=weights,
+        weights_kind=weights_kind,
+        cluster=cluster,
+        missing=missing,
+        missing_outcome=missing_outcome,
+    )

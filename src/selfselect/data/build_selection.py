@@ -1,0 +1,353 @@
+"""Formulas and a table become a `Design` with a selection equation.
+
+A row needs the covariates and the outcome of its own equation, and of no other.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+
+from selfselect.data.alternatives import recorded_alternatives
+from selfselect.data.build import check_word, with_column
+from selfselect.data.checks import (
+    check_any_weight,
+    check_counts,
+    check_numbers,
+    check_outcome,
+    check_text_columns,
+    check_varies,
+    check_weight_total,
+    check_weights,
+    first_rows,
+)
+from selfselect.data.clusters import cluster_codes, cluster_columns
+from selfselect.data.coder import Coder
+from selfselect.data.coding import KnownColumns, OutcomeCoder
+from selfselect.data.columns import to_numbers
+from selfselect.data.design import DataFacts, Design, Tally
+from selfselect.data.equations import SELECTION, refuse_half_characters
+from selfselect.data.formulas import ParsedFormula
+from selfselect.data.missing import drop_incomplete, drop_unrecorded
+from selfselect.data.rows import Rows
+from selfselect.data.selection_coding import SelectionCoding, is_codable, selection_equations
+from selfselect.data.tables import to_frame
+from selfselect.data.weights import check_weights_kind, refuse_huge_weights, scale_weights
+from selfselect.errors import DataError, OptionError
+from selfselect.rules.base import Label
+
+__all__ = ["OUTCOME", "SelectionPlan", "build_selection_design", "find_towards"]
+
+Array = NDArray[np.float64]
+Indices = NDArray[np.intp]
+
+OUTCOME = "outcome"
+"""The label of the one alternative of a sample-selection model."""
+POSITION = "position of the row"
+
+
+@dataclass(frozen=True, eq=False)
+class SelectionPlan:
+    """What is asked of a table.
+
+    Attributes
+    ----------
+    outcomes : the formula of the outcome, or one by alternative.
+    selection : the formula of the selection.
+    switching : whether there are two outcomes, and the selection is between them.
+    if_recorded : whether a row is selected where its outcome is recorded; the left side of
+        `selection` then means nothing.
+    """
+
+    outcomes: ParsedFormula | dict[Any, ParsedFormula]
+    selection: ParsedFormula
+    switching: bool
+    if_recorded: bool = False
+
+    @property
+    def each(self) -> list[ParsedFormula]:
+        """The formulas of outcomes that were given."""
+        given = self.outcomes
+        return list(given.values()) if isinstance(given, dict) else [given]
+
+    @property
+    def chosen(self) -> tuple[str, ...]:
+        """The columns that say which rows were selected."""
+        return () if self.if_recorded else self.selection.outcome_columns
+
+    @property
+    def terms(self) -> tuple[str, ...]:
+        """The columns of all right sides."""
+        formulas = (*self.each, self.selection)
+        return tuple(dict.fromkeys(name for one in formulas for name in one.term_columns))
+
+
+def build_selection_design(
+    plan: SelectionPlan,
+    data: Any,
+    *,
+    weights: Any = None,
+    weights_kind: str | None = None,
+    cluster: Any = None,
+    missing: str = "drop",
+    missing_outcome: str = "raise",
+) -> Design:
+    """Code a table for a model with a selection equation; options are those of `selfselect.fit`."""
+    check_weights_kind(weights_kind, weights)
+    check_word("missing", missing, ("drop", "raise"))
+    check_word("missing_outcome", missing_outcome, ("raise", "drop"))
+    first, ways = plan.each[0], cluster_columns(cluster, data)
+    columns = [*first.outcome_columns, *plan.chosen, *plan.terms, *ways]
+    columns += [weights] if isinstance(weights, str) else []
+    frame = to_frame(data, columns)
+    frame, weights_column = with_column(frame, weights, "weights")
+    if not ways:
+        frame, labelled = with_column(frame, cluster, "cluster")
+        ways = () if labelled is None else (labelled,)
+    if len(frame) == 0:
+        raise DataError("The table has no rows.")
+    check_text_columns(frame, [name for name in plan.terms if name not in plan.chosen])
+
+    n_before = len(frame)
+    for name in plan.chosen:
+        frame, _ = drop_unrecorded(frame, (), name, missing_outcome, name, can_keep=False)
+    n_without = n_before - len(frame)
+    frame, n_dropped = drop_incomplete(frame, plan.selection.term_columns, missing)
+    labels, codes, formulas = _find_selected(plan, frame)
+    frame, codes, n_more, n_silent = _drop_lacking(
+        plan, formulas, frame, codes, missing, missing_outcome
+    )
+    _check_both_sides(plan, codes, labels)
+    refuse_half_characters((first.outcome, *labels, *plan.terms))
+    row_weights = _weights(frame, weights_column, weights_kind)
+
+    outcome_coder, outcome = _outcomes(plan, labels, frame, codes)
+    coding, covariates = _learn(plan, formulas, labels, outcome_coder, frame, codes)
+    rows = Rows(
+        covariates,
+        outcome=outcome,
+        chosen=codes,
+        weights=row_weights,
+        clusters=cluster_codes(frame, ways) if ways else None,
+    )
+    tally = Tally.of(outcome, codes, row_weights, labels)
+    counts = [tally.counts[label] for label in labels]
+    sizes = [len(equation.terms) + 2 for equation in coding.equations.each]
+    check_counts(counts, sizes, labels, plan.selection.outcome)
+    if weights_kind == "frequency" and row_weights is not None:
+        counts = [int(tally.repeated[label]) for label in labels]
+    facts = DataFacts(
+        formulas=tuple(one.text for one in formulas),
+        chosen=plan.selection.outcome,
+        weights=weights_column,
+        cluster=" and ".join(ways) or None,
+        n_rows=tally.n_rows,
+        n_dropped=n_dropped + n_more,
+        n_without_outcome=n_without + n_silent,
+        counts=tuple(counts),
+        weight_total=tally.weight_total,
+        outcome_range=(tally.lowest, tally.highest),
+        n_silent=tally.n_rows - tally.n_recorded,
+        weights_kind=weights_kind,
+        n_zero_weight=tally.n_rows - tally.n_weighted,
+        n_effective=0.0 if weights is None else tally.n_effective,
+        selection=f"~ {plan.selection.terms}" if plan.if_recorded else plan.selection.text,
+    )
+    return Design(coding, rows, facts, frame.index, frame)
+
+
+def _find_selected(
+    plan: SelectionPlan, frame: pd.DataFrame
+) -> tuple[tuple[Label, ...], Indices, tuple[ParsedFormula, ...]]:
+    """Return the alternatives, that of each row (-1 where none was selected), their formulas."""
+    selection = plan.selection
+    if not plan.switching:
+        assert isinstance(plan.outcomes, ParsedFormula)
+        if plan.if_recorded:
+            selected = frame[list(plan.outcomes.outcome_columns)].notna().all(axis=1).to_numpy()
+        else:
+            selected = _truth(frame, selection)
+        return (OUTCOME,), np.where(selected, 0, -1).astype(np.intp), (plan.outcomes,)
+    if selection.outcome not in frame:
+        raise OptionError(
+            f"The left side of the selection, {selection.outcome!r}, is not a column. Name the "
+            "column that says which alternative was chosen."
+        )
+    labels, codes, formulas = recorded_alternatives(
+        frame[selection.outcome], selection.outcome, plan.outcomes
+    )
+    if len(labels) != 2:
+        raise DataError(
+            f"There are {len(labels)} alternatives of {selection.outcome!r} "
+            f"({', '.join(map(repr, labels[:6]))}). Switching is between two: join some, or use "
+            "selfselect.fit for more."
+        )
+    if SELECTION in map(str, labels):
+        raise DataError(
+            f"An alternative cannot be named {SELECTION!r}: results use the word for the selection "
+            "equation. Rename it."
+        )
+    return labels, codes, formulas
+
+
+def _truth(frame: pd.DataFrame, selection: ParsedFormula) -> NDArray[np.bool_]:
+    """Read the left side of a selection as true or false."""
+    name = selection.outcome
+    what = f"The selection {name!r} must be true or false (1 or 0)"
+    advice = f"Make a column that is, such as data[{name!r}] == {{value}}."
+    if name in frame:
+        try:
+            numbers = to_numbers(frame[name], what)
+        except DataError as error:
+            example = repr(frame[name].iloc[0])
+            raise DataError(
+                f"{what}, but it holds values such as {example}. {advice.format(value=example)}"
+            ) from error
+    else:
+        numbers = OutcomeCoder.learn(name, selection.outcome_columns, frame)[1]
+    odd = (numbers != 0) & (numbers != 1)
+    if odd.any():
+        example = f"{numbers[odd][0]:g}"
+        raise DataError(
+            f"{what}, but {first_rows(odd, frame.index)} hold {example}. "
+            f"{advice.format(value=example)}"
+        )
+    return np.equal(numbers, 1.0)
+
+
+def _drop_lacking(
+    plan: SelectionPlan,
+    formulas: Sequence[ParsedFormula],
+    frame: pd.DataFrame,
+    codes: Indices,
+    missing: str,
+    missing_outcome: str,
+) -> tuple[pd.DataFrame, Indices, int, int]:
+    """Leave out rows that lack a covariate, or the outcome, of their own equation."""
+    first = plan.each[0]
+    n_dropped = n_silent = 0
+    if any(frame[name].hasnans for name in {*first.outcome_columns, *plan.terms}):
+        frame = frame.assign(**{POSITION: np.arange(len(frame))})
+        kept = codes < 0
+        for position, formula in enumerate(formulas):
+            own, n_incomplete = drop_incomplete(
+                frame[codes == position], formula.term_columns, missing
+            )
+            n_dropped += n_incomplete
+            kept[own[POSITION].to_numpy()] = True
+        observed, n_silent = drop_unrecorded(
+            frame[kept & (codes >= 0)], first.outcome_columns, None, missing_outcome, first.outcome,
+            can_keep=False,
+        )  # fmt: skip
+        kept &= codes < 0
+        kept[observed[POSITION].to_numpy()] = True
+        frame, codes = frame[kept].drop(columns=POSITION), codes[kept]
+    return frame, codes, n_dropped, n_silent
+
+
+def _outcomes(
+    plan: SelectionPlan, labels: Sequence[Label], frame: pd.DataFrame, codes: Indices
+) -> tuple[OutcomeCoder, Array]:
+    """Code the outcome where one was selected; it is nan elsewhere."""
+    first, observed = plan.each[0], np.flatnonzero(codes >= 0)
+    coder, values = OutcomeCoder.learn(first.outcome, first.outcome_columns, frame.iloc[observed])
+    for j, label in enumerate(labels):
+        name = f"{first.outcome} of {label}" if plan.switching else first.outcome
+        own = values[codes[observed] == j]
+        check_outcome(own, name)
+        check_varies(own.min(), own.max(), name)
+    outcome = np.full(len(frame), np.nan)
+    outcome[observed] = values
+    return coder, outcome
+
+
+def _learn(
+    plan: SelectionPlan,
+    formulas: Sequence[ParsedFormula],
+    labels: Sequence[Label],
+    outcome: OutcomeCoder,
+    frame: pd.DataFrame,
+    codes: Indices,
+) -> tuple[SelectionCoding, Array]:
+    """Learn every right side from its own rows, and code all rows that have what it needs."""
+    own_rows = [np.arange(len(frame)), *(np.flatnonzero(codes == j) for j in range(len(labels)))]
+    sides = (plan.selection, *formulas)
+    learnt = [
+        Coder.learn(one.terms, frame if not place else frame.iloc[own_rows[place]])
+        for place, one in enumerate(sides)
+    ]
+    coders = tuple(coder for coder, _ in learnt)
+    texts = [one.text for one in sides]
+    equations = selection_equations(plan.each[0].outcome, coders, labels, texts)
+    known = KnownColumns.resolve(None, None, labels)
+    places = tuple(range(1, len(coders)))
+    coding = SelectionCoding(equations, coders, places, known, plan.terms, outcome)
+    covariates = coding.new_covariates(len(frame))
+    for place, (coder, matrix) in enumerate(learnt):
+        if not np.isfinite(matrix).all():
+            name = coder.names[int(np.argmin(np.isfinite(matrix).all(axis=0)))]
+            what = "selection equation" if not place else f"equation of {labels[place - 1]!r}"
+            raise DataError(
+                f"The covariate {name!r} of the {what} is infinite or not a number in some rows. "
+                "Correct them, leave them out, or use another transform."
+            )
+        coding.place_side(place, own_rows[place], matrix, covariates)
+    for place in places:
+        # Effects ask what the rows of one alternative would have in another.
+        columns = [column - 1 for column in coding.equation_of(place).columns if column]
+        lacking = np.isnan(covariates[:, columns]).any(axis=1)
+        complete = frame[list(coders[place].kinds)].notna().all(axis=1).to_numpy()
+        others = np.flatnonzero(lacking & complete)
+        if len(others):
+            coded = is_codable(coding, place, frame.iloc[others])
+            if coded is not None:
+                coding.place_side(place, others, coded, covariates)
+    return coding, covariates
+
+
+def _check_both_sides(plan: SelectionPlan, codes: Indices, labels: Sequence[Label]) -> None:
+    if not len(codes):
+        raise DataError("No row is complete: every one lacks something, so none is left to fit.")
+    if plan.switching:
+        counts = np.bincount(codes, minlength=2).tolist()
+        check_counts(counts, [1, 1], labels, plan.selection.outcome)
+        return
+    selected = int((codes >= 0).sum())
+    if selected in (0, len(codes)):
+        every, why = ("Every", "least squares is right")
+        if not selected:
+            every, why = ("No", "no outcome is observed")
+        raise DataError(
+            f"{every} row is selected by {plan.selection.outcome!r}: then {why}, and there is no "
+            "selection to model. Give rows of both kinds."
+        )
+
+
+def find_towards(labels: Sequence[Label], towards: Any) -> Label:
+    """Return the alternative that a positive index selects."""
+    if towards is None:
+        # True and 1 speak for themselves; else the first that the user named.
+        yes = [label for label in labels if label is True or (label == 1 and set(labels) == {0, 1})]
+        return yes[0] if yes else labels[0]
+    found = [label for label in labels if str(label) == str(towards)]
+    if not found:
+        raise OptionError(
+            f"towards={towards!r} is no alternative. Use {' or '.join(map(repr, labels))}."
+        )
+    return found[0]
+
+
+def _weights(frame: pd.DataFrame, column: str | None, kind: str | None) -> Array | None:
+    if column is None:
+        return None
+    weights = check_numbers(frame[column], f"The column of weights {column!r}")
+    check_weights(weights, column, kind)
+    refuse_huge_weights(weights)
+    check_any_weight(int((weights > 0).sum()), column)
+    check_weight_total(float(weights.sum()), len(weights), column, kind)
+    return scale_weights(weights, kind)

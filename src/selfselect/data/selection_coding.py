@@ -1,0 +1,130 @@
+"""The coding of outcomes and of the equation that selects them: each learnt from its own rows."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+
+from selfselect.data.coder import Coder
+from selfselect.data.coding import CodedRows, FormulaCoding
+from selfselect.data.equations import INTERCEPT, SELECTION, Equation, Equations, intercept_first
+from selfselect.data.missing import find_any_absent
+from selfselect.data.rows import Rows
+from selfselect.data.tables import to_frame
+from selfselect.errors import DataError, FormulaError, SelfSelectError
+from selfselect.rules.base import Label
+
+__all__ = ["SelectionCoding", "selection_equations"]
+
+Array = NDArray[np.float64]
+Mask = NDArray[np.bool_]
+
+TAKEN = ("scale", "correlation", "mills ratio")
+"""Terms of parameters that are no coefficients; no covariate can bear such a name."""
+
+
+@dataclass(frozen=True, eq=False)
+class SelectionCoding(FormulaCoding):
+    """How rows are coded; a row needs only the covariates of the equations it is used in.
+
+    `coders` has the selection's first, then one for each alternative, and `coder_of` says which.
+    Covariates that a row lacks are nan in the coded rows.
+    """
+
+    def code_side(self, place: int, frame: pd.DataFrame) -> tuple[Mask, Array]:
+        """Return which rows have all that a coder needs, and those rows coded."""
+        lacking = find_any_absent(frame, self.coders[place].kinds)
+        complete = np.ones(len(frame), dtype=bool) if lacking is None else ~lacking
+        kept = frame if lacking is None else frame[complete]
+        return complete, self.coders[place].code(kept)
+
+    def place_side(self, place: int, which: Any, matrix: Array, covariates: Array) -> None:
+        """Write coded rows of a coder, at the positions `which`, into all covariates (n, D)."""
+        coder, equation = self.coders[place], self.equation_of(place)
+        column_of = dict(zip(equation.terms, equation.columns, strict=True))
+        for position, name in enumerate(coder.names):
+            if name != INTERCEPT:
+                covariates[which, column_of[name] - 1] = matrix[:, position]
+
+    def equation_of(self, place: int) -> Equation:
+        """Return the equation that a coder codes."""
+        assert self.equations.selection is not None
+        return self.equations.selection if place == 0 else self.equations.each[place - 1]
+
+    def new_covariates(self, n_rows: int) -> Array:
+        """Return covariates (n, D) that are all missing; columns lie one after the other."""
+        return np.full((len(self.equations.covariates), n_rows), np.nan).T
+
+    def code(
+        self, data: Any, *, with_known: bool, with_outcome: bool = False, needed: str = "all"
+    ) -> CodedRows:
+        """Code new rows; `needed` are all equations, the "outcomes" or the "selection"."""
+        del with_known
+        sides = {"outcomes": self.coder_of, "selection": (0,)}.get(needed, (0, *self.coder_of))
+        columns = dict.fromkeys(name for place in sides for name in self.coders[place].kinds)
+        if with_outcome:
+            columns |= dict.fromkeys(self.outcome.columns)
+        frame = to_frame(data, tuple(columns))
+        lacking = find_any_absent(frame, columns)
+        complete = np.ones(len(frame), dtype=bool) if lacking is None else ~lacking
+        kept = frame if lacking is None else frame[complete]
+        covariates = self.new_covariates(len(kept))
+        for place in sides:
+            matrix = self.coders[place].code(kept)
+            if not np.isfinite(matrix).all():
+                name = self.coders[place].names[int(np.argmin(np.isfinite(matrix).all(axis=0)))]
+                raise DataError(f"The term {name!r} is infinite or not a number in the new rows.")
+            self.place_side(place, slice(None), matrix, covariates)
+        outcome = self.outcome.code(kept) if with_outcome else None
+        return CodedRows(Rows(covariates, outcome=outcome), frame.index, complete)
+
+
+def selection_equations(
+    outcome: str, coders: Sequence[Coder], labels: Sequence[Label], texts: Sequence[str]
+) -> Equations:
+    """Lay out the selection's equation and the alternatives', in the order of their coders.
+
+    Equations share a covariate of the same name, unless it is made by a transform (a spline, a
+    centred column) that learnt something else from the rows of another equation.
+    """
+    covariates: dict[str, int] = {}
+    learnt: dict[str, Any] = {}
+    made = []
+    for coder, label, text in zip(coders, (SELECTION, *labels), texts, strict=True):
+        if not coder.names:
+            raise FormulaError(f"The formula {text!r} has neither covariates nor a constant.")
+        for name in TAKEN:
+            if name in coder.names:
+                raise FormulaError(
+                    f"A covariate cannot be named {name!r}: results use the word for a parameter. "
+                    "Rename the column."
+                )
+        own = [
+            name
+            for name, state in coder.transforms.items()
+            if repr(learnt.setdefault(name, state)) != repr(state)
+        ]
+        terms = intercept_first(coder.names)
+        columns = []
+        for term in terms:
+            if term == INTERCEPT:
+                columns.append(0)
+                continue
+            name = f"{term}[{label}]" if any(one in term for one in own) else term
+            columns.append(covariates.setdefault(name, len(covariates) + 1))
+        made.append(Equation(label, tuple(terms), tuple(columns)))
+    return Equations(outcome, tuple(covariates), tuple(made[1:]), selection=made[0])
+
+
+def is_codable(coding: SelectionCoding, place: int, frame: pd.DataFrame) -> Array | None:
+    """Return rows that an equation was not learnt from coded, or None where they cannot be."""
+    try:
+        matrix = coding.coders[place].code(frame)
+    except SelfSelectError:
+        return None
+    return np.where(np.isfinite(matrix), matrix, np.nan)

@@ -1,0 +1,259 @@
+r"""Outcomes that a selection equation selects: each row is a correlated pair.
+
+A row is selected if :math:`m + u > 0`, with :math:`m = z'\gamma` and u standard normal. Its
+outcome has noise e, in units of its scale, of correlation :math:`\rho = \tanh t` with u. With the
+sign d = 1 where a positive index selects the outcome, else -1,
+
+* an observed outcome adds
+  :math:`\log h - e^2/2 - \log\sqrt{2\pi} + \log\Phi(a)`, where :math:`e = h y - x'g` and
+  :math:`a = d\,(m \cosh t + e \sinh t)`;
+* a row without an outcome adds :math:`\log\Phi(-m)`.
+
+In (γ, g, h) this is concave for any fixed t, and t may be any number.
+
+With :math:`v = d\,(z, -x, y)` joined, :math:`a = v'(\gamma\cosh t, (g, h)\sinh t)` is linear, and
+so is :math:`\dot a = da/dt = v'(\gamma\sinh t, (g, h)\cosh t)`. So two sums over the rows of an
+alternative, :math:`\sum \lambda(a)\,v` and :math:`\sum \delta(a)\,v v'`, hold everything in the
+score and the Hessian but what :math:`\sum e^2` says, and that is quadratic.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any, NoReturn
+
+import numpy as np
+from numpy.typing import NDArray
+
+from selfselect.data.rows import Rows
+from selfselect.errors import UnsupportedError
+from selfselect.kernels.mills_sums import SignedRows
+from selfselect.kernels.status import SEEN, UNKNOWN
+from selfselect.kernels.tails import HALF_LOG_TWO_PI, mills_terms
+from selfselect.kernels.unknown_index import Curvature
+from selfselect.likelihoods.base import Likelihood, RowTerms
+from selfselect.problem.batch import Batch, Evaluation
+from selfselect.problem.observation import Observation
+from selfselect.problem.problem import Problem
+
+__all__ = ["JoinedRows", "SelectionLikelihood", "join_rows"]
+
+Array = NDArray[np.float64]
+Indices = NDArray[np.intp]
+
+
+@dataclass(frozen=True, eq=False)
+class OwnRows:
+    """The rows of a batch in which an alternative's outcome was observed.
+
+    Attributes
+    ----------
+    which : (m,) their positions.
+    joined : covariates of the selection, then slopes of the noise h y - x'g in g and h.
+    gram : (p + 1, p + 1) weighted products of the slopes of the noise.
+    total : sum of the weights.
+    """
+
+    which: Indices
+    joined: SignedRows
+    gram: Array
+    total: float
+
+
+@dataclass(frozen=True, eq=False)
+class JoinedRows:
+    """The rows of a batch as the likelihood reads them.
+
+    Attributes
+    ----------
+    n_selection : number of coefficients of the selection.
+    own : the rows of each alternative.
+    silent : positions of rows without an outcome, and those rows; None where there are none.
+    """
+
+    n_selection: int
+    own: tuple[OwnRows, ...]
+    silent: tuple[Indices, SignedRows] | None
+
+
+def join_rows(problem: Problem, batch: Batch) -> JoinedRows:
+    """Return the rows of a batch joined and signed; made once for each batch."""
+    key = (id(problem.equations), id(problem.units))
+    if key not in batch.memory:
+        # The equations are kept as well, so that no others can have their number.
+        batch.memory[key] = (_join(problem, batch.rows), problem.equations, problem.units)
+    made: JoinedRows = batch.memory[key][0]
+    return made
+
+
+def _join(problem: Problem, rows: Rows) -> JoinedRows:
+    equations, units, rule = problem.equations, problem.units, problem.ordered_rule
+    assert equations.selection is not None and rows.chosen is not None and rows.outcome is not None
+    signs = rule.signs(equations.alternatives)
+    own = []
+    for j, equation in enumerate(equations.each):
+        which = np.flatnonzero(rows.chosen == j)
+        covariates = rows.covariates[which]
+        z = units.design(covariates, equations.selection.columns)
+        x = units.design(covariates, equation.columns)
+        slopes = np.column_stack([-x, units.limits(rows.outcome[which])])
+        joined = np.ascontiguousarray(np.hstack([z, slopes]).T)
+        joined *= signs[j]
+        weights = None if rows.weights is None else rows.weights[which]
+        counted = slopes if weights is None else slopes * weights[:, None]
+        total = float(len(which) if weights is None else weights.sum())
+        own.append(OwnRows(which, SignedRows(joined, weights), slopes.T @ counted, total))
+    silent = None
+    without = np.flatnonzero(rows.chosen < 0)
+    if len(without):
+        z = units.design(rows.covariates[without], equations.selection.columns)
+        weights = None if rows.weights is None else rows.weights[without]
+        silent = (without, SignedRows(np.ascontiguousarray(-z.T), weights))
+    return JoinedRows(len(equations.selection.columns), tuple(own), silent)
+
+
+@dataclass(frozen=True, eq=False)
+class SelectionLikelihood(Likelihood):
+    """One or two outcomes, and an equation that says which of them, if any, is observed."""
+
+    @cached_property
+    def places(self) -> tuple[Indices, ...]:
+        """By alternative, where γ, g, h and t stand among the natural parameters."""
+        layout = self.problem.layout
+        gamma = self.gamma
+        if not layout.turned[: len(layout.sizes)].all():
+            raise UnsupportedError("Two steps maximise no likelihood. Use method='ml'.")
+        return tuple(
+            np.concatenate(
+                [
+                    np.arange(gamma.start, gamma.stop),
+                    np.arange(layout.starts[j], layout.starts[j + 1]),
+                    [layout.starts[-1] + j],
+                ]
+            )
+            for j in range(len(layout.sizes))
+        )
+
+    @cached_property
+    def gamma(self) -> slice:
+        """Where the coefficients of the selection stand among the natural parameters."""
+        layout = self.problem.layout
+        assert layout.equations.selection is not None
+        return slice(layout.n_natural - len(layout.equations.selection.columns), layout.n_natural)
+
+    def observe(self, rows: Rows) -> Observation:
+        assert rows.chosen is not None and rows.outcome is not None
+        shape = (len(rows), self.problem.equations.n_alternatives)
+        status = np.full(shape, UNKNOWN, dtype=np.int8)
+        observed = np.flatnonzero(rows.chosen >= 0)
+        status[observed, rows.chosen[observed]] = SEEN
+        return Observation(status, rows.outcome[:, None])
+
+    def evaluate(self, natural: Array, batch: Batch, curvature: Curvature) -> Evaluation:
+        curved = curvature != "none"
+        rows = join_rows(self.problem, batch)
+        log_unit = math.log(self.problem.units.outcome_unit)
+        loglik, score = 0.0, np.zeros(len(natural))
+        hessian = np.zeros((len(natural), len(natural)))
+        if rows.silent is not None:
+            sums = rows.silent[1].at(natural[self.gamma], curved=curved)
+            loglik += sums.log_cdf
+            score[self.gamma] += sums.pull
+            hessian[self.gamma, self.gamma] -= sums.curvature
+        for own, places in zip(rows.own, self.places, strict=True):
+            part = _evaluate_own(own, natural[places], rows.n_selection, curved)
+            loglik += part.loglik - own.total * log_unit
+            score[places] += part.score
+            hessian[places[:, None], places] += part.hessian
+        return Evaluation(loglik, score, hessian)
+
+    def rows(self, natural: Array, batch: Batch) -> SelectionRows:
+        return SelectionRows(self.problem, natural, batch)
+
+
+def _evaluate_own(own: OwnRows, natural: Array, n_gamma: int, curved: bool) -> Evaluation:
+    """Evaluate the rows of an alternative at γ, g, h and t of their own."""
+    noise, h, t = slice(n_gamma, -1), float(natural[-2]), float(natural[-1])
+    c, s = math.cosh(t), math.sinh(t)
+    # The argument's slopes are the joined rows times these; t turns one into the other.
+    slopes, swapped = np.full(len(natural) - 1, s), np.full(len(natural) - 1, c)
+    slopes[:n_gamma], swapped[:n_gamma] = c, s
+    along, turned = slopes * natural[:-1], swapped * natural[:-1]
+    sums = own.joined.at(along, curved=curved)
+    squares = own.gram @ natural[noise]
+    score, hessian = np.empty(len(natural)), np.zeros((len(natural), len(natural)))
+    score[:-1], score[-1] = slopes * sums.pull, sums.pull @ turned
+    score[noise] -= squares
+    score[-2] += own.total / h
+    if curved:
+        twist = sums.curvature @ turned
+        hessian[:-1, :-1] = sums.curvature * (-slopes[:, None] * slopes)
+        hessian[noise, noise] -= own.gram
+        hessian[-2, -2] -= own.total / h**2
+        hessian[:-1, -1] = hessian[-1, :-1] = swapped * sums.pull - slopes * twist
+        hessian[-1, -1] = sums.pull @ along - turned @ twist
+    constant = own.total * (math.log(h) - HALF_LOG_TWO_PI) if own.total else 0.0
+    loglik = float(constant - 0.5 * natural[noise] @ squares + sums.log_cdf)
+    return Evaluation(loglik, score, hessian)
+
+
+@dataclass(frozen=True, eq=False)
+class SelectionRows(RowTerms):
+    """What rows say that a selection equation selects."""
+
+    @cached_property
+    def _parts(self) -> tuple[Array, Array]:
+        """The log-likelihood (n,) and the score (n, n_natural) of every row."""
+        likelihood: Any = self.problem.likelihood
+        natural, rows = self.natural, join_rows(self.problem, self.batch)
+        gamma = likelihood.gamma
+        loglik, scores = np.zeros(len(self.batch)), np.zeros((len(self.batch), len(natural)))
+        if rows.silent is not None:
+            which, signed = rows.silent
+            mills = mills_terms(natural[gamma] @ signed.values)
+            loglik[which] = mills.log_cdf
+            scores[which, gamma] = (signed.values * mills.ratio).T
+        signs = self.problem.ordered_rule.signs(self.problem.equations.alternatives)
+        for own, places, sign in zip(rows.own, likelihood.places, signs, strict=True):
+            h, t = float(natural[places[-2]]), float(natural[places[-1]])
+            c, s = math.cosh(t), math.sinh(t)
+            values = sign * own.joined.values
+            z, x = values[: rows.n_selection], values[rows.n_selection :]
+            index = natural[places[: rows.n_selection]] @ z
+            noise = natural[places[rows.n_selection : -1]] @ x
+            mills = mills_terms(sign * (c * index + s * noise))
+            pull = sign * mills.ratio
+            loglik[own.which] = math.log(h) - HALF_LOG_TWO_PI - 0.5 * noise**2 + mills.log_cdf
+            of_noise = x * (s * pull - noise)
+            of_noise[-1] += 1.0 / h
+            own_scores = np.vstack([z * (c * pull), of_noise, pull * (s * index + c * noise)])
+            scores[own.which[:, None], places] = own_scores.T
+        return loglik, scores
+
+    @property
+    def loglik(self) -> Array:
+        return self._parts[0]
+
+    @property
+    def chance(self) -> Array:
+        return (self.batch.observation.status == SEEN).astype(np.float64)
+
+    @property
+    def score(self) -> Array:
+        return self._parts[1].copy()
+
+    @property
+    def residual(self) -> Array:
+        self._refuse_others("residuals of every alternative")
+
+    @property
+    def products(self) -> Array:
+        self._refuse_others("products of residuals")
+
+    def _refuse_others(self, what: str) -> NoReturn:
+        raise UnsupportedError(
+            f"A model with a selection equation has no {what}: no row shows two outcomes, so their "
+            "correlation is in no likelihood."
+        )

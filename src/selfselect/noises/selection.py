@@ -1,0 +1,130 @@
+"""Normal noise of outcomes that a selection equation selects, correlated with its noise."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import ClassVar, NamedTuple, NoReturn
+
+import numpy as np
+from numpy.random import Generator
+from numpy.typing import NDArray
+
+from selfselect.errors import UnsupportedError
+from selfselect.noises.base import Extra, FittedNoise
+from selfselect.noises.correlated import CORRELATION
+from selfselect.plain import archived
+from selfselect.rules.base import Label
+
+__all__ = ["BOUNDARY", "MILLS", "NEARLY_ONE", "Selection", "SelectionCovariance", "TwoSteps"]
+
+Array = NDArray[np.float64]
+
+MILLS = "mills ratio"
+"""The term, in tables of two-step estimates, of the Mills ratio's coefficient."""
+
+BOUNDARY = 0.999
+"""The largest correlation with the selection that is tried."""
+
+NEARLY_ONE = 0.99
+"""Size from which a correlation with the selection may be at its boundary."""
+
+
+class SelectionCovariance(NamedTuple):
+    """Covariances (k,) of the outcomes' noises with that of the selection, and their derivatives.
+
+    Attributes
+    ----------
+    value : (k,) in units of the outcome.
+    by_scale : (k,) each in the scale of its own outcome.
+    by_extra : (k, e) in the noise's extras.
+    """
+
+    value: Array
+    by_scale: Array
+    by_extra: Array
+
+
+@archived("selection")
+@dataclass(frozen=True)
+class Selection(FittedNoise):
+    r"""Normal noise with one scale and one correlation with the selection's noise per outcome.
+
+    A row is selected by the sign of :math:`z'\gamma + u`. The noise of outcome j has scale
+    :math:`\sigma_j` and correlation :math:`\rho_j` with u. The correlation of two outcomes' noises
+    is in no likelihood: no row shows both. It is the noise of `selfselect.sample_selection` and
+    `selfselect.switching`.
+
+    Examples
+    --------
+    >>> from selfselect.noises import Selection
+    >>> [extra.label for extra in Selection().extras(["union", "other"])]
+    [('union', 'correlation'), ('other', 'correlation')]
+    """
+
+    selected: ClassVar[bool] = True
+
+    @property
+    def scale(self) -> str:
+        return "each"
+
+    @property
+    def name(self) -> str:
+        return "normal, correlated with the noise of the selection; one scale per outcome"
+
+    def fixed_scales(self, alternatives: Sequence[Label]) -> None:
+        """Return None: scales are estimated."""
+        del alternatives
+
+    def extras(self, alternatives: Sequence[Label]) -> tuple[Extra, ...]:
+        return tuple(
+            Extra((label, CORRELATION), 0.0, turned=True, limit=BOUNDARY, alternative=j)
+            for j, label in enumerate(alternatives)
+        )
+
+    def with_selection(self, scales: Array, extras: Array) -> SelectionCovariance:
+        """Return covariances with the selection's noise, at scales and extras as users read them.
+
+        Only the noise's own extras are read.
+        """
+        correlations = extras[: len(scales)]
+        return SelectionCovariance(correlations * scales, correlations, np.diag(scales))
+
+    def why_no_score_test(self) -> str:
+        return "no row shows two outcomes, so their correlation is in no likelihood"
+
+    def draw(
+        self, n_rows: int, scales: Sequence[float], alternatives: Sequence[Label], rng: Generator
+    ) -> NoReturn:
+        """Refuse: nothing says how the noises of two outcomes are correlated."""
+        del n_rows, scales, alternatives, rng
+        raise UnsupportedError(
+            "The noises of outcomes that a selection equation selects cannot be drawn together: "
+            f"{self.why_no_score_test()}."
+        )
+
+
+@archived("two steps")
+@dataclass(frozen=True)
+class TwoSteps(Selection):
+    """The same noise as two steps estimate it: by the coefficient of each outcome's Mills ratio.
+
+    That is the covariance with the selection's noise. The correlation follows from it and the
+    scale, and may come out beyond one.
+    """
+
+    method: ClassVar[str] = "two-step"
+
+    def extras(self, alternatives: Sequence[Label]) -> tuple[Extra, ...]:
+        labels = list(enumerate(alternatives))
+        return (
+            *(
+                Extra((label, MILLS), 0.0, in_outcome_units=True, alternative=j, before_scale=True)
+                for j, label in labels
+            ),
+            *(Extra((label, CORRELATION), 0.0, alternative=j) for j, label in labels),
+        )
+
+    def with_selection(self, scales: Array, extras: Array) -> SelectionCovariance:
+        k = len(scales)
+        return SelectionCovariance(extras[:k], np.zeros(k), np.eye(k, 2 * k))

@@ -1,0 +1,55 @@
+"""Selection by an index with an equation of its own, whatever the outcomes are."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import ClassVar
+
+import numpy as np
+
+from selfselect.errors import UnsupportedError
+from selfselect.plain import archived
+from selfselect.rules.base import NO_ROW_DATA, Array, Indices, Label, RowData
+
+__all__ = ["SelectionIndex"]
+
+
+@archived("selection index")
+@dataclass(frozen=True)
+class SelectionIndex:
+    """Select by the sign of an index: `towards` where it is positive, the other where it is not.
+
+    It is the rule of `selfselect.sample_selection` and `selfselect.switching`.
+
+    Parameters
+    ----------
+    towards : label of the alternative that a positive index selects.
+
+    Examples
+    --------
+    >>> from selfselect.rules import SelectionIndex
+    >>> SelectionIndex("union").signs(["other", "union"]).tolist()
+    [-1.0, 1.0]
+    """
+
+    towards: Label
+
+    trusted: ClassVar[bool] = True
+    words: ClassVar[str] = "the one that the selection equation selects"
+
+    @property
+    def name(self) -> str:
+        return f"a selection equation selects, towards {self.towards}"
+
+    def signs(self, alternatives: Sequence[Label]) -> Array:
+        """Return by alternative the sign (k,) of the index that selects it."""
+        return np.array([1.0 if label == self.towards else -1.0 for label in alternatives])
+
+    def choose(self, latent: Array, rows: RowData = NO_ROW_DATA) -> Indices:
+        """Refuse: outcomes do not say which of them is observed."""
+        del latent, rows
+        raise UnsupportedError(
+            "A selection equation selects by an index of its own, so outcomes alone do not say "
+            "which of them is observed."
+        )

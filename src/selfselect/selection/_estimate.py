@@ -1,0 +1,115 @@
+"""From a design to a result: the flow that both models share."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+from selfselect._fit import fit_design
+from selfselect.data.build_selection import SelectionPlan, build_selection_design, find_towards
+from selfselect.data.design import Design
+from selfselect.engines.base import EngineChoice
+from selfselect.engines.choice import engine_for
+from selfselect.errors import OptionError, UnsupportedError
+from selfselect.inference.bootstrap import Bootstrap
+from selfselect.inference.covariance import covariance_kind, estimate_covariance
+from selfselect.inference.dependence import Dependence
+from selfselect.noises import Selection, TwoSteps
+from selfselect.posing import pose_design
+from selfselect.results.fit_result import FitResult
+from selfselect.rules import SelectionIndex
+from selfselect.seeds import check_seed, generator
+from selfselect.selection.two_step import TwoStep, two_step_covariance
+from selfselect.solvers import SelectionSearch
+from selfselect.threads import one_blas_thread
+
+__all__ = ["estimate"]
+
+METHODS = ("ml", "two-step")
+STARTS = ("search", "two-step")
+
+
+def estimate(
+    plan: SelectionPlan,
+    data: Any,
+    *,
+    method: str,
+    start: str,
+    towards: Any,
+    covariance: Any,
+    engine: Any,
+    seed: int | None,
+    progress: bool | None,
+    call: str,
+    **told: Any,
+) -> FitResult:
+    """Estimate a model with a selection equation. Arguments are those of `switching`.
+
+    `told` are those that say what is in the data.
+    """
+    for name, given, words in (("method", method, METHODS), ("start", start, STARTS)):
+        if given not in words:
+            raise OptionError(f"There is no {name} {given!r}. Use one of {', '.join(words)}.")
+    check_seed(seed, optional=True)
+    choice = engine_for(data, engine)
+    if choice.open(data) is not None:
+        raise UnsupportedError(
+            "Models with a selection equation hold their rows in memory; they are not read piece "
+            "by piece. Read the columns they need, say with pandas.read_parquet, and give the "
+            "table."
+        )
+    with one_blas_thread():
+        design = build_selection_design(plan, data, **told)
+    rule = SelectionIndex(find_towards(design.equations.alternatives, towards))
+    if method == "two-step":
+        return _two_steps(design, rule, covariance, choice, seed, progress, call)
+    return fit_design(
+        design,
+        rule=rule,
+        noise=Selection(),
+        solver=SelectionSearch(start),
+        covariance=covariance,
+        seed=seed,
+        progress=progress,
+        call=call,
+        engine=choice,
+    )
+
+
+def _two_steps(
+    design: Design,
+    rule: SelectionIndex,
+    covariance: Any,
+    engine: EngineChoice,
+    seed: int | None,
+    progress: bool | None,
+    call: str,
+) -> FitResult:
+    rng = generator(check_seed(seed, optional=True))
+    facts = design.facts
+    dependence = Dependence(design.cluster_sizes, facts.cluster, facts.weights_kind)
+    kind = covariance_kind(covariance, dependence)
+    problem = pose_design(design, rule=rule, noise=TwoSteps(), rng=rng)
+    with one_blas_thread():
+        rows = engine.load(replace(problem, noise=Selection()), design.rows)
+        solver = TwoStep()
+        solution = solver.solve(problem, rows, rng=rng)
+        if isinstance(kind, Bootstrap):
+            spread = estimate_covariance(
+                problem, rows, solution, kind=kind, dependence=dependence, solver=solver, rng=rng,
+                progress=progress,
+            )  # fmt: skip
+        else:
+            spread = two_step_covariance(problem, rows, solution, kind=kind, dependence=dependence)
+    return FitResult(
+        design.coding,
+        problem,
+        solution,
+        spread,
+        facts,
+        "as asked for",
+        engine=rows,
+        row_labels=design.labels,
+        call=call,
+        table=design.table,
+    )

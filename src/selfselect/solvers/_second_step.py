@@ -1,0 +1,182 @@
+r"""The second of Heckman's two steps: least squares with the Mills ratio, from sums over rows.
+
+Given γ, the mean of the selection noise where an outcome is observed is
+:math:`k = d \lambda(d m)`. Its coefficient in a regression of the outcome on its covariates and k
+is the covariance of outcome and selection. With :math:`\delta = \lambda(\lambda + d m)` the noise
+left over has variance :math:`\sigma^2(1 - \rho^2\delta)`.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import partial
+
+import numpy as np
+from numpy.typing import NDArray
+
+from selfselect.data.rows import Rows
+from selfselect.engines.base import Engine
+from selfselect.errors import DataError
+from selfselect.noises.shapes.normal import SHAPE
+from selfselect.problem.batch import Batch, Parts
+from selfselect.problem.problem import Problem
+from selfselect.solvers._start import refuse_dependent
+
+__all__ = [
+    "OwnRegressors", "SecondStep", "own_regressors", "refuse_useless_rows", "second_steps",
+]  # fmt: skip
+
+Array = NDArray[np.float64]
+Indices = NDArray[np.intp]
+
+DEPENDENT = 1e-6
+"""Share of the Mills ratio's spread not explained by covariates below which it is one of them."""
+
+EXACT = 1e-12
+"""Share of an outcome's variance left over below which its covariates explain all of it."""
+
+
+@dataclass(frozen=True, eq=False)
+class OwnRegressors:
+    """What the second step needs of the rows of one alternative, in internal units.
+
+    Attributes
+    ----------
+    which : (m,) positions of the rows.
+    x : (m, p) its covariates.
+    z : (m, q) those of the selection.
+    ratio : (m,) mean of the selection noise.
+    delta : (m,) by which selection shrinks the variance of its noise.
+    outcome : (m,).
+    weights : (m,) how much each row counts.
+    """
+
+    which: Indices
+    x: Array
+    z: Array
+    ratio: Array
+    delta: Array
+    outcome: Array
+    weights: Array
+
+
+def own_regressors(problem: Problem, gamma: Array, rows: Rows, j: int) -> OwnRegressors:
+    """Return what the second step needs of the rows in which alternative `j` was observed."""
+    equations, units = problem.equations, problem.units
+    assert equations.selection is not None and rows.chosen is not None and rows.outcome is not None
+    sign = problem.ordered_rule.signs(equations.alternatives)[j]
+    which = np.flatnonzero(rows.chosen == j)
+    covariates = rows.covariates[which]
+    z = units.design(covariates, equations.selection.columns)
+    tail = SHAPE.below(sign * (z @ gamma))
+    return OwnRegressors(
+        which,
+        units.design(covariates, equations.each[j].columns),
+        z,
+        sign * tail.slope,
+        -tail.curvature,
+        units.limits(rows.outcome[which]),
+        np.ones(len(which)) if rows.weights is None else rows.weights[which],
+    )
+
+
+@dataclass(frozen=True, eq=False)
+class SecondStep:
+    """Least squares with the Mills ratio, in internal units.
+
+    Attributes
+    ----------
+    coefficients : (p + 1,) of the covariates, and last of the Mills ratio.
+    scale, correlation : of the noise; the correlation is what it is, even beyond one.
+    naive : (p,) coefficients by least squares without the Mills ratio.
+    naive_scale : root mean square of what that leaves over.
+    unexplained : share of the Mills ratio's spread that covariates do not explain.
+    total : sum of the weights.
+    """
+
+    coefficients: Array
+    scale: float
+    correlation: float
+    naive: Array
+    naive_scale: float
+    unexplained: float
+    total: float
+
+    @property
+    def determined(self) -> bool:
+        """Whether the Mills ratio is more than a combination of the covariates."""
+        return self.unexplained > DEPENDENT
+
+
+def second_steps(problem: Problem, engine: Engine, gamma: Array) -> tuple[SecondStep, ...]:
+    """Regress every outcome on its covariates and the Mills ratio at given γ."""
+    sums = engine.sum(partial(_sums, problem, gamma))
+    return tuple(_regress(*sums[3 * j : 3 * j + 3]) for j in range(len(problem.equations.each)))
+
+
+def refuse_useless_rows(problem: Problem, engine: Engine) -> None:
+    """Refuse covariates that depend on each other, or explain an outcome exactly."""
+    selection = problem.equations.selection
+    assert selection is not None
+    gamma = np.zeros(len(selection.columns))
+    sums = engine.sum(partial(_sums, problem, gamma))
+    for j, equation in enumerate(problem.equations.each):
+        products, total, _ = sums[3 * j : 3 * j + 3]
+        kept = [*range(len(equation.columns)), len(products) - 1]
+        gram = products[np.ix_(kept, kept)]
+        refuse_dependent(equation, gram)
+        step = _regress(products, total, 0.0)
+        if not step.naive_scale**2 > EXACT * gram[-1, -1] / total:
+            raise DataError(
+                f"The covariates explain the outcome of {equation.alternative!r} exactly, so there "
+                "is no noise to estimate. Leave out covariates computed from the outcome."
+            )
+    refuse_dependent(selection, np.pad(sums[-1], (0, 1)))
+
+
+def _sums(problem: Problem, gamma: Array, batch: Batch) -> Parts:
+    """Return, by alternative, products of covariates, Mills ratio and outcome, and two totals.
+
+    Last are the products of the selection's covariates in all rows.
+    """
+    rows = batch.rows
+    parts: list[Array | float] = []
+    for j in range(problem.equations.n_alternatives):
+        own = own_regressors(problem, gamma, rows, j)
+        joined = np.column_stack([own.x, own.ratio, own.outcome])
+        parts += [
+            joined.T @ (joined * own.weights[:, None]),
+            float(own.weights.sum()),
+            float(own.weights @ own.delta),
+        ]
+    selection = problem.equations.selection
+    assert selection is not None
+    z = problem.units.design(rows.covariates, selection.columns)
+    counted = z if rows.weights is None else z * rows.weights[:, None]
+    return Parts([*parts, z.T @ counted])
+
+
+def _regress(products: Array, total: float, shrunk: float) -> SecondStep:
+    """Solve the normal equations of covariates, Mills ratio and outcome, in that order."""
+    size = len(products) - 2
+    x, ratio, outcome = products[:size, :size], products[:size, size], products[:size, size + 1]
+    inverse = np.linalg.pinv(x, rcond=1e-14, hermitian=True)
+    explained, naive = inverse @ ratio, inverse @ outcome
+    spread = float(products[size, size])
+    own_spread = max(spread - float(ratio @ explained), 0.0)
+    unexplained = float(np.sqrt(own_spread / spread))
+    slope = 0.0
+    if unexplained > DEPENDENT:
+        slope = (float(products[size, size + 1]) - float(explained @ outcome)) / own_spread
+    left_over = max(float(products[-1, -1]) - float(naive @ outcome), 0.0) / total
+    rest = max(left_over - slope**2 * own_spread / total, 0.0)
+    scale = float(np.sqrt(rest + slope**2 * shrunk / total))
+    return SecondStep(
+        np.append(naive - slope * explained, slope),
+        scale,
+        slope / scale if scale > 0 else 0.0,
+        naive,
+        float(np.sqrt(left_over)),
+        unexplained,
+        total,
+    )

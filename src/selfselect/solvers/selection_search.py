@@ -1,0 +1,253 @@
+"""Maximum likelihood of outcomes that a selection equation selects, from several correlations.
+
+For fixed correlations there is one optimum; over correlations there may be several, on real data
+too, and a start from the two-step estimate alone may end at a lesser one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import partial
+from itertools import product
+from typing import ClassVar
+
+import numpy as np
+from numpy.random import Generator
+from numpy.typing import NDArray
+
+from selfselect.engines.base import Engine
+from selfselect.errors import DataError
+from selfselect.likelihoods import evaluate_places
+from selfselect.noises.selection import NEARLY_ONE
+from selfselect.problem.problem import Problem
+from selfselect.solvers._second_step import SecondStep, refuse_useless_rows, second_steps
+from selfselect.solvers.base import Solution, record_starts
+from selfselect.solvers.climb import Climb, climb
+
+__all__ = ["SelectionSearch", "fit_independent", "selection_places"]
+
+Array = NDArray[np.float64]
+Mask = NDArray[np.bool_]
+
+GRID = (-0.8, 0.0, 0.8)
+"""Correlations at which the search looks around, each with each."""
+GLANCE = 3
+"""Steps with the correlations held, before those that promise most are followed."""
+GLANCED_AT = 1_000
+"""Rows that are enough for that."""
+FOLLOWED = 3
+"""How many of them are followed to their optimum."""
+NEAR = 1.0
+"""Distance to a known optimum, in its standard errors over all parameters together, at which the
+likelihood is all but quadratic: a climb that comes so near would end there."""
+LOWER = 2.0
+"""Fall of the log-likelihood from a correlation near one to the boundary that shows an optimum
+before it: at a confidence of 95% the boundary is then outside of the interval."""
+LARGEST_START = 0.9
+"""Size of a correlation from which a climb starts."""
+FLAT = 1e-7
+"""Curvature per row, of at most 2/π, below which a direction leads on to perfect prediction."""
+CERTAIN = 1e30
+"""Information about a parameter that is taken as given, in units of the largest other one."""
+
+
+@dataclass(frozen=True)
+class SelectionSearch:
+    """Climb from the two-step estimate and from the best of a grid of correlations.
+
+    Parameters
+    ----------
+    start : ``"search"``, or ``"two-step"`` to climb from the two-step estimate alone.
+    max_steps : steps of a climb after which it gives up.
+    tol : distance to the optimum, in standard errors, at which a climb stops.
+    """
+
+    start: str = "search"
+    max_steps: int = 100
+    tol: float = 1e-7
+
+    requires: ClassVar[tuple[type, ...]] = ()
+    concave: ClassVar[bool] = False
+
+    def solve(
+        self,
+        problem: Problem,
+        engine: Engine,
+        *,
+        rng: Generator,
+        start: Array | None = None,
+        progress: bool | None = None,
+    ) -> Solution:
+        """Estimate the parameters; from `start`, where it is given, and from nowhere else."""
+
+        def ascend(place: Array, held: Mask | None = None) -> Climb:
+            return climb(
+                problem, engine, place, max_steps=self.max_steps, tol=self.tol, progress=progress,
+                held=held,
+            )  # fmt: skip
+
+        independent = None
+        if start is not None:
+            ends = {"given": ascend(start)}
+        else:
+            refuse_useless_rows(problem, engine)
+            independent = fit_independent(problem, engine)
+            steps = second_steps(problem, engine, independent.free[selection_places(problem)])
+            ends = {"two-step": ascend(two_step_start(problem, independent.free, steps))}
+            if self.start == "search":
+                ends |= self._search(problem, engine, independent.free, ends["two-step"], rng)
+        best = max(ends.values(), key=lambda end: (end.converged, end.loglik))
+        held = _at_boundary(problem, best, ascend)
+        return Solution(
+            free=best.free,
+            loglik=best.loglik,
+            information=_with_certain(best.information, held),
+            ending=best.ending,
+            trace=best.trace,
+            n_passes=sum(end.n_passes for end in ends.values()),
+            solver=repr(self),
+            starts=record_starts(
+                (
+                    (name, end.loglik, None if end.converged else str(end.ending))
+                    for name, end in ends.items()
+                ),
+                rows=engine.n_rows,
+                top=best.loglik,
+            ),
+            held=tuple(np.flatnonzero(held).tolist()),
+            loglik_independent=np.nan if independent is None else independent.loglik,
+        )
+
+    def _search(
+        self, problem: Problem, engine: Engine, independent: Array, known: Climb, rng: Generator
+    ) -> dict[str, Climb]:
+        """Return the optima reached from the best of a grid of correlations, by their start.
+
+        `known` is an optimum reached before: a climb that comes near one ends there.
+        """
+        at_t = correlation_places(problem)
+        part = engine.sample(GLANCED_AT, rng)
+        held = np.zeros(len(independent), dtype=bool)
+        held[at_t] = True
+        names, places = [], []
+        for correlations in product(GRID, repeat=len(at_t)):
+            place = independent.copy()
+            place[at_t] = np.arctanh(correlations)
+            names.append("correlation " + ", ".join(f"{rho:g}" for rho in correlations))
+            glance = climb(
+                problem, part, place, max_steps=GLANCE, tol=self.tol, progress=False, held=held
+            )
+            places.append(glance.free)
+        # A sample says how the others go with the correlations; all rows, which of them is best.
+        naturals = np.stack([problem.layout.natural(place) for place in places])
+        loglik, _ = engine.sum(partial(evaluate_places, problem, naturals))
+        ends: dict[str, Climb] = {}
+        for best in np.argsort(-loglik)[:FOLLOWED]:
+            end = climb(
+                problem, engine, places[best], max_steps=self.max_steps, tol=NEAR, progress=False
+            )
+            reached = next((one for one in (known, *ends.values()) if _is_near(one, end)), None)
+            if reached is None:
+                reached = climb(
+                    problem, engine, end.free, max_steps=self.max_steps, tol=self.tol,
+                    progress=False,
+                )  # fmt: skip
+            ends[names[best]] = reached
+        return ends
+
+
+def correlation_places(problem: Problem) -> NDArray[np.intp]:
+    """Return where the correlations with the selection stand among the free parameters."""
+    layout = problem.layout
+    first = int(layout.starts[-1])
+    return layout.position[first : first + len(layout.sizes)]
+
+
+def selection_places(problem: Problem) -> NDArray[np.intp]:
+    """Return where the coefficients of the selection stand among the free parameters."""
+    assert problem.equations.selection is not None
+    return problem.layout.position[-len(problem.equations.selection.columns) :]
+
+
+def fit_independent(problem: Problem, engine: Engine) -> Climb:
+    """Fit without correlation: least squares of every outcome, and the probit of selection."""
+    layout = problem.layout
+    gamma = selection_places(problem)
+    free = np.zeros(layout.n_free)
+    for j, step in enumerate(second_steps(problem, engine, free[gamma])):
+        h = 1.0 / step.naive_scale
+        free[layout.starts[j] : layout.inverse_scale_positions[j]] = step.naive * h
+        free[layout.inverse_scale_positions[j]] = h
+    held = np.ones(len(free), dtype=bool)
+    held[gamma] = False
+    found = climb(problem, engine, free, max_steps=100, tol=1e-6, progress=False, held=held)
+    _refuse_separation(problem, engine, found.information[np.ix_(gamma, gamma)])
+    return found
+
+
+def _refuse_separation(problem: Problem, engine: Engine, information: Array) -> None:
+    """Refuse covariates that predict selection perfectly: their coefficients are infinite."""
+    values, vectors = np.linalg.eigh(information / engine.weight_total)
+    if values[0] > FLAT:
+        return
+    selection = problem.equations.selection
+    assert selection is not None
+    size = np.abs(vectors[:, 0]) * [column > 0 for column in selection.columns]
+    name = selection.terms[int(np.argmax(size))]
+    raise DataError(
+        f"The selection equation predicts selection perfectly in some or all rows, by {name!r} "
+        "above all: its coefficient would be infinite. Leave that covariate out, or the rows it "
+        "decides."
+    )
+
+
+def two_step_start(problem: Problem, independent: Array, steps: tuple[SecondStep, ...]) -> Array:
+    """Return the free parameters of the two-step estimate, its correlations at most 0.9."""
+    layout = problem.layout
+    free = independent.copy()
+    for j, (step, at_t) in enumerate(zip(steps, correlation_places(problem), strict=True)):
+        if step.determined:
+            correlation = float(np.clip(step.correlation, -LARGEST_START, LARGEST_START))
+            free[layout.starts[j] : layout.inverse_scale_positions[j]] = (
+                step.coefficients[:-1] / step.scale
+            )
+            free[layout.inverse_scale_positions[j]] = 1.0 / step.scale
+            free[at_t] = np.arctanh(correlation)
+    return free
+
+
+def _is_near(optimum: Climb, end: Climb) -> bool:
+    """Say whether a climb that came as far as `end` would go on to an optimum."""
+    if not (optimum.converged and end.converged) or optimum.held.any() or end.held.any():
+        return False
+    away = end.free - optimum.free
+    return float(away @ optimum.information @ away) <= NEAR**2 and end.loglik < optimum.loglik + 1
+
+
+def _at_boundary(
+    problem: Problem, best: Climb, ascend: Callable[[Array, Mask | None], Climb]
+) -> Mask:
+    """Say which correlations are at their boundary.
+
+    One of 0.993 is an estimate like any other where the likelihood falls beyond it.
+    """
+    limits, at_t = problem.layout.limits, correlation_places(problem)
+    assert limits is not None
+    held = np.zeros(len(best.free), dtype=bool)
+    for place in at_t[np.abs(np.tanh(best.free[at_t])) >= NEARLY_ONE]:
+        there = best.free.copy()
+        there[place] = np.copysign(limits[place], there[place])
+        fixed = np.zeros(len(held), dtype=bool)
+        fixed[at_t] = True
+        held[place] = not best.loglik - ascend(there, fixed).loglik > LOWER
+    return held
+
+
+def _with_certain(information: Array, held: Mask) -> Array:
+    """Return the information with that about parameters that are taken as given made certain."""
+    if not held.any():
+        return information
+    certain = np.where(held[:, None] | held[None, :], 0.0, information)
+    certain[held, held] = CERTAIN * np.abs(np.diag(certain)).max()
+    return certain
