@@ -33,7 +33,7 @@ from selfselect.data.columns import to_numbers
 from selfselect.data.design import DataFacts, Design, Tally
 from selfselect.data.equations import SELECTION, refuse_half_characters
 from selfselect.data.formulas import ParsedFormula
-from selfselect.data.missing import drop_incomplete, drop_unrecorded
+from selfselect.data.missing import drop_incomplete, drop_unrecorded, find_absent, find_any_absent
 from selfselect.data.rows import Rows
 from selfselect.data.selection_coding import SelectionCoding, is_codable, selection_equations
 from selfselect.data.tables import to_frame
@@ -231,7 +231,7 @@ def _drop_lacking(
     """Leave out rows that lack a covariate, or the outcome, of their own equation."""
     first = plan.each[0]
     n_dropped = n_silent = 0
-    if any(frame[name].hasnans for name in {*first.outcome_columns, *plan.terms}):
+    if any(find_absent(frame[name]) is not None for name in {*first.outcome_columns, *plan.terms}):
         frame = frame.assign(**{POSITION: np.arange(len(frame))})
         kept = codes < 0
         for position, formula in enumerate(formulas):
@@ -255,7 +255,8 @@ def _outcomes(
 ) -> tuple[OutcomeCoder, Array]:
     """Code the outcome where one was selected; it is nan elsewhere."""
     first, observed = plan.each[0], np.flatnonzero(codes >= 0)
-    coder, values = OutcomeCoder.learn(first.outcome, first.outcome_columns, frame.iloc[observed])
+    own_rows = frame if len(observed) == len(frame) else frame.iloc[observed]
+    coder, values = OutcomeCoder.learn(first.outcome, first.outcome_columns, own_rows)
     for j, label in enumerate(labels):
         name = f"{first.outcome} of {label}" if plan.switching else first.outcome
         own = values[codes[observed] == j]
@@ -300,9 +301,9 @@ def _learn(
     for place in places:
         # Effects ask what the rows of one alternative would have in another.
         columns = [column - 1 for column in coding.equation_of(place).columns if column]
-        lacking = np.isnan(covariates[:, columns]).any(axis=1)
-        complete = frame[list(coders[place].kinds)].notna().all(axis=1).to_numpy()
-        others = np.flatnonzero(lacking & complete)
+        wanted = np.isnan(covariates[:, columns]).any(axis=1)
+        absent = find_any_absent(frame, coders[place].kinds)
+        others = np.flatnonzero(wanted if absent is None else wanted & ~absent)
         if len(others):
             coded = is_codable(coding, place, frame.iloc[others])
             if coded is not None:

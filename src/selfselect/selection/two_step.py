@@ -31,7 +31,6 @@ from selfselect.solvers._second_step import (
     OwnRegressors,
     SecondStep,
     own_regressors,
-    refuse_useless_rows,
     second_steps,
 )
 from selfselect.solvers.base import Solution
@@ -66,7 +65,6 @@ class TwoStep:
         """Estimate the parameters; there is nothing to start from and nothing random."""
         del rng, start, progress
         joint = replace(problem, noise=Selection())
-        refuse_useless_rows(joint, engine)
         probit = fit_independent(joint, engine)
         at_gamma = selection_places(joint)
         gamma = probit.free[at_gamma]
@@ -175,7 +173,7 @@ class _Estimate:
 
     def own(self, batch: Batch, j: int) -> tuple[OwnRegressors, Array, Array]:
         """Return the rows of an alternative, its regressors (m, p + 1) and what they leave over."""
-        own = own_regressors(self.problem, self.gamma, batch.rows, j)
+        own = own_regressors(self.problem, self.gamma, batch, j)
         regressors = np.column_stack([own.x, own.ratio])
         return own, regressors, own.outcome - regressors @ self.coefficients[j]
 

@@ -14,16 +14,16 @@ from functools import partial
 import numpy as np
 from numpy.typing import NDArray
 
-from selfselect.data.rows import Rows
 from selfselect.engines.base import Engine
 from selfselect.errors import DataError
+from selfselect.likelihoods.selection import join_rows
 from selfselect.noises.shapes.normal import SHAPE
 from selfselect.problem.batch import Batch, Parts
 from selfselect.problem.problem import Problem
 from selfselect.solvers._start import refuse_dependent
 
 __all__ = [
-    "OwnRegressors", "SecondStep", "own_regressors", "refuse_useless_rows", "second_steps",
+    "OwnRegressors", "SecondStep", "least_squares", "own_regressors", "second_steps",
 ]  # fmt: skip
 
 Array = NDArray[np.float64]
@@ -60,23 +60,23 @@ class OwnRegressors:
     weights: Array
 
 
-def own_regressors(problem: Problem, gamma: Array, rows: Rows, j: int) -> OwnRegressors:
+def own_regressors(problem: Problem, gamma: Array, batch: Batch, j: int) -> OwnRegressors:
     """Return what the second step needs of the rows in which alternative `j` was observed."""
-    equations, units = problem.equations, problem.units
-    assert equations.selection is not None and rows.chosen is not None and rows.outcome is not None
-    sign = problem.ordered_rule.signs(equations.alternatives)[j]
-    which = np.flatnonzero(rows.chosen == j)
-    covariates = rows.covariates[which]
-    z = units.design(covariates, equations.selection.columns)
-    tail = SHAPE.below(sign * (z @ gamma))
+    sign = problem.ordered_rule.signs(problem.equations.alternatives)[j]
+    rows = join_rows(problem, batch)
+    own = rows.own[j]
+    joined = sign * own.joined.values
+    z = joined[: rows.n_selection]
+    tail = SHAPE.below(sign * (gamma @ z))
+    weights = own.joined.weights
     return OwnRegressors(
-        which,
-        units.design(covariates, equations.each[j].columns),
-        z,
+        own.which,
+        -joined[rows.n_selection : -1].T,
+        z.T,
         sign * tail.slope,
         -tail.curvature,
-        units.limits(rows.outcome[which]),
-        np.ones(len(which)) if rows.weights is None else rows.weights[which],
+        joined[-1],
+        np.ones(len(own.which)) if weights is None else weights,
     )
 
 
@@ -90,6 +90,10 @@ class SecondStep:
     scale, correlation : of the noise; the correlation is what it is, even beyond one.
     naive : (p,) coefficients by least squares without the Mills ratio.
     naive_scale : root mean square of what that leaves over.
+    explained : (p,) coefficients of the Mills ratio's regression on the covariates.
+    own_square, own_product : mean square of what that leaves over, and its mean product with the
+        outcome.
+    shrunk : mean of δ.
     unexplained : share of the Mills ratio's spread that covariates do not explain.
     total : sum of the weights.
     """
@@ -99,6 +103,10 @@ class SecondStep:
     correlation: float
     naive: Array
     naive_scale: float
+    explained: Array
+    own_square: float
+    own_product: float
+    shrunk: float
     unexplained: float
     total: float
 
@@ -107,6 +115,18 @@ class SecondStep:
         """Whether the Mills ratio is more than a combination of the covariates."""
         return self.unexplained > DEPENDENT
 
+    def at_correlation(self, correlation: float) -> tuple[Array, float]:
+        r"""Return coefficients (p,) and scale with the correlation given.
+
+        The coefficient of the Mills ratio is then :math:`\rho\sigma`, and σ solves
+        :math:`\sigma^2 = E[(y - x'b - \rho\sigma k)^2] + \rho^2\sigma^2 E\delta`.
+        """
+        bent = 1.0 - correlation**2 * (self.own_square + self.shrunk)
+        middle = correlation * self.own_product
+        root = np.sqrt(max(middle**2 + bent * self.naive_scale**2, 0.0))
+        scale = float((root - middle) / bent) if bent > 0 else self.naive_scale
+        return self.naive - correlation * scale * self.explained, scale
+
 
 def second_steps(problem: Problem, engine: Engine, gamma: Array) -> tuple[SecondStep, ...]:
     """Regress every outcome on its covariates and the Mills ratio at given γ."""
@@ -114,24 +134,30 @@ def second_steps(problem: Problem, engine: Engine, gamma: Array) -> tuple[Second
     return tuple(_regress(*sums[3 * j : 3 * j + 3]) for j in range(len(problem.equations.each)))
 
 
-def refuse_useless_rows(problem: Problem, engine: Engine) -> None:
-    """Refuse covariates that depend on each other, or explain an outcome exactly."""
+def least_squares(problem: Problem, engine: Engine) -> tuple[SecondStep, ...]:
+    """Regress every outcome on its covariates alone.
+
+    Covariates that depend on each other, or explain an outcome exactly, are refused.
+    """
     selection = problem.equations.selection
     assert selection is not None
     gamma = np.zeros(len(selection.columns))
     sums = engine.sum(partial(_sums, problem, gamma))
+    found = []
     for j, equation in enumerate(problem.equations.each):
-        products, total, _ = sums[3 * j : 3 * j + 3]
+        products, total, shrunk = sums[3 * j : 3 * j + 3]
         kept = [*range(len(equation.columns)), len(products) - 1]
         gram = products[np.ix_(kept, kept)]
         refuse_dependent(equation, gram)
-        step = _regress(products, total, 0.0)
+        step = _regress(products, total, shrunk)
+        found.append(step)
         if not step.naive_scale**2 > EXACT * gram[-1, -1] / total:
             raise DataError(
                 f"The covariates explain the outcome of {equation.alternative!r} exactly, so there "
                 "is no noise to estimate. Leave out covariates computed from the outcome."
             )
     refuse_dependent(selection, np.pad(sums[-1], (0, 1)))
+    return tuple(found)
 
 
 def _sums(problem: Problem, gamma: Array, batch: Batch) -> Parts:
@@ -142,7 +168,7 @@ def _sums(problem: Problem, gamma: Array, batch: Batch) -> Parts:
     rows = batch.rows
     parts: list[Array | float] = []
     for j in range(problem.equations.n_alternatives):
-        own = own_regressors(problem, gamma, rows, j)
+        own = own_regressors(problem, gamma, batch, j)
         joined = np.column_stack([own.x, own.ratio, own.outcome])
         parts += [
             joined.T @ (joined * own.weights[:, None]),
@@ -165,9 +191,8 @@ def _regress(products: Array, total: float, shrunk: float) -> SecondStep:
     spread = float(products[size, size])
     own_spread = max(spread - float(ratio @ explained), 0.0)
     unexplained = float(np.sqrt(own_spread / spread))
-    slope = 0.0
-    if unexplained > DEPENDENT:
-        slope = (float(products[size, size + 1]) - float(explained @ outcome)) / own_spread
+    own_product = float(products[size, size + 1]) - float(explained @ outcome)
+    slope = own_product / own_spread if unexplained > DEPENDENT else 0.0
     left_over = max(float(products[-1, -1]) - float(naive @ outcome), 0.0) / total
     rest = max(left_over - slope**2 * own_spread / total, 0.0)
     scale = float(np.sqrt(rest + slope**2 * shrunk / total))
@@ -177,6 +202,10 @@ def _regress(products: Array, total: float, shrunk: float) -> SecondStep:
         slope / scale if scale > 0 else 0.0,
         naive,
         float(np.sqrt(left_over)),
+        explained,
+        own_spread / total,
+        own_product / total,
+        shrunk / total,
         unexplained,
         total,
     )

@@ -6,9 +6,8 @@ too, and a start from the two-step estimate alone may end at a lesser one.
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass
-from functools import partial
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
 from itertools import product
 from typing import ClassVar
 
@@ -18,12 +17,11 @@ from numpy.typing import NDArray
 
 from selfselect.engines.base import Engine
 from selfselect.errors import DataError
-from selfselect.likelihoods import evaluate_places
 from selfselect.noises.selection import NEARLY_ONE
 from selfselect.problem.problem import Problem
-from selfselect.solvers._second_step import SecondStep, refuse_useless_rows, second_steps
+from selfselect.solvers._second_step import SecondStep, least_squares, second_steps
 from selfselect.solvers.base import Solution, record_starts
-from selfselect.solvers.climb import Climb, climb
+from selfselect.solvers.climb import KEEP_OF_H, Climb, climb
 
 __all__ = ["SelectionSearch", "fit_independent", "selection_places"]
 
@@ -31,16 +29,17 @@ Array = NDArray[np.float64]
 Mask = NDArray[np.bool_]
 
 GRID = (-0.8, 0.0, 0.8)
-"""Correlations at which the search looks around, each with each."""
-GLANCE = 3
-"""Steps with the correlations held, before those that promise most are followed."""
-GLANCED_AT = 1_000
-"""Rows that are enough for that."""
+"""Correlations from which climbs may start, each with each."""
+GLANCED_AT = 10_000
+"""Rows that are enough to see which of them promise most, by one step with correlations held."""
 FOLLOWED = 3
 """How many of them are followed to their optimum."""
 NEAR = 1.0
 """Distance to a known optimum, in its standard errors over all parameters together, at which the
 likelihood is all but quadratic: a climb that comes so near would end there."""
+NEARLY = 1e-3
+"""Distance of a probit from its optimum, in standard errors, from which a search starts. The step
+that is in hand there ends within its square, and its log-likelihood within its cube."""
 LOWER = 2.0
 """Fall of the log-likelihood from a correlation near one to the boundary that shows an optimum
 before it: at a confidence of 95% the boundary is then outside of the interval."""
@@ -91,12 +90,12 @@ class SelectionSearch:
         if start is not None:
             ends = {"given": ascend(start)}
         else:
-            refuse_useless_rows(problem, engine)
-            independent = fit_independent(problem, engine)
+            independent = fit_independent(problem, engine, tol=NEARLY)
             steps = second_steps(problem, engine, independent.free[selection_places(problem)])
             ends = {"two-step": ascend(two_step_start(problem, independent.free, steps))}
             if self.start == "search":
-                ends |= self._search(problem, engine, independent.free, ends["two-step"], rng)
+                first = ends["two-step"]
+                ends |= self._search(problem, engine, independent.free, steps, first, rng)
         best = max(ends.values(), key=lambda end: (end.converged, end.loglik))
         held = _at_boundary(problem, best, ascend)
         return Solution(
@@ -120,41 +119,48 @@ class SelectionSearch:
         )
 
     def _search(
-        self, problem: Problem, engine: Engine, independent: Array, known: Climb, rng: Generator
+        self,
+        problem: Problem,
+        engine: Engine,
+        independent: Array,
+        steps: tuple[SecondStep, ...],
+        known: Climb,
+        rng: Generator,
     ) -> dict[str, Climb]:
         """Return the optima reached from the best of a grid of correlations, by their start.
 
         `known` is an optimum reached before: a climb that comes near one ends there.
         """
-        at_t = correlation_places(problem)
         part = engine.sample(GLANCED_AT, rng)
-        held = np.zeros(len(independent), dtype=bool)
-        held[at_t] = True
-        names, places = [], []
-        for correlations in product(GRID, repeat=len(at_t)):
-            place = independent.copy()
-            place[at_t] = np.arctanh(correlations)
-            names.append("correlation " + ", ".join(f"{rho:g}" for rho in correlations))
-            glance = climb(
-                problem, part, place, max_steps=GLANCE, tol=self.tol, progress=False, held=held
+        glances = {
+            "correlation " + ", ".join(f"{rho:g}" for rho in correlations): _glance(
+                problem, part, start_at(problem, independent, steps, correlations)
             )
-            places.append(glance.free)
-        # A sample says how the others go with the correlations; all rows, which of them is best.
-        naturals = np.stack([problem.layout.natural(place) for place in places])
-        loglik, _ = engine.sum(partial(evaluate_places, problem, naturals))
+            for correlations in product(GRID, repeat=len(steps))
+        }
+        promising = sorted(glances, key=lambda name: -glances[name].loglik)[:FOLLOWED]
         ends: dict[str, Climb] = {}
-        for best in np.argsort(-loglik)[:FOLLOWED]:
-            end = climb(
-                problem, engine, places[best], max_steps=self.max_steps, tol=NEAR, progress=False
-            )
+        for name in promising:
+            end = climb(problem, engine, glances[name].free, max_steps=self.max_steps, tol=NEAR)
             reached = next((one for one in (known, *ends.values()) if _is_near(one, end)), None)
             if reached is None:
-                reached = climb(
-                    problem, engine, end.free, max_steps=self.max_steps, tol=self.tol,
-                    progress=False,
-                )  # fmt: skip
-            ends[names[best]] = reached
+                reached = climb(problem, engine, end.free, max_steps=self.max_steps, tol=self.tol)
+            ends[name] = reached
         return ends
+
+
+def _glance(problem: Problem, engine: Engine, start: Array) -> Climb:
+    """Return where one step with the correlations held leads, and what it promises there.
+
+    It costs one pass, without another to confirm it.
+    """
+    held = np.zeros(len(start), dtype=bool)
+    held[correlation_places(problem)] = True
+    found = climb(problem, engine, start, max_steps=1, tol=np.inf, held=held)
+    at_h = problem.layout.free_inverse_scales
+    # The step is not confirmed, so nothing has kept scales positive.
+    shrunk = found.free[at_h] < KEEP_OF_H * start[at_h]
+    return replace(found, free=start) if shrunk.any() else found
 
 
 def correlation_places(problem: Problem) -> NDArray[np.intp]:
@@ -170,18 +176,21 @@ def selection_places(problem: Problem) -> NDArray[np.intp]:
     return problem.layout.position[-len(problem.equations.selection.columns) :]
 
 
-def fit_independent(problem: Problem, engine: Engine) -> Climb:
-    """Fit without correlation: least squares of every outcome, and the probit of selection."""
+def fit_independent(problem: Problem, engine: Engine, *, tol: float = 1e-6) -> Climb:
+    """Fit without correlation: least squares of every outcome, and the probit of selection.
+
+    `tol` is the distance to the optimum, in standard errors, at which the probit stops.
+    """
     layout = problem.layout
     gamma = selection_places(problem)
     free = np.zeros(layout.n_free)
-    for j, step in enumerate(second_steps(problem, engine, free[gamma])):
+    for j, step in enumerate(least_squares(problem, engine)):
         h = 1.0 / step.naive_scale
         free[layout.starts[j] : layout.inverse_scale_positions[j]] = step.naive * h
         free[layout.inverse_scale_positions[j]] = h
     held = np.ones(len(free), dtype=bool)
     held[gamma] = False
-    found = climb(problem, engine, free, max_steps=100, tol=1e-6, progress=False, held=held)
+    found = climb(problem, engine, free, max_steps=100, tol=tol, held=held)
     _refuse_separation(problem, engine, found.information[np.ix_(gamma, gamma)])
     return found
 
@@ -202,19 +211,28 @@ def _refuse_separation(problem: Problem, engine: Engine, information: Array) -> 
     )
 
 
-def two_step_start(problem: Problem, independent: Array, steps: tuple[SecondStep, ...]) -> Array:
-    """Return the free parameters of the two-step estimate, its correlations at most 0.9."""
+def start_at(
+    problem: Problem,
+    independent: Array,
+    steps: tuple[SecondStep, ...],
+    correlations: Sequence[float],
+) -> Array:
+    """Return free parameters with correlations given: γ of the probit, and least squares."""
     layout = problem.layout
     free = independent.copy()
-    for j, (step, at_t) in enumerate(zip(steps, correlation_places(problem), strict=True)):
-        if step.determined:
-            correlation = float(np.clip(step.correlation, -LARGEST_START, LARGEST_START))
-            free[layout.starts[j] : layout.inverse_scale_positions[j]] = (
-                step.coefficients[:-1] / step.scale
-            )
-            free[layout.inverse_scale_positions[j]] = 1.0 / step.scale
-            free[at_t] = np.arctanh(correlation)
+    free[correlation_places(problem)] = np.arctanh(correlations)
+    for j, (step, correlation) in enumerate(zip(steps, correlations, strict=True)):
+        coefficients, scale = step.at_correlation(correlation)
+        free[layout.starts[j] : layout.inverse_scale_positions[j]] = coefficients / scale
+        free[layout.inverse_scale_positions[j]] = 1.0 / scale
     return free
+
+
+def two_step_start(problem: Problem, independent: Array, steps: tuple[SecondStep, ...]) -> Array:
+    """Return the free parameters of the two-step estimate, its correlations at most 0.9."""
+    found = [step.correlation if step.determined else 0.0 for step in steps]
+    correlations = np.clip(found, -LARGEST_START, LARGEST_START)
+    return start_at(problem, independent, steps, correlations.tolist())
 
 
 def _is_near(optimum: Climb, end: Climb) -> bool:
