@@ -14,7 +14,7 @@ from selfselect.report.charts import along, chart, lines_shown
 from selfselect.report.document import Code, Findings, Paragraph, Part, Section
 from selfselect.report.page import Block
 from selfselect.report.question import listed
-from selfselect.report.summary import compare_page, format_number, summarise
+from selfselect.report.summary import compare_page, format_number
 from selfselect.results.rejections import assumptions_tested
 from selfselect.results.specification import tests_of_noise
 from selfselect.solvers.base import starts_at_best
@@ -118,8 +118,9 @@ def _covariates(fit: FitResult) -> list[Part]:
     lines, places = [], range(len(labels))
     for place, name in enumerate(names):
         x = values[:, place]
-        numbers = [x.mean(), x.std(), x.min(), x.max()]
-        own = [x[chosen == j] for j in places]
+        recorded = ~np.isnan(x)
+        numbers = [one(x[recorded]) for one in (np.mean, np.std, np.min, np.max)]
+        own = [x[recorded & (chosen == j)] for j in places]
         numbers += [one.mean() if len(one) else np.nan for one in own]
         lines.append((name, *(format_number(float(number)) for number in numbers)))
     title = "Covariates, as coded" + (", and their means where each was chosen" if labels else "")
@@ -167,7 +168,7 @@ def comparison_chapter(fit: FitResult, level: float) -> Section:
 
 def estimates_chapter(fit: FitResult, level: float) -> Section:
     """Show the full tables of estimates."""
-    page = summarise(fit, level)
+    page = fit.summary(level)
     facts = Block("The fit as a whole", ("", ""), tuple(page.facts))
     return Section("Corrected estimates in full", (*page.blocks, facts))
 
@@ -177,7 +178,7 @@ def diagnosis_chapter(fit: FitResult) -> Section:
     weak = {finding.sentence for finding in fit.diagnose().weak}
     tests = (fit.independence_test(), *tests_of_noise(fit))
     said = [f"{test}.".replace("..", ".") for test in tests]
-    notes = [note for note in summarise(fit).notes if note not in weak and note not in said]
+    notes = [note for note in fit.summary().notes if note not in weak and note not in said]
     entries = [("fine" if fit.converged else "weak", f"{_solver(fit)}: {fit.status}")]
     assumed = assumptions_tested(fit).values()
     for test, sentence in zip(tests, said, strict=True):

@@ -38,13 +38,18 @@ def effects_chapter(fit: FitResult, level: float) -> Section:
                 ),
             ),
         )
-    to, versus = _commonest(fit)
     columns = [str(name) for name in columns_of(fit)][:MOST_COVARIATES]
+    compared: list[Part] = []
+    if fit.problem.equations.n_alternatives > 1:
+        to, versus = _commonest(fit)
+        compared = [
+            *_table(fit, "treatment_effects", to, versus, level=level),
+            *_gains(fit, to, versus, level),
+            *_table(fit, "decompose", to, versus, level=level),
+        ]
     parts: list[Part] = [
         *_table(fit, "potential_outcomes", level=level),
-        *_table(fit, "treatment_effects", to, versus, level=level),
-        *_gains(fit, to, versus, level),
-        *_table(fit, "decompose", to, versus, level=level),
+        *compared,
         Heading("Chances of the alternatives"),
         _chances(fit, columns, level),
         *_table(fit, "choice_probabilities", level=level),

@@ -19,12 +19,15 @@ MOST_NAMED = 8
 def headline(fit: FitResult) -> str:
     """Return the title of the report."""
     equations = fit.problem.equations
-    return f"{equations.outcome} under self-selection: {listed(equations.alternatives)}"
+    kind = "self-selection" if fit.problem.equations.selection is None else fit.model
+    return f"{equations.outcome} under {kind}: {listed(equations.alternatives)}"
 
 
 def question(fit: FitResult) -> tuple[str, ...]:
     """Say what was asked, what was recorded, and what would be biased without the rule."""
     equations, facts = fit.problem.equations, fit.facts
+    if equations.selection is not None:
+        return _question_of_selection(fit)
     outcome, k = equations.outcome, equations.n_alternatives
     rows = "rows" if facts.case is None else "cases"
     return (
@@ -38,6 +41,27 @@ def question(fit: FitResult) -> tuple[str, ...]:
         "decided the choice.",
         f"The model: {fit.problem.rule.name}{_estimated_costs(fit)}; noise is "
         f"{fit.problem.noise.name}. The answers below hold as far as these assumptions do.",
+    )
+
+
+def _question_of_selection(fit: FitResult) -> tuple[str, ...]:
+    """Say the same where a selection equation selects."""
+    equations, facts = fit.problem.equations, fit.facts
+    outcome = equations.outcome
+    if equations.n_alternatives == 1:
+        observed = f"only in the {facts.counts[0]} rows that were selected"
+        whom = "for everyone and not only for the selected"
+    else:
+        observed = f"for one of two alternatives, {listed(equations.alternatives)}"
+        whom = "in each alternative, for everyone and not only for those found in it"
+    return (
+        f"In {facts.n_rows} rows {outcome} was observed {observed}. Selection follows an equation "
+        f"of its own: {facts.selection}.",
+        f"How does {outcome} depend on {listed(_covariates(fit)) or 'a constant alone'}, {whom}? "
+        "Least squares on what was observed answers another question: where the noise of the "
+        "outcome is correlated with that of the selection, those observed are not like the others.",
+        f"The model: {fit.problem.rule.name}; noise is {fit.problem.noise.name}. The answers below "
+        "hold as far as these assumptions do.",
     )
 
 

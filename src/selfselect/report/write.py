@@ -18,7 +18,6 @@ from selfselect.report.document import Document
 from selfselect.report.effects_chapter import effects_chapter
 from selfselect.report.full_page import render
 from selfselect.report.question import headline, nothing_to_warn_of, question
-from selfselect.report.summary import summarise
 from selfselect.results.files import as_path, refuse_target, write_whole
 from selfselect.results.tables import check_level
 
@@ -68,7 +67,7 @@ def compose(fit: FitResult, level: float, command: str | None) -> Document:
     return Document(
         headline(fit),
         question(fit),
-        (*summarise(fit, level).notices, *weak),
+        (*fit.summary(level).notices, *weak),
         tuple(chapter for chapter in chapters if chapter is not None),
         nothing_to_warn_of(fit),
     )

@@ -8,7 +8,7 @@ from typing import ClassVar
 
 import numpy as np
 
-from selfselect.errors import UnsupportedError
+from selfselect.errors import OptionError, UnsupportedError
 from selfselect.plain import archived
 from selfselect.rules.base import NO_ROW_DATA, Array, Indices, Label, RowData
 
@@ -41,6 +41,15 @@ class SelectionIndex:
     @property
     def name(self) -> str:
         return f"a selection equation selects, towards {self.towards}"
+
+    def for_alternatives(self, alternatives: Sequence[Label]) -> SelectionIndex:
+        """Return the rule, or refuse one that points to no alternative."""
+        if self.towards not in alternatives:
+            raise OptionError(
+                f"towards={self.towards!r} is no alternative. Use "
+                f"{' or '.join(map(repr, alternatives))}."
+            )
+        return self
 
     def signs(self, alternatives: Sequence[Label]) -> Array:
         """Return by alternative the sign (k,) of the index that selects it."""

@@ -20,7 +20,7 @@ from selfselect.results.fit_result import FitResult
 from selfselect.rules import SelectionIndex
 from selfselect.seeds import check_seed, generator
 from selfselect.selection.two_step import TwoStep, two_step_covariance
-from selfselect.solvers import SelectionSearch
+from selfselect.solvers.selection_search import SelectionSearch
 from selfselect.threads import one_blas_thread
 
 __all__ = ["estimate"]

@@ -19,7 +19,6 @@ if TYPE_CHECKING:
     from selfselect.solvers.paper.peeling import Peeling, Population
     from selfselect.solvers.paper.projected_sgd import ProjectedSGD
     from selfselect.solvers.paper.two_models import TwoModels
-    from selfselect.solvers.selection_search import SelectionSearch
     from selfselect.solvers.status import Ending, Status
 
 __all__ = [
@@ -34,7 +33,6 @@ __all__ = [
     "Peeling",
     "Population",
     "ProjectedSGD",
-    "SelectionSearch",
     "Solution",
     "Solver",
     "StartRecord",
@@ -57,7 +55,6 @@ _HOMES = {
     "Peeling": "paper.peeling",
     "Population": "paper.peeling",
     "ProjectedSGD": "paper.projected_sgd",
-    "SelectionSearch": "selection_search",
     "Solution": "base",
     "Solver": "base",
     "StartRecord": "base",

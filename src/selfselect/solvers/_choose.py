@@ -9,6 +9,7 @@ from selfselect.errors import OptionError, UnsupportedError
 from selfselect.problem.problem import Problem
 from selfselect.rules import has_bounds
 from selfselect.solvers.base import Solver
+from selfselect.solvers.selection_search import SelectionSearch
 
 __all__ = ["choose_solver"]
 
@@ -16,7 +17,7 @@ __all__ = ["choose_solver"]
 def choose_solver(problem: Problem, given: Any) -> tuple[Solver, str]:
     """Return the solver to use and the reason for it."""
     if given is None and problem.noise.selected:
-        return solvers.SelectionSearch(), (
+        return SelectionSearch(), (
             "a selection equation selects: the likelihood is exact, concave for given correlations "
             "only, and searched over them"
         )
@@ -58,6 +59,11 @@ def choose_solver(problem: Problem, given: Any) -> tuple[Solver, str]:
         raise OptionError(
             f"{given!r} is not a solver. Use None to have one chosen, or an object such as "
             "selfselect.solvers.Newton(max_steps=100)."
+        )
+    if problem.noise.selected != isinstance(given, SelectionSearch):
+        raise UnsupportedError(
+            f"{type(given).__name__} is {'not ' if problem.noise.selected else ''}for data in which "
+            "a selection equation selects. Use solver=None to have one chosen."
         )
     joint = problem.likelihood.joint
     if joint != isinstance(given, solvers.Continuation):

@@ -1,0 +1,212 @@
+"""Effects of models with a selection equation are the means of what would be drawn from them."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import selfselect as ss
+from selfselect.errors import UnsupportedError
+from selfselect.moments.choose import moments_of
+
+DRAWS = 2_000
+"""By row; 400 rows make standard errors of means of about 0.001."""
+FIVE_ERRORS = 5.0
+DIFFERENCED = 1e-6
+
+
+@pytest.fixture(scope="module", params=["ml", "two-step"])
+def fit(table, request):
+    return ss.switching(
+        {"in": "y ~ x", "out": "y ~ x + w"}, "chosen ~ x + z", table, method=request.param
+    )
+
+
+@pytest.fixture(scope="module")
+def selection(table):
+    return ss.sample_selection("wage ~ x", "works ~ x + z", table)
+
+
+def linear(fit, label, table):
+    own = fit.params.loc[label]
+    terms = {"Intercept": np.ones(len(table)), **{name: table[name] for name in "xzw"}}
+    return sum(own[term] * terms[term] for term in own.index if term in terms)
+
+
+@pytest.fixture(scope="module")
+def drawn(fit, table):
+    """Draw selections and both outcomes; how those correlate given the selection is arbitrary."""
+    rng = np.random.default_rng(0)
+    u = rng.standard_normal((len(table), DRAWS))
+    chosen = linear(fit, "selection", table).to_numpy()[:, None] + u > 0
+    outcomes = {}
+    for label in ("in", "out"):
+        own = fit.params.loc[label]
+        noise = own["correlation"] * u + np.sqrt(1 - own["correlation"] ** 2) * (
+            rng.standard_normal(u.shape)
+        )
+        mean = linear(fit, label, table).to_numpy()[:, None]
+        outcomes[label] = mean + own["scale"] * noise
+    return chosen, outcomes
+
+
+def agrees(estimate, values):
+    return abs(estimate - values.mean()) < FIVE_ERRORS * values.std() / np.sqrt(values.size)
+
+
+def test_treatment_effects_are_means_of_simulated_gains(fit, drawn):
+    chosen, outcomes = drawn
+    gain = outcomes["in"] - outcomes["out"]
+    found = fit.treatment_effects("in", "out").table.set_index("effect")["estimate"]
+    assert agrees(found["ATE"], gain)
+    assert agrees(found["ATT"], gain[chosen])
+    assert agrees(found["ATU"], gain[~chosen])
+
+
+def test_potential_outcomes_are_means_of_simulated_groups(fit, drawn):
+    chosen, outcomes = drawn
+    found = fit.potential_outcomes().table.set_index(["group", "alternative"])["estimate"]
+    for label, values in outcomes.items():
+        assert agrees(found["everyone", label], values)
+        assert agrees(found["in", label], values[chosen])
+        assert agrees(found["out", label], values[~chosen])
+    chances = fit.choice_probabilities().table.set_index("alternative")["estimate"]
+    assert agrees(chances["in"], chosen.astype(float))
+    assert chances.sum() == pytest.approx(1.0)
+
+
+def test_parts_of_a_decomposition_add_up_and_are_near_the_gap_in_the_data(fit, table):
+    found = fit.decompose("in", "out").table.set_index("part")["estimate"]
+    parts = found["covariates"] + found["pay"] + found["selection"]
+    assert parts == pytest.approx(found["gap under the model"])
+    means = table.groupby("chosen")["y"].mean()
+    assert found["gap in the data"] == pytest.approx(means["in"] - means["out"])
+    assert abs(found["not reproduced"]) < 0.2
+
+
+def test_sorting_is_by_the_noise_that_is_correlated_with_the_selection(fit, drawn, table):
+    chosen, outcomes = drawn
+    found = fit.sorting().table.set_index(["alternative", "quantity"])["estimate"]
+    noise = outcomes["in"] - linear(fit, "in", table).to_numpy()[:, None]
+    assert agrees(found["in", "advantage by noise"], noise[chosen])
+
+
+def test_marginal_effects_are_differences_of_chances(fit, table):
+    found = fit.marginal_effects("z").table.set_index("alternative")["estimate"]
+    step = 1e-4
+    ends = [
+        fit.predict(table.assign(z=table["z"] + d), "chance")["in"].mean() for d in (step, -step)
+    ]
+    assert found["in"] == pytest.approx((ends[0] - ends[1]) / (2 * step), rel=1e-3)
+    assert found["out"] == pytest.approx(-found["in"])
+    outcome = fit.marginal_effects("w", of="outcome").table["estimate"].iloc[0]
+    ends = [fit.predict(table.assign(w=table["w"] + d), "outcome").mean() for d in (step, -step)]
+    assert outcome == pytest.approx((ends[0] - ends[1]) / (2 * step), rel=1e-3)
+
+
+def test_derivatives_of_the_cells_are_those_of_the_parameters(fit, selection):
+    """Standard errors rest on them; two steps hold scale and correlation out of it."""
+    for one in (fit, selection):
+        moments, rows = moments_of(one.problem), one.rows.take(slice(0, 7))
+        weights = np.linspace(0.5, 2.0, 7)
+        cells, slope = moments.cells_and_slope(one.values, rows, weights)
+        np.testing.assert_allclose(cells, moments.cells(one.values, rows), rtol=1e-12)
+        for place in range(len(one.values)):
+            move = 1e-6 * (np.arange(len(one.values)) == place)
+            up, down = (weights @ moments.cells(one.values + d, rows) for d in (move, -move))
+            np.testing.assert_allclose(slope[:, place], (up - down) / 2e-6, atol=DIFFERENCED)
+
+
+def test_standard_errors_of_effects_are_those_of_the_delta_method(fit):
+    """With covariates taken as they are, by differences of the effect in every parameter."""
+    from dataclasses import replace
+
+    found = fit.treatment_effects("in", "out", covariates="fixed")
+    slopes = []
+    for place in range(fit.problem.layout.n_free):
+        step = 1e-5 * (np.arange(fit.problem.layout.n_free) == place)
+        ends = [
+            replace(fit, solution=replace(fit.solution, free=fit.solution.free + d))
+            .treatment_effects("in", "out")
+            .table["estimate"]
+            .to_numpy()
+            for d in (step, -step)
+        ]
+        slopes.append((ends[0] - ends[1]) / 2e-5)
+    by_reported = np.linalg.lstsq(fit.reported.jacobian.T, np.array(slopes), rcond=None)[0]
+    errors = np.sqrt(np.diag(by_reported.T @ fit.covariance.matrix @ by_reported))
+    np.testing.assert_allclose(found.table["std_error"], errors, rtol=1e-4)
+
+
+def test_one_outcome_has_effects_too(selection):
+    found = selection.potential_outcomes().table.set_index("group")["estimate"]
+    assert found["everyone"] == pytest.approx(selection.predict().mean())
+    assert found["outcome"] > found["everyone"]  # noise is positively correlated with selection
+    assert selection.choice_probabilities().table["estimate"].iloc[0] == pytest.approx(
+        selection.predict(kind="chance").mean()
+    )
+    with pytest.raises(UnsupportedError, match="Sorting compares alternatives"):
+        selection.sorting()
+
+
+@pytest.mark.parametrize(
+    "ask",
+    [
+        lambda fit: fit.gains("in", "out"),
+        lambda fit: fit.policy(),
+        lambda fit: fit.counterfactual(close=["in"]),
+        lambda fit: fit.counterfactual(subsidy={"in": 1.0}),
+    ],
+    ids=["gains", "policy", "closed", "subsidised"],
+)
+def test_what_needs_the_correlation_of_the_outcomes_is_refused_with_that_reason(fit, ask):
+    with pytest.raises(UnsupportedError, match=r"no row shows two outcomes.*treatment_effects"):
+        ask(fit)
+
+
+@pytest.mark.parametrize(
+    ("ask", "reason"),
+    [
+        (lambda fit: fit.sensitivity(), "no row shows two outcomes"),
+        (ss.plots.residuals, "no row shows two outcomes|Residuals are not known"),
+    ],
+    ids=["sensitivity", "residuals"],
+)
+def test_what_means_nothing_here_is_refused(fit, ask, reason):
+    with pytest.raises(UnsupportedError, match=reason):
+        ask(fit)
+    assert not fit.normality_test().possible
+    assert fit.rejections() == ()
+
+
+def test_rows_that_lack_what_others_have_are_not_averaged_over(table):
+    lacking = table.assign(w=table["w"].where(~table["works"]))
+    fit = ss.switching({"in": "y ~ x", "out": "y ~ x + w"}, "chosen ~ x + z", lacking)
+    for ask in (fit.potential_outcomes, fit.marginal_effects):
+        with pytest.raises(UnsupportedError, match="221 of 400 rows of the fit lack a covariate"):
+            ask()
+    whole = ss.switching({"in": "y ~ x", "out": "y ~ x + w"}, "chosen ~ x + z", table)
+    np.testing.assert_allclose(
+        fit.potential_outcomes(table).table["estimate"],
+        whole.potential_outcomes(table).table["estimate"],
+        rtol=1e-6,
+    )
+
+
+def test_means_of_levels_are_those_of_simulated_exponentials(table):
+    data = table.assign(pay=np.exp(0.5 * table["y"]))
+    fit = ss.switching("log(pay) ~ x", "chosen ~ x + z", data)
+    row = data.iloc[[3]]
+    rng = np.random.default_rng(1)
+    u = rng.standard_normal(400_000)
+    index = linear(fit, "selection", row).to_numpy() + u
+    given = fit.predict(row, "given_seen", scale="level").iloc[0]
+    for label in ("in", "out"):
+        own = fit.params.loc[label]
+        noise = own["correlation"] * u + np.sqrt(1 - own["correlation"] ** 2) * (
+            rng.standard_normal(len(u))
+        )
+        level = np.exp(linear(fit, label, row).to_numpy() + own["scale"] * noise)
+        assert agrees(given[label, "in"], level[index > 0])
+        assert agrees(given[label, "out"], level[index <= 0])
+        assert agrees(fit.predict(row, "latent", scale="level")[label].iloc[0], level)

@@ -1,0 +1,220 @@
+"""What every fit of the house has, fits with a selection equation have: files, reports, errors."""
+
+from __future__ import annotations
+
+import json
+
+import matplotlib.pyplot as plt
+import numpy as np
+import pandas as pd
+import pytest
+
+import selfselect as ss
+from selfselect.errors import ArchiveError, OptionError, UnsupportedError
+from selfselect.inference import Bootstrap
+
+FORMULAS = {"in": "y ~ x", "out": "y ~ x + w"}
+
+CALLS = {
+    "sample selection": lambda data, **more: ss.sample_selection(
+        "wage ~ x", "works ~ x + z", data, **more
+    ),
+    "if recorded": lambda data, **more: ss.sample_selection("wage ~ x", "~ x + z", data, **more),
+    "switching": lambda data, **more: ss.switching(FORMULAS, "chosen ~ x + z", data, **more),
+    "two steps": lambda data, **more: ss.switching(
+        FORMULAS, "chosen ~ x + z", data, method="two-step", **more
+    ),
+    "splines": lambda data, **more: ss.switching(
+        "y ~ bs(x, df=4)", "chosen ~ bs(x, df=4) + z", data, **more
+    ),
+}
+
+
+@pytest.fixture(params=CALLS)
+def call(request):
+    return CALLS[request.param]
+
+
+def test_a_saved_fit_is_the_same_fit(table, call, tmp_path):
+    fit = call(table)
+    fit.save(tmp_path / "fit.json")
+    again = ss.load(tmp_path / "fit.json")
+    assert str(again.summary()) == str(fit.summary())
+    assert repr(again) == repr(fit)
+    pd.testing.assert_frame_equal(again.tidy(), fit.tidy())
+    pd.testing.assert_frame_equal(again.compare(), fit.compare())
+    pd.testing.assert_frame_equal(again.glance(), fit.glance())
+    pd.testing.assert_frame_equal(again.starts, fit.starts)
+    np.testing.assert_array_equal(again.cov_params(), fit.cov_params())
+    assert again.independence_test() == fit.independence_test()
+    assert (again.model, again.method, again.boundary) == (fit.model, fit.method, fit.boundary)
+    # Splines end where the rows do that they were learnt from.
+    inside = table[table["x"].abs() < 1.5].iloc[:50]
+    for kind in ("latent", "chance", "outcome", "given_seen"):
+        np.testing.assert_array_equal(again.predict(inside, kind), fit.predict(inside, kind))
+    effect = again.potential_outcomes(inside)
+    pd.testing.assert_frame_equal(effect.table, fit.potential_outcomes(inside).table)
+    with pytest.raises(UnsupportedError, match="no longer has its rows"):
+        again.potential_outcomes()
+
+
+def test_a_fit_at_the_boundary_can_be_saved(at_the_edge, tmp_path):
+    at_the_edge.save(tmp_path / "fit.json")
+    again = ss.load(tmp_path / "fit.json")
+    assert again.boundary == ("outcome",)
+    assert "AT THE BOUNDARY" in str(again.summary())
+    assert np.isnan(again.bse["outcome", "correlation"])
+
+
+@pytest.mark.parametrize(
+    ("change", "words"),
+    [
+        (lambda c: c["facts"].update(selection="chosen ~ x"), "other terms than its formula"),
+        (lambda c: c["facts"].update(selection=None), "selection equation, or its formula"),
+        (lambda c: c["problem"]["equations"].update(selection=None), "equation, or its formula"),
+        (lambda c: c["problem"]["rule"].update(towards="up"), "towards='up' is no alternative"),
+        (lambda c: c["coding"].update(coder_of=[2, 1]), "other terms|missing"),
+        (lambda c: c["solution"].update(held=[99]), "none of its parameters"),
+        (lambda c: c["covariance"].update(missing=[-1]), "none of its parameters"),
+        (
+            lambda c: c["problem"]["equations"]["selection"].update(alternative="in"),
+            "selection equation is named",
+        ),
+    ],
+)
+def test_a_file_whose_parts_contradict_each_other_is_refused(table, change, words, tmp_path):
+    path = tmp_path / "fit.json"
+    CALLS["switching"](table).save(path)
+    content = json.loads(path.read_text())
+    change(content)
+    path.write_text(json.dumps(content))
+    with pytest.raises(ArchiveError, match=words):
+        ss.load(path)
+
+
+def test_a_report_says_what_can_be_said(table, call, tmp_path):
+    fit = call(table)
+    fit.report(tmp_path / "fit.html")
+    text = (tmp_path / "fit.html").read_text()
+    assert "Selection follows an equation of its own" in text
+    assert "Potential" in text or "Mean" in text
+    assert ("no row shows two outcomes" in text) == (fit.model == "switching")
+    assert "ss.switching(" in text or "ss.sample_selection(" in text
+
+
+@pytest.mark.parametrize("name", ["sample selection", "switching", "two steps"])
+def test_a_bootstrap_spreads_as_the_information_says(table, name):
+    call = CALLS[name]
+    fit = call(table, covariance=Bootstrap(60), seed=1)
+    plain = call(table)
+    assert fit.covariance.kind == "bootstrap" and "60 samples" in fit.covariance.description
+    assert np.isfinite(fit.bse).all()
+    known = plain.bse.notna()
+    # Sixty samples tell a standard error to about a tenth.
+    ratio = (fit.bse / plain.bse)[known]
+    assert 0.75 < ratio.median() < 1.35
+    np.testing.assert_array_equal(call(table, covariance=Bootstrap(60), seed=1).bse, fit.bse)
+
+
+def test_a_bootstrap_may_draw_clusters(table):
+    fit = CALLS["switching"](table, covariance=Bootstrap(20), cluster="group", seed=1)
+    assert "20 samples" in fit.covariance.description and "clusters of group" in str(fit.summary())
+    assert fit.covariance.df == table["group"].nunique() - 1
+
+
+@pytest.mark.parametrize("name", ["switching", "two steps"])
+def test_rows_can_be_clustered_in_two_ways(table, name):
+    """The variance is that of each way, less that of their intersections."""
+    data = table.assign(year=np.arange(len(table)) % 45)
+    both = CALLS[name](data, cluster=["group", "year"])
+    assert both.covariance.description.startswith("clustered by group and year (")
+    one, other = (CALLS[name](data, cluster=way).covariance.matrix for way in ("group", "year"))
+    joined = data["group"].astype(str) + "/" + data["year"].astype(str)
+    crossed = CALLS[name](data, cluster=joined.to_numpy()).covariance.matrix
+    wanted = one + other - crossed
+    kept = np.diag(wanted) > 0
+    np.testing.assert_allclose(
+        np.diag(both.covariance.matrix)[kept], np.diag(wanted)[kept], rtol=0.05
+    )
+    with pytest.raises(OptionError, match="no drawing keeps clusters"):
+        CALLS[name](data, cluster=["group", "year"], covariance="bootstrap")
+
+
+@pytest.mark.parametrize("name", ["sample selection", "switching", "two steps"])
+def test_of_probability_weights_only_ratios_matter_and_errors_are_robust(table, name):
+    data = table.assign(w2=1e3 * table["weight"])
+    one = CALLS[name](data, weights="weight", weights_kind="probability")
+    other = CALLS[name](data, weights="w2", weights_kind="probability")
+    np.testing.assert_allclose(other.values, one.values, rtol=1e-6)
+    np.testing.assert_allclose(other.bse, one.bse, rtol=1e-5)
+    assert one.covariance.kind == "robust"
+    counted = CALLS[name](data, weights="weight", weights_kind="frequency")
+    np.testing.assert_allclose(counted.values, one.values, rtol=1e-5, atol=1e-8)
+    assert counted.nobs == table["weight"].sum() and one.nobs == len(table)
+
+
+def test_pictures_are_drawn(table, call):
+    fit = call(table)
+    ss.plots.coefficients(fit)
+    ss.plots.choice_probabilities(fit, "z")
+    ss.plots.selection_lines(fit, "x")
+    if fit.method == "ml":
+        ss.plots.convergence(fit)
+        ss.plots.starts(fit)
+    plt.close("all")
+
+
+def test_rows_that_are_read_piece_by_piece_are_refused_with_what_to_do(table, tmp_path):
+    table.to_parquet(tmp_path / "rows.parquet")
+    with pytest.raises(UnsupportedError, match=r"hold their rows in memory.*read_parquet"):
+        CALLS["switching"](tmp_path / "rows.parquet", engine=ss.engines.Parquet())
+
+
+def test_a_fit_says_how_it_was_called(table):
+    fit = CALLS["switching"](table, towards="out")
+    assert fit.call == (
+        "ss.switching(\n    {'in': 'y ~ x', 'out': 'y ~ x + w'},\n    'chosen ~ x + z',\n"
+        "    data,\n    towards='out',\n)"
+    )
+
+
+def test_equations_are_told_from_alternatives(table):
+    fit = CALLS["switching"](table)
+    equations = fit.problem.equations
+    assert equations.alternatives == ("in", "out")
+    assert equations.selection.alternative == "selection"
+    assert equations.selection.terms == ("Intercept", "x", "z")
+    assert list(fit.scales.index) == ["in", "out"]
+    assert set(fit.params.index.get_level_values("alternative")) == {"in", "out", "selection"}
+
+
+def test_a_spline_is_learnt_from_the_rows_of_each_equation(table):
+    """Knots of an outcome are those of its own rows, so its columns are its own as well."""
+    fit = CALLS["splines"](table)
+    equations = fit.problem.equations
+    columns = [set(one.columns) - {0} for one in (*equations.each, equations.selection)]
+    assert not columns[0] & columns[1] and not columns[0] & columns[2]
+    assert equations.each[0].terms[1] == "bs(x, df=4)[1]"
+    plain = ss.switching("y ~ x", "chosen ~ x + z", table).problem.equations
+    assert plain.each[0].columns[1] == plain.each[1].columns[1] == plain.selection.columns[1]
+
+
+def test_a_category_that_one_outcome_never_has_is_none_of_its_terms(table):
+    sort = np.where(table["works"], "b", np.where(np.arange(len(table)) % 2, "a", "b"))
+    sort = np.where(np.arange(len(table)) % 5 == 0, "c", sort)
+    fit = ss.sample_selection("wage ~ x + sort", "works ~ z", table.assign(sort=sort))
+    assert "outcome:sort[T.c]" in fit.names and "outcome:sort[T.b]" not in fit.names
+    with pytest.raises(UnsupportedError, match="rows of the fit lack a covariate"):
+        fit.potential_outcomes()
+
+
+def test_noise_of_a_selection_is_for_models_with_a_selection(table):
+    with pytest.raises(UnsupportedError, match=r"sample_selection or selfselect\.switching"):
+        ss.fit("y ~ x", table, chosen="chosen", noise=ss.noises.Selection())
+    with pytest.raises(UnsupportedError, match=r"sample_selection or selfselect\.switching"):
+        ss.fit("y ~ x", table, chosen="chosen", rule=ss.rules.SelectionIndex("in"))
+
+
+def test_a_seed_changes_no_estimate(table):
+    one, other = (CALLS["switching"](table, seed=seed) for seed in (1, 2))
+    np.testing.assert_allclose(one.values, other.values, rtol=1e-6)
