@@ -83,3 +83,33 @@ def test_bad_input_is_one_sentence_and_code_two(shell, file, arguments, words):
     assert (code, out) == (2, "")
     assert words in err
     assert "Traceback" not in err
+
+
+def test_a_fit_is_saved_reported_shown_and_predicted_with(shell, file, tmp_path):
+    saved, page = tmp_path / "fit.json", tmp_path / "fit.html"
+    code, out, err = shell(
+        "switching", file, "works ~ x + z", "y ~ x", "--save", saved, "--report", page, "--compare",
+    )  # fmt: skip
+    assert (code, err) == (0, "") and "Naive least squares and corrected estimates" in out
+    assert "selfselect switching" in page.read_text()
+    code, shown, _ = shell("show", saved)
+    assert code == 0 and out.startswith(shown.rstrip("\n"))
+    code, chances, err = shell("predict", saved, file, "--kind", "chance")
+    assert code == 0, err
+    assert len(chances.splitlines()) == 401
+    asked = ("effects", saved, file, "--what", "treatment", "--to", "1", "--versus", "0")
+    code, effects, err = shell(*asked)
+    assert code == 0, err
+    assert "ATT" in effects
+    code, _, err = shell("effects", saved, file, "--what", "gains", "--to", "1", "--versus", "0")
+    assert code == 2 and "no row shows two outcomes" in " ".join(err.split())
+
+
+def test_rows_may_be_clustered_in_two_ways_and_drawn_again(shell, tmp_path, table):
+    data = table.assign(a=np.arange(400) % 50, b=np.arange(400) % 45)
+    data.to_csv(tmp_path / "rows.csv", index=False)
+    call = ("selection", tmp_path / "rows.csv", "wage ~ x", "works ~ x + z")
+    code, out, _ = shell(*call, "--cluster", "a", "--cluster", "b")
+    assert code == 0 and "clustered by a and b (50 and 45 clusters)" in " ".join(out.split())
+    code, out, _ = shell(*call, "--covariance", "bootstrap", "--seed", "1")
+    assert code == 0 and "bootstrap of rows, 400 samples" in out

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import click
 
 from selfselect.cli._encoding import encoding_option
 
-__all__ = ["rows_for", "shared_options", "show"]
+__all__ = ["rows_for", "shared_options", "show", "split_options", "way_of_clustering"]
 
 _OPTIONS = (
     click.option(
@@ -28,10 +28,13 @@ _OPTIONS = (
     ),
     click.option(
         "--covariance", default="observed", show_default=True,
-        type=click.Choice(["observed", "robust", "clustered"]),
+        type=click.Choice(["observed", "robust", "clustered", "bootstrap"]),
         help="How standard errors are computed.",
     ),
-    click.option("--cluster", metavar="COLUMN", help="Clusters of rows; implies clustered."),
+    click.option(
+        "--cluster", "clusters", multiple=True, metavar="COLUMN",
+        help="Clusters of rows; implies clustered. Repeat to cluster in several ways.",
+    ),
     click.option(
         "--missing", type=click.Choice(["drop", "raise"]), default="drop", show_default=True,
         help="What to do with rows that lack a covariate.",
@@ -41,11 +44,15 @@ _OPTIONS = (
         show_default=True, help="What to do with rows that lack the outcome.",
     ),
     encoding_option,
+    click.option("--seed", type=int, help="Seed of everything random."),
     click.option("--level", default=0.95, show_default=True, help="Level of intervals."),
     click.option(
         "--intervals", type=click.Choice(["wald", "profile"]), default="wald", show_default=True,
         help="Intervals from standard errors, or by profiles of the likelihood.",
     ),
+    click.option("--compare", is_flag=True, help="Put least squares beside the estimates."),
+    click.option("--save", metavar="FILE", help="Save the fit as JSON, for predict and show."),
+    click.option("--report", metavar="FILE", help="Write everything into one HTML file."),
     click.option(
         "--format", "form", default="text", show_default=True,
         type=click.Choice(["text", "json", "latex", "markdown", "html", "csv"]),
@@ -61,21 +68,44 @@ def shared_options(command: Callable[..., Any]) -> Callable[..., Any]:
     return command
 
 
-def rows_for(data: str, encoding: str | None, cluster: str | None, *formulas: Any) -> Any:
+def rows_for(data: str, encoding: str | None, clusters: Sequence[str], *formulas: Any) -> Any:
     """Read the table of a model, whose selection equation comes first in `formulas`."""
     from selfselect.cli._tables import read_table
     from selfselect.posing import label_columns
 
     selected = str(formulas[0]).partition("~")[0].strip()
     named = dict(enumerate(formulas[1:])) if len(formulas) > 1 else {}
-    labels = label_columns({"": formulas[0], **named}, chosen=selected, cluster=cluster)
+    labels = label_columns({"": formulas[0], **named}, chosen=selected, cluster=list(clusters))
     return read_table(data, encoding=encoding, labels=labels)
 
 
-def show(result: Any, form: str, level: float, intervals: str) -> int:
-    """Print a result and return the exit code."""
+def way_of_clustering(clusters: Sequence[str]) -> Any:
+    """Return the columns of clusters as the models take them."""
+    return clusters[0] if len(clusters) == 1 else list(clusters) or None
+
+
+def show(result: Any, shown: Mapping[str, Any]) -> int:
+    """Print a result, write what was asked for, and return the exit code.
+
+    `shown` are the options that `split_options` found.
+    """
     from selfselect.cli._formats import render
     from selfselect.cli.main import NOT_CONVERGED
+    from selfselect.report.summary import compare_page
 
-    click.echo(render(result, form, level, intervals))
+    click.echo(render(result, shown["form"], shown["level"], shown["intervals"]))
+    if shown["compare"]:
+        click.echo("\n" + str(compare_page(result)))
+    if shown["save"]:
+        result.save(shown["save"])
+    if shown["report"]:
+        command = click.get_current_context().obj
+        result.report(shown["report"], level=shown["level"], command=command)
     return 0 if result.converged else NOT_CONVERGED
+
+
+def split_options(options: dict[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
+    """Tell options of the model from those that say what is printed and written."""
+    names = ("form", "level", "intervals", "compare", "save", "report")
+    shown = {name: options.pop(name) for name in names}
+    return options, shown

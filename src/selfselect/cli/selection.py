@@ -1,12 +1,19 @@
-"""`selfselect selection`: an outcome seen only in selected rows."""
+"""`selfselect selection`: an outcome observed only in selected rows."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import click
 
-from selfselect.cli._selection import rows_for, shared_options, show
+from selfselect.cli._selection import (
+    rows_for,
+    shared_options,
+    show,
+    split_options,
+    way_of_clustering,
+)
 
 __all__ = ["command"]
 
@@ -29,10 +36,8 @@ def command(
     data: str,
     outcome: str,
     selection: str,
-    form: str,
-    level: float,
-    intervals: str,
     encoding: str | None,
+    clusters: Sequence[str],
     **options: Any,
 ) -> int:
     """Fit a sample-selection model (Heckman, tobit-2) to DATA, a CSV or Parquet file.
@@ -42,6 +47,9 @@ def command(
     """
     import selfselect as ss
 
-    rows = rows_for(data, encoding, options["cluster"], selection, outcome)
-    result = ss.sample_selection(outcome, selection, rows, **options)
-    return show(result, form, level, intervals)
+    told, shown = split_options(options)
+    rows = rows_for(data, encoding, clusters, selection, outcome)
+    result = ss.sample_selection(
+        outcome, selection, rows, cluster=way_of_clustering(clusters), **told
+    )
+    return show(result, shown)

@@ -7,7 +7,13 @@ from typing import Any
 
 import click
 
-from selfselect.cli._selection import rows_for, shared_options, show
+from selfselect.cli._selection import (
+    rows_for,
+    shared_options,
+    show,
+    split_options,
+    way_of_clustering,
+)
 
 __all__ = ["command"]
 
@@ -37,16 +43,14 @@ def command(
     selection: str,
     formula: str | None,
     equations: Sequence[str],
-    form: str,
-    level: float,
     encoding: str | None,
-    intervals: str,
+    clusters: Sequence[str],
     **options: Any,
 ) -> int:
     """Fit a switching regression (tobit-5) to DATA, a CSV or Parquet file.
 
-    SELECTION is a formula whose left side is the column that says which outcome was seen. FORMULA
-    is for both outcomes; give --equation instead for covariates of their own.
+    SELECTION is a formula whose left side is the column that says which outcome was observed.
+    FORMULA is for both outcomes; give --equation instead for covariates of their own.
     """
     import selfselect as ss
     from selfselect.cli.fit import pairs_of
@@ -55,6 +59,7 @@ def command(
         raise click.UsageError("Give either a FORMULA or --equation for both alternatives.")
     outcomes = formula or pairs_of(equations, "--equation")
     texts = [outcomes] if isinstance(outcomes, str) else list(outcomes.values())
-    rows = rows_for(data, encoding, options["cluster"], selection, *texts)
-    result = ss.switching(outcomes, selection, rows, **options)
-    return show(result, form, level, intervals)
+    told, shown = split_options(options)
+    rows = rows_for(data, encoding, clusters, selection, *texts)
+    result = ss.switching(outcomes, selection, rows, cluster=way_of_clustering(clusters), **told)
+    return show(result, shown)

@@ -119,7 +119,8 @@ def _covariates(fit: FitResult) -> list[Part]:
     for place, name in enumerate(names):
         x = values[:, place]
         recorded = ~np.isnan(x)
-        numbers = [one(x[recorded]) for one in (np.mean, np.std, np.min, np.max)]
+        known = x[recorded]
+        numbers = [known.mean(), known.std(), known.min(), known.max()]
         own = [x[recorded & (chosen == j)] for j in places]
         numbers += [one.mean() if len(one) else np.nan for one in own]
         lines.append((name, *(format_number(float(number)) for number in numbers)))

@@ -62,8 +62,8 @@ def choose_solver(problem: Problem, given: Any) -> tuple[Solver, str]:
         )
     if problem.noise.selected != isinstance(given, SelectionSearch):
         raise UnsupportedError(
-            f"{type(given).__name__} is {'not ' if problem.noise.selected else ''}for data in which "
-            "a selection equation selects. Use solver=None to have one chosen."
+            f"{type(given).__name__} is {'not ' if problem.noise.selected else ''}for data in "
+            "which a selection equation selects. Use solver=None to have one chosen."
         )
     joint = problem.likelihood.joint
     if joint != isinstance(given, solvers.Continuation):
