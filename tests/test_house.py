@@ -53,9 +53,6 @@ TREES = {path: ast.parse(path.read_text(encoding="utf-8")) for path in MODULES}
 
 HOUSE = Path(__file__).parent.parent / "HOUSE.md"
 
-LEAVING = ("classics",)
-"""Rooms that are being dissolved into the others, and are not held to the laws any more."""
-
 CABINETS = (
     "rules",
     "noises",
@@ -217,7 +214,7 @@ def test_type_tests_of_rules_noises_and_likelihoods_stay_in_their_rooms():
     wrong = [
         f"{name_of(path)}:{line} tests for {', '.join(sorted(names & classes))}"
         for path in MODULES
-        if room_of(path) not in (*rooms, *LEAVING) and name_of(path) != "moments/choose.py"
+        if room_of(path) not in rooms and name_of(path) != "moments/choose.py"
         for line, names in type_tests(TREES[path])
         if names & classes
     ]
@@ -226,7 +223,7 @@ def test_type_tests_of_rules_noises_and_likelihoods_stay_in_their_rooms():
 
 def test_normal_tails_stay_in_their_rooms():
     """Elsewhere code asks a noise for its own distribution, so that noise need not be normal."""
-    rooms = {"kernels", "noises", "likelihoods", "moments", *LEAVING}
+    rooms = {"kernels", "noises", "likelihoods", "moments"}
     tails = re.compile(r"\b(?:ndtr|log_ndtr|mills_terms)\b")
     wrong = [
         f"{name_of(path)}:{number}"

@@ -12,6 +12,7 @@ import pytest
 import selfselect as ss
 from selfselect.errors import ArchiveError, OptionError, UnsupportedError
 from selfselect.inference import Bootstrap
+from selfselect.results.archive import sealed
 
 FORMULAS = {"in": "y ~ x", "out": "y ~ x + w"}
 
@@ -87,7 +88,7 @@ def test_a_file_whose_parts_contradict_each_other_is_refused(table, change, word
     CALLS["switching"](table).save(path)
     content = json.loads(path.read_text())
     change(content)
-    path.write_text(json.dumps(content))
+    path.write_text(json.dumps(sealed(content)))
     with pytest.raises(ArchiveError, match=words):
         ss.load(path)
 

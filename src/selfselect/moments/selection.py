@@ -12,6 +12,7 @@ One outcome alone (sample selection) has one alternative; its chance is that of 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -21,7 +22,7 @@ from selfselect.data.rows import Rows
 from selfselect.errors import UnsupportedError
 from selfselect.kernels.tails import INV_SQRT_TWO_PI, log_cdf, mills_terms
 from selfselect.moments.base import Expectations, Moments, as_cells, latent_means
-from selfselect.noises.selection import Selection, SelectionCovariance
+from selfselect.noises.selection import SelectionCovariance
 
 __all__ = ["SelectionMoments"]
 
@@ -60,16 +61,20 @@ class SelectionMoments(Moments):
         return index
 
     def _with_selection(self, reported: Array) -> SelectionCovariance:
-        layout, noise = self.problem.layout, self.problem.noise
-        assert isinstance(noise, Selection)
-        return noise.with_selection(layout.scales_of(reported), layout.extras_of(reported))
+        layout = self.problem.layout
+        noise: Any = self.problem.noise
+        found: SelectionCovariance = noise.with_selection(
+            layout.scales_of(reported), layout.extras_of(reported)
+        )
+        return found
 
     def expectations(
         self, reported: Array, rows: Rows, *, shift: Array | None = None
     ) -> Expectations:
         """Integrate over the latent outcomes of rows, at reported parameters.
 
-        `shift` (k,) is added to the means of the outcomes, which the index does not see. With one alternative `outcome` is the mean where it is selected, and `given_seen` (n, 1, 2)
+        `shift` (k,) is added to the means of the outcomes, which the index does not see. With one
+        alternative `outcome` is the mean where it is selected, and `given_seen` (n, 1, 2)
         has a second group: the rows that are not selected.
         """
         means, index = latent_means(self.problem, reported, rows), self.index(reported, rows)

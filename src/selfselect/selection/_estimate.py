@@ -9,7 +9,7 @@ from selfselect._fit import fit_design
 from selfselect.data.build_selection import SelectionPlan, build_selection_design, find_towards
 from selfselect.data.design import Design
 from selfselect.engines.base import EngineChoice
-from selfselect.engines.choice import engine_for
+from selfselect.engines.choose import engine_for
 from selfselect.errors import OptionError, UnsupportedError
 from selfselect.inference.bootstrap import Bootstrap
 from selfselect.inference.covariance import covariance_kind, estimate_covariance
