@@ -147,6 +147,9 @@ def test_one_outcome_has_effects_too(selection):
     )
     with pytest.raises(UnsupportedError, match="Sorting compares alternatives"):
         selection.sorting()
+    for ask in (selection.treatment_effects, selection.decompose):
+        with pytest.raises(UnsupportedError, match="one outcome, so there is nothing to compare"):
+            ask("outcome", "other")
 
 
 @pytest.mark.parametrize(
@@ -168,9 +171,12 @@ def test_what_needs_the_correlation_of_the_outcomes_is_refused_with_that_reason(
     ("ask", "reason"),
     [
         (lambda fit: fit.sensitivity(), "no row shows two outcomes"),
-        (ss.plots.residuals, "no row shows two outcomes|Residuals are not known"),
+        (ss.plots.residuals, "no row shows two outcomes"),
+        (ss.plots.qq, "no row shows two outcomes"),
+        (ss.assumptions, "an equation of its own selects"),
+        (lambda fit: fit.departures(), "not for a selection equation"),
     ],
-    ids=["sensitivity", "residuals"],
+    ids=["sensitivity", "residuals", "quantiles", "assumptions", "departures"],
 )
 def test_what_means_nothing_here_is_refused(fit, ask, reason):
     with pytest.raises(UnsupportedError, match=reason):

@@ -219,3 +219,27 @@ def test_noise_of_a_selection_is_for_models_with_a_selection(table):
 def test_a_seed_changes_no_estimate(table):
     one, other = (CALLS["switching"](table, seed=seed) for seed in (1, 2))
     np.testing.assert_allclose(one.values, other.values, rtol=1e-6)
+
+
+def test_predictions_are_written_for_files_that_are_read_piece_by_piece(table, tmp_path):
+    fit = CALLS["switching"](table)
+    table.to_parquet(tmp_path / "rows.parquet", row_group_size=100)
+    (written,) = fit.write_predictions(tmp_path / "out", tmp_path / "rows.parquet", "outcome")
+    found = pd.read_parquet(written)
+    np.testing.assert_allclose(found.iloc[:, -1], fit.predict(table, "outcome"), rtol=1e-12)
+
+
+def test_other_engines_that_hold_rows_give_the_same(table):
+    pytest.importorskip("torch", reason="torch is not installed")
+    one = CALLS["switching"](table, engine=ss.engines.Torch("cpu"))
+    np.testing.assert_allclose(one.values, CALLS["switching"](table).values, rtol=1e-9)
+
+
+def test_a_large_table_is_summed_in_batches(simulate):
+    """More rows than one batch holds, and more than the search looks at."""
+    data = simulate(25_000, seed=2)
+    fit = CALLS["switching"](data)
+    assert fit.converged
+    truth = dict(simulate.truth)
+    for label, estimate in fit.params.items():
+        assert abs(estimate - truth[label]) < 4.5 * fit.bse[label]

@@ -9,7 +9,7 @@ import numpy as np
 from selfselect.effects._ask import ask
 from selfselect.effects._moments import Cells
 from selfselect.effects.base import EffectTable, alternative_index, effect_table
-from selfselect.errors import OptionError
+from selfselect.errors import OptionError, UnsupportedError
 
 if TYPE_CHECKING:
     from selfselect.results.fit_result import FitResult
@@ -19,6 +19,11 @@ __all__ = ["treatment_effects", "two_alternatives"]
 
 def two_alternatives(fit: FitResult, to: Any, versus: Any) -> tuple[int, int]:
     """Return the positions of two different alternatives."""
+    if fit.problem.equations.n_alternatives == 1:
+        raise UnsupportedError(
+            "Sample selection has one outcome, so there is nothing to compare it with. Its mean "
+            "among all and among the selected: potential_outcomes."
+        )
     one, other = alternative_index(fit, to), alternative_index(fit, versus)
     if one == other:
         raise OptionError(f"{to!r} is compared with itself. Give two different alternatives.")

@@ -30,6 +30,8 @@ some 2%."""
 
 def why_no_draws(problem: Problem) -> str | None:
     """Say why the model cannot be asked by draws what rows say of its noise; None where it can."""
+    if problem.noise.selected:
+        return "it is made for outcomes that select by themselves, not for a selection equation"
     if not problem.noise.independent:
         return "it is made for independent noise; here, what it would test is assumed"
     shape = problem.noise.margin

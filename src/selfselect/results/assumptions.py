@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from selfselect.data.equations import INTERCEPT
-from selfselect.errors import OptionError
+from selfselect.errors import OptionError, UnsupportedError
 from selfselect.problem.problem import Problem
 from selfselect.results.diagnosis import RARE_SHARE, THIN
 from selfselect.results.memberships import expected_shares
@@ -103,6 +103,11 @@ def assumptions(fit: FitResult | Posed, params: Any = None) -> Assumptions:
             f"The assumptions are measured on rows, and {type(fit).__name__} holds none. Give the "
             "result of selfselect.fit, or of selfselect.pose, which puts a problem and its rows "
             "together without a fit."
+        )
+    if fit.problem.noise.selected:
+        raise UnsupportedError(
+            "The theorems are about outcomes that select by themselves; in this fit an equation of "
+            "its own selects. result.diagnose() says what its data determines."
         )
     problem, engine, note = fit.problem, fit.engine_of_rows(), ""
     if params is not None:

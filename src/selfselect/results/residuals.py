@@ -36,7 +36,12 @@ def generalised_residuals(fit: FitResult) -> pd.DataFrame:
 
 
 def refuse_dependent_noise(problem: Problem) -> None:
-    """Refuse a known covariance: rows are then integrated by draws, which give no residuals."""
+    """Refuse a known covariance, integrated by draws without residuals, and a selection's noise."""
+    if problem.noise.selected:
+        raise UnsupportedError(
+            "With a selection equation there are no residuals of every alternative: no row shows "
+            "two outcomes, so their correlation is in no likelihood."
+        )
     if not (problem.noise.independent or problem.noise.joint):
         raise UnsupportedError(
             f"Residuals are not known where noise is {problem.noise.name}: use noises.Correlated "
