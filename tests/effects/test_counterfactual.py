@@ -230,7 +230,7 @@ def test_changes_may_come_together(fit: ss.FitResult) -> None:
     assert value(both.shares, "c", "after") == pytest.approx(0.0, abs=1e-12)
     assert "mc_error" in both.moves.table
     lottery = fit.counterfactual(close="c", quota={"a": 0.2}, rationing="lottery")
-    assert lottery.moves is None and "not told for a lottery" in str(lottery)
+    assert lottery.moves is None and "not listed for a lottery" in str(lottery)
 
 
 def test_a_loaded_fit_takes_its_rows_as_base(

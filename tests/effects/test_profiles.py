@@ -80,7 +80,7 @@ def test_marginal_effects_go_through_every_term(curved: ss.FitResult, world: Any
     found = curved.marginal_effects("x").table["estimate"]
     np.testing.assert_allclose(found, (after - before) / (2 * step), atol=DERIVATIVE)
     outcome = curved.marginal_effects("x", of="outcome").table
-    assert outcome["alternative"].tolist() == ["(seen)"]
+    assert outcome["alternative"].tolist() == ["(observed)"]
     assert outcome["estimate"][0] == pytest.approx(seen / (2 * step), abs=DERIVATIVE)
 
 

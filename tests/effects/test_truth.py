@@ -34,7 +34,7 @@ CASES: dict[str, dict[str, Any]] = {
 def case(
     request: pytest.FixtureRequest, make_world: Any
 ) -> tuple[ss.FitResult, np.ndarray, np.ndarray]:
-    """Return a fit, latent outcomes (draws, n, k) drawn from it, and who is seen in them."""
+    """Return a fit, latent outcomes (draws, n, k) drawn from it, and the choices in them."""
     options = CASES[request.param]
     world = make_world(300, **options)
     fit = ss.fit(world.formula, world.data, chosen="chosen", **options)
@@ -167,7 +167,7 @@ def test_gains_are_those_of_the_outcomes(fit: ss.FitResult) -> None:
     found = fit.gains("a", "b", draws=40_000, seed=2)
     table = found.table.set_index(["group", "quantity"])
     effects = fit.treatment_effects("a", "b").table.set_index("effect")
-    for group, effect in (("everyone", "ATE"), ("seen in a", "ATT")):
+    for group, effect in (("everyone", "ATE"), ("a chosen", "ATT")):
         simulated = table.loc[(group, "mean")]
         gap = abs(simulated["estimate"] - effects["estimate"][effect])
         assert gap <= MONTE_CARLO * simulated["mc_error"]
@@ -183,8 +183,8 @@ def test_gains_are_those_of_the_outcomes(fit: ss.FitResult) -> None:
 
 def test_two_alternatives_gain_only_where_they_are_seen(pair: ss.FitResult) -> None:
     table = pair.gains("hunting", "fishing", draws=5_000).table.set_index(["group", "quantity"])
-    assert table.loc[("seen in hunting", "share above zero"), "estimate"] == 1.0
-    assert table.loc[("seen in fishing", "share above zero"), "estimate"] == 0.0
+    assert table.loc[("hunting chosen", "share above zero"), "estimate"] == 1.0
+    assert table.loc[("fishing chosen", "share above zero"), "estimate"] == 0.0
     shown = pair.gains("hunting", "fishing", draws=5_000, seed=0).table
     pd.testing.assert_frame_equal(shown, pair.gains("hunting", "fishing", draws=5_000).table)
     for bad, sentence in (

@@ -11,7 +11,7 @@ Options that all of them share:
 * ``covariates``: ``"sampled"``, the default, is about the population of which the rows are a
   sample, so errors account for their sampling; ``"fixed"`` is about these rows and no others.
 
-A group, such as those seen in hunting, is made of all rows by their chance to be seen there.
+A group, such as those who choose hunting, is made of all rows by their chance to choose it.
 """
 
 from selfselect.effects.base import EffectTable

@@ -7,7 +7,7 @@ the rows are a sample, because their covariates do:
 .. math:: \hat m - m \approx J (\hat\theta - \theta) + \sum_i v_i (m_i - \bar m) / \sum_i v_i.
 
 Rows' moments depend on covariates alone, given which scores have mean zero: the two parts are
-uncorrelated if the model is right. Where the covariance is robust or clustered nobody relies on
+uncorrelated if the model is right. Where the covariance is robust or clustered nothing relies on
 that, and their covariance is estimated too.
 """
 
@@ -198,7 +198,7 @@ def transform(averages: Averages, function: Callable[[Any], Any]) -> Averages:
     Derivatives are taken by complex steps, exact to rounding: `function` must take a complex
     vector (q,) and be made of sums, products and quotients.
     """
-    # The mean over a group in which nobody is expected is not a number.
+    # The mean over a group that no row is expected to be in is not a number.
     with np.errstate(divide="ignore", invalid="ignore"):
         value = np.asarray(function(averages.mean), dtype=float)
         slope = _slope(function, averages.mean)

@@ -47,8 +47,8 @@ class Cells:
 
     Attributes
     ----------
-    chance : (..., k) P(g), the chance that g is seen.
-    outcome : (..., k, k) E[y_l; g], the outcome of l where g is seen, times that chance.
+    chance : (..., k) P(g), the chance that g is chosen.
+    outcome : (..., k, k) E[y_l; g], the outcome of l where g is chosen, times that chance.
     predicted : (..., k, k) E[x_l'w_l; g], the same of what the covariates predict.
     mean : (..., k) the latent means.
     """
@@ -59,16 +59,16 @@ class Cells:
     mean: Any
 
     @property
-    def seen(self) -> Any:
-        """The mean of the outcome that is seen."""
+    def observed(self) -> Any:
+        """The mean of the observed outcome."""
         return np.trace(self.outcome, axis1=-2, axis2=-1)
 
     def outcome_in(self, group: int) -> Any:
-        """Return the mean (..., k) of every outcome among those seen in `group`."""
+        """Return the mean (..., k) of every outcome among those who choose `group`."""
         return self.outcome[..., group] / self.chance[..., [group]]
 
     def predicted_in(self, group: int) -> Any:
-        """Return the mean (..., k) of what covariates predict for those seen in `group`."""
+        """Return the mean (..., k) of what covariates predict for those who choose `group`."""
         return self.predicted[..., group] / self.chance[..., [group]]
 
 

@@ -1,4 +1,4 @@
-"""Who moves where between two states of the world, in closed form or in draws."""
+"""Moves between two states of the world, in closed form or in draws."""
 
 from __future__ import annotations
 
@@ -19,8 +19,8 @@ Array = NDArray[np.float64]
 def closed_form_moves(before: Cells, after: Cells, moved: tuple[int, int]) -> Any:
     """Return (k, k, 3): share, outcome before and after (times share) of those from g to h.
 
-    Where one alternative c got worse for everyone, whoever is seen in another stays, and those
-    seen in h afterwards are those seen there before and those who left c for it. So any moment of
+    Where one alternative c got worse for everyone, whoever chose another stays, and those who
+    choose h afterwards are those who chose it before and those who left c for it. So any moment of
     the movers is the difference of two. Where c got better, read it backwards.
     """
     c, direction = moved
@@ -37,9 +37,11 @@ def closed_form_moves(before: Cells, after: Cells, moved: tuple[int, int]) -> An
     return moves
 
 
-def _moment(cells: Cells, seen: int, origin: int, goal: int) -> Any:
-    """Return share, outcome at the origin and at the goal of those seen in `seen`."""
-    return np.array([cells.chance[seen], cells.outcome[origin, seen], cells.outcome[goal, seen]])
+def _moment(cells: Cells, chosen: int, origin: int, goal: int) -> Any:
+    """Return share, outcome at the origin and at the goal of those who chose `chosen`."""
+    return np.array(
+        [cells.chance[chosen], cells.outcome[origin, chosen], cells.outcome[goal, chosen]]
+    )
 
 
 class MovesOfDraws:

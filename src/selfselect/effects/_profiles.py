@@ -26,7 +26,7 @@ MOST = 10_000
 
 @dataclass(frozen=True, eq=False)
 class Profiles:
-    """Made-up rows.
+    """Rows that are made up.
 
     Attributes
     ----------

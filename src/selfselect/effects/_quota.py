@@ -1,4 +1,4 @@
-"""Quotas: at most a share of everyone may be seen in an alternative, by a fee or by lot."""
+"""Quotas: at most a share of everyone may choose an alternative, by a fee or by lot."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ WIDENINGS = 60
 
 @dataclass(frozen=True)
 class Quota:
-    """At most `share` of everyone may be seen in `alternative`."""
+    """At most `share` of everyone may choose `alternative`."""
 
     alternative: int
     share: float
@@ -57,7 +57,7 @@ def read_quota(fit: FitResult, quota: Any, rationing: str) -> Quota | None:
             "use close=[...]."
         )
     how = "by a fee" if rationing == "price" else "by lot"
-    words = f"at most {100 * float(share):g}% may be seen in {label}, {how}"
+    words = f"at most {100 * float(share):g}% may choose {label}, {how}"
     return Quota(alternative_index(fit, label), float(share), rationing, words)
 
 
@@ -68,7 +68,7 @@ def rationed(world: World, quota: Quota) -> State:
     wanted = float(mean_cells(world.fit, free)[quota.alternative])
     if wanted <= quota.share:
         raise OptionError(
-            f"The quota does not bind: {100 * wanted:.3g}% would be seen there without it, and "
+            f"The quota does not bind: {100 * wanted:.3g}% would choose it without one, and "
             f"{100 * quota.share:g}% may be. Give a smaller share."
         )
     alone = not world.scenario.words
@@ -104,7 +104,7 @@ def _by_price(world: World, quota: Quota, free: Setting, alone: bool) -> State:
 
     def read(vector: Any) -> Reading:
         before, after = vector[: n_cells(k)], vector[n_cells(k) :]
-        # If more want in than there are places, the fee rises until they do not: to first order,
+        # If more choose it than there are places, the fee rises until they do not: to first order,
         # an error in the share at this fee moves the fee, and the fee everything else.
         error = (after[a] - quota.share) / slope[a]
         return read_cells(
@@ -127,5 +127,5 @@ def _by_lot(world: World, quota: Quota, free: Setting, alone: bool) -> State:
         after = winners * unlimited + (1.0 - winners) * without
         return read_cells(cells(before, k), cells(after, k), (a, -1) if alone else None)
 
-    notes = () if alone else ("Who moves is not told for a lottery on top of other changes.",)
+    notes = () if alone else ("Moves are not listed for a lottery on top of other changes.",)
     return State(world.average([free, shut]), read, None, notes=notes)

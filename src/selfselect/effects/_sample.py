@@ -141,19 +141,19 @@ def refuse_lacking(fit: FitResult) -> None:
 def extrapolations(
     fit: FitResult, table: pd.DataFrame, names: Sequence[str] | None = None
 ) -> tuple[str, ...]:
-    """Warn of numbers outside the range that the fit has seen, once per column.
+    """Warn of numbers outside the range of the fit's rows, once per column.
 
     Of values a user gave by name every one counts; a table of new rows may exceed the range a
     little, as any other sample would.
     """
     if fit.engine is None:
         return ()
-    seen = raw_table(fit, None)
+    fitted = raw_table(fit, None)
     found = []
     for name in table.columns if names is None else names:
-        if name not in seen or is_category(fit, seen[name]):
+        if name not in fitted or is_category(fit, fitted[name]):
             continue
-        low, high = float(seen[name].min()), float(seen[name].max())
+        low, high = float(fitted[name].min()), float(fitted[name].max())
         values = table[name].to_numpy(dtype=float)
         slack = 0.0 if names is not None else SLACK * (high - low)
         outside = (values < low - slack) | (values > high + slack)
@@ -161,7 +161,7 @@ def extrapolations(
             furthest = values[np.abs(values - 0.5 * (low + high)).argmax()]
             found.append(
                 f"EXTRAPOLATION: in {outside.sum()} of {len(values)} rows {name!r} lies outside "
-                f"what the fit has seen, {low:g} to {high:g} (as far as {furthest:g}). There the "
+                f"the rows of the fit, {low:g} to {high:g} (as far as {furthest:g}). There the "
                 "answer rests on the assumed straight lines alone."
             )
     for sentence in found:

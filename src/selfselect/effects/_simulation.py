@@ -4,7 +4,7 @@ The same random numbers serve every evaluation, so a statistic is a fixed, if sl
 function of the parameters. Its derivatives are differences over one standard error along each
 axis of the estimates' covariance, wide enough that raggedness does not show, and no wider than
 the estimates may be off. The spread due to the rows is that of their
-influence; the spread due to simulation is seen from the draws of each row.
+influence; the spread due to simulation is taken from the draws of each row.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ AT_ONCE = 50_000
 
 @dataclass(frozen=True, eq=False)
 class Drawn:
-    """Latent outcomes (N, k) drawn for rows in one setting, and who is seen (N,)."""
+    """Latent outcomes (N, k) drawn for rows in one setting, and the chosen alternatives (N,)."""
 
     latent: Array
     chosen: NDArray[np.intp]

@@ -56,8 +56,8 @@ class Reading:
 
     Attributes
     ----------
-    outcome : mean of the outcome that is seen, before and after.
-    share : (k,) seen in each alternative, before and after.
+    outcome : mean of the observed outcome, before and after.
+    share : (k,) of each alternative, before and after.
     moves : (k, k, 3) share, outcome before and outcome after, times share, of those who go from
         the first to the second; None where it cannot be read off these averages.
     price : the fee under a quota; None where there is none.
@@ -92,7 +92,7 @@ class State:
 def read_cells(before: Cells, after: Cells, moved: tuple[int, int] | None, **more: Any) -> Reading:
     """Read cells before and after a change; moves where one alternative got better or worse."""
     moves = None if moved is None else closed_form_moves(before, after, moved)
-    return Reading((before.seen, after.seen), (before.chance, after.chance), moves, **more)
+    return Reading((before.observed, after.observed), (before.chance, after.chance), moves, **more)
 
 
 def changed(world: World) -> State:

@@ -175,7 +175,7 @@ def effect_table(
         columns["mc_error"] = mc_error
     table = pd.DataFrame(columns)
     if np.isnan(estimate).any():
-        notes = (*notes, "Means over a group in which nobody is expected to be seen are missing.")
+        notes = (*notes, "Means over a group that no row is expected to be in are missing.")
     return EffectTable(title, table, level, tuple(warnings), tuple(notes), found.covariance, df)
 
 

@@ -1,4 +1,4 @@
-"""Choice probabilities: the chance that each alternative is seen."""
+"""Choice probabilities: the chance that each alternative is chosen."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def choice_probabilities(
     level: float = 0.95,
     covariates: str = "sampled",
 ) -> EffectTable:
-    """Return the chance that each alternative is seen, on average or at given covariates.
+    """Return the chance that each alternative is chosen, on average or at given covariates.
 
     Parameters
     ----------
@@ -44,7 +44,7 @@ def choice_probabilities(
 
     answer = ask(fit, chances, data=data, at=at, covariates=covariates)
     return effect_table(
-        "Chance that each alternative is seen",
+        "Chance that each alternative is chosen",
         answer.keys(alternative=fit.problem.equations.alternatives),
         answer.found,
         level=level,

@@ -42,7 +42,7 @@ WHEN = ("before", "after", "change")
 ANY, ANOTHER = "(any)", "(another)"
 
 NOBODY = 1e-9
-"""Share below which a move is not listed: nobody makes it."""
+"""Share below which a move is not listed."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -52,9 +52,9 @@ class Counterfactual:
     Attributes
     ----------
     question : what is changed.
-    outcomes : the mean of the outcome that is seen before and after, and the change; what
+    outcomes : the mean of the observed outcome before and after, and the change; what
         subsidies cost and a place under a quota is worth, where there are any.
-    shares : how many are seen in each alternative before and after, and the change.
+    shares : how many choose each alternative before and after, and the change.
     moves : who goes from where to where, and what it does to their outcome; None where rows
         before and after are not the same units.
     """
@@ -102,22 +102,22 @@ def counterfactual(
 ) -> Counterfactual:
     """Return what a change does: mean outcomes before and after, shares, and who moves.
 
-    Outcomes keep their equations and everyone their noise; only who is seen changes.
+    Outcomes keep their equations and everyone their noise; only choices change.
 
     Parameters
     ----------
     fit : a fitted model.
-    data : other covariates. With as many rows as before, row i is the same unit and who moves is
-        told; with another number it is another population.
+    data : other covariates. With as many rows as before, row i is the same unit and moves are
+        listed; with another number it is another population.
     rule : another rule; the known costs of the old one then count no longer.
     close : alternatives that are closed to everyone.
     open : alternatives that are opened to everyone.
     subsidy : ``{alternative: amount}`` by which an alternative becomes more attractive, in the
         units in which the rule compares; negative for a tax. Outcomes are counted without it.
-    quota : ``{alternative: share}``: at most that share of everyone may be seen there.
+    quota : ``{alternative: share}``: at most that share of everyone may choose it.
     rationing : who gets the places under a quota. ``"price"``: a fee, the same for all, that
-        leaves just as many takers as there are places; it is told in `outcomes`. ``"lottery"``:
-        places are drawn among those who want one, and losers take their next best.
+        leaves just as many takers as there are places; it is in `outcomes`. ``"lottery"``:
+        places are drawn among those who choose it, and losers take their next best.
     base : the rows that are changed; None for those of the fit.
     level, covariates : see `selfselect.effects`.
     draws, seed : of the simulation, where one is needed.

@@ -35,18 +35,18 @@ def decompose(
     level: float = 0.95,
     covariates: str = "sampled",
 ) -> EffectTable:
-    r"""Decompose the naive gap between those seen in two alternatives.
+    r"""Decompose the naive gap between those who chose either of two alternatives.
 
-    With :math:`\mu_l = x_l'w_l` and means among those seen in a or b,
+    With :math:`\mu_l = x_l'w_l` and means among those who choose a or b,
 
     .. math:: E[y_a|a] - E[y_b|b] = \underbrace{E[\mu_r|a] - E[\mu_r|b]}_{\text{covariates}} +
        \underbrace{E[\mu_a - \mu_b|q]}_{\text{pay}} +
        \underbrace{E[y_a - \mu_a|a] - E[y_b - \mu_b|b]}_{\text{selection}}.
 
     What the two groups' covariates explain is valued at the equation r, and what the alternatives
-    pay is taken over the other group q. ``reference=BOTH`` averages both ways (r = a with q = b,
-    r = b with q = a). Selection is what remains at equal covariates: those seen in an alternative
-    were lucky or able there.
+    pay is taken over the other group q. ``reference="both"`` averages both ways (r = a with q = b,
+    r = b with q = a). Selection is what remains at equal covariates: those who choose an
+    alternative are lucky or able there.
 
     Parameters
     ----------
@@ -92,7 +92,7 @@ def decompose(
             "chance, it does not fit."
         )
     return effect_table(
-        f"Gap in mean {fit.problem.equations.outcome} between those seen in {to} and in {versus}",
+        f"Gap in mean {fit.problem.equations.outcome} between those who chose {to} and {versus}",
         answer.keys(part=names),
         found,
         level=level,
@@ -107,7 +107,7 @@ def _explanation(to: Any, versus: Any, weight_a: float) -> str:
     if weight_a == 0.5:
         return "Covariates are valued by both equations, and pay over both groups, averaged."
     own, other = (to, versus) if weight_a == 1.0 else (versus, to)
-    return f"Covariates are valued by the equation of {own}, and pay over those seen in {other}."
+    return f"Covariates are valued by the equation of {own}, and pay over those who chose {other}."
 
 
 def _beside_the_data(fit: FitResult, found: Averages, a: int, b: int) -> Averages:

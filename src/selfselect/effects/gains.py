@@ -1,4 +1,4 @@
-"""The distribution of gains: who would win, who would lose, and how much."""
+"""The distribution of gains: how many would gain, how many would lose, and how much."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ class Gains:
     Attributes
     ----------
     effect : mean, standard deviation, share above zero and quantiles by group.
-    draws : simulated gains, with the label seen in each, for pictures.
+    draws : simulated gains, with the chosen alternative of each, for pictures.
     """
 
     effect: EffectTable
@@ -78,9 +78,9 @@ def gains(
 ) -> Gains:
     r"""Return the distribution of the gain :math:`y_{to} - y_{versus}`.
 
-    It is that of the outcomes themselves, noise included, among everyone and among those seen in
-    each of the two alternatives. By simulation, with its error in ``mc_error``. How gains scatter
-    rests on the assumption that noise is independent across alternatives.
+    It is that of the outcomes themselves, noise included, among everyone and among those who
+    choose each of the two alternatives. By simulation, with its error in ``mc_error``. How gains
+    scatter rests on the assumption that noise is independent across alternatives.
 
     Parameters
     ----------
@@ -98,7 +98,7 @@ def gains(
     >>> result = ss.fit("income ~ height + weight", villagers, chosen="job")
     >>> gains = result.gains("hunting", "fishing", draws=3_000)
     >>> gains.table["group"].unique().tolist()
-    ['everyone', 'seen in hunting', 'seen in fishing']
+    ['everyone', 'hunting chosen', 'fishing chosen']
     """
     refuse_selection(fit.problem, "The distribution of gains depends")
     a, b = two_alternatives(fit, to, versus)
@@ -119,7 +119,7 @@ def gains(
         seed=seed,
     )
     quantities = ["mean", "std", "share above zero", *(f"quantile {q:g}" for q in wanted)]
-    groups = [EVERYONE, f"seen in {to}", f"seen in {versus}"]
+    groups = [EVERYONE, f"{to} chosen", f"{versus} chosen"]
     effect = effect_table(
         f"Distribution of the gain of {to} over {versus} in {fit.problem.equations.outcome}",
         {

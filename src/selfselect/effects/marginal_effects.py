@@ -1,4 +1,4 @@
-"""Marginal effects: how chances, or the outcome that is seen, move with each covariate."""
+"""Marginal effects: how chances, or the observed outcome, move with each covariate."""
 
 from __future__ import annotations
 
@@ -35,10 +35,10 @@ from selfselect.errors import DataError, OptionError
 if TYPE_CHECKING:
     from selfselect.results.fit_result import FitResult
 
-__all__ = ["SEEN", "marginal_effects"]
+__all__ = ["OBSERVED", "marginal_effects"]
 
-SEEN = "(seen)"
-"""Stands in place of an alternative where the outcome that is seen is meant."""
+OBSERVED = "(observed)"
+"""Stands in place of an alternative where the observed outcome is meant."""
 
 STEP = 1e-3
 """Half a step in standard deviations: its square is what a central difference neglects."""
@@ -65,7 +65,7 @@ def marginal_effects(
     fit : a fitted model.
     columns : one or several columns of the data; None for all.
     at : ``"average"`` for the mean of all rows' effects; else as in `selfselect.effects`.
-    of : ``"chance"`` of each alternative, or the mean ``"outcome"`` that is seen.
+    of : ``"chance"`` of each alternative, or the mean observed ``"outcome"``.
     data, level, covariates : see `selfselect.effects`.
 
     Examples
@@ -83,7 +83,7 @@ def marginal_effects(
     if own:
         refuse_lacking(fit)
     table = raw_table(fit, data)
-    alternatives = fit.problem.equations.alternatives if of == "chance" else (SEEN,)
+    alternatives = fit.problem.equations.alternatives if of == "chance" else (OBSERVED,)
     if isinstance(at, str) and at == "average":
         warnings = () if own else extrapolations(fit, table)
         settings, points = [table], pd.DataFrame(index=range(1))
@@ -140,28 +140,30 @@ def _chosen_columns(
 
 
 def _changes(
-    fit: FitResult, seen: pd.Series[Any], table: pd.DataFrame
+    fit: FitResult, column: pd.Series[Any], table: pd.DataFrame
 ) -> list[tuple[str, pd.DataFrame, pd.DataFrame, float]]:
     """Return each change of a column: its name, the rows after and before, and its size.
 
-    `seen` is the column of all rows, which says what the column may hold; `table` the rows in
+    `column` is that of all rows, which says what it may hold; `table` the rows in
     which it is changed.
     """
-    name = str(seen.name)
+    name = str(column.name)
 
     def with_value(value: Any) -> pd.DataFrame:
         # A column of one value keeps its type, on which the coding of categories depends.
-        values = pd.Series([value] * len(table), index=table.index).astype(seen.dtype)
+        values = pd.Series([value] * len(table), index=table.index).astype(column.dtype)
         return table.assign(**{name: values})
 
-    if is_category(fit, seen):
+    if is_category(fit, column):
         levels = list(
-            seen.cat.categories if isinstance(seen.dtype, pd.CategoricalDtype) else np.unique(seen)
+            column.cat.categories
+            if isinstance(column.dtype, pd.CategoricalDtype)
+            else np.unique(column)
         )
-        present = [level for level in levels if (seen == level).any()]
+        present = [level for level in levels if (column == level).any()]
         first = with_value(present[0])
         return [(f"{one} - {present[0]}", with_value(one), first, 1.0) for one in present[1:]]
-    values = seen.to_numpy(dtype=float)
+    values = column.to_numpy(dtype=float)
     if np.isin(values, (0.0, 1.0)).all():
         return [("1 - 0", with_value(1), with_value(0), 1.0)]
     step = STEP * (float(values.std()) or 1.0)
@@ -195,7 +197,7 @@ def _difference(
         after, before = cells(vector[: n_cells(k)], k), cells(vector[n_cells(k) :], k)
         if of == "chance":
             return (after.chance - before.chance) / step
-        return np.atleast_1d(after.seen - before.seen) / step
+        return np.atleast_1d(after.observed - before.observed) / step
 
     return transform(found, difference)
 

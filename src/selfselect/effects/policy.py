@@ -1,4 +1,4 @@
-"""Policy: who should be sent where, and what it would be worth."""
+"""Policy: which alternative to assign to each row, and what that would be worth."""
 
 from __future__ import annotations
 
@@ -113,7 +113,7 @@ def policy(
 ) -> Policy:
     """Recommend to every row the alternative with the best expected outcome.
 
-    The policy knows covariates only. The expert, who chose in the data, saw more: every outcome
+    The policy knows covariates only. The expert, who chose in the data, knew more: every outcome
     itself. So under the model no policy beats the expert at the expert's own goal, and the
     difference is what the expert's private knowledge is worth.
 
@@ -121,7 +121,7 @@ def policy(
     ----------
     fit : a fitted model.
     data : rows to decide for; None for those of the fit.
-    goal : ``"largest"`` or ``"smallest"`` outcome; None for the smallest where the rule sees the
+    goal : ``"largest"`` or ``"smallest"`` outcome; None for the smallest where the rule picks the
         smallest (the expert minimises), else the largest. Known costs of those two rules count:
         what is best is best net of them. Transforms of a monotone rule do not: they are how the
         expert ranks, not what the outcome is worth.
@@ -153,7 +153,7 @@ def policy(
     value = _value(fit, rows, best, goal, sample.own, level, covariates, sample.warnings)
     each = np.arange(len(rows))
     margin = worth[each, best] - worth[each, second]
-    expert = cells(row_cells(fit, Setting(rows, problem.ordered_rule)), len(labels)).seen
+    expert = cells(row_cells(fit, Setting(rows, problem.ordered_rule)), len(labels)).observed
     names = np.array(labels, dtype=object)
     alone = np.isinf(margin)
     shown = pd.DataFrame(
@@ -200,7 +200,7 @@ def _value(
     covariates: str,
     warnings: tuple[str, ...],
 ) -> EffectTable:
-    """Value the policy: it leaves each row one alternative, whose mean is then what is seen."""
+    """Value the policy: it leaves each row one alternative, whose outcome is then observed."""
     problem = fit.problem
     labels, k = problem.equations.alternatives, problem.equations.n_alternatives
     sent = replace(rows, known=RowData(available=np.eye(k, dtype=bool)[best]))
@@ -210,7 +210,13 @@ def _value(
     def values(vector: Any) -> Any:
         now, under = cells(vector[: n_cells(k)], k), cells(vector[n_cells(k) :], k)
         return np.array(
-            [under.seen, now.seen, *now.mean, under.seen - now.seen, *(under.seen - now.mean)]
+            [
+                under.observed,
+                now.observed,
+                *now.mean,
+                under.observed - now.observed,
+                *(under.observed - now.mean),
+            ]
         )
 
     alone = [f"everyone in {label}" for label in labels]

@@ -26,11 +26,11 @@ def potential_outcomes(
     level: float = 0.95,
     covariates: str = "sampled",
 ) -> EffectTable:
-    r"""Return the mean of every outcome, among all and among those seen in each alternative.
+    r"""Return the mean of every outcome, among all and among those who choose each alternative.
 
-    A row belongs to the group of alternative g by its chance to be seen there,
-    :math:`E[y_l \mid g] = \sum_i E[y_{il}; g] / \sum_i P_i(g)`: the mean over all who would be seen
-    in g, not only over those who were.
+    A row belongs to the group of alternative g by its chance to choose it,
+    :math:`E[y_l \mid g] = \sum_i E[y_{il}; g] / \sum_i P_i(g)`: the mean over all who would
+    choose g, not only over those who did.
 
     Parameters
     ----------
@@ -60,5 +60,5 @@ def potential_outcomes(
         level=level,
         df=fit.covariance.df,
         warnings=answer.warnings,
-        notes=(*answer.notes, "A group is everyone who would be seen in that alternative."),
+        notes=(*answer.notes, "A group is everyone who would choose that alternative."),
     )

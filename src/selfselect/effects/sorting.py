@@ -1,4 +1,4 @@
-"""Sorting: whether people are found where they do well."""
+"""Sorting: whether alternatives are chosen where they do well."""
 
 from __future__ import annotations
 
@@ -28,13 +28,13 @@ QUANTITIES = (
 def sorting(
     fit: FitResult, data: Any = None, *, level: float = 0.95, covariates: str = "sampled"
 ) -> EffectTable:
-    r"""Return, per alternative, how those seen in it differ from everyone.
+    r"""Return, per alternative, how those who chose it differ from everyone.
 
-    The advantage of those seen in g is :math:`E[y_g | g] - E[y_g]`: by covariates,
+    The advantage of those who chose g is :math:`E[y_g | g] - E[y_g]`: by covariates,
     :math:`E[\mu_g | g] - E[\mu_g]`, and by noise, :math:`E[y_g - \mu_g | g]`. Their comparative
     advantage subtracts what they are better at elsewhere: with :math:`\bar y_{-g}` the mean of the
     other outcomes and the gain :math:`d_g = y_g - \bar y_{-g}`, it is :math:`E[d_g | g] -
-    E[d_g]`, and times the share seen in g that is the covariance of choice and gain. For two
+    E[d_g]`, and times the share of g that is the covariance of choice and gain. For two
     alternatives the gain is the difference of the two.
 
     Parameters
@@ -76,7 +76,7 @@ def sorting(
 
     answer = ask(fit, quantities, data=data, covariates=covariates)
     return effect_table(
-        "Sorting: are people seen where they do well?",
+        "Sorting: is each alternative chosen where it does well?",
         answer.keys(
             alternative=[label for label in labels for _ in QUANTITIES],
             quantity=list(QUANTITIES) * k,

@@ -42,8 +42,8 @@ def treatment_effects(
 ) -> EffectTable:
     r"""Return the mean gain :math:`y_{to} - y_{versus}` over groups.
 
-    ATE is over everyone, ATT over those seen in `to`, ATU over those not seen in it. With p the
-    share seen in `to`, :math:`ATE = p\,ATT + (1 - p)\,ATU` for any number of alternatives.
+    ATE is over everyone, ATT over those who choose `to`, ATU over those who do not. With p the
+    share that chooses `to`, :math:`ATE = p\,ATT + (1 - p)\,ATU` for any number of alternatives.
 
     Parameters
     ----------
@@ -68,7 +68,7 @@ def treatment_effects(
         return np.array([everyone, treated / share, (everyone - treated) / (1.0 - share)])
 
     answer = ask(fit, effects, data=data, at=at, covariates=covariates)
-    groups = ["everyone", f"seen in {to}", f"not seen in {to}"]
+    groups = ["everyone", f"{to} chosen", f"{to} not chosen"]
     return effect_table(
         f"Effect of {to} instead of {versus} on {fit.problem.equations.outcome}",
         answer.keys(effect=["ATE", "ATT", "ATU"], group=groups),
