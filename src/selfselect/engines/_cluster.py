@@ -112,8 +112,8 @@ def gather(client: Any, futures: list[Any], done: Callable[[int], None] | None =
                 alone_since = time.monotonic()
             elif time.monotonic() - alone_since > PATIENCE_S:
                 raise EngineError(
-                    f"The cluster has had no worker for {PATIENCE_S:.0f} seconds, so nobody sums. "
-                    "Add workers and fit again."
+                    f"The cluster has had no worker for {PATIENCE_S:.0f} seconds, so nothing is "
+                    "summed. Add workers and fit again."
                 )
         try:
             found: list[Any] = client.gather(futures)

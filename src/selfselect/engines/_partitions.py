@@ -126,7 +126,7 @@ class _OnCluster(ABC):
             raise DataError(self.blame(error, columns)) from error
 
     def blame(self, error: Exception, columns: Sequence[str]) -> str:
-        """Say which partition cannot be computed: Dask tells why, not where."""
+        """Say which partition cannot be computed: Dask says why, not where."""
         from dask import delayed
 
         parts = self.partitions(columns)

@@ -68,10 +68,10 @@ def move(problem: Problem, batch: Batch, device: str) -> TensorRows:
         status[:, here] = _tensor(observation.status[here]).to(device).T
         for target, source in ((limits, observation.limit), (upper, observation.upper)):
             if target is not None and source is not None:
-                told = status[:, here] <= BETWEEN
+                limited = status[:, here] <= BETWEEN
                 value = _inside(_tensor(source[here]).to(device).T, units)
                 # Where a limit means nothing it may be anything, and 0 * nan is not 0.
-                target[:, here] = torch.where(told, value, 0.0)
+                target[:, here] = torch.where(limited, value, 0.0)
     codes = None if device == "cpu" else pack(status)
     return TensorRows(table, status, weights, limits, upper, codes)
 

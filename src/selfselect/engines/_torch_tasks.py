@@ -98,13 +98,13 @@ def _evaluate(
     size = n_alternatives * width
     h = natural[problem.layout.inverse_scale_positions]
     sums = _likelihood_sums(problem, natural, engine, curvature)
-    loglik, seen = float(sums[0]), sums[1 : n_alternatives + 1]
+    loglik, counts = float(sums[0]), sums[1 : n_alternatives + 1]
     score = sums[n_alternatives + 1 : n_alternatives + 1 + size].reshape(places.shape)
     rest = sums[n_alternatives + 1 + size :]
-    score[:, -1] += seen / h
+    score[:, -1] += counts / h
     if known:
-        told = seen != 0.0
-        loglik += float(seen[told] @ (np.log(h[told]) - HALF_LOG_TWO_PI))
+        chosen = counts != 0.0
+        loglik += float(counts[chosen] @ (np.log(h[chosen]) - HALF_LOG_TWO_PI))
     loglik -= engine.weight_total * math.log(problem.units.outcome_unit)
     score = score.reshape(-1)[places.kept]
     if curvature == "none":
@@ -112,8 +112,8 @@ def _evaluate(
     hessian = np.zeros((n_alternatives, width, n_alternatives, width))
     own = -rest[: size * width].reshape(n_alternatives, width, width)
     if curvature == "exact" and not known:
-        seen = _cross_blocks(rest[size * width :], h, hessian)
-    own[:, -1, -1] -= seen / h**2
+        counts = _cross_blocks(rest[size * width :], h, hessian)
+    own[:, -1, -1] -= counts / h**2
     each = np.arange(n_alternatives)
     hessian[each, :, each] = own
     whole = hessian.reshape(size, size)[np.ix_(places.kept, places.kept)]

@@ -1,7 +1,7 @@
 r"""Rows as sums of atoms: all the ways in which what was recorded may have come about.
 
-An atom is an alternative that was seen and its outcome. A row whose chooser and outcome were both
-recorded is one atom. Where the chooser was not recorded there is one for each that may have been;
+An atom is a chosen alternative and its outcome. A row whose choice and outcome were both recorded
+is one atom. Where the choice was not recorded there is one for each that may be the chosen one;
 where the outcome was not, it is integrated over: the likelihood
 
 .. math:: \sum_j \int f_j(y) \, P(\text{others explain it} \mid y)\,dy
@@ -45,10 +45,10 @@ class Atoms:
     rows : (m,) the rows of the batch they belong to.
     first : (m,) where each of those rows' atoms begin.
     row : (n,) position in `rows` of each atom.
-    seen : (n,) the alternative that was seen.
+    seen : (n,) the chosen alternative.
     side : (n, k) on which side of its limit each other alternative lies; 0 where it may be
         anywhere.
-    limit : (n, k) outcome of the one seen, limits of the others, in internal units.
+    limit : (n, k) outcome of the chosen one, limits of the others, in internal units.
     log_weight : (n,) logarithm of the weight of the point; None where each row is one atom.
     """
 
@@ -109,7 +109,7 @@ def _plain(problem: Problem, batch: Batch, which: Indices) -> Atoms:
 
 
 def _candidates(batch: Batch, which: Indices, k: int) -> NDArray[np.bool_]:
-    """Say who may have been the one seen, (m, k)."""
+    """Say which alternatives may be the chosen one, (m, k)."""
     rows = batch.rows
     candidates = np.ones((len(which), k), dtype=bool)
     if rows.possible is not None:
@@ -127,7 +127,7 @@ def _candidates(batch: Batch, which: Indices, k: int) -> NDArray[np.bool_]:
 def _several(
     problem: Problem, batch: Batch, which: Indices, candidates: NDArray[np.bool_]
 ) -> Atoms:
-    """Make one atom for each that may have been seen with the recorded outcome."""
+    """Make one atom for each that may have been chosen with the recorded outcome."""
     assert batch.rows.outcome is not None
     row, seen = np.nonzero(candidates)
     outcome = batch.rows.outcome[which[row]]

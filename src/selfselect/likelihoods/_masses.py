@@ -1,9 +1,9 @@
 r"""The mass of explaining sets by importance sampling: what the log-likelihood is made of.
 
-A row seen as :math:`j` with outcome :math:`y` has the likelihood of that outcome times the mass
-of its explaining set. Plain draws from the noise miss sets of little mass, so half of the draws
-come from a normal distribution fitted to where the set is. Weights are then at most two, and the
-error of every row's mass is measured by the draws themselves.
+A row with the choice :math:`j` and the outcome :math:`y` has the likelihood of that outcome times
+the mass of its explaining set. Plain draws from the noise miss sets of little mass, so half of the
+draws come from a normal distribution fitted to where the set is. Weights are then at most two, and
+the error of every row's mass is measured by the draws themselves.
 """
 
 from __future__ import annotations

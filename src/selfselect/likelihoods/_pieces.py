@@ -181,7 +181,7 @@ def _evaluate_atoms(problem: Problem, natural: Array, atoms: Atoms, given: Given
     each = np.arange(len(rows))
     if costs is not None:
         value = costs.value[rows]
-        # The entry of the one seen gains its own cost less itself: nothing.
+        # The entry of the chosen one gains its own cost less itself: nothing.
         limit = limit + costs.sign * (value - value[each, atoms.seen][:, None])
     a = limit * h - given.location[rows]
     terms = problem.noise.evaluate(
@@ -246,7 +246,7 @@ def _with_costs(
     parts, places = [slope], [own]
     for m, design in enumerate(costs.design):
         if design.shape[1]:
-            # The limit of j rises with its own cost and falls with that of the one seen.
+            # The limit of j rises with its own cost and falls with that of the chosen one.
             factor = float(m == j) - (seen == m)
             parts.append(design[rows] * (costs.sign * h * factor)[:, None])
             places.append(costs.places[m])

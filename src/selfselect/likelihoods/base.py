@@ -122,7 +122,7 @@ class Likelihood(ABC):
 
     @abstractmethod
     def observe(self, rows: Rows) -> Observation:
-        """Say what each row tells of each alternative."""
+        """Say what each row says of each alternative."""
 
     @abstractmethod
     def evaluate(self, natural: Array, batch: Batch, curvature: Curvature) -> Evaluation:

@@ -1,4 +1,4 @@
-"""Which likelihood a problem has: the only place where rule, noise and index are told apart."""
+"""Which likelihood a problem has: the only place that distinguishes rule, noise and index."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ def choose_likelihood(problem: Problem) -> Likelihood:
             )
         return Joint(problem)
     if not known:
-        _ = problem.side  # Refuses rules whose outcome could not be told without the index.
+        _ = problem.side  # Refuses rules that need the index.
         return Unknown(problem)
     if correlation is not None or not has_bounds(rule):
         if not noise.margin.normal:

@@ -3,7 +3,7 @@ r"""Evaluating problems whose explaining sets can only be sampled: scores and in
 With latent outcomes :math:`z` that explain a row, :math:`a_j = h_j z_j - g_j'x` and the precision
 :math:`Q` of the standardised noise, complete data would have the score
 :math:`(Qa)_j x` in :math:`g_j` and :math:`1/h_j - a_j z_j` in :math:`h_j`. Fisher's identity: the
-score of what was seen is its mean over the explaining set. Louis' identity: the observed
+score of what was observed is its mean over the explaining set. Louis' identity: the observed
 information is that of complete data less the variance of that score.
 
 Every row has two independent chains. Half the product of their difference with itself has the
@@ -182,7 +182,7 @@ class SampledRows:
 
     @cached_property
     def informed(self) -> Array | None:
-        """Whether (n, k) the row tells of the alternative; None where it does of all."""
+        """Whether (n, k) the row says something of the alternative; None where it does of all."""
         available = self.rows.known.available
         if available is None or self.precision is not None:
             return None
@@ -196,7 +196,7 @@ class SampledRows:
         """Return E[a] and E[a²] from means of deviations from the center and of their squares."""
         part = first / self.target.scales
         mean = self._base + part
-        # For the seen alternative the deviation is zero and the base is all there is.
+        # For the chosen alternative the deviation is zero and the base is all there is.
         return mean, self._base * (self._base + 2.0 * part) + square / self.target.scales**2
 
     def scores(self, first: Array, square: Array) -> Array:
@@ -252,7 +252,7 @@ class SampledSums:
     ----------
     score : (p,) of the log-likelihood.
     complete : (p, p) information of complete data.
-    missing : (p, p) information lost with what was not seen.
+    missing : (p, p) information lost with what was not observed.
     wobble : (p, p) half the difference of `missing` between even and odd draws: it has the size of
         the Monte-Carlo error of `missing`.
     noise : (p, p) Monte-Carlo covariance of the score.

@@ -1,4 +1,4 @@
-"""Which moments a problem has under a rule: the only place where rule and noise are told apart."""
+"""Which moments a problem has under a rule: the only place that distinguishes rule and noise."""
 
 from __future__ import annotations
 

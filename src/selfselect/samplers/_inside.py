@@ -87,10 +87,10 @@ def _find(target: Target, latent: Array, left: Indices, rng: Generator) -> None:
         named = ", ".join(map(str, target.start + left[:3])) + (", ..." if left.size > 3 else "")
         raise RuleError(
             f"In {left.size} of {len(target)} rows (rows {named}) no latent outcomes were found "
-            "under which the rule sees the recorded alternative with the recorded outcome. Either "
-            "`choose` disagrees with what was recorded there (wrong order of the alternatives, "
-            "wrong rule), or the explaining sets are too thin to be hit by chance: then give the "
-            "rule a `project`."
+            "under which the rule chooses the recorded alternative with the recorded outcome. "
+            "Either `choose` disagrees with what was recorded there (wrong order of the "
+            "alternatives, wrong rule), or the explaining sets are too thin to be hit by chance: "
+            "then give the rule a `project`."
         )
 
 

@@ -89,7 +89,7 @@ class Antithetic:
                         products[a, b] += np.einsum("pn,pn->n", fresh[a], fresh[b])
         # To choose from the last points and the present pair alone is as valid, and cheaper.
         moved = _choose(1 + self.more, latent, mirror, mirrored, inside, points, rng)
-        # Rounding must not move what was seen.
+        # Rounding must not move what was observed.
         moved[:, np.arange(n), target.chosen] = target.outcome
         control = self._control(products, target)
         more = moved[1:] if self.more else None

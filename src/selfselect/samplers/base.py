@@ -1,7 +1,7 @@
 r"""The contract of samplers: Markov kernels on the latent outcomes that explain a row.
 
 A `Target` holds, for many rows at once, the normal distribution of the latent outcomes given the
-seen one, and the rule that says which of them explain the row. A sampler is a pair of pure
+observed one, and the rule that says which of them explain the row. A sampler is a pair of pure
 functions, vectorised over rows: `init` finds latent outcomes inside, `step` moves them. Chains
 live with whoever calls: the same latent outcomes can be stepped on at other means, since the
 explaining set depends on neither coefficients nor scales.
@@ -29,14 +29,14 @@ Mask = NDArray[np.bool_]
 
 @dataclass(frozen=True, eq=False)
 class Target:
-    """Latent outcomes of some rows: normal, given the one seen, and restricted to what explains it.
+    """Latent outcomes of some rows: normal given the observed one, within what explains it.
 
     Attributes
     ----------
-    rule : who is seen, in the order of the alternatives.
-    chosen : (n,) who was seen.
+    rule : which alternative is chosen, in the order of the alternatives.
+    chosen : (n,) the chosen alternative.
     outcome : (n,) with what outcome.
-    means : (n, k) means of the latent outcomes, before anything is seen.
+    means : (n, k) means of the latent outcomes, before anything is observed.
     scales : (k,) their standard deviations.
     correlation : (k, k) of the noise; None where it is independent.
     known : row data of the rule.
@@ -67,7 +67,7 @@ class Target:
 
     @cached_property
     def center(self) -> Array:
-        """The mean (n, k) of the latent outcomes given the seen one, and that one itself."""
+        """The mean (n, k) of the latent outcomes given the observed one, and that one itself."""
         each = np.arange(len(self))
         if self.correlation is None:
             center = self.means.copy()
@@ -79,7 +79,7 @@ class Target:
 
     @cached_property
     def _gain(self) -> Array:
-        """Regression (k, k) of every outcome on the seen one, by row of the seen one."""
+        """Regression (k, k) of every outcome on the observed one, by row of the observed one."""
         assert self.correlation is not None
         return self.correlation * self.scales / self.scales[:, None]
 
@@ -91,7 +91,7 @@ class Target:
 
     @cached_property
     def spread(self) -> Array:
-        """Standard deviation (n, k) of what varies: zero for the seen outcome.
+        """Standard deviation (n, k) of what varies: zero for the observed outcome.
 
         An alternative that is not available is left at its mean where noise is independent: the
         row says nothing of it.
@@ -132,8 +132,8 @@ class Target:
         if latent.ndim == 2:
             return np.asarray(self.rule.choose(latent, self.known) == self.chosen)
         m, n, k = latent.shape
-        seen = self.rule.choose(latent.reshape(m * n, k), self._repeated(m))
-        return np.asarray(seen.reshape(m, n) == self.chosen)
+        chosen = self.rule.choose(latent.reshape(m * n, k), self._repeated(m))
+        return np.asarray(chosen.reshape(m, n) == self.chosen)
 
     def _repeated(self, times: int) -> RowData:
         if self.known.costs is None and self.known.available is None:

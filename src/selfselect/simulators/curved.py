@@ -26,7 +26,7 @@ COEFFICIENTS = {
 
 @dataclass(frozen=True)
 class _CurvedChoice:
-    """Who is seen by the curved rule, as a function with a parameter."""
+    """The choice of the curved rule, as a function with a parameter."""
 
     weight: float
 
@@ -34,16 +34,16 @@ class _CurvedChoice:
         first, second, third, fourth = latent.T
         with np.errstate(over="ignore"):
             ahead = np.exp(first) >= np.exp(second) + self.weight * (third + fourth)
-        seen = np.where(ahead, 0, 1)
-        seen[fourth > 1.0] = 3
-        seen[third > 1.0] = 2
-        return seen
+        chosen = np.where(ahead, 0, 1)
+        chosen[fourth > 1.0] = 3
+        chosen[third > 1.0] = 2
+        return chosen
 
 
 def curved_rule(weight: float = 0.5) -> ConvexRule:
     r"""Return the curved rule of four alternatives, known by its `choose` alone.
 
-    The third is seen if its outcome exceeds 1, else the fourth if its own does, else the first if
+    The third is chosen if its outcome exceeds 1, else the fourth if its own does, else the first if
     :math:`e^{y_1} \ge e^{y_2} + w (y_3 + y_4)`, else the second. Every explaining set is convex.
 
     Parameters
@@ -56,11 +56,11 @@ def curved_rule(weight: float = 0.5) -> ConvexRule:
     >>> bool(ss.rules.check(ss.simulators.curved_rule(), 4))
     True
     """
-    return ConvexRule(_CurvedChoice(weight), label="seen by the curved rule of four alternatives")
+    return ConvexRule(_CurvedChoice(weight), label="chosen by the curved rule of four alternatives")
 
 
 def curved(n_rows: int = 2_000, *, scale: float = 1.0, seed: int = 0) -> Sample:
-    """Simulate two covariates and four alternatives of which the curved rule sees one.
+    """Simulate two covariates and four alternatives of which the curved rule chooses one.
 
     Parameters
     ----------

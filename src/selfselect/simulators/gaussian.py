@@ -33,7 +33,7 @@ def gaussian(
     intercept : whether equations have one; they are small, so that no alternative dominates.
     norm : Euclidean length of each alternative's slopes.
     scales : of the noise.
-    rule : who is seen.
+    rule : which alternative is chosen.
     seed : of the random draws.
 
     Examples

@@ -18,7 +18,7 @@ __all__ = ["KINDS", "hostile"]
 def _rare(
     n_rows: int, rng: np.random.Generator
 ) -> tuple[dict[str, dict[str, float]], pd.DataFrame]:
-    """One alternative is seen in about one row of a hundred."""
+    """One alternative is chosen in about one row of a hundred."""
     table = pd.DataFrame({"x": rng.standard_normal(n_rows)})
     return {
         "usual": {"Intercept": 3.3, "x": 0.5},
@@ -75,7 +75,7 @@ def hostile(kind: str = "rare", n_rows: int = 4_000, *, seed: int = 0) -> Sample
 
     Parameters
     ----------
-    kind : ``rare``, an alternative seen in 1% of rows; ``ties``, two alternatives with one
+    kind : ``rare``, an alternative chosen in 1% of rows; ``ties``, two alternatives with one
         equation; ``huge``, covariates from 1e-9 to 1e9; ``collinear``, two covariates that agree
         to four digits.
     n_rows : how many rows.

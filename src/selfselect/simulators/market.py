@@ -16,7 +16,7 @@ def market(n_rows: int = 1_000, *, seed: int = 0) -> Sample:
 
     The quantity traded is the smaller of demand and supply. Demand falls with the rate and with
     the stock already built, supply rises with the rate and with deposits. The column ``side``
-    says which one was short; leave it out of the fit to treat it as nobody's knowledge.
+    says which one was short; leave it out of the fit to treat it as unknown.
 
     Parameters
     ----------

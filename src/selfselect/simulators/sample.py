@@ -26,15 +26,15 @@ Array = NDArray[np.float64]
 
 @dataclass(frozen=True, eq=False)
 class Sample:
-    """Simulated rows, with what a fit should find and what nobody saw.
+    """Simulated rows, with what a fit should find and what was not observed.
 
     Attributes
     ----------
     data : the table a fit is given.
     formula : a formula, or one per alternative, that is right for it.
-    chosen : name of the column that says who was seen.
+    chosen : name of the column of the chosen alternative.
     params : true coefficients and scales, labelled like those of a fit.
-    latent : (n, k) all outcomes, seen or not.
+    latent : (n, k) all outcomes, observed or not.
     rule, noise : as given.
     """
 
@@ -59,14 +59,14 @@ def simulate(
     available: Mapping[Any, str] | None = None,
     seed: int = 0,
 ) -> Sample:
-    """Draw outcomes for given covariates and keep the one the rule sees.
+    """Draw outcomes for given covariates and keep the one that the rule chooses.
 
     Parameters
     ----------
     coefficients : per alternative ``{term: value}``; ``Intercept`` is the constant.
     covariates : a table with a column for every other term, and for costs and availability.
     scales : of the noise, one for all or one per alternative; None for 1, or what `noise` fixes.
-    rule : who is seen.
+    rule : which alternative is chosen.
     noise : how outcomes scatter; None for `noises.Independent()`.
     outcome, chosen : names of the columns to make.
     available : as in `selfselect.fit`.
@@ -101,11 +101,11 @@ def simulate(
     known = KnownColumns.resolve(getattr(rule, "cost", None), available, labels)
     row_data: RowData = known.read(table)
     ordered = rule.for_alternatives(labels) if hasattr(rule, "for_alternatives") else rule
-    seen = ordered.choose(latent, row_data)
+    picked = ordered.choose(latent, row_data)
     data = table.assign(
         **{
-            outcome: latent[np.arange(len(table)), seen],
-            chosen: pd.Series([labels[j] for j in seen]),
+            outcome: latent[np.arange(len(table)), picked],
+            chosen: pd.Series([labels[j] for j in picked]),
         }
     )
     return Sample(
