@@ -188,7 +188,7 @@ def test_what_cannot_be_written_is_said_at_once(fitted, mixed, village, rows, tm
     out = tmp_path / "out"
     with pytest.raises(OptionError, match="no prediction 'mean'"):
         fitted.write_predictions(out, rows, "mean")
-    with pytest.raises(OptionError, match="recorded who was seen"):
+    with pytest.raises(OptionError, match="the choice was recorded"):
         fitted.write_responsibilities(out, rows)
     with pytest.raises(DataError, match=r"A DataFrame is no file.*predict\(\)"):
         fitted.write_predictions(out, village)

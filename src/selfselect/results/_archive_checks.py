@@ -18,7 +18,7 @@ from selfselect.rules._labels import by_alternative
 
 if TYPE_CHECKING:
     from selfselect.inference.statistics import TestResult
-    from selfselect.results.fit_result import FitResult, Kept
+    from selfselect.results.fit_result import FitResult, SavedAnswers
 
 __all__ = ["check_coder", "check_equations", "check_fit"]
 
@@ -95,7 +95,7 @@ def _check_terms(equation: Equation, covariates: tuple[str, ...], own: bool) -> 
             raise ArchiveError(f"{where} has the term {term!r} in the column of {name!r}")
 
 
-def check_fit(fit: FitResult, kept: Kept) -> None:
+def check_fit(fit: FitResult, kept: SavedAnswers) -> None:
     """Refuse numbers that are not those of a fit: of the wrong count, size or sign."""
     with np.errstate(all="ignore"):
         _check_numbers(fit)

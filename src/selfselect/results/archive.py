@@ -30,7 +30,7 @@ from selfselect.results._archive_checks import check_coder, check_equations, che
 from selfselect.results._status_text import with_ending
 from selfselect.results.diagnosis import Diagnosis, Finding
 from selfselect.results.files import as_path, write_whole
-from selfselect.results.fit_result import FitResult, Kept
+from selfselect.results.fit_result import FitResult, SavedAnswers
 from selfselect.results.naive import Naive
 from selfselect.results.specification import tests_of_noise
 from selfselect.solvers.base import Solution, StartRecord, TraceEntry
@@ -49,7 +49,7 @@ RECORDS = {
     "known columns": KnownColumns, "source": Source, "units": Units, "problem": Problem,
     "ending": Ending, "status": Status, "step": TraceEntry, "start": StartRecord,
     "covariance": Covariance, "facts": DataFacts, "naive": Naive, "test": TestResult,
-    "finding": Finding, "diagnosis": Diagnosis, "kept": Kept,
+    "finding": Finding, "diagnosis": Diagnosis, "kept": SavedAnswers,
 }  # fmt: skip
 for _name, _kind in RECORDS.items():
     archived(_name)(_kind)
@@ -130,7 +130,7 @@ def load(path: str | Path) -> FitResult:
 
 
 def sealed(content: dict[str, Any]) -> dict[str, Any]:
-    """Return what a file holds with a checksum of it: a digit that changed is told by nothing else.
+    """Return what a file holds with a checksum of it: nothing else shows that a digit has changed.
 
     It finds accidents. Whoever forges a file can forge it, too, so nothing is believed for it.
     """
@@ -180,8 +180,8 @@ def _refuse_code(fit: FitResult) -> None:
             )
 
 
-def _kept(fit: FitResult) -> Kept:
-    return Kept(
+def _kept(fit: FitResult) -> SavedAnswers:
+    return SavedAnswers(
         fit.naive_fit,
         fit.independence_test(),
         fit.diagnose(),
@@ -237,7 +237,7 @@ def _rebuild(content: dict[str, Any]) -> FitResult:
     own = content["coding"]["kind"] in ("long", "selection")
     check_equations(problem.equations, own_covariates=own)
     facts = from_plain(content["facts"], DataFacts)
-    kept = from_plain(content["kept"], Kept)
+    kept = from_plain(content["kept"], SavedAnswers)
     fit = FitResult(
         coding=_coding(content["coding"], problem.equations, facts),
         problem=problem,

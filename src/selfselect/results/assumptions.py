@@ -58,7 +58,7 @@ class Assumptions:
 
 
 GUESSED = (
-    "Measured at least squares on the rows in which each alternative was seen, which selection "
+    "Measured at least squares on the rows in which each alternative was chosen, which selection "
     "biases: a first look. Measure again on the fit."
 )
 
@@ -68,7 +68,7 @@ def assumptions(fit: FitResult | Posed, params: Any = None) -> Assumptions:
 
     On a fit they are measured at its estimates. Before there is one, on a problem with its rows
     (`selfselect.pose`), at `params`, or else at least squares on the rows in which each alternative
-    was seen: a first look.
+    was chosen: a first look.
 
     B bounds the coefficients. Slopes are taken in units of the noise scale and of one standard
     deviation of their covariate, so that the numbers do not depend on the user's units.
@@ -78,10 +78,10 @@ def assumptions(fit: FitResult | Posed, params: Any = None) -> Assumptions:
     normal in Definition 4; tested are the mean (where there is no intercept), skewness and fourth
     moments of all of them together, after a linear map that makes them uncorrelated.
 
-    With a known index (Theorem 1): C bounds the covariates; every alternative is seen with
+    With a known index (Theorem 1): C bounds the covariates; every alternative is chosen with
     probability at least α/k; explaining sets have mass at least α. The smallest mass goes to zero
     as rows become many, under any model, so quantiles are given. The thickness is the smallest
-    eigenvalue of the mean of :math:`P(j \text{ seen} \mid x)\,xx'`: what the proof needs of
+    eigenvalue of the mean of :math:`P(j \text{ chosen} \mid x)\,xx'`: what the proof needs of
     shares and covariates together.
 
     Parameters
@@ -213,7 +213,7 @@ def _known(found: Survival, k: int, smallest: float) -> tuple[Assumption, ...]:
         ),
         Assumption(
             "alpha (share)", k * smallest, smallest >= RARE_SHARE,
-            f"α = {k * smallest:.3g} by shares: the rarest alternative is seen with probability "
+            f"α = {k * smallest:.3g} by shares: the rarest alternative is chosen with probability "
             "α/k.",
         ),
         Assumption(
@@ -227,7 +227,7 @@ def _known(found: Survival, k: int, smallest: float) -> tuple[Assumption, ...]:
             + (
                 "."
                 if found.thickness >= THIN
-                else ": it is hardly ever seen in some direction of its covariates, and weakly "
+                else ": it is hardly ever chosen in some direction of its covariates, and weakly "
                 "determined there."
             ),
         ),

@@ -28,7 +28,7 @@ RARE_SHARE = 0.02
 FEW_PER_PARAMETER = 10
 THIN = 0.01
 """Share of the covariates' variation, in its weakest direction, that lies where the alternative
-was seen; below it the equation rests on the assumed shape of the noise."""
+was chosen; below it the equation rests on the assumed shape of the noise."""
 ILL_CONDITIONED = 1e6
 LARGE_ERROR = 10.0
 WEAK_MILLS = 0.1
@@ -117,11 +117,11 @@ def _sums(problem: Problem, natural: Array, batch: Batch) -> Parts:
     weights = np.ones(len(rows)) if rows.weights is None else rows.weights
     parts: list[Array | float] = [float(weights.sum())]
     for j, design in enumerate(problem.designs(rows)):
-        seen = weights * chance[:, j]
+        chosen = weights * chance[:, j]
         parts += [
             design.T @ (design * weights[:, None]),
-            design.T @ (design * seen[:, None]),
-            float(seen.sum()),
+            design.T @ (design * chosen[:, None]),
+            float(chosen.sum()),
         ]
     return Parts(parts)
 
@@ -154,7 +154,7 @@ def _scaled(gram: Array, scale: Array) -> Array:
 
 
 def _overlap(label: str, terms: tuple[str, ...], everywhere: Array, where_seen: Array) -> Finding:
-    """Compare the covariates' variation among rows where the alternative was seen with all."""
+    """Compare the covariates' variation among rows where the alternative was chosen with all."""
     scale = 1.0 / np.sqrt(np.maximum(np.diag(everywhere), 1e-300))
     root = np.linalg.cholesky(_scaled(everywhere, scale) + 1e-13 * np.eye(len(scale)))
     half = np.linalg.solve(root, _scaled(where_seen, scale))
@@ -200,12 +200,12 @@ def _information(information: Array) -> Finding:
 
 
 def _certainty(problem: Problem, engine: Engine, natural: Array) -> Finding:
-    """Report how well the chosen alternative can be told."""
+    """Report how well the chosen alternative can be inferred."""
     sample = engine.sample(SAMPLE, np.random.default_rng(0))
     certain = sample.collect(partial(_largest_chance, problem, natural))
     guess = 1.0 / problem.equations.n_alternatives
     sentence = (
-        f"The chosen alternative can be told with probability {certain.mean():.2g} on average "
+        f"The chosen alternative can be inferred with probability {certain.mean():.2g} on average "
         f"(guessing: {guess:.2g})."
     )
     if certain.mean() > guess + 0.1 * (1.0 - guess):
@@ -213,7 +213,7 @@ def _certainty(problem: Problem, engine: Engine, natural: Array) -> Finding:
     if not any(problem.equations.own_terms):
         return Finding(
             "weak",
-            f"{sentence} The alternatives share all their coefficients: nothing tells them apart "
+            f"{sentence} The alternatives share all their coefficients: nothing distinguishes them "
             "but covariates of their own, if they have any.",
         )
     return Finding("weak", f"{sentence} The alternatives are hardly distinct.")

@@ -1,6 +1,6 @@
 """Files that appear whole or not at all.
 
-A file is written beside its target under a name that nobody can guess, opened exclusively, forced
+A file is written beside its target under a name that cannot be guessed, opened exclusively, forced
 to the disk and then put in its place. So a full disk, a kill or another writer never leaves half
 of it, and the old file stays until the new one is whole. Nothing is written through a symbolic
 link, nor into a pipe or a device: such a target is refused.

@@ -56,13 +56,13 @@ if TYPE_CHECKING:
     from selfselect.report.page import Page
     from selfselect.results.sensitivity import Sensitivity
 
-__all__ = ["FitResult", "Kept"]
+__all__ = ["FitResult", "SavedAnswers"]
 
 Array = NDArray[np.float64]
 
 
 @dataclass(frozen=True, eq=False)
-class Kept:
+class SavedAnswers:
     """What needs the rows to be computed, kept with a saved fit that no longer has them."""
 
     naive: Naive
@@ -99,7 +99,7 @@ class FitResult(Estimates):
     facts: DataFacts
     solver_reason: str
     engine: Engine | None = field(default=None)
-    kept: Kept | None = field(default=None)
+    kept: SavedAnswers | None = field(default=None)
     row_labels: pd.Index[Any] | None = field(default=None)
     call: str | None = field(default=None)
     table: pd.DataFrame | None = field(default=None)
@@ -188,7 +188,7 @@ class FitResult(Estimates):
 
     @property
     def counts(self) -> pd.Series[Any]:
-        """Rows in which each alternative was seen; expected rows where nobody recorded it."""
+        """Rows in which each alternative was chosen; expected rows where that was not recorded."""
         index = pd.Index(self.problem.equations.alternatives, name="alternative")
         if self.facts.counts:
             return pd.Series(self.facts.counts, index=index, name="count")
@@ -196,7 +196,7 @@ class FitResult(Estimates):
 
     @cached_property
     def shares(self) -> pd.Series[float]:
-        """Share of the rows in which each alternative was seen, or is expected to have been."""
+        """Share of the rows in which each alternative was chosen, or is expected to have been."""
         index = pd.Index(self.problem.equations.alternatives, name="alternative")
         if self.kept is not None:
             values = np.array(self.kept.shares)
@@ -208,7 +208,7 @@ class FitResult(Estimates):
         return pd.Series(values, index=index, name="share")
 
     def responsibilities(self, data: Any = None) -> pd.DataFrame:
-        """Return, per row, the probability that each alternative was the one seen.
+        """Return, per row, the probability that each alternative was the chosen one.
 
         Parameters
         ----------
@@ -301,7 +301,7 @@ class FitResult(Estimates):
 
     @property
     def naive(self) -> pd.DataFrame:
-        """The same equations by least squares on the rows where each alternative was seen."""
+        """The same equations by least squares on the rows where each alternative was chosen."""
         return naive_table(self)
 
     @cached_property

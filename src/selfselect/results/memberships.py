@@ -1,4 +1,4 @@
-"""Who was seen, where nobody recorded it: probabilities per row, and shares."""
+"""The chosen alternative, where it was not recorded: probabilities per row, and shares."""
 
 from __future__ import annotations
 
@@ -24,12 +24,12 @@ Array = NDArray[np.float64]
 
 
 def responsibilities(fit: FitResult, data: Any) -> pd.DataFrame:
-    """Return the probability (n, k) that each alternative was the one seen."""
+    """Return the probability (n, k) that each alternative was the chosen one."""
     problem = fit.problem
     if problem.index == "known" and not (fit.facts.n_undecided and data is None):
         raise OptionError(
-            "In this fit it was recorded who was seen, so there is nothing to infer but in its own "
-            "rows that lack it. For chances before anything is seen use predict(kind='chance')."
+            "In this fit the choice was recorded, so there is nothing to infer but in its own rows "
+            "that lack it. For chances before anything is observed use predict(kind='chance')."
         )
     if data is None:
         natural = problem.layout.natural(fit.solution.free)
@@ -58,7 +58,7 @@ def new_responsibilities(fit: FitResult, data: Any) -> tuple[pd.DataFrame, int]:
 
 
 def expected_shares(problem: Problem, engine: Engine, free: Array) -> Array:
-    """Return the share (k,) of the rows in which each alternative is expected to have been seen."""
+    """Return the share (k,) of the rows in which each alternative is expected to be chosen."""
     total, weight = engine.sum(partial(_totals, problem, problem.layout.natural(free)))
     shares: Array = total / weight
     return shares

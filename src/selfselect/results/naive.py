@@ -1,6 +1,6 @@
-"""The naive fit: least squares per alternative on the rows where it was seen.
+"""The naive fit: least squares per alternative on the rows where it was chosen.
 
-Where nobody recorded who was seen, that is least squares on all rows.
+Where the choice was not recorded, that is least squares on all rows.
 """
 
 from __future__ import annotations

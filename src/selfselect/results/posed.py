@@ -38,13 +38,13 @@ class Posed:
         return self.engine
 
     def first_guess(self) -> Array:
-        """Return free parameters of least squares on the rows in which each alternative was seen.
+        """Return free parameters of least squares on the rows in which each alternative was chosen.
 
         They are biased by selection.
         """
         if self.problem.index == "unknown":
             raise OptionError(
-                "Where nobody recorded who was seen there is no quick guess of the coefficients. "
+                "Where the choice was not recorded there is no quick guess of the coefficients. "
                 "Give params, or fit first."
             )
         naive = fit_naive(self.problem, self.engine)

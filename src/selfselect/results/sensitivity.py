@@ -44,7 +44,7 @@ class Sensitivity:
     ----------
     table : one row per correlation: ``loglik``, whether the likelihood supports it
         (``supported``, not there where that cannot be said), coefficients by name, for each pair
-        of alternatives the mean gap over all rows (``gap``) and over those seen in the first
+        of alternatives the mean gap over all rows (``gap``) and over those who choose the first
         (``effect on a``), in the outcome's units.
     std_errors : of the coefficients, laid out alike, of the kind that the fit has.
     level : of the supported region.
@@ -224,11 +224,11 @@ def _describe(
     for j, m in combinations(range(len(labels)), 2):
         gap = means[:, j] - means[:, m]
         values[f"gap {labels[j]} - {labels[m]}"] = float(weights @ gap / weights.sum())
-        for seen in (j, m):
-            share = weights * expected.chance[:, seen]
+        for group in (j, m):
+            share = weights * expected.chance[:, group]
             effect = np.nan_to_num(
-                expected.given_seen[:, j, seen] - expected.given_seen[:, m, seen]
+                expected.given_seen[:, j, group] - expected.given_seen[:, m, group]
             )
-            name = f"effect {labels[j]} - {labels[m]} on {labels[seen]}"
+            name = f"effect {labels[j]} - {labels[m]} on {labels[group]}"
             values[name] = float(share @ effect / share.sum())
     return names, values

@@ -301,13 +301,14 @@ def _product_limit(limit: Array, status: NDArray[np.int8], weights: Array) -> tu
     """
     side = -1.0 if (status == BELOW).any() else 1.0
     use = (status != UNKNOWN) & (weights > 0)
-    time, weights, seen = side * limit[use], weights[use] / weights[use].mean(), status[use] == SEEN
-    most = max(6.0, float(np.abs(time[seen]).max(initial=0.0)) + 0.1)
+    time, weights = side * limit[use], weights[use] / weights[use].mean()
+    observed = status[use] == SEEN
+    most = max(6.0, float(np.abs(time[observed]).max(initial=0.0)) + 0.1)
     outer = np.geomspace(5.0, most, 20)[1:]
     edges = np.concatenate([-outer[::-1], np.linspace(-5.0, 5.0, 201), outer])
     place = np.clip(np.searchsorted(edges, time) - 1, 0, len(edges) - 2)
-    died = np.bincount(place, weights * seen, len(edges) - 1)
-    lost = np.bincount(place, weights * ~seen, len(edges) - 1)
+    died = np.bincount(place, weights * observed, len(edges) - 1)
+    lost = np.bincount(place, weights * ~observed, len(edges) - 1)
     at_risk = np.cumsum((died + lost)[::-1])[::-1] - 0.5 * lost
     survival = NORMAL.cdf(-edges)
     normal = 1.0 - survival[1:] / np.maximum(survival[:-1], 1e-300)

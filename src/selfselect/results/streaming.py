@@ -50,11 +50,11 @@ def write_predictions(
 def write_responsibilities(
     fit: FitResult, data: Any, out: str | Path, **options: Any
 ) -> list[Path]:
-    """Write who was probably seen in the rows of files into a folder."""
+    """Write the probabilities of the chosen alternative for the rows of files into a folder."""
     if fit.problem.index == "known":
         raise OptionError(
-            "In this fit it was recorded who was seen, so there is nothing to infer. For chances "
-            "before anything is seen write predictions of kind='chance'."
+            "In this fit the choice was recorded, so there is nothing to infer. For chances before "
+            "anything is observed write predictions of kind='chance'."
         )
     make = partial(new_responsibilities, fit)
     return _write(fit, data, out, make, _columns(fit, known=True, outcome=True), **options)

@@ -30,7 +30,7 @@ class Survival:
         square, in standard deviations of the covariates.
     conditioning : smallest eigenvalue of their mean square, over all equations.
     masses : mass of the explaining sets at the 0, 1, 5 and 50% quantiles.
-    thickness, thinnest : smallest eigenvalue of the mean of P(seen | x) x x', and whose it is.
+    thickness, thinnest : smallest eigenvalue of the mean of P(chosen | x) x x', and whose it is.
     """
 
     longest: float
