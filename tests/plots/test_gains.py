@@ -16,15 +16,15 @@ def test_bins_are_shares_of_everyone_and_groups_add_up(known: ss.FitResult) -> N
     np.testing.assert_allclose(data["everyone"].sum(), inside.mean())
     assert inside.mean() > 0.99
     np.testing.assert_allclose(
-        data["seen in hunting"] + data["seen in fishing"], data["everyone"], atol=1e-12
+        data["hunting chosen"] + data["fishing chosen"], data["everyone"], atol=1e-12
     )
 
 
 def test_nobody_is_seen_where_they_would_lose(known: ss.FitResult) -> None:
     data = ss.plots.gains(known.gains("hunting", "fishing", draws=20_000)).data
-    assert (data.loc[data["high"] <= 1e-9, "seen in hunting"] == 0).all()
-    assert (data.loc[data["low"] >= -1e-9, "seen in fishing"] == 0).all()
-    assert data["seen in hunting"].sum() > 0.2
+    assert (data.loc[data["high"] <= 1e-9, "hunting chosen"] == 0).all()
+    assert (data.loc[data["low"] >= -1e-9, "fishing chosen"] == 0).all()
+    assert data["hunting chosen"].sum() > 0.2
 
 
 def test_the_legend_gives_the_means(known: ss.FitResult) -> None:

@@ -39,5 +39,5 @@ def test_what_does_not_fit_is_refused(unknown: ss.FitResult, known: ss.FitResult
         ss.plots.responsibilities(unknown, [1, 2, 3])
     with pytest.raises(OptionError, match="window=0 is not a number of rows"):
         ss.plots.responsibilities(unknown, window=0)
-    with pytest.raises(OptionError, match="it was recorded who was seen"):
+    with pytest.raises(OptionError, match="the choice was recorded"):
         ss.plots.responsibilities(known)

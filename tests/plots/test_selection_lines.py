@@ -62,7 +62,7 @@ def test_with_all_outcomes_known_those_nobody_saw_are_drawn_too(
     assert len(picture.points) == 800
     assert picture.points["seen"].sum() == 400
     labels = picture.axes[-1].get_legend_handles_labels()[1]
-    assert labels == ["unseen", "seen", "least squares", "corrected"]
+    assert labels == ["not observed", "observed", "least squares", "corrected"]
 
 
 def test_axes_are_labelled_and_may_be_given(result: ss.FitResult) -> None:
@@ -113,7 +113,7 @@ def test_without_recorded_choices_points_go_to_the_most_likely_alternative(sampl
     assert picture.points["alternative"].value_counts().to_dict() == likely.value_counts().to_dict()
     assert sorted(picture.points["outcome"]) == sorted(sample.data["income"])
     labels = picture.axes[-1].get_legend_handles_labels()[1]
-    assert "most likely seen" in labels
+    assert "most likely observed here" in labels
     assert [axis.get_title() for axis in picture.axes] == ["1", "2"]
     first, second = np.split(picture.lines["naive"].to_numpy(), 2)
     np.testing.assert_allclose(first, second)

@@ -204,8 +204,8 @@ def test_effects_are_told_with_their_doubts(
     for title in (
         "Mean income by group and alternative",
         "Distribution of the gain of fishing over hunting",
-        "Gap in mean income between those seen in fishing and in hunting",
-        "Chance that each alternative is seen",
+        "Gap in mean income between those who chose fishing and hunting",
+        "Chance that each alternative is chosen",
         "Marginal effects on the chance of each alternative",
     ):
         assert title in text

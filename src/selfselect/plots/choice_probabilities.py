@@ -1,4 +1,4 @@
-"""Who is seen along a covariate: the chance of every alternative, with its band."""
+"""Choices along a covariate: the chance of every alternative, with its band."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ __all__ = ["choice_probabilities"]
 def choice_probabilities(
     fit: FitResult, covariate: str, *, level: float = 0.95, axes: Any = None
 ) -> Picture:
-    """Draw the chance that each alternative is seen along a covariate.
+    """Draw the chance that each alternative is chosen along a covariate.
 
     Other columns are held at their means, categories at the commonest, as
     ``fit.choice_probabilities(at=...)`` does. Bands are pointwise, by the delta method.
@@ -75,7 +75,7 @@ def choice_probabilities(
         )
     axis.set_ylim(-0.02, 1.02)
     axis.set_xlabel(plain(covariate))
-    axis.set_ylabel("chance of being seen")
+    axis.set_ylabel("chance of being chosen")
     axis.legend(loc="best", fontsize="small", framealpha=0.9)
     return Picture((axis,), data, marks)
 

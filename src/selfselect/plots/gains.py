@@ -1,4 +1,4 @@
-"""The distribution of gains: who would win by one alternative over another, and how much."""
+"""The distribution of gains of one alternative over another: how many gain, and how much."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ BINS = 50
 
 
 def gains(found: Gains, *, axes: Any = None) -> Picture:
-    """Draw the distribution of gains among everyone and among those seen in either alternative.
+    """Draw the distribution of gains among everyone and among those who choose either alternative.
 
     Heights are shares of everyone, so that the groups add up to the whole where there are two
     alternatives.
@@ -49,11 +49,11 @@ def gains(found: Gains, *, axes: Any = None) -> Picture:
     """
     groups = list(dict.fromkeys(found.table["group"]))
     gain = found.draws["gain"].to_numpy()
-    seen = "seen in " + found.draws["seen"].map(str)
+    chosen = found.draws["seen"].map(str) + " chosen"
     edges = _edges(gain)
     data = pd.DataFrame({"low": edges[:-1], "high": edges[1:]})
     for place, group in enumerate(groups):
-        own = np.ones(len(gain), dtype=bool) if place == 0 else (seen == group).to_numpy()
+        own = np.ones(len(gain), dtype=bool) if place == 0 else (chosen == group).to_numpy()
         data[group] = np.histogram(gain[own], edges)[0] / len(gain)
     (axis,) = new_axes(1, width=6.0, height=3.6) if axes is None else given_axes(axes, 1, "picture")
     means = found.table[found.table["quantity"] == "mean"].set_index("group")["estimate"]

@@ -1,10 +1,10 @@
-r"""Quantiles of the fitted noise against normal ones, with those nobody saw taken into account.
+r"""Quantiles of the noise against those of its assumed shape, with unobserved outcomes counted.
 
-Where it was recorded who was seen, alternative j's standardised residual is known where it was
-seen and censored elsewhere, at a limit that does not depend on it. So its distribution can be
+Where the choice was recorded, alternative j's standardised residual is known where it was chosen
+and censored elsewhere, at a limit that does not depend on it. So its distribution can be
 estimated without assuming a shape, by Kaplan and Meier's product limit, and compared with the
-normal one the fit assumes. Where nobody recorded it, or an outcome of a given rank was seen, the
-chance of an outcome no larger than the recorded one is uniform under the model, and its normal
+one the fit assumes. Where the choice was not recorded, or an outcome of a given rank is observed,
+the chance of an outcome no larger than the recorded one is uniform under the model, and its normal
 quantile is drawn.
 """
 
@@ -47,7 +47,7 @@ Z = 1.959963984540054
 
 
 def qq(fit: FitResult, *, axes: Any = None) -> Picture:
-    """Draw quantiles of the noise, as the data shows it, against those of the normal law.
+    """Draw quantiles of the noise, as the data shows it, against those of its assumed shape.
 
     Points on the line say that the assumed shape fits; bands are pointwise 95% intervals that
     ignore that the parameters were estimated, so points should stray less than they allow.
@@ -55,13 +55,13 @@ def qq(fit: FitResult, *, axes: Any = None) -> Picture:
     Parameters
     ----------
     fit : with its rows.
-    axes : matplotlib axes to draw on, one per alternative where it was recorded who was seen,
-        else one; made where None.
+    axes : matplotlib axes to draw on, one per alternative where the choice was recorded, else one;
+        made where None.
 
     Returns
     -------
     Picture
-        Its `data` has one row per point: normal and empirical quantile, and the band's half width.
+        Its `data` has one row per point: assumed and empirical quantile, and the band's half width.
     """
     if fit.problem.likelihood.joint:
         raise UnsupportedError(
@@ -155,7 +155,7 @@ def _whole(fit: FitResult) -> pd.DataFrame:
         rank = 1 if problem.side > 0 else problem.equations.n_alternatives
     available = rows.known.available
     if available is not None:
-        # Those that could not be seen count as beyond the outcome, where they change nothing.
+        # Those that could not be chosen count as beyond the outcome, where they change nothing.
         above = np.where(available, above, 0.0 if rank == 1 else 1.0)
     chance = np.clip(_at_most(above, rank - 1), 1e-15, 1.0 - 1e-15)
     z = np.sort(NORMAL.quantile(chance))

@@ -1,4 +1,4 @@
-"""Who is likely to have been seen, row by row or over time, where nobody recorded it."""
+"""The likely choice, row by row or over time, where it was not recorded."""
 
 from __future__ import annotations
 
@@ -22,11 +22,11 @@ WINDOWS = 40
 def responsibilities(
     fit: FitResult, time: Any = None, *, window: int | None = None, axes: Any = None
 ) -> Picture:
-    """Draw the probability that each alternative was the one seen, over time.
+    """Draw the probability that each alternative was the chosen one, over time.
 
     Parameters
     ----------
-    fit : with its rows, of which nobody recorded who was seen.
+    fit : with its rows, in which the choice was not recorded.
     time : one number or date per row; None for the order of the rows.
     window : rows over which probabilities are averaged, centred; None for a fortieth of them.
     axes : matplotlib axes to draw on; made where None.
@@ -56,7 +56,7 @@ def responsibilities(
     axis.set_ylim(-0.02, 1.02)
     axis.set_xlabel("row" if time is None else plain(getattr(time, "name", None) or "time"))
     mean = "" if window == 1 else f",\nmean of {window} rows"
-    axis.set_ylabel(f"chance of having been seen{mean}")
+    axis.set_ylabel(f"chance of having been chosen{mean}")
     axis.legend(loc="best", fontsize="small", framealpha=0.9)
     x = np.asarray(axis.convert_xunits(data.index.to_numpy()), dtype=float)
     marks = tuple(

@@ -1,4 +1,4 @@
-"""The headline picture: naive and corrected lines over the outcomes seen and unseen."""
+"""The headline picture: naive and corrected lines over observed and unobserved outcomes."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ class LinesPicture:
     Attributes
     ----------
     axes : one per alternative.
-    points : covariate, alternative, outcome, and whether it was seen, or most likely was.
+    points : covariate, alternative, outcome, and whether it was observed, or most likely was.
     lines : covariate, alternative, and the naive and corrected mean of the outcome.
     marks : places that have something to say when pointed at.
     """
@@ -65,15 +65,15 @@ def selection_lines(
 ) -> LinesPicture:
     """Draw outcomes against a covariate with the naive and the corrected line, per alternative.
 
-    Other columns are held at their means, categories at the commonest. Where nobody recorded who
-    was seen, every outcome is drawn with the alternative that is most likely to have been.
+    Other columns are held at their means, categories at the commonest. Where the choice was
+    not recorded, every outcome is drawn with the alternative that is most likely to have been.
 
     Parameters
     ----------
     fit : with its rows.
     covariate : a numeric column of the formulas, with all terms that are made of it; or one term
         alone where no column bears its name.
-    latent : all outcomes, where they are known because the data is simulated: those nobody saw
+    latent : all outcomes, where they are known because the data is simulated: those not observed
         are drawn too.
     most_points : rows whose outcomes are drawn, spread evenly over all.
     axes : matplotlib axes to draw on, one per alternative; made where None.
@@ -94,11 +94,11 @@ def selection_lines(
         axes = new_axes(n_alternatives, sharey=True)
     axes = given_axes(axes, n_alternatives, "alternatives")
     marks: list[Marks] = []
-    seen = "seen" if fit.problem.index == "known" else "most likely seen"
+    observed = "observed" if fit.problem.index == "known" else "most likely observed here"
     for place, (axis, label) in enumerate(zip(axes, equations.alternatives, strict=True)):
         own = points[points["alternative"] == label]
         line = lines[lines["alternative"] == label]
-        _draw(axis, own, line, seen=seen, covariate=name)
+        _draw(axis, own, line, observed=observed, covariate=name)
         axis.set_title(plain(label))
         axis.set_xlabel(plain(covariate))
         marks += _marks(place, own, line, covariate=name, outcome=equations.outcome)
@@ -116,12 +116,12 @@ def _points(fit: FitResult, path: Path, latent: pd.DataFrame | None, most: int) 
     keep = np.linspace(0, len(rows) - 1, min(len(rows), most)).astype(int)
     parts = []
     for j, label in enumerate(equations.alternatives):
-        seen = chosen[keep] == j
+        own = chosen[keep] == j
         values = rows.outcome[keep] if latent is None else latent[label].to_numpy()[keep]
         part = pd.DataFrame(
-            {_X: path.of_rows[keep], "alternative": label, "outcome": values, "seen": seen}
+            {_X: path.of_rows[keep], "alternative": label, "outcome": values, "seen": own}
         )
-        parts.append(part[seen] if latent is None else part)
+        parts.append(part[own] if latent is None else part)
     return pd.concat(parts, ignore_index=True)
 
 
@@ -152,14 +152,14 @@ def _naive_values(fit: FitResult) -> Array:
 
 
 def _draw(
-    axis: Any, points: pd.DataFrame, lines: pd.DataFrame, *, seen: str, covariate: str
+    axis: Any, points: pd.DataFrame, lines: pd.DataFrame, *, observed: str, covariate: str
 ) -> None:
-    unseen, shown = points[~points["seen"]], points[points["seen"]]
+    hidden, shown = points[~points["seen"]], points[points["seen"]]
     axis.scatter(
-        unseen[covariate], unseen["outcome"], s=9, facecolors="none", edgecolors=UNSEEN,
-        linewidths=0.6, label="unseen" if len(unseen) else None,
+        hidden[covariate], hidden["outcome"], s=9, facecolors="none", edgecolors=UNSEEN,
+        linewidths=0.6, label="not observed" if len(hidden) else None,
     )  # fmt: skip
-    axis.scatter(shown[covariate], shown["outcome"], s=7, color=SEEN, alpha=0.55, label=seen)
+    axis.scatter(shown[covariate], shown["outcome"], s=7, color=SEEN, alpha=0.55, label=observed)
     from matplotlib.patheffects import withStroke
 
     # Without colour a line is lost among points but for a margin of its own.

@@ -32,7 +32,7 @@ def write_report(
 ) -> None:
     """Compose the report of a fit and write it; the file appears whole or not at all."""
     target = as_path(path)
-    # Composing takes seconds: what can be known to fail is told before.
+    # Composing takes seconds: what can be known to fail is said before.
     try:
         refuse_target(target)
     except OSError as error:
