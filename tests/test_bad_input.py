@@ -77,7 +77,7 @@ def test_an_alternative_seen_in_fewer_rows_than_it_has_parameters_is_named(
 
 
 def test_rows_of_weight_zero_do_not_count_as_seen(villagers: pd.DataFrame) -> None:
-    with pytest.raises(DataError, match="'hunting' is never seen"):
+    with pytest.raises(DataError, match="'hunting' never occurs"):
         fit(villagers, weights=(villagers["job"] == "fishing").astype(float).to_numpy())
 
 

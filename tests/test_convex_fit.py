@@ -106,7 +106,7 @@ def test_a_set_that_is_not_convex_is_reported_with_its_counterexample(sample):
         return np.where(np.abs(latent).max(axis=1) > 0.7, latent.argmax(axis=1),
                         latent.argmin(axis=1))  # fmt: skip
 
-    with pytest.raises(RuleError, match=r"not convex.*Latent outcomes \[.*\], alternative \d seen"):
+    with pytest.raises(RuleError, match=r"not convex.*Latent outcomes \[.*\], alternative \d chosen"):
         fit(sample, ConvexRule(ring))
 
 
@@ -137,7 +137,7 @@ def test_bounds_that_contradict_choose_are_reported(sample):
         largest, bounds=lambda _, outcome: (np.full((len(outcome), 1), -np.inf),
                                                  outcome[:, None] - 0.5),
     )  # fmt: skip
-    with pytest.raises(RuleError, match="The alternative is seen"):
+    with pytest.raises(RuleError, match="The alternative is chosen"):
         fit(sample, wrong, solver=None)
 
 

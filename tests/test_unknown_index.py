@@ -139,7 +139,7 @@ def test_rows_with_holes_have_no_responsibilities(result, data):
 
 def test_a_recorded_index_has_no_responsibilities(data):
     fit = ss.fit(FORMULA, data, chosen="chosen")
-    with pytest.raises(OptionError, match="it was recorded who was seen"):
+    with pytest.raises(OptionError, match="the choice was recorded"):
         fit.responsibilities()
 
 

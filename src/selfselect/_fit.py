@@ -64,15 +64,15 @@ def fit(
     data : a pandas or polars frame, a pyarrow table, or a dict of arrays; or files that are read
         piece by piece and may be larger than memory: a path, a pattern such as
         ``"rows/*.parquet"``, a list of them, an Arrow dataset; or a `dask.dataframe`.
-    chosen : the column that says which alternative was seen. Alternatives are ordered as in the
+    chosen : the column of the chosen alternative. Alternatives are ordered as in the
         dict of formulas, else sorted by label.
-    alternatives : how many alternatives there are, where nobody recorded which one was seen
+    alternatives : how many alternatives there are, where the chosen one was not recorded
         (leave `chosen` out). They are numbered by their mean outcome, the largest first. A dict
         of formulas without `chosen` names them. In long data: the column that names them.
     available : ``{alternative: column}`` of true or false; alternatives left out are always
         available.
-    possible : ``{alternative: column}`` of true or false: who may have been the one seen, for
-        rows in which `chosen` is missing; alternatives left out may always have been.
+    possible : ``{alternative: column}`` of true or false: which may be the chosen one, for rows
+        in which `chosen` is missing; alternatives left out always may.
     cost : ``{alternative: cost}``: an alternative is chosen if its outcome less its cost is best.
         A number or a column is a known cost, ``"~ tuition"`` one that is estimated.
     case : for long data, one row per case and alternative: the column that says which rows belong
@@ -85,9 +85,9 @@ def fit(
     offset : a column that is added to the mean of every outcome, with no coefficient; or
         ``{alternative: column}``.
     rule : ``"max"``, ``"min"``, or an object of `selfselect.rules`; `rules.ConvexRule` makes one
-        of a function that says who is seen.
+        of a function that chooses.
     noise : an object of `selfselect.noises`; None for `noises.Independent()`, with one scale per
-        alternative where it is known who was seen, and a common one where it is not.
+        alternative where the choice was recorded, and a common one where it was not.
     solver : None to have one chosen, or an object of `selfselect.solvers`.
     weights : a column, or one number per row: how much each row's log-likelihood counts. Rows of
         weight zero are kept for predictions and count for nothing.
@@ -101,7 +101,7 @@ def fit(
         ``"raise"`` refuses them.
     missing_outcome : ``"raise"`` refuses rows that were chosen but have no outcome, since leaving
         them out selects on the outcome; ``"silent"`` keeps them for what their choice says;
-        ``"drop"`` insists.
+        ``"drop"`` leaves them out anyway.
     outcome_between : (lowest, highest) outcome of rows without one, in units of the formula's left
         side: columns or numbers, None where there is no limit. Top-coded outcomes are missing
         outcomes with ``("topcode", None)``.
@@ -233,7 +233,7 @@ def fit_design(
 
 
 def _data_of(design: Design) -> Any:
-    """Return what tells the rows of a fit from others."""
+    """Return what identifies the rows of a fit."""
     if design.stream is None:
         return design.rows
     return design.stream.source.fingerprint, design.stream.tally, design.rows

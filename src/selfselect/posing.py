@@ -207,7 +207,7 @@ def _refuse_contradictions(chosen: Any, alternatives: Any, case: Any) -> None:
     if case is None and chosen is not None and alternatives is not None:
         raise OptionError(
             f"Both chosen={chosen!r} and alternatives={alternatives!r} are given. Give `chosen` "
-            "where it was recorded who was seen, `alternatives` where it was not."
+            "where the choice was recorded, `alternatives` where it was not."
         )
     if chosen is not None and not isinstance(chosen, str):
         raise OptionError(

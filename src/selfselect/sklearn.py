@@ -44,7 +44,7 @@ Array = NDArray[np.float64]
 def _has_labels(model: SelfSelectionRegressor) -> bool:
     if not hasattr(model, "result_") or model.result_.problem.index == "unknown":
         raise AttributeError(
-            "predict_proba is for models that `fit` told who was seen. Where nobody recorded it, "
+            "predict_proba is for models fitted with the chosen alternatives. Without them, "
             "alternatives have no labels: use result_.predict(X, 'chance')."
         )
     return True
@@ -55,10 +55,10 @@ class SelfSelectionRegressor(RegressorMixin, BaseEstimator):  # type: ignore[mis
 
     Parameters
     ----------
-    n_alternatives : how many alternatives there are, where `fit` is not told who was seen.
+    n_alternatives : how many alternatives there are, where `fit` is not given the chosen ones.
     rule : ``"max"``, ``"min"``, or an object of `selfselect.rules`.
     noise : an object of `selfselect.noises`; None for one unknown scale per alternative where it
-        is known who was seen, and a common one where it is not.
+        is known which was chosen, and a common one where it is not.
     solver : None to have one chosen, or an object of `selfselect.solvers`.
     fit_intercept : whether every equation has a constant.
     covariance : as in `selfselect.fit`.
@@ -115,9 +115,9 @@ class SelfSelectionRegressor(RegressorMixin, BaseEstimator):  # type: ignore[mis
         ----------
         X : (n, d) covariates.
         y : (n,) recorded outcomes.
-        chosen : (n,) label of the alternative that was seen in each row; None where nobody
-            recorded it: then alternatives are numbered by their mean outcome, largest first, and
-            with no more rows than coefficients all get the same least-squares fit, with a warning.
+        chosen : (n,) label of the chosen alternative; None where it was not recorded. Then
+            alternatives are numbered by their mean outcome, largest first, and with no more rows
+            than coefficients all get the same least-squares fit, with a warning.
         sample_weight : (n,) row weights, or None.
         """
         for name, values in (("y", y), ("chosen", chosen), ("sample_weight", sample_weight)):
@@ -186,20 +186,20 @@ class SelfSelectionRegressor(RegressorMixin, BaseEstimator):  # type: ignore[mis
         return Rows(X, known=self.result_.coding.known.repeat(len(X)))
 
     def predict(self, X: Any) -> Array:
-        """Return the mean (n,) of the outcome that is seen."""
+        """Return the mean (n,) of the observed outcome."""
         rows = self._rows(X)
         return moments_of(self.result_.problem).expectations(self.result_.values, rows).outcome
 
     def predict_latent(self, X: Any) -> Array:
-        """Return the mean (n, k) of every outcome, seen or not."""
+        """Return the mean (n, k) of every outcome, observed or not."""
         rows = self._rows(X)
         return latent_means(self.result_.problem, self.result_.values, rows)
 
     @available_if(_has_labels)  # type: ignore[untyped-decorator]
     def predict_proba(self, X: Any) -> Array:
-        """Return the probability (n, k) that each alternative is seen, ordered as `classes_`.
+        """Return the probability (n, k) that each alternative is chosen, ordered as `classes_`.
 
-        Only where `fit` was told who was seen: alternatives without labels are no classes.
+        Only where `fit` was given the chosen ones: alternatives without labels are no classes.
         """
         rows = self._rows(X)
         return moments_of(self.result_.problem).expectations(self.result_.values, rows).chance
@@ -249,7 +249,7 @@ def _encode(chosen: NDArray[Any]) -> tuple[list[Any], NDArray[np.intp]]:
     """
     if pd.isna(chosen).any():
         raise DataError(
-            f"{pd.isna(chosen).sum()} rows have no value in `chosen`: it is not known who was seen "
+            f"{pd.isna(chosen).sum()} rows have no value in `chosen`: the choice is not known "
             "there. Leave those rows out, unless they are missing because of their outcome."
         )
     if np.issubdtype(chosen.dtype, np.integer) and chosen.size and chosen.max() < 2**63:

@@ -64,5 +64,5 @@ def parallel_map(
             while waiting:
                 yield waiting.popleft().result()
         finally:
-            # After an error or an interrupt nobody asks for what has not begun.
+            # After an error or an interrupt nothing that has not begun is waited for.
             pool.shutdown(cancel_futures=True)

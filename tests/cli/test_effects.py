@@ -14,9 +14,9 @@ from selfselect.cli.main import BAD_INPUT, main
 
 KINDS: dict[str, tuple[tuple[str, ...], str]] = {
     "outcomes": ((), "Mean income by group"),
-    "chances": ((), "Chance that each alternative is seen"),
+    "chances": ((), "Chance that each alternative is chosen"),
     "marginal": ((), "variable: height"),
-    "treatment": (("--to", "hunting", "--versus", "fishing"), "ATT, seen in hunting"),
+    "treatment": (("--to", "hunting", "--versus", "fishing"), "ATT, hunting chosen"),
     "sorting": ((), "comparative advantage"),
     "gains": (("--to", "hunting", "--versus", "fishing"), "share above zero"),
     "policy": ((), "policy - expert"),

@@ -109,7 +109,9 @@ def fit(rule, y_b):
 
 
 def test_rows_that_a_bounded_transform_cannot_explain_are_counted_and_named():
-    with pytest.raises(RuleError, match="30 rows could not have been recorded as they were") as caught:
+    with pytest.raises(
+        RuleError, match="30 rows could not have been recorded as they were"
+    ) as caught:
         fit(MonotoneArgmax({"a": "logistic"}), -2.0)
     assert "'a'" in str(caught.value)
 

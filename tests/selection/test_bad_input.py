@@ -90,7 +90,7 @@ def test_weights_that_cannot_be_are_refused(table, weights, words):
         ("y ~ x", "I(w > 0) ~ x", {}, OptionError, "is not a column"),
         ("y ~ x", "chosen ~ x + y", {}, FormulaError, "explained by the outcome 'y'"),
         ("y ~ x", CHOICE, {"chosen": lambda _: "in"}, DataError, "alternatives"),
-        (FORMULAS, CHOICE, {"chosen": lambda _: "in"}, DataError, "'out' is never seen"),
+        (FORMULAS, CHOICE, {"chosen": lambda _: "in"}, DataError, "'out' never occurs"),
         ("y ~ x", CHOICE, {"chosen": lambda t: t["chosen"].replace("in", "selection")}, DataError,
          "cannot be named 'selection'"),
         (FORMULAS, CHOICE, {"y": lambda t: t["y"].where(t["w"] < 1)}, DataError,

@@ -25,7 +25,7 @@ ENGINES = {"memory": "Memory", "parquet": "Parquet", "torch": "Torch", "dask": "
 def engine_named(text: str | None, encoding: str | None = None) -> Any:
     """Return the engine a user names, such as ``parquet`` or ``torch:cuda``; None for none.
 
-    `encoding` is that of CSV files, which the engines that read files are told.
+    `encoding` is that of CSV files, for the engines that read files.
     """
     from selfselect import engines
 

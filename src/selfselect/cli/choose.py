@@ -23,7 +23,7 @@ Example:
 )  # fmt: skip
 @click.option(
     "--rule", type=click.Choice(["max", "min"]), default="max", show_default=True,
-    help="Which outcome is seen.",
+    help="Which outcome is observed.",
 )  # fmt: skip
 @click.option(
     "--subspace", type=click.Choice(["residual", "paper"]), default="residual", show_default=True,

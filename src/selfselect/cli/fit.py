@@ -35,10 +35,10 @@ Exit codes: 0 the fit converged, 2 bad input, 3 the fit did not converge.
 
 @click.command("fit", epilog=EPILOG)
 @click.argument("words", nargs=-1, required=True, metavar="DATA... [FORMULA]")
-@click.option("--chosen", metavar="COLUMN", help="Column that says which alternative was seen.")
+@click.option("--chosen", metavar="COLUMN", help="Column of the chosen alternative.")
 @click.option(
     "--alternatives", metavar="K|COLUMN",
-    help="How many alternatives there are, where no column says which was seen; with --case, the "
+    help="How many alternatives there are, where no column says which was chosen; with --case, the "
     "column that names them.",
 )  # fmt: skip
 @click.option(
@@ -47,11 +47,11 @@ Exit codes: 0 the fit converged, 2 bad input, 3 the fit did not converge.
 )  # fmt: skip
 @click.option(
     "--rule", type=click.Choice(["max", "min"]), default="max", show_default=True,
-    help="Which outcome is seen.",
+    help="Which outcome is observed.",
 )  # fmt: skip
 @click.option(
     "--mix", "mixes", multiple=True, metavar="ALTERNATIVE=OTHER:WEIGHT",
-    help="Add a share of another's outcome before the largest is seen; repeatable.",
+    help="Add a share of another's outcome before the largest is chosen; repeatable.",
 )  # fmt: skip
 @click.option(
     "--cost", "costs", multiple=True, metavar="ALTERNATIVE=COLUMN|NUMBER|~FORMULA",
@@ -64,7 +64,7 @@ Exit codes: 0 the fit converged, 2 bad input, 3 the fit did not converge.
 )  # fmt: skip
 @click.option(
     "--possible", multiple=True, metavar="ALTERNATIVE=COLUMN",
-    help="Column of 0 or 1: may it have been the one seen, where --chosen is missing? Repeatable.",
+    help="Column of 0 or 1: may it be the chosen one, where --chosen is missing? Repeatable.",
 )  # fmt: skip
 @click.option(
     "--noise", type=click.Choice(["independent", "correlated", "shared-shock"]),
@@ -300,7 +300,7 @@ def _mixed(mixes: Sequence[str], rule: str, cost: dict[str, float | str]) -> Any
     import selfselect as ss
 
     if rule != "max":
-        raise click.UsageError("--mix is for --rule max: the largest mixture is seen.")
+        raise click.UsageError("--mix is for --rule max: the largest mixture is chosen.")
     shares: dict[str, dict[str, float]] = {}
     for entry in mixes:
         label, mark, rest = entry.partition("=")

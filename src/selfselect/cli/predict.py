@@ -24,8 +24,8 @@ Examples:
 @click.option(
     "--kind", default="latent", show_default=True,
     type=click.Choice(["latent", "chance", "outcome", "given_seen", "responsibilities"]),
-    help="Mean of every outcome; chance to be seen; mean of what is seen; means given who is "
-    "seen; where nobody recorded it, who was probably seen.",
+    help="Mean of every outcome; chance to be chosen; mean of the observed outcome; means given "
+    "the choice; where it was not recorded, the probable choice.",
 )  # fmt: skip
 @click.option(
     "--scale", default="model", show_default=True, type=click.Choice(["model", "level"]),
