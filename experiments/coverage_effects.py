@@ -25,7 +25,7 @@ LEVEL = 0.95
 TRUTH_ROWS = 4_000_000
 SUBSIDY, QUOTA = 0.4, 0.15
 QUANTILES = (0.25, 0.5, 0.75)
-GROUPS = ("everyone", "seen in a", "seen in b")
+GROUPS = ("everyone", "a chosen", "b chosen")
 
 
 @dataclass(frozen=True)
@@ -146,8 +146,8 @@ def truth_of(design: Design, seed: int = 0) -> dict[Key, float]:
     found["policy", "policy - expert"] = mean[each, best].mean() - latent[each, seen].mean()
     for group, rows in (
         ("everyone", seen >= 0),
-        ("seen in a", seen == 0),
-        ("seen in b", seen == 1),
+        ("a chosen", seen == 0),
+        ("b chosen", seen == 1),
     ):
         found["gains", group, "std"] = gain[rows].std()
         for q, value in zip(QUANTILES, np.quantile(gain[rows], QUANTILES), strict=True):
@@ -241,7 +241,7 @@ Samples of {n_rows:,} rows with a normal covariate x and a dummy d, drawn anew e
 three alternatives with intercepts and both covariates, scales 0.8 to 1.2, one per alternative. The
 estimand is the population's, `covariates="sampled"`, with observed-information errors. The truth
 is read off {truth:,} simulated rows with all their outcomes. Effects compare a with b; b gets a
-subsidy of {subsidy}, at most {quota:.0%} may be seen in a, gains are simulated with 20,000 draws.
+subsidy of {subsidy}, at most {quota:.0%} may choose a, gains are simulated with 20,000 draws.
 One effect's coverage over {replications:,} replications has a standard error of {error:.2f}
 percentage points.
 
