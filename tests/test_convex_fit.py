@@ -106,7 +106,9 @@ def test_a_set_that_is_not_convex_is_reported_with_its_counterexample(sample):
         return np.where(np.abs(latent).max(axis=1) > 0.7, latent.argmax(axis=1),
                         latent.argmin(axis=1))  # fmt: skip
 
-    with pytest.raises(RuleError, match=r"not convex.*Latent outcomes \[.*\], alternative \d chosen"):
+    with pytest.raises(
+        RuleError, match=r"not convex.*Latent outcomes \[.*\], alternative \d chosen"
+    ):
         fit(sample, ConvexRule(ring))
 
 
