@@ -7,6 +7,7 @@ import pytest
 
 import selfselect as ss
 from selfselect.errors import UnsupportedError
+from selfselect.likelihoods import row_terms
 from selfselect.moments.choose import moments_of
 
 DRAWS = 2_000
@@ -171,8 +172,8 @@ def test_what_needs_the_correlation_of_the_outcomes_is_refused_with_that_reason(
     ("ask", "reason"),
     [
         (lambda fit: fit.sensitivity(), "no row shows two outcomes"),
-        (ss.plots.residuals, "no row shows two outcomes"),
-        (ss.plots.qq, "no row shows two outcomes"),
+        (ss.plots.residuals, "no row shows two outcomes|Two steps maximise no likelihood"),
+        (ss.plots.qq, "no row shows two outcomes|Two steps maximise no likelihood"),
         (ss.assumptions, "an equation of its own selects"),
         (lambda fit: fit.departures(), "not for a selection equation"),
     ],
@@ -216,3 +217,18 @@ def test_means_of_levels_are_those_of_simulated_exponentials(table):
         assert agrees(given[label, "in"], level[index > 0])
         assert agrees(given[label, "out"], level[index <= 0])
         assert agrees(fit.predict(row, "latent", scale="level")[label].iloc[0], level)
+
+
+def test_residuals_of_one_outcome_have_mean_zero_at_any_covariates(simulate):
+    """Those of rows that were not selected are truncated means."""
+    data = simulate(4_000, seed=3)
+    fit = ss.sample_selection("wage ~ x", "works ~ x + z", data)
+    found = row_terms(fit.problem, fit.solution.free, fit.engine.batch).residual[:, 0]
+    own = fit.params.loc["outcome"]
+    seen = data["works"].to_numpy()
+    noise = (data["wage"] - own["Intercept"] - own["x"] * data["x"]) / own["scale"]
+    np.testing.assert_allclose(found[seen], noise[seen], rtol=1e-9)
+    error = found.std() / np.sqrt(len(found))
+    for covariate in (np.ones(len(data)), data["x"], data["z"], data["x"] * data["z"]):
+        assert abs(np.mean(found * covariate)) < 4 * error
+    ss.plots.residuals(fit)

@@ -246,7 +246,24 @@ class SelectionRows(RowTerms):
 
     @property
     def residual(self) -> Array:
-        self._refuse_others("residuals of every alternative")
+        r"""(n, 1) noise of the one outcome of sample selection, in units of its scale.
+
+        Where it was not selected its mean is :math:`-\rho\lambda(-m)`.
+        """
+        likelihood: Any = self.problem.likelihood
+        rows = join_rows(self.problem, self.batch)
+        if len(rows.own) > 1:
+            self._refuse_others("residuals of every alternative")
+        (own,), (places,) = rows.own, likelihood.places
+        residual = np.empty((len(self.batch), 1))
+        # The joined rows have the sign of what selects the outcome, which is positive.
+        of_noise = own.joined.values[rows.n_selection :]
+        residual[own.which, 0] = self.natural[places[rows.n_selection : -1]] @ of_noise
+        if rows.silent is not None:
+            which, signed = rows.silent
+            ratio = mills_terms(self.natural[likelihood.gamma] @ signed.values).ratio
+            residual[which, 0] = -math.tanh(float(self.natural[places[-1]])) * ratio
+        return residual
 
     @property
     def products(self) -> Array:
