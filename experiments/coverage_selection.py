@@ -95,7 +95,7 @@ def replicate(task: tuple[str, str, int, int, float]) -> Found | None:
     ends = fit.conf_int(LEVEL)
     truth = np.array([truth_of(label, term, size) for label, term in ends.index])
     covered = (ends["conf_low"] <= truth) & (truth <= ends["conf_high"])
-    tops = {name: loglik for name, loglik, converged, _ in fit.starts_reached if converged}
+    tops = {one.name: one.loglik for one in fit.solution.starts if one.fault is None}
     lower = {name for name, loglik in tops.items() if loglik < fit.llf - 1e-3}
     return Found(
         list(ends.index),
