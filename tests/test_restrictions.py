@@ -160,7 +160,7 @@ def test_symmetric_bidders_without_names_are_order_statistics() -> None:
     assert result.llf == pytest.approx(-best.fun, abs=1e-4)
     np.testing.assert_allclose(result.shares, 1 / 3)
     said = " ".join(str(result.summary()).split())
-    assert "share all their coefficients: nothing tells them apart" in said
+    assert "share all their coefficients: nothing distinguishes them" in said
 
 
 # invariances

@@ -193,7 +193,7 @@ def test_the_summary_says_what_is_not_known(result):
     assert "starts reached this optimum" in said
     assert "one scale for all" in said
     assert "FRAGILE" not in said
-    assert "The chosen alternative can be told with probability" in str(result.diagnose())
+    assert "The chosen alternative can be inferred with probability" in str(result.diagnose())
 
 
 @pytest.mark.parametrize(("reached", "n_starts", "fragile"), [

@@ -142,7 +142,7 @@ def test_marginal_effects_have_the_errors_of_a_probit(pair: ss.FitResult) -> Non
 
 
 def test_asking_outside_of_the_data_is_warned_of(fit: ss.FitResult) -> None:
-    with pytest.warns(ExtrapolationWarning, match=r"'x' lies outside what the fit has seen"):
+    with pytest.warns(ExtrapolationWarning, match=r"'x' lies outside the rows of the fit"):
         effect = fit.treatment_effects("a", "b", at={"x": [0.0, 40.0]})
     assert effect.warnings[0].startswith("EXTRAPOLATION: in 1 of 2 rows 'x'")
     assert "EXTRAPOLATION" in str(effect)
