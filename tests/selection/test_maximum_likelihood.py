@@ -259,3 +259,23 @@ def test_a_search_that_ends_at_several_optima_lists_each_start(union_wages, mode
         start[model.at_t] = np.arctanh(correlations)
         held = ascend(model, start, correlations_held(model))
         assert ascend(model, held.free).loglik < max(reached) + 1e-3
+
+
+def test_a_search_on_a_sample_ends_where_one_on_all_rows_does(simulate, monkeypatch):
+    table = simulate(3_000, seed=4)
+    options = {"formula": {"in": "y ~ x", "out": "y ~ x + w"}, "selection": "chosen ~ x + z"}
+    whole = ss.switching(data=table, **options)
+    monkeypatch.setattr("selfselect.solvers.selection_search.SAMPLE", 700)
+    sampled = ss.switching(data=table, **options)
+    assert sampled.llf == pytest.approx(whole.llf, rel=1e-12)
+    assert sampled.llf_independent == pytest.approx(whole.llf_independent, rel=1e-10)
+    np.testing.assert_allclose(sampled.values, whole.values, rtol=SAME)
+    assert sampled.starts["name"].iloc[0] == "two-step"
+    assert (sampled.starts["rows"] == 3_000).all()
+
+
+def test_what_a_sample_cannot_tell_apart_all_rows_may(simulate, monkeypatch):
+    table = simulate(3_000, seed=4).assign(rare=lambda t: (np.arange(len(t)) % 750 == 1) * 1.0)
+    monkeypatch.setattr("selfselect.solvers.selection_search.SAMPLE", 40)
+    fit = ss.sample_selection("wage ~ x", "works ~ x + z + rare", table)
+    assert fit.converged and "selection:rare" in fit.names

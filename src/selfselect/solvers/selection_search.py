@@ -30,8 +30,9 @@ Mask = NDArray[np.bool_]
 
 GRID = (-0.8, 0.0, 0.8)
 """Correlations from which climbs may start, each with each."""
-GLANCED_AT = 10_000
-"""Rows that are enough to see which of them promise most, by one step with correlations held."""
+SAMPLE = 10_000
+"""Rows on which starts are looked for and followed first where there are more than twice as many;
+from the optima there a few steps on all rows suffice."""
 FOLLOWED = 3
 """How many of them are followed to their optimum."""
 NEAR = 1.0
@@ -89,13 +90,10 @@ class SelectionSearch:
         independent = None
         if start is not None:
             ends = {"given": ascend(start)}
+        elif engine.n_rows > 2 * SAMPLE:
+            independent, ends = self._by_sample(problem, engine, engine.sample(SAMPLE, rng))
         else:
-            independent = fit_independent(problem, engine, tol=NEARLY)
-            steps = second_steps(problem, engine, independent.free[selection_places(problem)])
-            ends = {"two-step": ascend(two_step_start(problem, independent.free, steps))}
-            if self.start == "search":
-                first = ends["two-step"]
-                ends |= self._search(problem, engine, independent.free, steps, first, rng)
+            independent, ends = self._by_starts(problem, engine)
         best = max(ends.values(), key=lambda end: (end.converged, end.loglik))
         held = _at_boundary(problem, best, ascend)
         return Solution(
@@ -118,6 +116,35 @@ class SelectionSearch:
             loglik_independent=np.nan if independent is None else independent.loglik,
         )
 
+    def _by_starts(self, problem: Problem, engine: Engine) -> tuple[Climb, dict[str, Climb]]:
+        """Return the fit without correlation, and where each start leads."""
+        independent = fit_independent(problem, engine, tol=NEARLY)
+        steps = second_steps(problem, engine, independent.free[selection_places(problem)])
+        start = two_step_start(problem, independent.free, steps)
+        first = climb(problem, engine, start, max_steps=self.max_steps, tol=self.tol)
+        ends = {"two-step": first}
+        if self.start == "search":
+            ends |= self._search(problem, engine, independent.free, steps, first)
+        return independent, ends
+
+    def _by_sample(
+        self, problem: Problem, engine: Engine, part: Engine
+    ) -> tuple[Climb, dict[str, Climb]]:
+        """Return the same, with climbs on all rows only from the optima of a sample of them."""
+        try:
+            first, found = self._by_starts(problem, part)
+        except DataError:
+            # What a sample cannot tell apart, all rows may.
+            return self._by_starts(problem, engine)
+        gamma = first.free[selection_places(problem)]
+        independent = fit_independent(problem, engine, tol=NEARLY, gamma=gamma)
+        # Starts that led to one optimum share it, so it is climbed from once.
+        ends = {
+            id(end): climb(problem, engine, end.free, max_steps=self.max_steps, tol=self.tol)
+            for end in found.values()
+        }
+        return independent, {name: ends[id(end)] for name, end in found.items()}
+
     def _search(
         self,
         problem: Problem,
@@ -125,20 +152,19 @@ class SelectionSearch:
         independent: Array,
         steps: tuple[SecondStep, ...],
         known: Climb,
-        rng: Generator,
     ) -> dict[str, Climb]:
         """Return the optima reached from the best of a grid of correlations, by their start.
 
         `known` is an optimum reached before: a climb that comes near one ends there.
         """
-        part = engine.sample(GLANCED_AT, rng)
         glances = {
             "correlation " + ", ".join(f"{rho:g}" for rho in correlations): _glance(
-                problem, part, start_at(problem, independent, steps, correlations)
+                problem, engine, start_at(problem, independent, steps, correlations)
             )
             for correlations in product(GRID, repeat=len(steps))
         }
-        promising = sorted(glances, key=lambda name: -glances[name].loglik)[:FOLLOWED]
+        promises = {name: np.nan_to_num(one.loglik, nan=-np.inf) for name, one in glances.items()}
+        promising = sorted(glances, key=lambda name: -promises[name])[:FOLLOWED]
         ends: dict[str, Climb] = {}
         for name in promising:
             end = climb(problem, engine, glances[name].free, max_steps=self.max_steps, tol=NEAR)
@@ -176,22 +202,29 @@ def selection_places(problem: Problem) -> NDArray[np.intp]:
     return problem.layout.position[-len(problem.equations.selection.columns) :]
 
 
-def fit_independent(problem: Problem, engine: Engine, *, tol: float = 1e-6) -> Climb:
+def fit_independent(
+    problem: Problem, engine: Engine, *, tol: float = 1e-6, gamma: Array | None = None
+) -> Climb:
     """Fit without correlation: least squares of every outcome, and the probit of selection.
 
-    `tol` is the distance to the optimum, in standard errors, at which the probit stops.
+    Parameters
+    ----------
+    problem, engine : model and rows.
+    tol : distance to the optimum, in standard errors, at which the probit stops.
+    gamma : where it starts; None for zero.
     """
     layout = problem.layout
-    gamma = selection_places(problem)
+    at_gamma = selection_places(problem)
     free = np.zeros(layout.n_free)
     for j, step in enumerate(least_squares(problem, engine)):
         h = 1.0 / step.naive_scale
         free[layout.starts[j] : layout.inverse_scale_positions[j]] = step.naive * h
         free[layout.inverse_scale_positions[j]] = h
+    free[at_gamma] = 0.0 if gamma is None else gamma
     held = np.ones(len(free), dtype=bool)
-    held[gamma] = False
+    held[at_gamma] = False
     found = climb(problem, engine, free, max_steps=100, tol=tol, held=held)
-    _refuse_separation(problem, engine, found.information[np.ix_(gamma, gamma)])
+    _refuse_separation(problem, engine, found.information[np.ix_(at_gamma, at_gamma)])
     return found
 
 
