@@ -52,8 +52,8 @@ def switching(
         and standard errors that know of the first step.
     towards : the alternative that a positive index selects. By default true (or 1 of 0 and 1),
         else the first of the formulas, or of the labels in order.
-    start, weights, weights_kind, missing, missing_outcome, covariance, cluster, engine, seed, \
-progress : as in `sample_selection`.
+    start, weights, weights_kind, missing, missing_outcome : as in `sample_selection`.
+    covariance, cluster, engine, seed, progress : as in `sample_selection`.
 
     Returns
     -------
