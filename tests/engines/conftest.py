@@ -81,7 +81,7 @@ def cluster() -> Iterator[Any]:
 
     with (
         distributed.LocalCluster(
-            n_workers=2, threads_per_worker=1, processes=False, dashboard_address=None
+            n_workers=2, threads_per_worker=1, processes=False, dashboard_address=":0"
         ) as here,
         distributed.Client(here) as client,
     ):
