@@ -1,6 +1,6 @@
 """The unknown index on a card: as `triton_known`, with the mathematics of `fused_unknown`.
 
-A row's alternatives meet in the probabilities of who was seen, so a thread holds them all at once.
+A row's alternatives meet in the probabilities of which one was chosen, so a thread holds them all.
 """
 
 # mypy: disable-error-code="no-untyped-def, untyped-decorator, assignment"
