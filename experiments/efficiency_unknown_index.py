@@ -88,7 +88,7 @@ def replicate(task: tuple[int, int, int, bool]) -> Outcome:
 
     from selfselect._fit import fit_design
     from selfselect.data.build import design_from_arrays
-    from selfselect.solvers._climb import information_at
+    from selfselect.solvers.climb import information_at
 
     warnings.simplefilter("ignore")
     k, n_rows, seed, scratch = task
