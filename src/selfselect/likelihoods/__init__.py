@@ -10,7 +10,6 @@ from numpy.typing import NDArray
 
 from selfselect.kernels.unknown_index import Curvature
 from selfselect.likelihoods.base import Likelihood, RowTerms
-from selfselect.likelihoods.unknown import sum_chances
 from selfselect.problem.batch import Backend, Batch, Evaluation, Parts
 from selfselect.problem.problem import Problem
 
@@ -44,3 +43,10 @@ def evaluate_places(problem: Problem, naturals: Array, batch: Batch) -> Parts:
 def row_terms(problem: Problem, natural: Array, batch: Batch) -> RowTerms:
     """Say what each row of a batch says on its own."""
     return problem.likelihood.rows(natural, batch)
+
+
+def sum_chances(problem: Problem, natural: Array, batch: Batch) -> Array:
+    """Return the weight (k,) of the rows in which each alternative is expected to be chosen."""
+    chance = row_terms(problem, natural, batch).chance
+    weights = 1.0 if batch.rows.weights is None else batch.rows.weights[:, None]
+    return np.asarray((chance * weights).sum(axis=0))

@@ -15,8 +15,9 @@ from selfselect.kernels.unknown_index import Curvature
 from selfselect.problem.batch import Batch, Evaluation, Parts
 from selfselect.problem.observation import Observation
 from selfselect.problem.problem import Problem
+from selfselect.rules import direction_of, has_bounds
 
-__all__ = ["Likelihood", "RowTerms"]
+__all__ = ["Likelihood", "RowTerms", "is_weighed"]
 
 Array = NDArray[np.float64]
 
@@ -159,3 +160,10 @@ class Likelihood(ABC):
         else:
             count = float((rows.weights if recorded is None else rows.weights[recorded]).sum())
         return -count * float(np.log(self.problem.units.outcome_unit))
+
+
+def is_weighed(problem: Problem) -> bool:
+    """Say whether outcomes are weighed before they are compared, and the index is unknown."""
+    if problem.index == "known" or not has_bounds(problem.ordered_rule):
+        return False
+    return direction_of(problem.rule) is None or problem.has_known_costs

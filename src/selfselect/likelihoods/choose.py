@@ -1,15 +1,12 @@
-"""Which likelihood a problem has: the only place that distinguishes rule, noise and index."""
+"""Which likelihood a problem has: the only place that distinguishes rule, noise and index.
+
+A likelihood's module is loaded when it is chosen, so that a process starts quickly.
+"""
 
 from __future__ import annotations
 
 from selfselect.errors import UnsupportedError
-from selfselect.likelihoods.base import Likelihood
-from selfselect.likelihoods.boxes import Boxes
-from selfselect.likelihoods.joint import Joint, is_weighed
-from selfselect.likelihoods.ranked import RankedLikelihood
-from selfselect.likelihoods.sampled import Sampled
-from selfselect.likelihoods.selection import SelectionLikelihood
-from selfselect.likelihoods.unknown import Unknown
+from selfselect.likelihoods.base import Likelihood, is_weighed
 from selfselect.problem.problem import Problem
 from selfselect.rules import SelectionIndex, has_bounds
 
@@ -32,6 +29,8 @@ def choose_likelihood(problem: Problem) -> Likelihood:
                 "likelihood here: a selection equation, its rule and noises.Selection belong "
                 "together. Use selfselect.sample_selection or selfselect.switching."
             )
+        from selfselect.likelihoods.selection import SelectionLikelihood
+
         return SelectionLikelihood(problem)
     correlation = noise.known_correlation(problem.equations.alternatives)
     joint = noise.joint or problem.partial or bool(problem.equations.costs) or is_weighed(problem)
@@ -53,6 +52,8 @@ def choose_likelihood(problem: Problem) -> Likelihood:
             )
         if not noise.margin.normal:
             raise UnsupportedError(f"Ranked rules need normal noise, not {noise.margin.name} one.")
+        from selfselect.likelihoods.ranked import RankedLikelihood
+
         return RankedLikelihood(problem)
     if joint:
         if not has_bounds(rule):
@@ -61,9 +62,13 @@ def choose_likelihood(problem: Problem) -> Likelihood:
                 "alternatives, estimated costs and rows that lack something need. Give the rule a "
                 "`bounds` method; a noise of known covariance is noises.KnownCovariance."
             )
+        from selfselect.likelihoods.joint import Joint
+
         return Joint(problem)
     if not known:
         _ = problem.side  # Refuses rules that need the index.
+        from selfselect.likelihoods.unknown import Unknown
+
         return Unknown(problem)
     if correlation is not None or not has_bounds(rule):
         if not noise.margin.normal:
@@ -71,5 +76,9 @@ def choose_likelihood(problem: Problem) -> Likelihood:
                 f"A rule without `bounds` needs normal noise, not {noise.margin.name} one. Give "
                 "the rule a `bounds` method."
             )
+        from selfselect.likelihoods.sampled import Sampled
+
         return Sampled(problem)
+    from selfselect.likelihoods.boxes import Boxes
+
     return Boxes(problem)

@@ -26,7 +26,7 @@ from selfselect.likelihoods._pieces import (
     residuals_of,
     row_scores,
 )
-from selfselect.likelihoods.base import Likelihood, RowTerms
+from selfselect.likelihoods.base import Likelihood, RowTerms, is_weighed
 from selfselect.problem.batch import Batch, Evaluation
 from selfselect.problem.observation import (
     Observation,
@@ -34,22 +34,13 @@ from selfselect.problem.observation import (
     observe_partial,
     observe_unknown,
 )
-from selfselect.problem.problem import Problem
-from selfselect.rules import direction_of, has_bounds
 
-__all__ = ["Joint", "is_weighed"]
+__all__ = ["Joint"]
 
 Array = NDArray[np.float64]
 
 ROWS_AT_ONCE = 2_048
 """Rows whose atoms, inputs and second derivatives are held at once."""
-
-
-def is_weighed(problem: Problem) -> bool:
-    """Say whether outcomes are weighed before they are compared, and the index is unknown."""
-    if problem.index == "known" or not has_bounds(problem.ordered_rule):
-        return False
-    return direction_of(problem.rule) is None or problem.has_known_costs
 
 
 @dataclass(frozen=True, eq=False)

@@ -19,9 +19,8 @@ from selfselect.likelihoods._fused import fused_arguments, placed
 from selfselect.likelihoods.base import Likelihood, RowTerms
 from selfselect.problem.batch import Batch, Evaluation, Parts
 from selfselect.problem.observation import Observation, observe_unknown
-from selfselect.problem.problem import Problem
 
-__all__ = ["Unknown", "sum_chances"]
+__all__ = ["Unknown"]
 
 Array = NDArray[np.float64]
 
@@ -179,10 +178,3 @@ class UnknownRows(RowTerms):
     @property
     def censored_residual(self) -> Array:
         return -self.problem.side * self.memberships.ratio
-
-
-def sum_chances(problem: Problem, natural: Array, batch: Batch) -> Array:
-    """Return the weight (k,) of the rows in which each alternative is expected to be chosen."""
-    chance = problem.likelihood.rows(natural, batch).chance
-    weights = 1.0 if batch.rows.weights is None else batch.rows.weights[:, None]
-    return np.asarray((chance * weights).sum(axis=0))

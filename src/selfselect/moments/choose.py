@@ -1,4 +1,7 @@
-"""Which moments a problem has under a rule: the only place that distinguishes rule and noise."""
+"""Which moments a problem has under a rule: the only place that distinguishes rule and noise.
+
+Their modules are loaded when they are chosen, so that a process starts quickly.
+"""
 
 from __future__ import annotations
 
@@ -6,10 +9,6 @@ from typing import Any
 
 from selfselect.errors import UnsupportedError
 from selfselect.moments.base import Moments
-from selfselect.moments.joint import JointMoments
-from selfselect.moments.margins import MarginMoments
-from selfselect.moments.selection import SelectionMoments
-from selfselect.moments.simulated import SimulatedMoments
 from selfselect.problem.problem import Problem
 from selfselect.rules import has_bounds, rank_of
 
@@ -25,6 +24,8 @@ def moments_of(problem: Problem, rule: Any = None) -> Moments:
     """Return the moments of a problem under its own rule, or under another one."""
     rule = problem.ordered_rule if rule is None else rule
     if problem.noise.selected:
+        from selfselect.moments.selection import SelectionMoments
+
         return SelectionMoments(problem, rule)
     labels = problem.equations.alternatives
     boxes = has_bounds(rule)
@@ -34,8 +35,14 @@ def moments_of(problem: Problem, rule: Any = None) -> Moments:
                 f"{type(rule).__name__} offers no `bounds`, which effects need where noise is not "
                 "independent or costs are estimated."
             )
+        from selfselect.moments.joint import JointMoments
+
         return JointMoments(problem, rule)
     ranked = rank_of(rule, len(labels)) is not None
     if problem.noise.known_correlation(labels) is not None or not (boxes or ranked):
+        from selfselect.moments.simulated import SimulatedMoments
+
         return SimulatedMoments(problem, rule)
+    from selfselect.moments.margins import MarginMoments
+
     return MarginMoments(problem, rule)

@@ -17,8 +17,6 @@ from selfselect.engines.base import Engine, Parts
 from selfselect.likelihoods import Batch, row_terms
 from selfselect.problem.problem import Problem
 from selfselect.problem.ties import Ties
-from selfselect.solvers._second_step import second_steps
-from selfselect.solvers.selection_search import selection_places
 
 __all__ = ["Diagnosis", "Finding", "diagnose", "diagnose_selection", "log_masses"]
 
@@ -91,6 +89,10 @@ def diagnose_selection(
     problem: Problem, engine: Engine, free: Array, information: Array
 ) -> Diagnosis:
     """Look at counts, and at what tells selection from an outcome's own covariates."""
+    # Imported here: few fits have a selection equation, and all should start quickly.
+    from selfselect.solvers._second_step import second_steps
+    from selfselect.solvers.selection_search import selection_places
+
     gamma = free[selection_places(problem)]
     findings = []
     for equation, step in zip(

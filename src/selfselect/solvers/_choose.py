@@ -9,7 +9,6 @@ from selfselect.errors import OptionError, UnsupportedError
 from selfselect.problem.problem import Problem
 from selfselect.rules import has_bounds
 from selfselect.solvers.base import Solver
-from selfselect.solvers.selection_search import SelectionSearch
 
 __all__ = ["choose_solver"]
 
@@ -17,6 +16,8 @@ __all__ = ["choose_solver"]
 def choose_solver(problem: Problem, given: Any) -> tuple[Solver, str]:
     """Return the solver to use and the reason for it."""
     if given is None and problem.noise.selected:
+        from selfselect.solvers.selection_search import SelectionSearch
+
         return SelectionSearch(), (
             "a selection equation selects: the likelihood is exact, concave for given correlations "
             "only, and searched over them"
@@ -60,6 +61,9 @@ def choose_solver(problem: Problem, given: Any) -> tuple[Solver, str]:
             f"{given!r} is not a solver. Use None to have one chosen, or an object such as "
             "selfselect.solvers.Newton(max_steps=100)."
         )
+    # Imported here: few fits have a selection equation, and all should start quickly.
+    from selfselect.solvers.selection_search import SelectionSearch
+
     if problem.noise.selected != isinstance(given, SelectionSearch):
         raise UnsupportedError(
             f"{type(given).__name__} is {'not ' if problem.noise.selected else ''}for data in "
