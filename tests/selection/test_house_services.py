@@ -156,13 +156,16 @@ def test_of_probability_weights_only_ratios_matter_and_errors_are_robust(table, 
 
 def test_pictures_are_drawn(table, call):
     fit = call(table)
-    ss.plots.coefficients(fit)
-    ss.plots.choice_probabilities(fit, "z")
-    ss.plots.selection_lines(fit, "x")
+    drawn = [
+        ss.plots.coefficients(fit),
+        ss.plots.choice_probabilities(fit, "z"),
+        ss.plots.selection_lines(fit, "x"),
+    ]
     if fit.method == "ml":
-        ss.plots.convergence(fit)
-        ss.plots.starts(fit)
+        drawn += [ss.plots.convergence(fit), ss.plots.starts(fit)]
+    have_data = [axis.has_data() for picture in drawn for axis in np.ravel(picture.axes)]
     plt.close("all")
+    assert len(have_data) >= len(drawn) and all(have_data)
 
 
 def test_rows_that_are_read_piece_by_piece_are_refused_with_what_to_do(table, tmp_path):

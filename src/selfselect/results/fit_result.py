@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pandas as pd
@@ -27,6 +27,7 @@ from selfselect.problem.parameters import Reported
 from selfselect.problem.problem import Problem
 from selfselect.results.departures import Departures
 from selfselect.results.diagnosis import Diagnosis, diagnose, diagnose_selection
+from selfselect.results.effect_methods import EffectMethods
 from selfselect.results.estimates import Estimates
 from selfselect.results.hypotheses import (
     lr_test,
@@ -48,10 +49,6 @@ from selfselect.results.tables import (
 from selfselect.solvers.base import Solution
 
 if TYPE_CHECKING:
-    from selfselect.effects.base import EffectTable
-    from selfselect.effects.counterfactual import Counterfactual
-    from selfselect.effects.gains import Gains
-    from selfselect.effects.policy import Policy
     from selfselect.inference.profile import Surface
     from selfselect.report.page import Page
     from selfselect.results.sensitivity import Sensitivity
@@ -74,7 +71,7 @@ class SavedAnswers:
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class FitResult(Estimates):
+class FitResult(Estimates, EffectMethods):
     """A fitted model.
 
     Attributes
@@ -566,146 +563,6 @@ class FitResult(Estimates):
         from selfselect.report.write import write_report
 
         write_report(self, path, level=level, command=command)
-
-    # effects: each takes the options that its function in selfselect.effects documents
-
-    def potential_outcomes(
-        self,
-        data: Any = None,
-        *,
-        at: Any = None,
-        level: float = 0.95,
-        covariates: str = "sampled",
-    ) -> EffectTable:
-        """Return the mean of every outcome by group; see `effects.potential_outcomes`."""
-        from selfselect.effects import potential_outcomes
-
-        return potential_outcomes(self, data, at=at, level=level, covariates=covariates)
-
-    def choice_probabilities(
-        self,
-        data: Any = None,
-        *,
-        at: Any = None,
-        level: float = 0.95,
-        covariates: str = "sampled",
-    ) -> EffectTable:
-        """Return the chance of each alternative; see `effects.choice_probabilities`."""
-        from selfselect.effects import choice_probabilities
-
-        return choice_probabilities(self, data, at=at, level=level, covariates=covariates)
-
-    def marginal_effects(
-        self,
-        columns: str | Sequence[str] | None = None,
-        data: Any = None,
-        *,
-        at: Any = "average",
-        of: Literal["chance", "outcome"] = "chance",
-        level: float = 0.95,
-        covariates: str = "sampled",
-    ) -> EffectTable:
-        """Return how chances move with each covariate; see `effects.marginal_effects`."""
-        from selfselect.effects import marginal_effects
-
-        return marginal_effects(
-            self, columns, data, at=at, of=of, level=level, covariates=covariates
-        )
-
-    def treatment_effects(
-        self,
-        to: Any,
-        versus: Any,
-        data: Any = None,
-        *,
-        at: Any = None,
-        level: float = 0.95,
-        covariates: str = "sampled",
-    ) -> EffectTable:
-        """Return ATE, ATT and ATU of `to` instead of `versus`; see `effects.treatment_effects`."""
-        from selfselect.effects import treatment_effects
-
-        return treatment_effects(self, to, versus, data, at=at, level=level, covariates=covariates)
-
-    def decompose(
-        self,
-        to: Any,
-        versus: Any,
-        *,
-        reference: Any = "both",
-        level: float = 0.95,
-        covariates: str = "sampled",
-    ) -> EffectTable:
-        """Decompose the gap between two alternatives' outcomes; see `effects.decompose`."""
-        from selfselect.effects import decompose
-
-        return decompose(self, to, versus, reference=reference, level=level, covariates=covariates)
-
-    def sorting(
-        self, data: Any = None, *, level: float = 0.95, covariates: str = "sampled"
-    ) -> EffectTable:
-        """Return how those who chose each alternative differ from all; see `effects.sorting`."""
-        from selfselect.effects import sorting
-
-        return sorting(self, data, level=level, covariates=covariates)
-
-    def gains(
-        self,
-        to: Any,
-        versus: Any,
-        data: Any = None,
-        *,
-        quantiles: Sequence[float] = (0.05, 0.25, 0.5, 0.75, 0.95),
-        level: float = 0.95,
-        covariates: str = "sampled",
-        draws: int | None = None,
-        seed: int = 0,
-    ) -> Gains:
-        """Return the distribution of the gains of `to` over `versus`; see `effects.gains`."""
-        from selfselect.effects import gains
-
-        return gains(
-            self, to, versus, data, quantiles=quantiles, level=level, covariates=covariates,
-            draws=draws, seed=seed,
-        )  # fmt: skip
-
-    def counterfactual(
-        self,
-        *,
-        data: Any = None,
-        rule: Any = None,
-        close: Any = (),
-        open: Any = (),
-        subsidy: Mapping[Any, float] | None = None,
-        quota: Mapping[Any, float] | None = None,
-        rationing: Literal["price", "lottery"] = "price",
-        base: Any = None,
-        level: float = 0.95,
-        covariates: str = "sampled",
-        draws: int | None = None,
-        seed: int = 0,
-    ) -> Counterfactual:
-        """Change the rule, the menu, prices or covariates; see `effects.counterfactual`."""
-        from selfselect.effects import counterfactual
-
-        return counterfactual(
-            self, data=data, rule=rule, close=close, open=open, subsidy=subsidy, quota=quota,
-            rationing=rationing, base=base, level=level, covariates=covariates, draws=draws,
-            seed=seed,
-        )  # fmt: skip
-
-    def policy(
-        self,
-        data: Any = None,
-        *,
-        goal: str | None = None,
-        level: float = 0.95,
-        covariates: str = "sampled",
-    ) -> Policy:
-        """Recommend the best alternative to every row; see `effects.policy`."""
-        from selfselect.effects import policy
-
-        return policy(self, data, goal=goal, level=level, covariates=covariates)
 
     def save(self, path: str | Path) -> None:
         """Save as versioned JSON, without the rows; `selfselect.load` reads it back."""
