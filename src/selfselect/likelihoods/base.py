@@ -76,7 +76,7 @@ class RowTerms(ABC):
     def _refuse(self, what: str) -> NoReturn:
         raise UnsupportedError(
             f"The likelihood of {self.problem.noise.name} under this rule does not offer {what}: "
-            "alternatives hang together within a row."
+            "the alternatives of a row depend on each other."
         )
 
 
@@ -88,7 +88,7 @@ class Likelihood(ABC):
     ----------
     problem : the model; it holds no rows.
     concave : whether there is one optimum: a product over convex explaining sets.
-    joint : whether the alternatives of a row hang together, rather than being a product.
+    joint : whether the alternatives of a row depend on each other; if not, it is a product.
     sampled : whether only draws from the explaining sets integrate it.
     compiled : whether a compiled kernel evaluates it.
     on_device : whether a graphics card evaluates it.

@@ -1,4 +1,4 @@
-r"""Alternatives that hang together within a row: sums over atoms.
+r"""Likelihoods in which the alternatives of a row depend on each other: sums over atoms.
 
 Correlated noise, a shared shock, costs that are estimated, outcomes or choices that were not
 recorded: all are sums over atoms (see `_atoms`) of terms in the inputs :math:`a_l` and what the

@@ -1,4 +1,4 @@
-"""Moments where noise or estimated costs make the alternatives of a row hang together.
+"""Moments where noise or estimated costs make the alternatives of a row depend on each other.
 
 A row of which nothing was recorded is the sum of all atoms there are: their weights add up to one,
 and those of an alternative to the chance that it is chosen. Derivatives are central differences: in

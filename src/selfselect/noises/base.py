@@ -192,7 +192,7 @@ class FittedNoise(ABC):
         return False
 
     def compiled(self, n_alternatives: int) -> bool:
-        """Say whether a compiled kernel evaluates it where alternatives hang together."""
+        """Say whether a compiled kernel evaluates it where alternatives depend on each other."""
         del n_alternatives
         return False
 

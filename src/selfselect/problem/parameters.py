@@ -51,7 +51,7 @@ class Reported:
 
 @dataclass(frozen=True, eq=False)
 class Layout(Placement):
-    """How the natural, the free and the reported parameters hang together."""
+    """How the natural, the free and the reported parameters are related."""
 
     @classmethod
     def build(cls, equations: Equations, noise: Noise, units: Units) -> Layout:

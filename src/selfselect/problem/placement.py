@@ -79,7 +79,7 @@ class Placement:
 
     @cached_property
     def ties(self) -> Ties | None:
-        """How coefficients hang together where some are shared or fixed; None where none is."""
+        """How coefficients are tied where some are shared or fixed; None where none is."""
         if not self.equations.restricted:
             return None
         return Ties.build(self.equations, self.units, common=self.common)
