@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from selfselect.kernels.fused_unknown import FusedSums, sum_unknown_index
+from selfselect.kernels.fused_unknown import FusedSums, sum_places, sum_unknown_index
 from selfselect.kernels.status import MAYBE, UNKNOWN
 from selfselect.kernels.unknown_index import Curvature, sum_rows
 
@@ -429,3 +429,23 @@ def test_there_is_one_outcome_per_row() -> None:
     case = make_case(13, n_rows=20, n_covariates=2, n_alternatives=2)
     with pytest.raises(ValueError, match="one outcome per row"):
         replace(case, limit=np.zeros((20, 2))).fused()
+
+
+@pytest.mark.parametrize("weighted", [False, True])
+@pytest.mark.parametrize("side", [-1.0, 1.0])
+def test_several_places_in_one_call_are_what_each_is_alone(side: float, weighted: bool) -> None:
+    case = make_case(14, n_rows=300, n_covariates=3, n_alternatives=3, side=side, weighted=weighted)
+    factors = np.array([0.5, 1.0, 1.7])
+    g, h = factors[:, None, None] * case.g, factors[:, None] * case.h
+    logliks, scores = sum_places(**(vars(case) | {"g": g, "h": h}))
+    for at, factor in enumerate(factors):
+        alone = replace(case, g=factor * case.g, h=factor * case.h).fused("none")
+        assert logliks[at] == alone.loglik
+        np.testing.assert_array_equal(scores[at], alone.score)
+
+
+def test_places_of_disagreeing_shapes_are_refused() -> None:
+    case = make_case(15, n_rows=20, n_covariates=2, n_alternatives=2)
+    given = vars(case) | {"g": np.stack([case.g, case.g]), "h": case.h[None]}
+    with pytest.raises(ValueError, match="disagree"):
+        sum_places(**given)

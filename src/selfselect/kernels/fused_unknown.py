@@ -12,7 +12,7 @@ from selfselect.kernels.compiled import extension
 if TYPE_CHECKING:
     from selfselect.kernels.unknown_index import Curvature
 
-__all__ = ["FusedSums", "sum_unknown_index"]
+__all__ = ["FusedSums", "sum_places", "sum_unknown_index"]
 
 
 def sum_unknown_index(
@@ -64,3 +64,33 @@ def sum_unknown_index(
         cross,
     )  # fmt: skip
     return FusedSums(loglik, score, hessian, cross)
+
+
+def sum_places(
+    covariates: Array,
+    status: Codes,
+    limit: Array,
+    weights: Array | None,
+    *,
+    columns: Indices,
+    sizes: Indices,
+    shift: Array,
+    unit: Array,
+    limit_shift: float,
+    limit_unit: float,
+    g: Array,
+    h: Array,
+    side: float,
+) -> tuple[Array, Array]:
+    """Return log-likelihoods (s,) and scores (s, k, m + 1) at s places, in one call.
+
+    As `sum_unknown_index`, but for `g` (s, k, m) and `h` (s, k).
+    """
+    if limit.shape[1:] != (1,):
+        raise ValueError("the shapes of the arguments disagree: there is one outcome per row")
+    loglik, score = np.zeros(len(g)), np.zeros((*g.shape[:2], g.shape[2] + 1))
+    extension().unknown_places(
+        aligned(covariates), status, aligned(limit), None, aligned(weights), columns, sizes,
+        shift, unit, limit_shift, limit_unit, g[0], h[0], side, g, h, loglik, score,
+    )  # fmt: skip
+    return loglik, score

@@ -57,10 +57,10 @@ def padding_of(problem: Problem) -> Padding:
 
 
 def fused_arguments(problem: Problem, natural: Array, batch: Batch) -> dict[str, Any]:
-    """Return the arguments that all fused kernels share."""
+    """Return the arguments that all fused kernels share, at parameters (..., n_natural)."""
     units, observation, padding = problem.units, batch.observation, padding_of(problem)
-    padded = np.zeros(padding.used.shape)
-    padded[padding.used] = natural[: problem.layout.starts[-1]]
+    padded = np.zeros((*natural.shape[:-1], *padding.used.shape))
+    padded[..., padding.used] = natural[..., : problem.layout.starts[-1]]
     return {
         "covariates": batch.rows.covariates,
         "status": observation.status,
@@ -72,8 +72,8 @@ def fused_arguments(problem: Problem, natural: Array, batch: Batch) -> dict[str,
         "unit": units.unit,
         "limit_shift": units.outcome_shift,
         "limit_unit": units.outcome_unit,
-        "g": padded[:, :-1],
-        "h": padded[:, -1],
+        "g": padded[..., :-1],
+        "h": padded[..., -1],
     }
 
 

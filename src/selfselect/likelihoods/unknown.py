@@ -12,10 +12,10 @@ from numpy.typing import NDArray
 
 from selfselect.data.rows import Rows
 from selfselect.kernels import unknown_index
-from selfselect.kernels.fused_unknown import sum_unknown_index
+from selfselect.kernels.fused_unknown import sum_places, sum_unknown_index
 from selfselect.kernels.status import MAYBE
 from selfselect.kernels.unknown_index import Curvature, Memberships
-from selfselect.likelihoods._fused import fused_arguments, placed
+from selfselect.likelihoods._fused import fused_arguments, padding_of, placed
 from selfselect.likelihoods.base import Likelihood, RowTerms
 from selfselect.problem.batch import Batch, Evaluation, Parts
 from selfselect.problem.observation import Observation, observe_unknown
@@ -70,7 +70,13 @@ class Unknown(Likelihood):
         return Evaluation(sums.loglik + self.unit_correction(batch.rows), sums.score, hessian)
 
     def evaluate_places(self, naturals: Array, batch: Batch) -> Parts:
-        """Evaluate all places in one call where rows are few."""
+        """Evaluate all places in one call."""
+        if batch.backend == "fused":
+            arguments = fused_arguments(self.problem, naturals, batch)
+            g, h = (np.ascontiguousarray(arguments.pop(name)) for name in ("g", "h"))
+            logliks, padded = sum_places(**arguments, g=g, h=h, side=self.problem.side)
+            scores = padded[:, padding_of(self.problem).used]
+            return Parts((logliks + self.unit_correction(batch.rows), scores))
         if batch.backend != "numpy":
             return super().evaluate_places(naturals, batch)
         layout = self.problem.layout

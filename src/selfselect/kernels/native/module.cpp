@@ -124,6 +124,34 @@ PyObject* unknown(PyObject* const* given) {
     return PyFloat_FromDouble(sums.loglik);
 }
 
+// unknown_places(*rows, side, g, h, loglik, score): log-likelihoods and scores at several parameters.
+PyObject* unknown_places(PyObject* const* given) {
+    const RowArguments arguments(given);
+    given += RowArguments::COUNT;
+    const Index k = arguments.rows.n_alternatives, width = arguments.rows.width;
+    const double side = number(given[0]);
+    const Held<double> g(given[1], 3), h(given[2], 2);
+    const Held<double> loglik(given[3], 1, true), score(given[4], 3, true);
+    const Index places = loglik.size(0), size = k * (width + 1);
+    const double* all_g = g.flat(places * k * width);
+    const double* all_h = h.flat(places * k);
+    double* values = loglik.flat(places);
+    double* scores = score.flat(places * size);
+    std::vector<double> unused(size * (width + 1));
+    run(arguments.rows.n_rows * k * places, [&] {
+        for (Index i = 0; i < places; ++i) {
+            selfselect::Rows rows = arguments.rows;
+            rows.g = all_g + i * k * width;
+            rows.h = all_h + i * k;
+            selfselect::Sums sums = {0.0, scores + i * size, unused.data(), nullptr};
+            if (!chosen->kernels->unknown(rows, side, false, false, sums, go_on)) return false;
+            values[i] = sums.loglik;
+        }
+        return true;
+    });
+    Py_RETURN_NONE;
+}
+
 // joint(*rows, extras, nodes, node_weights, score, hessian, cross, extra_score, extra_hessian, mixed)
 // -> log-likelihood. Without cross blocks (None) only scores are filled.
 PyObject* joint(PyObject* const* given) {
@@ -296,6 +324,7 @@ PyMethodDef METHODS[] = {
     METHOD(use, 1),
     METHOD(known, RowArguments::COUNT + 3),
     METHOD(unknown, RowArguments::COUNT + 5),
+    METHOD(unknown_places, RowArguments::COUNT + 5),
     METHOD(joint, RowArguments::COUNT + 9),
     METHOD(mix, 11),
     METHOD(simulate, 8),
