@@ -228,14 +228,18 @@ class Coder:
         return {name: matrix[:, i] for i, name in enumerate(self.names) if name != INTERCEPT}
 
     def code(self, frame: pd.DataFrame) -> Array:
-        """Code rows as those of the fit were coded, shape (n, p)."""
+        """Code rows as those of the fit were coded, shape (n, p).
+
+        Columns lie one after the other, as they do in frames and files: turning them around takes
+        longer than a pass over them.
+        """
         if self.recipes is None:
             return self._evaluated(frame)
         found = self._by_recipes(self.recipes, frame)
-        matrix = np.empty((len(frame), len(self.names)))
+        made = np.empty((len(self.names), len(frame)))
         for place, name in enumerate(self.names):
-            matrix[:, place] = 1.0 if name == INTERCEPT else found[name]
-        return matrix
+            made[place] = 1.0 if name == INTERCEPT else found[name]
+        return made.T
 
     def _by_recipes(
         self, recipes: Mapping[str, Recipe], frame: pd.DataFrame

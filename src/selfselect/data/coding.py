@@ -232,7 +232,12 @@ class FormulaCoding:
     outcome: OutcomeCoder
 
     def covariates(self, matrices: Sequence[Array]) -> Array:
-        """Join the coded right sides into one matrix of all covariates."""
+        """Join the coded right sides into one matrix of all covariates, its columns in a row.
+
+        One right side is that matrix, but for its constant: it is not copied.
+        """
+        if len(matrices) == 1 and self.coders[0].names == (INTERCEPT, *self.equations.covariates):
+            return matrices[0][:, 1:]
         found: dict[str, Array] = {}
         for coder, matrix in zip(self.coders, matrices, strict=True):
             for position, name in enumerate(coder.names):
@@ -240,14 +245,10 @@ class FormulaCoding:
                     found.setdefault(name, matrix[:, position])
         if not found:
             return np.empty((matrices[0].shape[0], 0))
-        return np.column_stack([found[name] for name in self.equations.covariates])
+        return np.stack([found[name] for name in self.equations.covariates]).T
 
     def read_covariates(self, frame: pd.DataFrame) -> Array:
-        """Code the right sides of other rows into one matrix of all covariates.
-
-        Its columns lie one after the other, as they do in frames and files: turning them around
-        takes longer than a pass over them.
-        """
+        """Code the right sides of other rows into one matrix of all covariates."""
         found: dict[str, NDArray[Any]] = {}
         for coder in self.coders:
             found = {**coder.terms(frame), **found}
