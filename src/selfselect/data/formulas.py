@@ -212,6 +212,7 @@ def parse_side(side: str) -> Any:
     return Formula(side)
 
 
+@lru_cache(maxsize=256)
 def _refuse_expansion(side: str, text: str) -> None:
     """Count the products that terms expand to before they are expanded."""
     counted: list[float] = []
