@@ -115,13 +115,14 @@ def design_for(
     """
     _refuse_contradictions(described.get("chosen"), described.get("alternatives"), case)
     refuse_many_alternatives(described.get("alternatives"), data)
-    rule = as_rule(rule)
+    rule, spread = as_rule(rule), getattr(noise, "spread", None)
     cost = _one_cost(cost, getattr(rule, "cost", None))
     given: Any = source
     if source is None:
         given = open_files(data) if are_files(data) else data
     if hasattr(given, "with_labels"):
-        given = given.with_labels(label_columns(formula, case=case, **described))
+        texts = [*_texts(formula), *_texts(spread)]
+        given = given.with_labels(label_columns(texts, case=case, **described))
     build: Any = build_design
     if source is not None:
         from selfselect.data.stream import build_stream_design
@@ -139,7 +140,7 @@ def design_for(
 
         build = partial(build_long_design, case=case)
     try:
-        design = build(formula, given, cost=cost, **described)
+        design = build(formula, given, cost=cost, spread=spread, **described)
     except UnicodeEncodeError as error:
         refuse_half_characters([error.object])
         raise
@@ -183,11 +184,17 @@ def label_columns(formula: Any, **described: Any) -> list[str]:
     `described` are arguments of `selfselect.fit`: `case`, `alternatives`, `chosen` and `cluster`
     name such columns, and ``C(...)`` in a formula does.
     """
-    texts = formula.values() if isinstance(formula, Mapping) else [formula]
-    coded = [name for text in texts for name in CODED.findall(str(text))]
+    coded = [name for text in _texts(formula) for name in CODED.findall(str(text))]
     named = [described.get(name) for name in ("case", "alternatives", "chosen", "cluster")]
     listed = [one for some in named for one in (some if isinstance(some, list) else [some])]
     return list(dict.fromkeys(name for name in (*listed, *coded) if isinstance(name, str)))
+
+
+def _texts(formula: Any) -> list[Any]:
+    """Return the formulas of one, of several, of one per alternative, or of none."""
+    if isinstance(formula, Mapping):
+        return list(formula.values())
+    return formula if isinstance(formula, list) else [] if formula is None else [formula]
 
 
 def _one_cost(cost: Any, of_rule: Any) -> Any:

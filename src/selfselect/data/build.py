@@ -56,6 +56,7 @@ def build_design(
     available: Mapping[Any, str] | None = None,
     possible: Mapping[Any, str] | None = None,
     cost: Mapping[Any, Any] | None = None,
+    spread: Any = None,
     shared: Any = None,
     offset: Any = None,
     weights: str | Sequence[float] | None = None,
@@ -65,12 +66,15 @@ def build_design(
     missing_outcome: str = "raise",
     outcome_between: Any = None,
 ) -> Design:
-    """Code a table by formula. Arguments are those of `selfselect.fit`."""
+    """Code a table by formula. Arguments are those of `selfselect.fit`.
+
+    `spread` are the formulas of log scales, which the noise has.
+    """
     ways = cluster_columns(cluster, data)
     plan = read_plan(
         formula, chosen=chosen, alternatives=alternatives, available=available, possible=possible,
-        cost=cost, shared=shared, offset=offset, weights=weights, weights_kind=weights_kind,
-        ways=ways, missing=missing, missing_outcome=missing_outcome,
+        cost=cost, spread=spread, shared=shared, offset=offset, weights=weights,
+        weights_kind=weights_kind, ways=ways, missing=missing, missing_outcome=missing_outcome,
         outcome_between=outcome_between,
     )  # fmt: skip
     frame = to_frame(data, plan.columns)

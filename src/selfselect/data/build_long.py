@@ -48,6 +48,7 @@ def build_long_design(
     available: Any = None,
     possible: Any = None,
     cost: Mapping[Any, Any] | None = None,
+    spread: Any = None,
     shared: Any = None,
     offset: Any = None,
     weights: Any = None,
@@ -57,11 +58,14 @@ def build_long_design(
     missing_outcome: str = "raise",
     outcome_between: Any = None,
 ) -> Design:
-    """Code a long table by formula. Arguments are those of `selfselect.fit`."""
+    """Code a long table by formula. Arguments are those of `selfselect.fit`.
+
+    `spread` are the formulas of log scales, which the noise has.
+    """
     _refuse(case, alternatives, available, possible, weights, cluster)
     plan = read_plan(
-        formula, chosen=chosen, alternatives=alternatives, cost=cost, shared=shared, offset=offset,
-        weights=weights, weights_kind=weights_kind, ways=() if cluster is None else (cluster,),
+        formula, chosen=chosen, alternatives=alternatives, cost=cost, spread=spread, shared=shared,
+        offset=offset, weights=weights, weights_kind=weights_kind, ways=() if cluster is None else (cluster,),
         missing=missing, missing_outcome=missing_outcome, outcome_between=outcome_between,
     )  # fmt: skip
     first, unrecorded, term_columns = plan.first, plan.unrecorded, plan.term_columns

@@ -130,7 +130,8 @@ class Design:
     @property
     def exchangeable(self) -> bool:
         """Whether alternatives have no names, so that any order of them is the same model."""
-        same = len({equation.columns for equation in self.equations.each}) == 1
+        equations = (self.equations.each, self.equations.spreads)
+        same = all(len({one.columns for one in some}) <= 1 for some in equations)
         return self.index == "unknown" and same
 
     @property

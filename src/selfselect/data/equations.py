@@ -80,6 +80,8 @@ class Equations:
     covariates : names of all covariates of any equation, without the intercept.
     each : the equations, in the order of the alternatives.
     costs : of alternatives whose cost is estimated, what it depends on.
+    spreads : of all alternatives, what the logarithm of their scale depends on; empty where no
+        scale moves with covariates.
     shared : coefficients that several equations have in common.
     selection : the equation of an index whose sign selects, where outcomes do not; it is no
         alternative.
@@ -91,6 +93,7 @@ class Equations:
     costs: tuple[Equation, ...] = ()
     shared: tuple[SharedTerm, ...] = ()
     selection: Equation | None = None
+    spreads: tuple[Equation, ...] = ()
 
     @classmethod
     def build(
@@ -121,15 +124,27 @@ class Equations:
 
     def with_costs(self, terms: Mapping[Label, Sequence[str]]) -> Equations:
         """Add estimated costs: by alternative, the terms its cost depends on."""
+        covariates, costs = self._placed(terms)
+        return replace(self, covariates=covariates, costs=costs)
+
+    def with_spreads(self, terms: Mapping[Label, Sequence[str]]) -> Equations:
+        """Add scales that move: by alternative, the terms of the logarithm of its scale."""
+        covariates, spreads = self._placed(terms)
+        return replace(self, covariates=covariates, spreads=spreads)
+
+    def _placed(
+        self, terms: Mapping[Label, Sequence[str]]
+    ) -> tuple[tuple[str, ...], tuple[Equation, ...]]:
+        """Return all covariates, those of the terms last, and the terms as equations over them."""
         covariates = dict.fromkeys(self.covariates)
         for names in terms.values():
             covariates |= dict.fromkeys(name for name in names if name != INTERCEPT)
         place = {name: i for i, name in enumerate(covariates, start=1)} | {INTERCEPT: 0}
-        costs = tuple(
+        equations = tuple(
             Equation(label, tuple(names), tuple(place[name] for name in names))
             for label, names in terms.items()
         )
-        return replace(self, covariates=tuple(covariates), costs=costs)
+        return tuple(covariates), equations
 
     def with_offsets(self, offsets: Mapping[Label, str]) -> Equations:
         """Add offsets: by alternative, the covariate that is added to its mean as it is."""
@@ -189,7 +204,8 @@ class Equations:
     def exclusions(self, besides: Sequence[str] = ()) -> dict[Label, tuple[str, ...]]:
         """Return, per alternative, the covariates other equations use and it does not.
 
-        Those that belong to the terms `besides` are left out.
+        Those that belong to the terms `besides` are left out, and those of spreads alone: they
+        shift no outcome.
         """
         left_out = {
             column
@@ -197,6 +213,8 @@ class Equations:
             for term, column in zip(equation.terms, equation.columns, strict=True)
             if term in besides
         }
+        in_means = {column for one in (*self.each, *self.costs) for column in one.columns}
+        left_out |= {column for one in self.spreads for column in one.columns} - in_means
         return {
             equation.alternative: tuple(
                 name

@@ -148,15 +148,20 @@ def long_equations(
             columns.append(column(sides.of_offsets[label], name, j))
             names.append(f"offset({name})")
         each.append(Equation(label, tuple(names), tuple(columns), label in sides.of_offsets))
-    costs = tuple(
-        Equation(
-            label,
-            tuple(sides.terms(coder)),
-            tuple(column(coder, name, list(labels).index(label)) for name in sides.terms(coder)),
+    costs, spreads = (
+        tuple(
+            Equation(
+                label,
+                tuple(sides.terms(coder)),
+                tuple(
+                    column(coder, name, list(labels).index(label)) for name in sides.terms(coder)
+                ),
+            )
+            for label, coder in of_side.items()
         )
-        for label, coder in sides.of_costs.items()
+        for of_side in (sides.of_costs, sides.of_spreads)
     )
-    equations = Equations(outcome, tuple(found), tuple(each), costs)
+    equations = Equations(outcome, tuple(found), tuple(each), costs, spreads=spreads)
     return equations, tuple(source for _, source in found.values())
 
 
@@ -199,8 +204,8 @@ class LongCoding:
         return covariates
 
     def _users(self, column: int) -> list[int]:
-        """Return the alternatives whose equation or cost has a column."""
-        each = (*self.equations.each, *self.equations.costs)
+        """Return the alternatives whose equation, cost or log scale has a column."""
+        each = (*self.equations.each, *self.equations.costs, *self.equations.spreads)
         labels = {one.alternative for one in each if column in one.columns}
         return [j for j, label in enumerate(self.equations.alternatives) if label in labels]
 
@@ -275,7 +280,14 @@ def find_case_columns(sides: Sides, places: CasePlaces, labels: Sequence[Label])
     Rows of alternatives that do not use a column do not count.
     """
     uses = [
-        {coder, *(by[label] for by in (sides.of_offsets, sides.of_costs) if label in by)}
+        {
+            coder,
+            *(
+                by[label]
+                for by in (sides.of_offsets, sides.of_costs, sides.of_spreads)
+                if label in by
+            ),
+        }
         for label, coder in zip(labels, sides.of_equations, strict=True)
     ]
     found: dict[str, bool] = {}

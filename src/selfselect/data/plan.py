@@ -12,6 +12,7 @@ from selfselect.data.coding import check_known
 from selfselect.data.costs import parse_cost, split_costs
 from selfselect.data.formulas import ParsedFormula, parse_formulas
 from selfselect.data.restrictions import offset_columns
+from selfselect.data.spreads import Spreads, parse_spreads
 from selfselect.data.unrecorded import Unrecorded
 from selfselect.data.weights import check_weights_kind
 
@@ -30,6 +31,7 @@ class Plan:
     available : by alternative, the column that says whether it is available.
     cost : known costs by alternative: numbers or columns.
     estimated : formulas of the costs that are estimated.
+    spreads : formulas of log scales that move with covariates.
     shared, offset : restrictions, as given.
     weights : the column of weights, or None.
     weights_kind : frequency or probability; None where it was not said.
@@ -44,6 +46,7 @@ class Plan:
     available: Mapping[Any, str] | None
     cost: Mapping[Any, Any] | None
     estimated: dict[Any, ParsedFormula]
+    spreads: Spreads
     shared: Any
     offset: Any
     weights: str | None
@@ -64,10 +67,16 @@ class Plan:
         return self.each[0]
 
     @cached_property
+    def right_sides(self) -> tuple[ParsedFormula, ...]:
+        """The formulas of outcomes, estimated costs and log scales."""
+        spreads = self.spreads
+        each = spreads.values() if isinstance(spreads, dict) else [spreads] if spreads else []
+        return (*self.each, *self.estimated.values(), *each)
+
+    @cached_property
     def term_columns(self) -> tuple[str, ...]:
-        """The data columns that right sides, costs and offsets need."""
-        formulas = (*self.each, *self.estimated.values())
-        named = [name for one in formulas for name in one.term_columns]
+        """The data columns that right sides and offsets need."""
+        named = [name for one in self.right_sides for name in one.term_columns]
         return tuple(dict.fromkeys((*named, *offset_columns(self.offset))))
 
     @cached_property
@@ -87,6 +96,7 @@ def read_plan(
     available: Mapping[Any, str] | None = None,
     possible: Mapping[Any, str] | None = None,
     cost: Mapping[Any, Any] | None = None,
+    spread: Any = None,
     shared: Any = None,
     offset: Any = None,
     weights: Any = None,
@@ -96,7 +106,10 @@ def read_plan(
     missing_outcome: str = "raise",
     outcome_between: Any = None,
 ) -> Plan:
-    """Read the arguments of `selfselect.fit`; weights that are no column are left to the caller."""
+    """Read the arguments of `selfselect.fit`; weights that are no column are left to the caller.
+
+    `spread` are the formulas of log scales, which the noise has.
+    """
     check_word("missing", missing, ("drop", "raise"))
     check_word("missing_outcome", missing_outcome, ("raise", "drop", "silent"))
     known, estimated = split_costs(cost)
@@ -112,6 +125,7 @@ def read_plan(
         available=available,
         cost=known,
         estimated={label: parse_cost(text, first.outcome) for label, text in estimated.items()},
+        spreads=parse_spreads(spread, first),
         shared=shared,
         offset=offset,
         weights=weights if isinstance(weights, str) else None,

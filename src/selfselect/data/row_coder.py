@@ -32,6 +32,7 @@ from selfselect.data.restrictions import (
     share,
 )
 from selfselect.data.rows import Rows
+from selfselect.data.spreads import spreads_by_alternative
 from selfselect.rules._labels import by_alternative
 from selfselect.rules.base import Label
 
@@ -50,7 +51,8 @@ class Sides:
     coders : one per right side.
     matrices : the rows they were learnt from, coded.
     of_equations : per alternative, the place of its side.
-    of_offsets, of_costs : by alternative that has one, the place of its offset or estimated cost.
+    of_offsets, of_costs, of_spreads : by alternative that has one, the place of its offset,
+        estimated cost or log scale.
     """
 
     coders: tuple[Coder, ...]
@@ -58,6 +60,7 @@ class Sides:
     of_equations: tuple[int, ...]
     of_offsets: dict[Label, int]
     of_costs: dict[Label, int]
+    of_spreads: dict[Label, int]
 
     @classmethod
     def learn(
@@ -69,10 +72,11 @@ class Sides:
     ) -> Sides:
         """Learn every side from rows."""
         costs = by_alternative(plan.estimated, labels, what="cost")
+        spreads = spreads_by_alternative(plan.spreads, labels)
         offsets = read_offsets(plan.offset, labels)
         for name in offset_columns(plan.offset):
             check_numbers(frame[name], f"The offset column {name!r}")
-        texts = dict.fromkeys(one.terms for one in (*plan.each, *costs.values()))
+        texts = dict.fromkeys(one.terms for one in (*plan.each, *costs.values(), *spreads.values()))
         texts |= dict.fromkeys(map(offset_side, offset_columns(plan.offset)))
         learnt = [Coder.learn(text, frame) for text in texts]
         place = {text: i for i, text in enumerate(texts)}
@@ -82,6 +86,7 @@ class Sides:
             tuple(place[one.terms] for one in formulas),
             {label: place[offset_side(name)] for label, name in offsets.items()},
             {label: place[one.terms] for label, one in costs.items()},
+            {label: place[one.terms] for label, one in spreads.items()},
         )
         check_costs(found.cost_terms, labels)
         return found
@@ -104,6 +109,11 @@ class Sides:
     def cost_terms(self) -> dict[Label, list[str]]:
         """By alternative, the terms of its estimated cost."""
         return {label: self.terms(place) for label, place in self.of_costs.items()}
+
+    @property
+    def spread_terms(self) -> dict[Label, list[str]]:
+        """By alternative, the terms of its log scale."""
+        return {label: self.terms(place) for label, place in self.of_spreads.items()}
 
 
 @dataclass(frozen=True, eq=False)
@@ -154,6 +164,8 @@ class RowCoder:
             check_distinct(equations, named=named)
         if sides.of_costs:
             equations = equations.with_costs(sides.cost_terms)
+        if sides.of_spreads:
+            equations = equations.with_spreads(sides.spread_terms)
         equations = share(equations, plan.shared)
         if plan.chosen is None and not named:
             check_symmetric(equations)

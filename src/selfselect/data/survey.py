@@ -77,7 +77,7 @@ def what_to_learn(plan: Plan, head: pd.DataFrame, n_rows: int | None = None) -> 
 
     Where it is known how many rows there are, few of each piece need to be kept for the sample.
     """
-    sides = [one.terms for one in (*plan.each, *plan.estimated.values())]
+    sides = [one.terms for one in plan.right_sides]
     uses = [one for side in sides for one in uses_of_columns(side).items()]
     for name in plan.term_columns:
         as_category = all(use == {"label"} for column, use in uses if column == name)
@@ -87,8 +87,7 @@ def what_to_learn(plan: Plan, head: pd.DataFrame, n_rows: int | None = None) -> 
     }
     levels |= {name for name in (plan.chosen, *plan.ways) if name is not None}
     held: set[str] = set()
-    formulas = (*plan.each, *plan.estimated.values())
-    for name, columns in (pair for one in formulas for pair in calls_in(one.terms)):
+    for name, columns in (pair for one in plan.right_sides for pair in calls_in(one.terms)):
         if name == "C":
             levels |= columns
         elif hasattr(TRANSFORMS.get(name), "__is_stateful_transform__"):

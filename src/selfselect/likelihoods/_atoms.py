@@ -62,16 +62,17 @@ class Atoms:
 
 
 def atoms_of(
-    problem: Problem, mean: Array, spread: Array, narrowest: float, batch: Batch
+    problem: Problem, mean: Array, spread: Array, narrowest: Array, batch: Batch
 ) -> list[Atoms]:
     """Return the atoms of a batch: rows that are one atom first, then the others.
 
     Parameters
     ----------
     problem : the model.
-    mean, spread : (n, k) means and (k,) spreads of the outcomes, in internal units: their standard
-        deviations for normal noise, their scales for noise of another shape.
-    narrowest : the distance over which the narrowest factor of an integrand changes.
+    mean : (n, k) means of the outcomes, in internal units.
+    spread : (n, k) their spreads, or (1, k) where all rows have the same: standard deviations for
+        normal noise, scales for noise of another shape.
+    narrowest : (n,) or (1,) the distance over which the narrowest factor of an integrand changes.
     batch : rows.
     """
     rows, status = batch.rows, batch.observation.status
@@ -91,7 +92,13 @@ def atoms_of(
             part = which[~recorded]
             groups.append(
                 _integrated(
-                    problem, batch, part, candidates[~recorded], mean[part], spread, narrowest
+                    problem,
+                    batch,
+                    part,
+                    candidates[~recorded],
+                    mean[part],
+                    np.broadcast_to(spread, mean.shape)[part],
+                    np.broadcast_to(narrowest, len(mean))[part],
                 )
             )
     return groups
@@ -141,7 +148,7 @@ def _integrated(
     candidates: NDArray[np.bool_],
     mean: Array,
     spread: Array,
-    narrowest: float,
+    narrowest: Array,
 ) -> Atoms:
     """Make atoms over the range of outcomes that were not recorded."""
     between = batch.rows.between
@@ -155,7 +162,7 @@ def _integrated(
     shape = problem.noise.margin
     parts = []
     for j in range(mean.shape[1]):
-        out = np.maximum(low - mean[:, j], mean[:, j] - high) / float(spread[j])
+        out = np.maximum(low - mean[:, j], mean[:, j] - high) / spread[:, j]
         far = ~open_ended & (out > FAR)
         for of_kind, make in (
             (open_ended, _trapezoids),
@@ -165,7 +172,7 @@ def _integrated(
             mine = np.flatnonzero(candidates[:, j] & of_kind)
             if len(mine):
                 outcome, log_weight = make(
-                    shape, mean[mine, j], float(spread[j]), narrowest, low[mine], high[mine]
+                    shape, mean[mine, j], spread[mine, j], narrowest[mine], low[mine], high[mine]
                 )
                 n_nodes = outcome.shape[1]
                 parts.append(
@@ -185,39 +192,39 @@ def _integrated(
 
 
 def _trapezoids(
-    shape: Shape, mean: Array, spread: float, narrowest: float, low: Array, high: Array
+    shape: Shape, mean: Array, spread: Array, narrowest: Array, low: Array, high: Array
 ) -> tuple[Array, Array]:
     """Return equidistant points (n, nodes) around the mean, and logarithms of their weights."""
     del low, high
     grid = shape.grid
-    n_nodes = int(np.ceil(2.0 * grid.reach * spread / (grid.step * narrowest))) + 1
-    end = grid.reach * spread
-    at, step = np.linspace(-end, end, min(n_nodes, grid.most), retstep=True)
-    outcome = mean[:, None] + at
-    return outcome, np.full(outcome.shape, np.log(step))
+    steepest = float((spread / narrowest).max())
+    n_nodes = int(np.ceil(2.0 * grid.reach * steepest / grid.step)) + 1
+    at, step = np.linspace(-grid.reach, grid.reach, min(n_nodes, grid.most), retstep=True)
+    outcome = mean[:, None] + spread[:, None] * at
+    return outcome, np.repeat(np.log(step * spread)[:, None], len(at), axis=1)
 
 
 def _panels(
-    shape: Shape, mean: Array, spread: float, narrowest: float, low: Array, high: Array
+    shape: Shape, mean: Array, spread: Array, narrowest: Array, low: Array, high: Array
 ) -> tuple[Array, Array]:
     """Return Gauss-Legendre points between limits, as far as there is any density."""
     grid = shape.grid
     start = np.maximum(low, mean - grid.reach * spread)
     width = np.minimum(high, mean + grid.reach * spread) - start
-    share, weight = _shares(float(width.max()) / (grid.panel * narrowest), grid)
+    share, weight = _shares(float((width / narrowest).max()) / grid.panel, grid)
     with np.errstate(divide="ignore"):
         return start[:, None] + width[:, None] * share, np.log(width[:, None] * weight)
 
 
 def _tails(
-    shape: Shape, mean: Array, spread: float, narrowest: float, low: Array, high: Array
+    shape: Shape, mean: Array, spread: Array, narrowest: Array, low: Array, high: Array
 ) -> tuple[Array, Array]:
     """Return points dense at the nearer limit, as far as the tail reaches."""
     upper = low > mean
     limit = np.where(upper, low, high)
     width = spread * shape.tail_reach(np.abs(limit - mean) / spread)
     width = np.minimum(width, high - low)
-    panels = 2.0 * float(width.max()) / (shape.grid.panel * narrowest)
+    panels = 2.0 * float((width / narrowest).max()) / shape.grid.panel
     share, weight = _shares(max(panels, 4.0), shape.grid)
     away = width[:, None] * share**2
     outcome = limit[:, None] + np.where(upper, 1.0, -1.0)[:, None] * away

@@ -1,7 +1,8 @@
 r"""The atoms of a batch, evaluated, and the chain rule from their inputs to the parameters.
 
-Input :math:`a_l = h_l (c_l \pm (\kappa_l - \kappa_j)) - g_l'x` with costs :math:`\kappa`. A row of
-several atoms has the score of their mixture, and the Hessian by Louis (1982):
+Input :math:`a_l = r_l (h_l (c_l \pm (\kappa_l - \kappa_j)) - g_l'x)` with costs :math:`\kappa`, and
+with :math:`r_l = e^{-z'\delta_l}` where the scale of l moves. A row of several atoms has the score of
+their mixture, and the Hessian by Louis (1982):
 
 .. math:: H = \sum_t \pi_t (H_t + s_t s_t') - s s'.
 """
@@ -9,7 +10,7 @@ several atoms has the score of their mixture, and the Hessian by Louis (1982):
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -48,6 +49,22 @@ class Input:
     slope: Array
 
 
+class Bend(NamedTuple):
+    """Second derivatives of an input in two groups of parameters, times the input's gradient.
+
+    Those of an atom are the outer product of its rows of `left` and `right`; a `left` of one row
+    stands for all atoms.
+    """
+
+    places: Indices
+    others: Indices
+    left: Array
+    right: Array
+
+
+ONE = np.ones((1, 1))
+
+
 @dataclass(frozen=True, eq=False)
 class Piece:
     """Some rows' atoms, evaluated: what sums, scores and memberships are made of.
@@ -60,7 +77,8 @@ class Piece:
     a : (n, k) standardised outcome or limit of every alternative.
     terms : the kernel's terms of each atom.
     inputs : its inputs, in the kernel's order.
-    bent : second derivatives of inputs: (place, place, (n,) value times the input's gradient).
+    bent : second derivatives of inputs.
+    own_scale : per alternative what the logarithm of its h adds where it is chosen, as an input.
     """
 
     atoms: Atoms
@@ -69,7 +87,8 @@ class Piece:
     a: Array
     terms: JointTerms
     inputs: list[Input]
-    bent: list[tuple[Indices, Indices, Array]]
+    bent: list[Bend]
+    own_scale: list[Input]
 
 
 def pieces_of(
@@ -81,11 +100,15 @@ def pieces_of(
     location = problem.locations(natural, designs)
     location += moved * h
     covariance = noise_covariance(problem, natural)
+    moving = _moving(problem, natural, batch)
     with np.errstate(divide="ignore", invalid="ignore"):
-        mean, spread = location / h, np.sqrt(np.diag(covariance)) / np.abs(h)
-    narrowest = problem.noise.narrowest(covariance) * float(1.0 / np.abs(h).max())
+        mean, spread = location / h, (np.sqrt(np.diag(covariance)) / np.abs(h))[None, :]
+        narrowest = problem.noise.narrowest(covariance) * (1.0 / np.abs(h)).min(keepdims=True)
+        if moving is not None:
+            spread = spread / moving.factor
+            narrowest = spread.min(axis=1)
     given = Given(
-        designs, location, _costs(problem, natural, batch), _keys(problem, batch), curvature
+        designs, location, _costs(problem, natural, batch), moving, _keys(problem, batch), curvature
     )
     return [
         _evaluate_atoms(problem, natural, atoms, given)
@@ -150,6 +173,27 @@ def _costs(problem: Problem, natural: Array, batch: Batch) -> Costs | None:
     return Costs(design, places, value, problem.cost_sign)
 
 
+@dataclass(frozen=True, eq=False)
+class Moving:
+    """What moves the scales of a batch.
+
+    Attributes
+    ----------
+    design : per alternative (n, q_j) covariates of its log scale; None where it does not move.
+    log_factor, factor : (n, k) what multiplies each row's g and h.
+    """
+
+    design: list[Array | None]
+    log_factor: Array
+    factor: Array
+
+
+def _moving(problem: Problem, natural: Array, batch: Batch) -> Moving | None:
+    design = problem.spread_designs(batch.rows)
+    log_factor = problem.log_factors(natural, design)
+    return None if log_factor is None else Moving(design, log_factor, np.exp(log_factor))
+
+
 def _keys(problem: Problem, batch: Batch) -> Any:
     """Return keys of the rows for simulation, made of what was recorded in them."""
     if not problem.noise.simulated(problem.equations.n_alternatives):
@@ -163,17 +207,18 @@ def _keys(problem: Problem, batch: Batch) -> Any:
 
 @dataclass(frozen=True, eq=False)
 class Given:
-    """What the atoms of a batch share: designs, g'x, costs, keys, and what is wanted of them."""
+    """What the atoms of a batch share: designs, g'x, costs, scales, keys, and what is wanted."""
 
     designs: list[Array]
     location: Array
     costs: Costs | None
+    moving: Moving | None
     keys: Any
     curvature: bool
 
 
 def _evaluate_atoms(problem: Problem, natural: Array, atoms: Atoms, given: Given) -> Piece:
-    costs = given.costs
+    costs, moving = given.costs, given.moving
     layout, k = problem.layout, problem.equations.n_alternatives
     h = natural[layout.inverse_scale_positions]
     rows = atoms.rows if len(atoms.row) == len(atoms.rows) else atoms.rows[atoms.row]
@@ -184,6 +229,9 @@ def _evaluate_atoms(problem: Problem, natural: Array, atoms: Atoms, given: Given
         # The entry of the chosen one gains its own cost less itself: nothing.
         limit = limit + costs.sign * (value - value[each, atoms.seen][:, None])
     a = limit * h - given.location[rows]
+    factor = None if moving is None else moving.factor[rows]
+    if factor is not None:
+        a *= factor
     terms = problem.noise.evaluate(
         a,
         atoms.seen,
@@ -193,23 +241,36 @@ def _evaluate_atoms(problem: Problem, natural: Array, atoms: Atoms, given: Given
         curvature=given.curvature,
     )
 
-    inputs, bent = [], []
+    inputs: list[Input] = []
+    bent: list[Bend] = []
     for j, design in enumerate(given.designs):
         own = np.arange(layout.starts[j], layout.starts[j + 1])
         slope = np.empty((len(rows), len(own)))
         np.negative(design[rows], out=slope[:, :-1])
         slope[:, -1] = limit[:, j]
+        gradient = terms.gradient[:, j]
+        if factor is not None:
+            gradient = gradient * factor[:, j]
         if costs is not None:
             own, slope = _with_costs(costs, own, slope, j, h[j], atoms.seen, rows)
             bent += _bent_by_costs(costs, layout.inverse_scale_positions[j], j, atoms.seen, rows,
-                                   terms.gradient[:, j])  # fmt: skip
+                                   gradient)  # fmt: skip
+        if factor is not None:
+            slope *= factor[:, [j]]
+        spread = layout.spread_of[j]
+        if moving is not None and spread is not None:
+            along = -_design(moving, j)[rows]
+            gradient = terms.gradient[:, j]
+            bent += _bent_by_spread(along, spread.places, own, slope, a[:, j], gradient)
+            own = np.append(own, spread.places)
+            slope = np.concatenate([slope, along * a[:, [j]]], axis=1)
         inputs.append(Input(own, slope))
     place = int(layout.starts[-1])
     if problem.noise.extras_in_scales:
         for j in range(k):
             at_h, at_b = layout.inverse_scale_positions[j], place + j
             inputs.append(Input(np.array([at_h, at_b]), np.array([[natural[at_b], natural[at_h]]])))
-            bent.append((np.array([at_h]), np.array([at_b]), terms.gradient[:, k + j, None, None]))
+            bent.append(Bend(np.array([at_h]), np.array([at_b]), ONE, terms.gradient[:, [k + j]]))
     else:
         inputs += [
             Input(np.array([place + m]), np.ones((1, 1)))
@@ -218,16 +279,41 @@ def _evaluate_atoms(problem: Problem, natural: Array, atoms: Atoms, given: Given
     # A cost of alternatives that never depend on it, or an infeasible place, gives -inf or nan.
     with np.errstate(divide="ignore", invalid="ignore"):
         logs = terms.loglik + np.log(h)[atoms.seen]
+    if moving is not None:
+        logs = logs + moving.log_factor[rows, atoms.seen]
+    own_scale = _own_scale(problem, natural, moving, rows)
     if atoms.log_weight is None:
-        return Piece(atoms, np.ones(len(rows)), logs, a, terms, inputs, bent)
+        return Piece(atoms, np.ones(len(rows)), logs, a, terms, inputs, bent, own_scale)
     logs = logs + atoms.log_weight
     with np.errstate(divide="ignore", invalid="ignore"):
         largest = np.maximum.reduceat(logs, atoms.first)
         relative = np.exp(logs - largest[atoms.row])
         total = np.add.reduceat(relative, atoms.first)
-        return Piece(
-            atoms, relative / total[atoms.row], largest + np.log(total), a, terms, inputs, bent
-        )
+        share, loglik = relative / total[atoms.row], largest + np.log(total)
+    return Piece(atoms, share, loglik, a, terms, inputs, bent, own_scale)
+
+
+def _design(moving: Moving, j: int) -> Array:
+    design = moving.design[j]
+    assert design is not None
+    return design
+
+
+def _own_scale(
+    problem: Problem, natural: Array, moving: Moving | None, rows: Indices
+) -> list[Input]:
+    """Return the derivatives of the logarithm of each alternative's h, that of a row its own."""
+    made = []
+    both = zip(problem.layout.inverse_scale_positions, problem.layout.spread_of, strict=True)
+    for j, (at_h, spread) in enumerate(both):
+        slope = np.array([[1.0 / natural[at_h]]])
+        if moving is None or spread is None:
+            made.append(Input(np.array([at_h]), slope))
+            continue
+        z = _design(moving, j)[rows]
+        slope = np.concatenate([np.repeat(slope, len(z), axis=0), -z], axis=1)
+        made.append(Input(np.append(at_h, spread.places), slope))
+    return made
 
 
 def kernel_extras(problem: Problem, natural: Array) -> Array:
@@ -255,14 +341,25 @@ def _with_costs(
 
 def _bent_by_costs(
     costs: Costs, at_h: int, j: int, seen: Indices, rows: Indices, gradient: Array
-) -> list[tuple[Indices, Indices, Array]]:
+) -> list[Bend]:
     bent = []
     for m, design in enumerate(costs.design):
         if design.shape[1]:
             factor = costs.sign * (float(m == j) - (seen == m)) * gradient
-            value = (design[rows] * factor[:, None])[:, None, :]
-            bent.append((np.array([at_h]), costs.places[m], value))
+            bent.append(Bend(np.array([at_h]), costs.places[m], ONE, design[rows] * factor[:, None]))
     return bent
+
+
+def _bent_by_spread(
+    along: Array, places: Indices, others: Indices, slope: Array, a: Array, gradient: Array
+) -> list[Bend]:
+    """Return second derivatives of an input in what moves its scale, -z, and all it depends on."""
+    # Half of the symmetric part: it is added with its transpose.
+    square = along * (0.5 * a * gradient)[:, None]
+    return [
+        Bend(places, others, along, slope * gradient[:, None]),
+        Bend(places, places, along, square),
+    ]
 
 
 def add_up(
@@ -279,15 +376,16 @@ def add_up(
     per_atom = weight if single else weight[atoms.row] * piece.share
     at_h = problem.layout.inverse_scale_positions
     counts = np.bincount(atoms.seen, weights=per_atom, minlength=len(at_h))
-    score[at_h] += counts / natural[at_h]
+    for j, one in enumerate(piece.own_scale):
+        score[one.places] += _weighted_sum(one.slope, per_atom * (atoms.seen == j))
     for place, one in enumerate(piece.inputs):
         score[one.places] += _weighted_sum(one.slope, per_atom * terms.gradient[:, place])
     if hessian is None:
         return
     assert terms.hessian is not None
     hessian[at_h, at_h] -= counts / natural[at_h] ** 2
-    for places, others, value in piece.bent:
-        block = np.tensordot(per_atom, value, axes=(0, 0))
+    for places, others, left, right in piece.bent:
+        block = _weighted_cross(left, per_atom, right)
         hessian[np.ix_(places, others)] += block
         hessian[np.ix_(others, places)] += block.T
     curved, inputs = terms.hessian, piece.inputs
@@ -295,9 +393,7 @@ def add_up(
         # An atom's own score also has what log h_j adds: an input of its own.
         own = (atoms.seen[:, None] == np.arange(len(at_h))).astype(float)
         along = np.concatenate([terms.gradient, own], axis=1)
-        inputs = inputs + [
-            Input(at_h[[j]], np.array([[1.0 / natural[at_h[j]]]])) for j in range(len(at_h))
-        ]
+        inputs = inputs + piece.own_scale
         curved = along[:, :, None] * along[:, None, :]
         curved[:, : terms.hessian.shape[1], : terms.hessian.shape[1]] += terms.hessian
         rows = row_scores(problem, natural, piece)
@@ -320,8 +416,11 @@ def row_scores(problem: Problem, natural: Array, piece: Piece) -> Array:
         scores[:, one.places] += (
             along if atoms.log_weight is None else np.add.reduceat(along, atoms.first)
         )
-    at_h = problem.layout.inverse_scale_positions
-    np.add.at(scores, (atoms.row, at_h[atoms.seen]), piece.share / natural[at_h[atoms.seen]])
+    for j, one in enumerate(piece.own_scale):
+        mine = np.flatnonzero(atoms.seen == j)
+        slope = one.slope if len(one.slope) == 1 else one.slope[mine]
+        along = piece.share[mine, None] * slope
+        np.add.at(scores, (atoms.row[mine, None], one.places[None, :]), along)
     return scores
 
 

@@ -1,8 +1,13 @@
-"""Known index, box-shaped explaining sets, independent noise: a product over alternatives."""
+r"""Known index, box-shaped explaining sets, independent noise: a product over alternatives.
+
+Where scales move, a row of alternative j has :math:`e^t h` and :math:`e^t g` in place of h and g,
+:math:`t = -z'\delta`. Derivatives in t are those along (g'x, h) themselves: the first is
+:math:`D = g'x\,\partial_{g'x} + h\,\partial_h` of the row's term, the second D of that.
+"""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 
 import numpy as np
@@ -14,6 +19,7 @@ from selfselect.kernels.fused_known import sum_known_index
 from selfselect.kernels.status import ABOVE, BELOW, BETWEEN, SEEN, UNKNOWN
 from selfselect.kernels.unknown_index import Curvature
 from selfselect.likelihoods._fused import fused_arguments, placed
+from selfselect.likelihoods._spreads import AlongSpread, along_spread, sum_moved
 from selfselect.likelihoods.base import Likelihood, RowTerms
 from selfselect.problem.batch import Batch, Evaluation
 from selfselect.problem.observation import Observation, observe
@@ -29,11 +35,11 @@ class Boxes(Likelihood):
 
     @property
     def on_device(self) -> bool:
-        return self.problem.noise.margin.normal
+        return self.problem.noise.margin.normal and not self.problem.layout.spreads
 
     @property
     def concave(self) -> bool:
-        return self.problem.noise.margin.log_concave
+        return self.problem.noise.margin.log_concave and not self.problem.layout.spreads
 
     @property
     def compiled(self) -> bool:
@@ -44,7 +50,7 @@ class Boxes(Likelihood):
 
     def evaluate(self, natural: Array, batch: Batch, curvature: Curvature) -> Evaluation:
         """Evaluate on a batch; only "none" spares the Hessian, since the data are complete."""
-        if batch.backend != "fused":
+        if batch.backend != "fused" or self.problem.layout.spreads:
             return self._evaluate_numpy(natural, batch, curvature)
         sums = sum_known_index(
             **fused_arguments(self.problem, natural, batch),
@@ -58,14 +64,21 @@ class Boxes(Likelihood):
 
     def _evaluate_numpy(self, natural: Array, batch: Batch, curvature: Curvature) -> Evaluation:
         layout, total = self.problem.layout, len(natural)
-        loglik, score, hessian = 0.0, np.empty(total), np.zeros((total, total))
-        rows, weights = self.rows(natural, batch), batch.rows.weights
+        loglik, score, hessian = 0.0, np.zeros(total), np.zeros((total, total))
+        rows, weights, curved = self.rows(natural, batch), batch.rows.weights, curvature != "none"
         for j, (design, terms) in enumerate(zip(rows.designs, rows.terms, strict=True)):
-            sums = known_index.sum_rows(design, terms, weights, curved=curvature != "none")
+            sums = known_index.sum_rows(design, terms, weights, curved=curved)
             own = slice(layout.starts[j], layout.starts[j + 1])
             loglik += sums.loglik
             score[own] = sums.score
             hessian[own, own] = sums.hessian
+            spread, along = layout.spread_of[j], rows.along_spreads[j]
+            if spread is not None and along is not None:
+                moved = sum_moved(along, design, weights, curved=curved)
+                score[spread.places] = moved.score
+                hessian[np.ix_(spread.places, spread.places)] = moved.hessian
+                hessian[own, spread.places] = moved.cross
+                hessian[spread.places, own] = moved.cross.T
         return Evaluation(loglik + self.unit_correction(batch.rows), score, hessian)
 
 
@@ -80,20 +93,71 @@ class BoxRows(RowTerms):
 
     @cached_property
     def terms(self) -> list[known_index.RowTerms]:
-        """The terms of every alternative."""
+        """The terms of every alternative, with derivatives in its own (g'x, h)."""
+        log_factors = self._log_factors
+        if log_factors is None:
+            return self._standard
+        made = []
+        for j, terms in enumerate(self._standard):
+            factor = np.exp(log_factors[:, j])
+            seen = self.batch.observation.status[:, j] == SEEN
+            made.append(
+                replace(
+                    terms,
+                    loglik=terms.loglik + np.where(seen, log_factors[:, j], 0.0),
+                    residual=factor * terms.residual,
+                    curvature=factor**2 * terms.curvature,
+                    curvature_gh=factor * terms.curvature_gh,
+                )
+            )
+        return made
+
+    @cached_property
+    def _standard(self) -> list[known_index.RowTerms]:
+        """The same of rows in which covariates and limits are multiplied by what moves scales."""
         problem, natural, observation = self.problem, self.natural, self.batch.observation
         layout, units, shape = problem.layout, problem.units, problem.noise.margin
+        log_factors = self._log_factors
+        made = []
+        for j, at_h in enumerate(layout.inverse_scale_positions):
+            location, limit = self.locations[j], units.limits(observation.limit_of(j))
+            upper = None if observation.upper is None else units.limits(observation.upper[:, j])
+            if log_factors is not None:
+                factor = np.exp(log_factors[:, j])
+                location, limit = factor * location, factor * limit
+                upper = None if upper is None else factor * upper
+            made.append(
+                shape.row_terms(
+                    location,
+                    float(natural[at_h]),
+                    status=observation.status[:, j],
+                    limit=limit,
+                    upper=upper,
+                )
+            )
+        return made
+
+    @cached_property
+    def locations(self) -> list[Array]:
+        """(n,) g'x of every alternative."""
+        each = self.problem.layout.coefficients_in(self.natural)
+        return [design @ g for design, g in zip(self.designs, each, strict=True)]
+
+    @cached_property
+    def _spread_designs(self) -> list[Array | None]:
+        return self.problem.spread_designs(self.batch.rows)
+
+    @cached_property
+    def _log_factors(self) -> Array | None:
+        return self.problem.log_factors(self.natural, self._spread_designs)
+
+    @cached_property
+    def along_spreads(self) -> list[AlongSpread | None]:
+        """Derivatives of every alternative's terms in what moves its scale; None if nothing does."""
+        h = self.natural[self.problem.layout.inverse_scale_positions]
         return [
-            shape.row_terms(
-                design @ natural[start:at_h],
-                float(natural[at_h]),
-                status=observation.status[:, j],
-                limit=units.limits(observation.limit_of(j)),
-                upper=None if observation.upper is None else units.limits(observation.upper[:, j]),
-            )
-            for j, (design, start, at_h) in enumerate(
-                zip(self.designs, layout.starts, layout.inverse_scale_positions, strict=False)
-            )
+            None if z is None else along_spread(z, terms, self.locations[j], float(h[j]))
+            for j, (z, terms) in enumerate(zip(self._spread_designs, self.terms, strict=True))
         ]
 
     @property
@@ -109,7 +173,7 @@ class BoxRows(RowTerms):
         shape, observation = self.problem.noise.margin, self.batch.observation
         if shape.normal:
             # The mean of normal noise given a row is the row's score in the mean.
-            return np.column_stack([terms.residual for terms in self.terms])
+            return np.column_stack([terms.residual for terms in self._standard])
         status, a = observation.status, self.standardised
         lower = np.where((status == ABOVE) | (status == BETWEEN), a, -np.inf)
         upper = np.where(status == BELOW, a, np.inf)
@@ -121,13 +185,19 @@ class BoxRows(RowTerms):
     def _in_scales(self, limit: Array) -> Array:
         """Return limits (n, k) less the means, in units of the scales."""
         h = self.natural[self.problem.layout.inverse_scale_positions]
-        location = self.problem.locations(self.natural, self.designs)
-        return np.asarray(self.problem.units.limits(limit) * h - location)
+        a = self.problem.units.limits(limit) * h - np.column_stack(self.locations)
+        return np.asarray(a if self._log_factors is None else a * np.exp(self._log_factors))
 
     @property
     def score(self) -> Array:
-        both = zip(self.designs, self.terms, strict=True)
-        return np.column_stack([known_index.row_scores(*one) for one in both])
+        layout, scores = self.problem.layout, np.zeros((len(self.batch), len(self.natural)))
+        for j, (design, terms) in enumerate(zip(self.designs, self.terms, strict=True)):
+            own = slice(layout.starts[j], layout.starts[j + 1])
+            scores[:, own] = known_index.row_scores(design, terms)
+            spread, along = layout.spread_of[j], self.along_spreads[j]
+            if spread is not None and along is not None:
+                scores[:, spread.places] = -along.z * along.first[:, None]
+        return scores
 
     @property
     def products(self) -> Array:

@@ -35,7 +35,8 @@ def choose_likelihood(problem: Problem) -> Likelihood:
     correlation = noise.known_correlation(problem.equations.alternatives)
     joint = noise.joint or problem.partial or bool(problem.equations.costs) or is_weighed(problem)
     # The likelihood of the unknown index is known for normal noise; others are sums of atoms.
-    joint = joint or not (known or noise.margin.normal)
+    moving = bool(problem.layout.spreads)
+    joint = joint or not (known or (noise.margin.normal and not moving))
     if correlation is not None and (joint or not known or rank is not None):
         raise UnsupportedError(
             "Correlated noise of known covariance needs to know which alternative was chosen, and "
@@ -49,6 +50,11 @@ def choose_likelihood(problem: Problem) -> Likelihood:
             raise UnsupportedError(
                 "Ranked rules need independent noise, no estimated costs, and rows in which "
                 "the outcome and the chosen alternative are recorded."
+            )
+        if moving:
+            raise UnsupportedError(
+                "Ranked rules need scales that do not move with covariates. Use noises.Independent "
+                "with scale='each' or 'common'."
             )
         if not noise.margin.normal:
             raise UnsupportedError(f"Ranked rules need normal noise, not {noise.margin.name} one.")
@@ -71,6 +77,11 @@ def choose_likelihood(problem: Problem) -> Likelihood:
 
         return Unknown(problem)
     if correlation is not None or not has_bounds(rule):
+        if moving:
+            raise UnsupportedError(
+                f"{type(problem.rule).__name__} offers no `bounds`, which scales that move with "
+                "covariates need. Give the rule a `bounds` method, or use scale='each'."
+            )
         if not noise.margin.normal:
             raise UnsupportedError(
                 f"A rule without `bounds` needs normal noise, not {noise.margin.name} one. Give "

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar, NamedTuple, Protocol, Self, runtime_checkable
 
@@ -141,6 +141,11 @@ class FittedNoise(ABC):
     def scale(self) -> Any:
         """The scales: ``"each"``, ``"common"``, or known ones."""
         return "known"
+
+    @property
+    def spread(self) -> str | Mapping[Any, str] | None:
+        """Formulas of the logarithm of the scale, where it moves with covariates; else None."""
+        return None
 
     @abstractmethod
     def fixed_scales(self, alternatives: Sequence[Label]) -> Array | None:

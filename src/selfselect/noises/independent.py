@@ -1,4 +1,4 @@
-"""Independent normal noise, one scale per alternative or one for all, known or not."""
+"""Independent noise: one scale per alternative or one for all, known or not, or by covariates."""
 
 from __future__ import annotations
 
@@ -34,7 +34,9 @@ class Independent(FittedNoise):
     ----------
     scale : ``"each"`` estimates one :math:`\sigma_j` per alternative (the default);
         ``"common"`` estimates one for all; a number fixes it for all; a mapping by alternative
-        or a sequence in their order fixes each.
+        or a sequence in their order fixes each. ``"~ age + C(region)"`` lets the scale of every
+        alternative move with covariates, :math:`\log\sigma_{ij} = z_i'\delta_j`; a mapping of
+        such formulas by alternative gives each its own (``"~ 1"``: one that does not move).
     shape : distribution of :math:`e`, by name: ``"normal"`` (the default), or another file of
         `selfselect.noises.shapes`.
 
@@ -43,19 +45,25 @@ class Independent(FittedNoise):
     >>> from selfselect.noises import Independent
     >>> Independent(scale=1.0).name
     'normal, independent across alternatives (assumed); scale fixed at 1'
+    >>> Independent(scale="~ age").name
+    'normal, independent across alternatives (assumed); log scale ~ age'
     """
 
-    scale: str | float | Mapping[Any, float] | Sequence[float] = "each"
+    scale: str | float | Mapping[Any, float | str] | Sequence[float] = "each"
     shape: str = "normal"
 
     independent: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
         find_shape(self.shape)
+        if self.spread is not None:
+            _check_spread(self.scale)
+            return
         if isinstance(self.scale, str) and self.scale not in ("each", "common"):
             raise OptionError(
                 f"There is no scale {self.scale!r}. Use 'each' (one unknown per alternative), "
-                "'common' (one unknown for all), a positive number, or one per alternative."
+                "'common' (one unknown for all), a positive number, one per alternative, or a "
+                "formula such as '~ age' of the logarithm of the scale."
             )
         for value in self._numbers():
             number = isinstance(value, int | float | np.number) and not isinstance(value, bool)
@@ -63,7 +71,7 @@ class Independent(FittedNoise):
                 raise OptionError(f"A scale must be a positive number, not {value!r}.")
 
     def _numbers(self) -> list[Any]:
-        if isinstance(self.scale, str):
+        if isinstance(self.scale, str) or self.spread is not None:
             return []
         if isinstance(self.scale, Mapping):
             return list(self.scale.values())
@@ -72,13 +80,19 @@ class Independent(FittedNoise):
         return [self.scale]
 
     @property
+    def spread(self) -> str | Mapping[Any, str] | None:
+        return _formulas(self.scale)
+
+    @property
     def margin(self) -> Shape:
         return find_shape(self.shape)
 
     @property
     def name(self) -> str:
         detail = {"each": "one scale per alternative", "common": "one scale for all"}
-        if isinstance(self.scale, str):
+        if self.spread is not None:
+            scale = "log scale " + _in_words(self.spread)
+        elif isinstance(self.scale, str):
             scale = detail[self.scale]
         else:
             scale = "scale fixed at " + ", ".join(f"{value:g}" for value in self._numbers())
@@ -86,7 +100,7 @@ class Independent(FittedNoise):
 
     def fixed_scales(self, alternatives: Sequence[Label]) -> Array | None:
         """Return the scales (k,) where they are known, None where they are to be estimated."""
-        if isinstance(self.scale, str):
+        if isinstance(self.scale, str) or self.spread is not None:
             return None
         if isinstance(self.scale, Mapping):
             given = by_alternative(self.scale, alternatives, what="scale")
@@ -116,3 +130,33 @@ class Independent(FittedNoise):
         if self.margin.normal:
             return super().residuals(a, chosen, side, gradient, covariance)
         return self.margin.residuals(a, chosen, side)
+
+
+def _formulas(scale: Any) -> str | Mapping[Any, str] | None:
+    """Return the formulas of log scales among what was given as scales."""
+    if isinstance(scale, str):
+        return scale if "~" in scale else None
+    if isinstance(scale, Mapping) and any(isinstance(one, str) for one in scale.values()):
+        return scale
+    return None
+
+
+def _check_spread(scale: Any) -> None:
+    """Refuse log scales that are no right sides."""
+    for one in scale.values() if isinstance(scale, Mapping) else [scale]:
+        if not isinstance(one, str):
+            raise OptionError(
+                f"The scales are formulas and {one!r}. Give a formula for every alternative "
+                "('~ 1': an unknown scale that does not move), or known scales for all."
+            )
+        if not one.strip().startswith("~"):
+            raise OptionError(
+                f"The scale {one!r} must begin with '~', as in '~ age': a scale is not recorded, "
+                "so nothing stands on the left."
+            )
+
+
+def _in_words(spread: str | Mapping[Any, str]) -> str:
+    if isinstance(spread, str):
+        return spread.strip()
+    return ", ".join(f"{text.strip()} ({label})" for label, text in spread.items())

@@ -2,12 +2,15 @@ r"""Parameters: the free vector a solver moves, the natural ones kernels use, th
 
 * *natural*: for each alternative :math:`(g_j, h_j)`, stacked, in internal units. The
   log-likelihood of the known index is concave in them.
-  Behind them stand the *extras*: what the noise has beside scales, costs that are estimated, and
-  the coefficients of a selection equation.
+  Behind them stand the *extras*: what the noise has beside scales, the coefficients of log scales
+  that move with covariates, costs that are estimated, and the coefficients of a selection equation.
+  Where a scale moves, :math:`h_j` is that of a row at the centre of the internal units, and a row's
+  own is :math:`h_j e^{-z'\delta_j}`.
 * *free*: the natural ones that are not fixed, each shared one once (see `Ties` for coefficients
   that alternatives share, and for offsets).
 * *reported*: coefficients :math:`w_j = g_j/h_j` and scales :math:`\sigma_j = 1/h_j`, in the
-  user's units, with labels.
+  user's units, with labels. Where a scale moves, the constant of its logarithm, at covariates of
+  zero, stands in its place.
 """
 
 from __future__ import annotations
@@ -18,19 +21,21 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from selfselect.data.equations import SELECTION, Equations
+from selfselect.data.equations import INTERCEPT, SELECTION, Equation, Equations
 from selfselect.noises.base import COMMON, Extra, Noise
 from selfselect.problem.placement import Placement
 from selfselect.problem.ties import shared_label
 from selfselect.problem.units import Units
 from selfselect.rules.base import Label
 
-__all__ = ["COMMON", "SCALE", "Layout", "Reported"]
+__all__ = ["COMMON", "LOG_SCALE", "SCALE", "Layout", "Reported"]
 
 Array = NDArray[np.float64]
 Indices = NDArray[np.intp]
 
 SCALE = "scale"
+LOG_SCALE = "log scale: "
+"""Begins the terms of the logarithm of a scale that moves with covariates."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -63,12 +68,26 @@ class Layout(Placement):
             for cost in equations.costs
             for term, column in zip(cost.terms, cost.columns, strict=True)
         )
+        spreads: tuple[Equation, ...] = ()
+        if getattr(noise, "spread", None) is not None:
+            spreads = tuple(one for one in equations.spreads if len(one.columns) > 1)
+        moving = tuple(
+            Extra(
+                (spread.alternative, f"{LOG_SCALE}{term}"),
+                0.0,
+                column=column,
+                alternative=equations.alternatives.index(spread.alternative),
+            )
+            for spread in spreads
+            for term, column in zip(spread.terms, spread.columns, strict=True)
+            if column
+        )
         selection: tuple[Extra, ...] = ()
         if equations.selection is not None:
             both = zip(equations.selection.terms, equations.selection.columns, strict=True)
             selection = tuple(Extra((SELECTION, term), 0.0, column=column) for term, column in both)
         common = fixed is None and isinstance(noise.scale, str) and noise.scale == "common"
-        return cls(equations, units, fixed, common, extras + costs + selection)
+        return cls(equations, units, fixed, common, extras + moving + costs + selection, spreads)
 
     def natural(self, free: Array) -> Array:
         """Spread free parameters over the natural ones."""
@@ -175,8 +194,16 @@ class Layout(Placement):
                     labels[place] = (shared_label(self.equations, shared), shared.term)
         for j, place in enumerate(self.reported_scales):
             at_h = int(self.inverse_scale_positions[j])
-            values[place] = unit / natural[at_h]
             rows[place] = 0.0
+            spread = self.spread_of[j]
+            if spread is not None:
+                # The constant of the log scale, where all that moves it is zero.
+                values[place] = np.log(unit / natural[at_h]) - spread.lean @ natural[spread.places]
+                rows[place, at_h] = -1.0 / natural[at_h]
+                rows[place, spread.places] = -spread.lean
+                labels[place] = (self.equations.alternatives[j], f"{LOG_SCALE}{INTERCEPT}")
+                continue
+            values[place] = unit / natural[at_h]
             rows[place, at_h] = -unit / natural[at_h] ** 2
             labels[place] = (COMMON if self.common else self.equations.alternatives[j], SCALE)
         first = int(self.starts[-1])
@@ -209,7 +236,7 @@ class Layout(Placement):
     def read(self, reported: Array) -> Array:
         """Return the free parameters whose report is `reported`: the inverse of `report`."""
         return self.collect(
-            self.coefficients_of(reported), self.scales_of(reported), self.extras_of(reported)
+            self.coefficients_of(reported), self.central_scales(reported), self.extras_of(reported)
         )
 
     def collect(self, each: Sequence[Array], scales: Array, extras: Array | None = None) -> Array:

@@ -4,19 +4,36 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from selfselect.data.equations import Equations
+from selfselect.data.equations import Equation, Equations
+from selfselect.errors import UnsupportedError
 from selfselect.noises.base import Extra
 from selfselect.problem.ties import Ties
 from selfselect.problem.units import Units
 
-__all__ = ["Placement"]
+__all__ = ["Placement", "Spread"]
 
 Array = NDArray[np.float64]
 Indices = NDArray[np.intp]
+
+
+class Spread(NamedTuple):
+    """What moves the scale of an alternative.
+
+    Attributes
+    ----------
+    places : of the coefficients of its logarithm, the constant left out, among the natural ones.
+    columns : the covariates they multiply (see `Equation.columns`).
+    lean : how far those covariates' centres are from zero, in internal units.
+    """
+
+    places: Indices
+    columns: tuple[int, ...]
+    lean: Array
 
 
 @dataclass(frozen=True, eq=False)
@@ -29,8 +46,9 @@ class Placement:
     units : internal units.
     scales : (k,) fixed scales in the user's units, or None where they are estimated.
     common : whether one estimated scale belongs to all alternatives.
-    extras : parameters beside coefficients and scales: first the noise's, then the costs', last
-        those of a selection equation.
+    extras : parameters beside coefficients and scales: first the noise's, then those of log
+        scales, then the costs', last those of a selection equation.
+    spreads : the log scales that move with covariates.
     """
 
     equations: Equations
@@ -38,6 +56,7 @@ class Placement:
     scales: Array | None
     common: bool
     extras: tuple[Extra, ...] = ()
+    spreads: tuple[Equation, ...] = ()
 
     @cached_property
     def sizes(self) -> tuple[int, ...]:
@@ -67,10 +86,24 @@ class Placement:
 
     @cached_property
     def n_noise_extras(self) -> int:
-        """How many of the extras are the noise's: those of costs and of a selection follow."""
+        """How many of the extras are the noise's; those of log scales, costs and selection follow."""
         selection = self.equations.selection
         others = (*self.equations.costs, *(() if selection is None else (selection,)))
-        return len(self.extras) - sum(len(one.terms) for one in others)
+        moving = sum(len(one.terms) - 1 for one in self.spreads)
+        return len(self.extras) - moving - sum(len(one.terms) for one in others)
+
+    @cached_property
+    def spread_of(self) -> tuple[Spread | None, ...]:
+        """What moves the scale of each alternative; None where nothing does."""
+        found: dict[Any, Spread] = {}
+        place = int(self.starts[-1]) + self.n_noise_extras
+        for one in self.spreads:
+            columns = tuple(column for column in one.columns if column)
+            at = np.arange(place, place + len(columns))
+            lean = (self.units.shift / self.units.unit)[list(columns)]
+            found[one.alternative] = Spread(at, columns, lean)
+            place += len(columns)
+        return tuple(found.get(label) for label in self.equations.alternatives)
 
     @cached_property
     def n_natural(self) -> int:
@@ -256,10 +289,24 @@ class Placement:
         return carry
 
     def scales_of(self, reported: Array) -> Array:
-        """Return the scale (k,) of every alternative, estimated or fixed."""
+        """Return the scale (k,) of every alternative, estimated or fixed, the same in all rows."""
+        if self.spreads:
+            raise UnsupportedError(
+                "The scales move with covariates, so every row has scales of its own: there is no "
+                "one scale of an alternative. Ask for predict(kind='scale')."
+            )
+        return self.central_scales(reported)
+
+    def central_scales(self, reported: Array) -> Array:
+        """Return the scale (k,) of every alternative at the centre of the internal units."""
         if self.scales is not None:
             return self.scales.copy()
-        return np.asarray(reported[self.reported_scales])
+        found = np.asarray(reported[self.reported_scales])
+        for j, spread in enumerate(self.spread_of):
+            if spread is not None:
+                moved = reported[self.reported_extras[spread.places - int(self.starts[-1])]]
+                found[j] = np.exp(found[j] + moved @ self.units.shift[list(spread.columns)])
+        return found
 
     def extras_of(self, reported: Array) -> Array:
         """Return the extras, estimated or fixed, in the user's units."""

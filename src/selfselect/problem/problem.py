@@ -65,6 +65,11 @@ class Problem:
         check_range = getattr(self.ordered_rule, "check_range", None)
         if check_range is not None:
             check_range(*outcome_range)
+        if self.noise.spread is not None and not self.equations.spreads:
+            raise UnsupportedError(
+                f"The scale {self.noise.spread!r} is a formula, and these rows were made without "
+                "one. Use selfselect.fit with a table."
+            )
         self.noise.fixed_scales(self.equations.alternatives)
         self.noise.extras(self.equations.alternatives)
         if self.equations.costs:
@@ -104,6 +109,48 @@ class Problem:
         """Return g_j'x (n, k) of all alternatives."""
         each = self.layout.coefficients_in(natural)
         return np.column_stack([x @ g for x, g in zip(designs, each, strict=True)])
+
+    def spread_designs(self, rows: Rows) -> list[Array | None]:
+        """Return what moves each alternative's scale (n, q_j), in internal units; None if nothing.
+
+        Equal ones are made once.
+        """
+        made: dict[tuple[int, ...], Array] = {}
+        for spread in self.layout.spread_of:
+            if spread is not None and spread.columns not in made:
+                made[spread.columns] = self.units.design(rows.covariates, spread.columns)
+        return [None if one is None else made[one.columns] for one in self.layout.spread_of]
+
+    def log_factors(self, natural: Array, designs: list[Array | None]) -> Array | None:
+        """Return the logarithm (n, k) of what multiplies each row's h; None where scales stay."""
+        n_rows = next((len(z) for z in designs if z is not None), None)
+        if n_rows is None:
+            return None
+        found = np.zeros((n_rows, len(designs)))
+        for j, (spread, z) in enumerate(zip(self.layout.spread_of, designs, strict=True)):
+            if spread is not None and z is not None:
+                np.negative(z @ natural[spread.places], out=found[:, j])
+        return found
+
+    def inverse_scales(self, natural: Array, rows: Rows) -> Array:
+        """Return h (n, k) of rows, or (1, k) where all rows have the same."""
+        h = natural[self.layout.inverse_scale_positions][None, :]
+        log_factors = self.log_factors(natural, self.spread_designs(rows))
+        return h if log_factors is None else h * np.exp(log_factors)
+
+    def row_scales(self, reported: Array, rows: Rows) -> Array:
+        """Return the scales (n, k) of rows in the user's units, or (1, k) where all have the same."""
+        scales = self.layout.central_scales(reported)[None, :]
+        if not self.layout.spreads:
+            return scales
+        scales = np.repeat(scales, len(rows), axis=0)
+        for j, spread in enumerate(self.layout.spread_of):
+            if spread is not None:
+                at = self.layout.reported_extras[spread.places - int(self.layout.starts[-1])]
+                columns = np.array(spread.columns)
+                away = rows.covariates[:, columns - 1] - self.units.shift[columns]
+                scales[:, j] *= np.exp(away @ reported[at])
+        return scales
 
     @property
     def side(self) -> float:

@@ -22,6 +22,11 @@ def choose_solver(problem: Problem, given: Any) -> tuple[Solver, str]:
             "a selection equation selects: the likelihood is exact, concave for given correlations "
             "only, and searched over them"
         )
+    if given is None and problem.layout.spreads and not problem.likelihood.joint:
+        return solvers.Continuation(), (
+            "scales move with covariates: the likelihood is exact, but concave only where they do "
+            "not, and continued from there"
+        )
     if given is None and problem.likelihood.joint:
         return (
             solvers.Continuation(),
@@ -69,12 +74,12 @@ def choose_solver(problem: Problem, given: Any) -> tuple[Solver, str]:
             f"{type(given).__name__} is {'not ' if problem.noise.selected else ''}for data in "
             "which a selection equation selects. Use solver=None to have one chosen."
         )
-    joint = problem.likelihood.joint
+    joint = problem.likelihood.joint or bool(problem.layout.spreads)
     if joint != isinstance(given, solvers.Continuation):
         raise UnsupportedError(
             f"{type(given).__name__} is {'not ' if joint else ''}for likelihoods that join "
             "the alternatives (correlated noise, a shared shock, estimated costs, rows in which "
-            "something was not recorded). Use solver=None to have one chosen."
+            "something was not recorded) or scales that move with covariates. Use solver=None to have one chosen."
         )
     if given.concave != problem.likelihood.concave:
         what = {True: "one optimum", False: "several optima"}
@@ -92,4 +97,6 @@ def _joined(problem: Problem) -> str:
         return "costs are estimated"
     if problem.partial:
         return "the outcome or the choice is not recorded in some rows"
+    if problem.layout.spreads:
+        return "scales move with covariates and the chosen alternative was not recorded"
     return f"noise is {problem.noise.name.split(';')[0]}"

@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from selfselect.data.equations import INTERCEPT, Equation
 from selfselect.engines.base import Engine
 from selfselect.errors import DataError
+from selfselect.problem.batch import Batch, Parts
 from selfselect.problem.grams import sum_grams
 from selfselect.problem.problem import Problem
 from selfselect.problem.ties import Ties
@@ -22,6 +23,7 @@ __all__ = [
     "least_squares_start",
     "refuse_collinear",
     "refuse_dependent",
+    "refuse_dependent_spreads",
 ]
 
 Array = NDArray[np.float64]
@@ -131,6 +133,38 @@ def refuse_dependent(equation: Equation, gram: Array) -> None:
         "linear combination of the others, so their coefficients cannot be told apart. Leave "
         "one of them out."
     )
+
+
+def refuse_dependent_spreads(problem: Problem, part: Engine, engine: Engine) -> None:
+    """Refuse log scales whose covariates are dependent; a sample is looked at first."""
+    if not problem.layout.spreads:
+        return
+    task = partial(_spread_grams, problem)
+    # Full rank on a sample proves full rank on all rows.
+    if not any(is_deficient(_with_outcome(gram)) for gram in part.sum(task)):
+        return
+    for spread, gram in zip(problem.layout.spreads, engine.sum(task), strict=True):
+        if is_deficient(_with_outcome(gram)):
+            direction = np.abs(np.linalg.eigh(_scaled(gram)[0])[1][:, 0])
+            names = [INTERCEPT, *(term for term in spread.terms if term != INTERCEPT)]
+            both = zip(names, direction, strict=True)
+            involved = [repr(name) for name, part in both if part > 0.05 * direction.max()]
+            raise DataError(
+                f"The terms {', '.join(involved)} of the log scale of {spread.alternative!r} "
+                "cannot be told apart: one of them does not vary, or is a linear combination of "
+                "the others. Leave it out of the scale's formula."
+            )
+
+
+def _spread_grams(problem: Problem, batch: Batch) -> Parts:
+    """Return Z'Z of every log scale that moves, its constant first."""
+    weights = np.ones(len(batch)) if batch.rows.weights is None else batch.rows.weights
+    grams = []
+    for z in problem.spread_designs(batch.rows):
+        if z is not None:
+            with_one = np.column_stack([np.ones(len(z)), z])
+            grams.append(with_one.T @ (with_one * weights[:, None]))
+    return Parts(grams)
 
 
 def _with_outcome(gram: Array) -> Array:

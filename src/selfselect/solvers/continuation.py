@@ -25,6 +25,7 @@ from selfselect.solvers._start import (
     gram_matrices,
     least_squares_start,
     refuse_collinear,
+    refuse_dependent_spreads,
 )
 from selfselect.solvers.base import Solution, StartRecord, record_starts, require, require_counts
 from selfselect.solvers.climb import (
@@ -71,6 +72,8 @@ ROUGH = 1e-2
 @dataclass(frozen=True)
 class Continuation:
     """Maximise a likelihood that joins the alternatives, starting from independent noise.
+
+    Scales that move with covariates are fitted by it as well, starting from scales that do not.
 
     Correlated noise, a shared shock, estimated costs and rows in which something was not recorded
     have likelihoods that are concave in the coefficients for given noise and costs, but not in
@@ -165,6 +168,7 @@ class Continuation:
             # Rough places need few points and few rows.
             problem = with_points(problem, min(points.number, SEARCH_DRAWS))
             part = engine.sample(min(self.sample, SEARCH_ROWS), rng)
+        refuse_dependent_spreads(problem, part, engine)
         begun = self._independent(problem, engine, part, rng, progress)
         found: list[tuple[str, Climb]] = []
         begins = [
@@ -243,11 +247,15 @@ class Continuation:
 
 
 def independent_companion(problem: Problem) -> Problem:
-    """Return the same problem with independent noise and without estimated costs."""
+    """Return the same problem with independent noise, constant scales and no estimated costs."""
+    scale = problem.noise.scale
+    if problem.noise.spread is not None:
+        # Without the index, alternatives with a scale each may collapse onto a few rows.
+        scale = "each" if problem.index == "known" else "common"
     return replace(
         problem,
         equations=replace(problem.equations, costs=()),
-        noise=Independent(problem.noise.scale),
+        noise=Independent(scale),
     )
 
 
@@ -297,7 +305,8 @@ def _begins(problem: Problem, independent: Array) -> list[tuple[str, Array]]:
         return np.concatenate([independent[:n_equations], extras])
 
     if not begins:
-        return [("independent noise", begin(layout.extra_starts[: len(free)]))]
+        name = "constant scales" if layout.spreads else "independent noise"
+        return [(name, begin(layout.extra_starts[: len(free)]))]
     return [(name, begin(values)) for name, values in begins]
 
 
