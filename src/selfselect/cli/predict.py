@@ -23,9 +23,9 @@ Examples:
 @click.argument("data", nargs=-1, required=True)
 @click.option(
     "--kind", default="latent", show_default=True,
-    type=click.Choice(["latent", "chance", "outcome", "given_seen", "responsibilities"]),
+    type=click.Choice(["latent", "chance", "outcome", "given_seen", "scale", "responsibilities"]),
     help="Mean of every outcome; chance to be chosen; mean of the observed outcome; means given "
-    "the choice; where it was not recorded, the probable choice.",
+    "the choice; scale of the noise; where the choice was not recorded, the probable one.",
 )  # fmt: skip
 @click.option(
     "--scale", default="model", show_default=True, type=click.Choice(["model", "level"]),

@@ -65,8 +65,9 @@ def build_long_design(
     _refuse(case, alternatives, available, possible, weights, cluster)
     plan = read_plan(
         formula, chosen=chosen, alternatives=alternatives, cost=cost, spread=spread, shared=shared,
-        offset=offset, weights=weights, weights_kind=weights_kind, ways=() if cluster is None else (cluster,),
-        missing=missing, missing_outcome=missing_outcome, outcome_between=outcome_between,
+        offset=offset, weights=weights, weights_kind=weights_kind,
+        ways=() if cluster is None else (cluster,), missing=missing,
+        missing_outcome=missing_outcome, outcome_between=outcome_between,
     )  # fmt: skip
     first, unrecorded, term_columns = plan.first, plan.unrecorded, plan.term_columns
     frame = to_frame(data, (case, alternatives, *plan.columns))

@@ -84,7 +84,7 @@ def _by_price(world: World, quota: Quota, free: Setting, alone: bool) -> State:
     def excess(fee: float) -> float:
         return float(mean_cells(world.fit, priced(fee))[a]) - quota.share
 
-    unit = float(world.fit.problem.layout.scales_of(world.fit.values).max())
+    unit = float(world.fit.problem.row_scales(world.fit.values, free.rows).max())
     highest = unit
     for _ in range(WIDENINGS):
         if excess(highest) < 0:

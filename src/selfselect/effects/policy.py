@@ -9,7 +9,6 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from selfselect.data.equations import SCALE
 from selfselect.data.rows import Rows
 from selfselect.effects._averages import average, row_cells, transform
 from selfselect.effects._moments import Setting, cells, n_cells, refuse_selection
@@ -19,6 +18,7 @@ from selfselect.errors import DataError, OptionError
 from selfselect.inference.statistics import interval_reach
 from selfselect.moments.base import latent_means
 from selfselect.noises.shapes.normal import SHAPE as NORMAL
+from selfselect.problem.parameters import is_of_scale
 from selfselect.rules import Maximum, RowData, direction_of
 
 if TYPE_CHECKING:
@@ -270,14 +270,15 @@ def _optimism(margin: Array, errors: Array, weights: Array | None) -> float:
 def _true_values(fit: FitResult, params: Any) -> Array:
     """Return true parameters in the order of the reported ones; scales do not matter here."""
     truth = dict(params.items())
-    missing = [label for label in fit.reported.labels if label[1] != SCALE and label not in truth]
+    scales = {label for label in fit.reported.labels if is_of_scale(label[1])}
+    missing = [label for label in fit.reported.labels if label not in scales | set(truth)]
     if missing:
         alternative, term = missing[0]
         raise DataError(
             f"The true coefficient of {term!r} in {alternative!r} is not given. Label them by "
             "(alternative, term), as result.params does."
         )
-    return np.array([float(truth.get(label, 1.0)) for label in fit.reported.labels])
+    return np.array([1.0 if one in scales else float(truth[one]) for one in fit.reported.labels])
 
 
 def _true_latent(latent: Any, labels: tuple[Any, ...], n_rows: int) -> Array:

@@ -27,7 +27,7 @@ from selfselect.kernels.status import BETWEEN
 from selfselect.likelihoods import Batch, row_terms
 from selfselect.problem.problem import Problem
 
-__all__ = ["SUBJECTS", "Subject", "noise_moments", "row_residuals"]
+__all__ = ["SUBJECTS", "Subject", "noise_moments", "row_residuals", "steady_columns"]
 
 Array = NDArray[np.float64]
 Mask = NDArray[np.bool_]
@@ -76,17 +76,30 @@ def noise_moments(problem: Problem, natural: Array, batch: Batch) -> dict[Subjec
     """Return what each row says against normality (n, 2k), and against a constant variance (n, m).
 
     The first are skewness and kurtosis of every alternative's noise; the second its excess
-    variance times each covariate of its equation.
+    variance times each covariate of its equation that is assumed not to move its scale.
     """
     hints = _read(problem, natural, batch)
     spread: list[Array] = []
-    for equation, one in zip(problem.equations.each, hints, strict=True):
-        vary = [place for place, column in enumerate(equation.columns) if column != 0]
+    steady = steady_columns(problem)
+    for equation, columns, one in zip(problem.equations.each, steady, hints, strict=True):
+        vary = [equation.columns.index(column) for column in columns]
         spread.append(one.design[:, vary] * one.moment(2)[:, None])
     return {
         "normality": np.column_stack([one.moment(order) for one in hints for order in (3, 4)]),
         "heteroskedasticity": np.concatenate(spread, axis=1),
     }
+
+
+def steady_columns(problem: Problem) -> list[tuple[int, ...]]:
+    """Return the covariates of each equation that are assumed not to move its scale.
+
+    Those of its log scale have had their score set to zero by the estimate.
+    """
+    moved = [() if one is None else one.columns for one in problem.layout.spread_of]
+    return [
+        tuple(column for column in equation.columns if column and column not in own)
+        for equation, own in zip(problem.equations.each, moved, strict=True)
+    ]
 
 
 def row_residuals(problem: Problem, natural: Array, batch: Batch) -> Array:
@@ -122,6 +135,8 @@ def _hints(
     start, at_h = problem.layout.starts[j], problem.layout.inverse_scale_positions[j]
     upper = problem.units.limits(observation.upper[between, j])
     upper = natural[at_h] * upper - design[between] @ natural[start:at_h]
+    h = problem.inverse_scales(natural, batch.rows)[:, j]
+    upper = upper * (h if len(h) == 1 else h[between]) / natural[at_h]
     mass = problem.noise.margin.between(limit[between], upper)
     return Hints(design, *said, between, mass.lower_density, upper, mass.upper_density)
 

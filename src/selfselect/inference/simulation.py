@@ -37,9 +37,11 @@ def why_no_draws(problem: Problem) -> str | None:
     shape = problem.noise.margin
     if not shape.normal:
         return f"it is made for normal noise, and this fit assumes {shape.name} noise"
+    if problem.layout.spreads and problem.index == "unknown":
+        return "it is made for scales that do not move where the choice was not recorded"
     if problem.likelihood.joint:
         return "it is made for known costs and rows in which everything was recorded"
-    if problem.likelihood.concave and not has_bounds(problem.ordered_rule):
+    if problem.likelihood.convex_sets and not has_bounds(problem.ordered_rule):
         return "the rule has no bounds, so moments given a row have no closed form"
     return None
 
@@ -59,13 +61,10 @@ def simulate_rows(problem: Problem, engine: Engine, natural: Array) -> tuple[Row
 
 def draw_outcomes(problem: Problem, natural: Array, rows: Rows, noise: Array) -> Rows:
     """Make outcomes of the model from standardised noise (n, k); keep the observed ones."""
-    layout, units = problem.layout, problem.units
-    latent = np.empty((len(rows), problem.equations.n_alternatives))
-    for j, design in enumerate(problem.designs(rows)):
-        start, at_h = layout.starts[j], layout.inverse_scale_positions[j]
-        mean = design @ natural[start:at_h]
-        noisy = (mean + noise[:, j]) / natural[at_h]
-        latent[:, j] = units.outcome_shift + units.outcome_unit * noisy
+    units, h = problem.units, natural[problem.layout.inverse_scale_positions]
+    means = problem.locations(natural, problem.designs(rows)) / h
+    noisy = means + noise / problem.inverse_scales(natural, rows)
+    latent = units.outcome_shift + units.outcome_unit * noisy
     chosen = problem.ordered_rule.choose(latent, rows.known)
     outcome = latent[np.arange(len(rows)), chosen]
     return replace(rows, outcome=outcome, chosen=None if problem.index == "unknown" else chosen)

@@ -37,7 +37,13 @@ from selfselect.engines.base import Engine, Parts
 from selfselect.engines.memory import Memory
 from selfselect.errors import DataError, OptionError, RuleError
 from selfselect.inference.dependence import Dependence
-from selfselect.inference.moments import SUBJECTS, Subject, noise_moments, row_residuals
+from selfselect.inference.moments import (
+    SUBJECTS,
+    Subject,
+    noise_moments,
+    row_residuals,
+    steady_columns,
+)
 from selfselect.inference.sandwich import cluster_products, cluster_totals
 from selfselect.inference.simulation import draw_outcomes, simulate_rows, why_no_draws, write_out
 from selfselect.inference.statistics import TestResult, impossible_test, undecided_test
@@ -121,7 +127,9 @@ def why_not(problem: Problem, solution: Solution, subject: str) -> str | None:
         return "the fit did not converge"
     if not np.isfinite(solution.information).all():
         return "the estimate is not one of maximum likelihood"
-    if subject == "heteroskedasticity" and not problem.equations.covariates:
+    if subject == "heteroskedasticity" and not any(steady_columns(problem)):
+        if problem.layout.spreads:
+            return "the scales move with every covariate of their equations already"
         return "no equation has a covariate that could move the variance"
     return None
 

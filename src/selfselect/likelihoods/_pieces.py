@@ -1,8 +1,8 @@
 r"""The atoms of a batch, evaluated, and the chain rule from their inputs to the parameters.
 
 Input :math:`a_l = r_l (h_l (c_l \pm (\kappa_l - \kappa_j)) - g_l'x)` with costs :math:`\kappa`, and
-with :math:`r_l = e^{-z'\delta_l}` where the scale of l moves. A row of several atoms has the score of
-their mixture, and the Hessian by Louis (1982):
+with :math:`r_l = e^{-z'\delta_l}` where the scale of l moves. A row of several atoms has the score
+of their mixture, and the Hessian by Louis (1982):
 
 .. math:: H = \sum_t \pi_t (H_t + s_t s_t') - s s'.
 """
@@ -103,10 +103,10 @@ def pieces_of(
     moving = _moving(problem, natural, batch)
     with np.errstate(divide="ignore", invalid="ignore"):
         mean, spread = location / h, (np.sqrt(np.diag(covariance)) / np.abs(h))[None, :]
-        narrowest = problem.noise.narrowest(covariance) * (1.0 / np.abs(h)).min(keepdims=True)
+        scales = (1.0 / np.abs(h))[None, :]
         if moving is not None:
-            spread = spread / moving.factor
-            narrowest = spread.min(axis=1)
+            scales, spread = scales / moving.factor, spread / moving.factor
+    narrowest = problem.noise.narrowest(covariance) * scales.min(axis=1)
     given = Given(
         designs, location, _costs(problem, natural, batch), moving, _keys(problem, batch), curvature
     )
@@ -346,7 +346,9 @@ def _bent_by_costs(
     for m, design in enumerate(costs.design):
         if design.shape[1]:
             factor = costs.sign * (float(m == j) - (seen == m)) * gradient
-            bent.append(Bend(np.array([at_h]), costs.places[m], ONE, design[rows] * factor[:, None]))
+            bent.append(
+                Bend(np.array([at_h]), costs.places[m], ONE, design[rows] * factor[:, None])
+            )
     return bent
 
 
@@ -396,7 +398,7 @@ def add_up(
         inputs = inputs + piece.own_scale
         curved = along[:, :, None] * along[:, None, :]
         curved[:, : terms.hessian.shape[1], : terms.hessian.shape[1]] += terms.hessian
-        rows = row_scores(problem, natural, piece)
+        rows = row_scores(natural, piece)
         hessian -= rows.T @ (rows * weight[:, None])
     for place, one in enumerate(inputs):
         for earlier in range(place + 1):
@@ -407,7 +409,7 @@ def add_up(
                 hessian[np.ix_(other.places, one.places)] += block.T
 
 
-def row_scores(problem: Problem, natural: Array, piece: Piece) -> Array:
+def row_scores(natural: Array, piece: Piece) -> Array:
     """Return each row's own score (m, n_natural)."""
     atoms = piece.atoms
     scores = np.zeros((len(atoms.rows), len(natural)))

@@ -88,6 +88,7 @@ class Likelihood(ABC):
     ----------
     problem : the model; it holds no rows.
     concave : whether there is one optimum: a product over convex explaining sets.
+    convex_sets : whether the choice was recorded and its explaining sets are convex.
     joint : whether the alternatives of a row depend on each other; if not, it is a product.
     sampled : whether only draws from the explaining sets integrate it.
     compiled : whether a compiled kernel evaluates it.
@@ -96,6 +97,7 @@ class Likelihood(ABC):
 
     problem: Problem
 
+    convex_sets: ClassVar[bool] = False
     joint: ClassVar[bool] = False
     sampled: ClassVar[bool] = False
 

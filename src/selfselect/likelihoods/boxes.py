@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from functools import cached_property
+from typing import ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -32,6 +33,8 @@ Array = NDArray[np.float64]
 @dataclass(frozen=True, eq=False)
 class Boxes(Likelihood):
     """Known index, rules with bounds, independent noise."""
+
+    convex_sets: ClassVar[bool] = True
 
     @property
     def on_device(self) -> bool:
@@ -153,7 +156,7 @@ class BoxRows(RowTerms):
 
     @cached_property
     def along_spreads(self) -> list[AlongSpread | None]:
-        """Derivatives of every alternative's terms in what moves its scale; None if nothing does."""
+        """Derivatives of every alternative's terms in what moves its scale; None where it stays."""
         h = self.natural[self.problem.layout.inverse_scale_positions]
         return [
             None if z is None else along_spread(z, terms, self.locations[j], float(h[j]))

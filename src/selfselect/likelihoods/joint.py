@@ -62,6 +62,8 @@ class Joint(Likelihood):
         problem = self.problem
         if problem.partial or problem.equations.costs or problem.index == "unknown":
             return False
+        if problem.layout.spreads:
+            return False
         return problem.noise.compiled(problem.equations.n_alternatives)
 
     def observe(self, rows: Rows) -> Observation:
@@ -80,7 +82,7 @@ class Joint(Likelihood):
 
     def evaluate(self, natural: Array, batch: Batch, curvature: Curvature) -> Evaluation:
         """Evaluate on a batch; "complete" curvature is the exact one here."""
-        if batch.backend == "fused":
+        if batch.backend == "fused" and self.compiled:
             evaluation = evaluate_fused(self, natural, batch, curvature=curvature != "none")
             if evaluation is not None and np.isfinite(evaluation.loglik):
                 return evaluation
@@ -145,7 +147,7 @@ class JointRows(RowTerms):
                 np.add.at(chance, (rows[atoms.row], atoms.seen), piece.share)
                 noise = residuals_of(self.problem, piece, covariance)
                 residual[rows] = np.add.reduceat(noise * share, atoms.first)
-                score[rows] = row_scores(self.problem, self.natural, piece)
+                score[rows] = row_scores(self.natural, piece)
                 if products:
                     along = piece.terms.gradient[:, :k]
                     both = (along * share)[:, :, None] * along[:, None, :]

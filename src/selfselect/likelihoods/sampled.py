@@ -61,6 +61,7 @@ def batch_stream(seed: int, batch: Batch) -> Generator:
 class Sampled(Likelihood):
     """Known index, convex explaining sets that are not boxes, or noise of known correlation."""
 
+    convex_sets: ClassVar[bool] = True
     sampled: ClassVar[bool] = True
 
     @property

@@ -76,7 +76,7 @@ def partial_moments(
     ----------
     rule : with bounds or a rank, in the order of the alternatives.
     means : (n, k) mean of every latent outcome.
-    scales : (k,) their scales.
+    scales : (n, k) their scales, or (1, k) where all rows have the same.
     known : costs and availability.
     shape : of the noise.
     """
@@ -161,10 +161,10 @@ def _integrate(
     value[:, 0] = chance
     value[:, 1:] = means * chance[:, None] + scales * first
     by_mean[:, 0] = psi
-    by_mean[:, 1:] = means[:, :, None] * psi[:, None, :] + scales[:, None] * pair
+    by_mean[:, 1:] = means[:, :, None] * psi[:, None, :] + scales[:, :, None] * pair
     by_scale[:, 0] = fall
-    by_scale[:, 1:] = means[:, :, None] * fall[:, None, :] + scales[:, None] * pair_of_fall
-    return value, by_mean / scales, by_scale / scales
+    by_scale[:, 1:] = means[:, :, None] * fall[:, None, :] + scales[:, :, None] * pair_of_fall
+    return value, by_mean / scales[:, None, :], by_scale / scales[:, None, :]
 
 
 def _conditional_powers(
@@ -192,7 +192,7 @@ def _conditional_powers(
     powers = [np.empty((n_rows, k, n_nodes)) for _ in range(5 if slopes else 1)]
     for m in range(k):
         if m == chosen:
-            z = (outcome - means[:, [m]]) / scales[m]
+            z = (outcome - means[:, [m]]) / scales[:, [m]]
             powers[0][:, m] = z
             if slopes:
                 psi = -shape.density(z).slope
@@ -222,13 +222,13 @@ def _outcomes(
     """Return outcomes (n, nodes) of the chosen one to evaluate at, and their weights."""
     if direction_of(rule) is not None and shape.normal:
         # The integrand's spectrum is a Gaussian whose variance adds up that of all its factors.
-        steepness = float(((scales[chosen] / scales) ** 2).sum())
+        steepness = float(((scales[:, [chosen]] / scales) ** 2).sum(axis=1).max())
         step = np.sqrt(2.0 * np.pi**2 / (DIGITS * steepness))
         n_nodes = 2 * int(np.ceil(RANGE / step)) + 1
         if n_nodes <= MOST_NODES:
             z = np.linspace(-RANGE, RANGE, n_nodes)
             weight = shape.pdf(z) * (z[1] - z[0])
-            outcome = means[:, [chosen]] + scales[chosen] * z
+            outcome = means[:, [chosen]] + scales[:, [chosen]] * z
             return outcome, np.tile(weight, (len(means), 1))
     edges = edges_of(rule, means, scales, known, chosen, shape)
     return nodes_of(edges, means, scales, chosen, shape)
@@ -269,14 +269,15 @@ def _by_differences(
     def value(means: Array, scales: Array) -> Array:
         return _ranked_values(rule, means, scales, known, shape)
 
-    steps = STEP * scales
+    shifts = [STEP * scales * own for own in np.eye(means.shape[1])]
+    steps = [shift.sum(axis=1)[:, None, None] for shift in shifts]
     by_mean = [
         (value(means + shift, scales) - value(means - shift, scales)) / (2.0 * step)
-        for step, shift in zip(steps, np.diag(steps), strict=True)
+        for step, shift in zip(steps, shifts, strict=True)
     ]
     by_scale = [
         (value(means, scales + shift) - value(means, scales - shift)) / (2.0 * step)
-        for step, shift in zip(steps, np.diag(steps), strict=True)
+        for step, shift in zip(steps, shifts, strict=True)
     ]
     return PartialMoments(
         value(means, scales), np.stack(by_mean, axis=-1), np.stack(by_scale, axis=-1)

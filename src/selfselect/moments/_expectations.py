@@ -44,7 +44,7 @@ def expectations(
     ----------
     rule : with bounds or a rank, in the order of the alternatives.
     means : (n, k) mean of every latent outcome.
-    scales : (k,) their scales.
+    scales : (n, k) their scales, or (1, k) where all rows have the same.
     known : costs and availability.
     shape : of the noise.
     """
@@ -59,11 +59,11 @@ def expectations(
         part = slice(start, start + ROWS_AT_ONCE)
         for chosen in range(k):
             shift: Any = means[part][:, [chosen]] if differences else 0.0
-            here = means[part] - shift
+            here, wide = means[part] - shift, scales if len(scales) == 1 else scales[part]
             if rank is not None:
-                found = _integrate_ranked(rank, here, scales, chosen, shape)
+                found = _integrate_ranked(rank, here, wide, chosen, shape)
             else:
-                found = _integrate(rule, here, scales, known.take(part), chosen, shape)
+                found = _integrate(rule, here, wide, known.take(part), chosen, shape)
             chance[part, chosen], given[part, :, chosen] = found[0], found[1] + shift
 
     for _ in parallel_map(fill, range(0, n_rows, ROWS_AT_ONCE)):
@@ -106,7 +106,7 @@ def _integrate(
         low = standardised(lower, m, means, scales, n_nodes)
         high = standardised(upper, m, means, scales, n_nodes)
         mass[m] = shape.mass(low, high)
-        moment[m] = means[:, [m]] * mass[m] + scales[m] * shape.partial(low, high)
+        moment[m] = means[:, [m]] * mass[m] + scales[:, [m]] * shape.partial(low, high)
         if known.available is not None:
             closed = ~known.available[:, m]
             mass[m][closed] = 1.0
@@ -130,7 +130,7 @@ def _integrate_ranked(
     edges = edges_of(Maximum(), means, scales, RowData(), chosen, shape)
     outcome, weight = nodes_of(edges, means, scales, chosen, shape)
     others = [m for m in range(k) if m != chosen]
-    z = {m: (outcome - means[:, [m]]) / scales[m] for m in others}
+    z = {m: (outcome - means[:, [m]]) / scales[:, [m]] for m in others}
     infinite = np.broadcast_to(np.inf, outcome.shape)
     below = {m: shape.mass(-infinite, z[m]) for m in others}
     above = {m: shape.mass(z[m], infinite) for m in others}
@@ -152,7 +152,7 @@ def _integrate_ranked(
         means_given[:, chosen] = (own * outcome).sum(axis=1) / chance
         for m in others:
             rest = [one for one in others if one != m]
-            under = scales[m] * shape.partial(-infinite, z[m])
+            under = scales[:, [m]] * shape.partial(-infinite, z[m])
             moment = (means[:, [m]] * below[m] + under) * count_above(rest, rank - 1)
             moment += (means[:, [m]] * above[m] - under) * count_above(rest, rank - 2)
             means_given[:, m] = (weight * moment).sum(axis=1) / chance

@@ -20,13 +20,16 @@ NODES, WEIGHTS = np.polynomial.legendre.leggauss(10)
 def nodes_of(
     edges: Array, means: Array, scales: Array, chosen: int, shape: Shape
 ) -> tuple[Array, Array]:
-    """Return outcomes (n, nodes) of the chosen one, and their weights, its density included."""
+    """Return outcomes (n, nodes) of the chosen one, and their weights, its density included.
+
+    `scales` are (n, k), or (1, k) where all rows have the same: so in all of these.
+    """
     half = 0.5 * np.diff(edges, axis=1)
     middle = edges[:, :-1] + half
     outcome = (middle[:, :, None] + half[:, :, None] * NODES).reshape(len(edges), -1)
     weight = (half[:, :, None] * WEIGHTS).reshape(len(edges), -1)
-    z = (outcome - means[:, [chosen]]) / scales[chosen]
-    return outcome, weight * shape.pdf(z) / scales[chosen]
+    z = (outcome - means[:, [chosen]]) / scales[:, [chosen]]
+    return outcome, weight * shape.pdf(z) / scales[:, [chosen]]
 
 
 def edges_of(
@@ -35,15 +38,15 @@ def edges_of(
     """Return, per row, the sorted points between which the integrand is smooth, (n, pieces + 1)."""
     n_rows, k = means.shape
     cuts = np.array(shape.cuts)
-    low = means[:, [chosen]] - shape.reach * scales[chosen]
-    high = means[:, [chosen]] + shape.reach * scales[chosen]
-    points = [low, high, means[:, [chosen]] + scales[chosen] * cuts[1:-1]]
+    low = means[:, [chosen]] - shape.reach * scales[:, [chosen]]
+    high = means[:, [chosen]] + shape.reach * scales[:, [chosen]]
+    points = [low, high, means[:, [chosen]] + scales[:, [chosen]] * cuts[1:-1]]
     for other in range(k):
         if other == chosen:
             continue
         # If `other` were chosen at a cut of its own, the bound this sets on `chosen` is where its
         # factor in our integrand has that cut.
-        at = (means[:, [other]] + scales[other] * cuts).ravel()
+        at = (means[:, [other]] + scales[:, [other]] * cuts).ravel()
         each = np.repeat(np.arange(n_rows), cuts.size)
         lower, upper = rule.bounds(np.full(at.size, other, dtype=np.intp), at, known.take(each))
         above, below = column_of(upper, chosen), column_of(lower, chosen)
@@ -56,7 +59,7 @@ def edges_of(
 
 def standardised(bound: Array, m: int, means: Array, scales: Array, n_nodes: int) -> Array:
     """Return the limit (n, nodes) of one alternative, less its mean, in units of its scale."""
-    return (column_of(bound, m).reshape(-1, n_nodes) - means[:, [m]]) / scales[m]
+    return (column_of(bound, m).reshape(-1, n_nodes) - means[:, [m]]) / scales[:, [m]]
 
 
 def column_of(bound: Array, m: int) -> Array:

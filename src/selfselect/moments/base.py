@@ -75,7 +75,7 @@ class Moments(ABC):
     ) -> Expectations:
         """Integrate over the latent outcomes of rows, at reported parameters.
 
-        `shift` (k,) is added to all latent means.
+        `shift`, (k,) or (n, k), is added to all latent means.
         """
 
     @abstractmethod
@@ -91,16 +91,19 @@ class Moments(ABC):
         return
 
 
-def noise_covariance(problem: Problem, reported: Array) -> Array:
-    """Return the covariance (k, k) of the noises of a row's alternatives, normal ones."""
+def noise_covariance(problem: Problem, reported: Array, rows: Rows) -> Array:
+    """Return the covariance (n, k, k) of the noises of rows' alternatives, normal ones.
+
+    It is (1, k, k) where all rows have the same.
+    """
     layout, noise = problem.layout, problem.noise
     standard = noise.known_correlation(problem.equations.alternatives)
     if standard is None:
         natural = layout.natural(layout.read(reported))
         h = natural[layout.inverse_scale_positions]
         standard = noise.standard_covariance(natural[layout.starts[-1] :], h)
-    scales = layout.scales_of(reported)
-    return np.asarray(standard * np.outer(scales, scales))
+    scales = problem.row_scales(reported, rows)
+    return np.asarray(standard * scales[:, :, None] * scales[:, None, :])
 
 
 def as_cells(moments: Array, means: Array) -> Array:

@@ -75,7 +75,7 @@ class JointMoments(Moments):
     def cells_and_slope(self, reported: Array, rows: Rows, weights: Array) -> tuple[Array, Array]:
         problem = self.problem
         layout, k = problem.layout, problem.equations.n_alternatives
-        scales = layout.scales_of(reported)
+        scales = layout.central_scales(reported)
         slope = np.zeros((2 * k + 2 * k * k, len(reported)))
         of_coefficients: set[int] = set()
         for j, (equation, where) in enumerate(
@@ -91,8 +91,9 @@ class JointMoments(Moments):
                 values = np.ones(len(rows)) if column == 0 else rows.covariates[:, column - 1]
                 slope[:, position] += values @ by_mean
                 of_coefficients.add(int(position))
+        unit = _units_of_log_scales(problem)
         for position in set(range(len(reported))) - of_coefficients:
-            step = STEP * max(abs(float(reported[position])), 0.1)
+            step = STEP * unit.get(position, max(abs(float(reported[position])), 0.1))
             ends = []
             for way in (step, -step):
                 moved = reported.copy()
@@ -102,17 +103,29 @@ class JointMoments(Moments):
         return self.cells(reported, rows), slope
 
 
+def _units_of_log_scales(problem: Problem) -> dict[int, float]:
+    """Return how much each coefficient of a log scale matters, by its place among the reported."""
+    layout, first = problem.layout, int(problem.layout.starts[-1])
+    return {
+        int(layout.reported_extras[place - first]): 1.0 / float(problem.units.unit[column])
+        for spread in layout.spread_of
+        if spread is not None
+        for place, column in zip(spread.places, spread.columns, strict=True)
+    }
+
+
 def joint_expectations(
     problem: Problem, natural: Array, rows: Rows, *, shift: Array | None = None
 ) -> Expectations:
     """Integrate over the latent outcomes of rows of which nothing was recorded.
 
-    `shift` (k,) is added to all means, in the user's units.
+    `shift` (k,) or (n, k) is added to all means, in the user's units.
     """
+    central = natural[problem.layout.inverse_scale_positions]
     moved = np.zeros(problem.equations.n_alternatives) if shift is None else shift
-    moved = moved / problem.units.outcome_unit
+    moved = np.atleast_2d(moved / problem.units.outcome_unit)
     n_rows, k = len(rows), problem.equations.n_alternatives
-    h = natural[problem.layout.inverse_scale_positions]
+    h = problem.inverse_scales(natural, rows)
     covariance = noise_covariance(problem, natural)
     chance, given = np.empty((n_rows, k)), np.empty((n_rows, k, k))
     problem = replace(problem, partial=True)
@@ -127,11 +140,15 @@ def joint_expectations(
     whole = Batch(blank, nothing, "joint")
 
     def fill(at: int) -> None:
-        part = whole.take(slice(at, at + AT_ONCE))
-        (piece,) = pieces_of(problem, natural, part, curvature=False, moved=moved)
+        here = slice(at, at + AT_ONCE)
+        part = whole.take(here)
+        shifted = moved if len(moved) == 1 else moved[here]
+        (piece,) = pieces_of(problem, natural, part, curvature=False, moved=shifted)
         atoms = piece.atoms
-        means = (problem.locations(natural, problem.designs(part.rows)) / h)[atoms.row] + moved
-        noise = residuals_of(problem, piece, covariance) / h
+        location = problem.locations(natural, problem.designs(part.rows))
+        means = (location / central + shifted)[atoms.row]
+        noise = residuals_of(problem, piece, covariance)
+        noise = noise / (h if len(h) == 1 else h[here][atoms.row])
         outcome = problem.units.outcome_shift + problem.units.outcome_unit * (means + noise)
         place = atoms.row * k + atoms.seen
         size = len(part) * k

@@ -28,18 +28,18 @@ class MarginMoments(Moments):
         means = latent_means(self.problem, reported, rows)
         if shift is not None:
             means = means + shift
-        scales = self.problem.layout.scales_of(reported)
+        scales = self.problem.row_scales(reported, rows)
         return expectations(self.rule, means, scales, rows.known, self.problem.noise.margin)
 
     def cells(self, reported: Array, rows: Rows) -> Array:
         means = latent_means(self.problem, reported, rows)
-        scales = self.problem.layout.scales_of(reported)
+        scales = self.problem.row_scales(reported, rows)
         shape = self.problem.noise.margin
         return as_cells(partial_values(self.rule, means, scales, rows.known, shape), means)
 
     def cells_and_slope(self, reported: Array, rows: Rows, weights: Array) -> tuple[Array, Array]:
         means = latent_means(self.problem, reported, rows)
-        scales = self.problem.layout.scales_of(reported)
+        scales = self.problem.row_scales(reported, rows)
         shape = self.problem.noise.margin
         found = partial_moments(self.rule, means, scales, rows.known, shape)
         k = means.shape[1]
@@ -66,19 +66,17 @@ class MarginMoments(Moments):
             ],
             axis=1,
         )
-        slope = _carry_back(self.problem, rows, by_mean, by_scale, weights)
+        slope = _carry_back(self.problem, rows, by_mean, by_scale, weights, scales)
         return as_cells(found.value, means), slope
 
 
 def _carry_back(
-    problem: Problem, rows: Rows, by_mean: Array, by_scale: Array, weights: Array
+    problem: Problem, rows: Rows, by_mean: Array, by_scale: Array, weights: Array, scales: Array
 ) -> Array:
     """Return the weighted sum of the cells' derivatives (q, m) in the reported parameters."""
     layout = problem.layout
-    n_reported = len(layout.report(np.ones(layout.n_free)).values)
-    place = np.arange(n_reported, dtype=float)
-    slope = np.zeros((by_mean.shape[1], n_reported))
-    at_scale = layout.scales_of(place).astype(int) if layout.scales is None else None
+    slope = np.zeros((by_mean.shape[1], len(layout.reported_order)))
+    at_scale = layout.reported_scales if layout.scales is None else None
     for j, (equation, where) in enumerate(
         zip(problem.equations.each, layout.reported_places, strict=True)
     ):
@@ -88,6 +86,13 @@ def _carry_back(
                 continue  # An offset has no coefficient that could be off.
             values = np.ones(len(rows)) if column == 0 else rows.covariates[:, column - 1]
             slope[:, position] += values @ weighted
-        if at_scale is not None:
+        spread = layout.spread_of[j]
+        if spread is not None and at_scale is not None:
+            by_log = by_scale[:, :, j] * (weights * scales[:, j])[:, None]
+            slope[:, at_scale[j]] += by_log.sum(axis=0)
+            at = layout.reported_extras[spread.places - int(layout.starts[-1])]
+            for column, position in zip(spread.columns, at, strict=True):
+                slope[:, position] += rows.covariates[:, column - 1] @ by_log
+        elif at_scale is not None:
             slope[:, at_scale[j]] += weights @ by_scale[:, :, j]
     return slope

@@ -41,7 +41,7 @@ class SimulatedMoments(Moments):
         return simulated_expectations(
             self.rule,
             means if shift is None else means + shift,
-            problem.layout.scales_of(reported),
+            problem.row_scales(reported, rows),
             problem.noise.margin,
             problem.noise.known_correlation(problem.equations.alternatives),
             rows.known,
@@ -81,7 +81,7 @@ def simulated_expectations(
     ----------
     rule : which alternative is chosen, in the order of the alternatives.
     means : (n, k) mean of every latent outcome.
-    scales : (k,) their scales.
+    scales : (n, k) their scales, or (1, k) where all rows have the same.
     shape : of the noise.
     correlation : (k, k) of the noise, or None.
     known : costs and availability.
@@ -94,13 +94,13 @@ def simulated_expectations(
     noise = shape.quantile(np.clip(uniform, 1e-12, 1.0 - 1e-12))
     if correlation is not None:
         noise = noise @ np.linalg.cholesky(correlation).T
-    noise *= scales
     n_points = len(noise)
     chance, given = np.empty((n_rows, k)), np.full((n_rows, k, k), np.nan)
     for start in range(0, n_rows, ROWS_AT_ONCE):
         part = slice(start, min(start + ROWS_AT_ONCE, n_rows))
         size = part.stop - part.start
-        latent: Array = (means[part, None, :] + noise).reshape(size * n_points, k)
+        wide = scales if len(scales) == 1 else scales[part]
+        latent: Array = (means[part, None, :] + noise * wide[:, None, :]).reshape(-1, k)
         each = np.repeat(np.arange(part.start, part.stop), n_points)
         chosen = np.asarray(rule.choose(latent, known.take(each))).reshape(size, n_points)
         latent = latent.reshape(size, n_points, k)

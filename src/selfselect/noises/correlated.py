@@ -66,7 +66,7 @@ class Correlated(FittedNoise):
     'normal, correlation across alternatives fixed at 0.5; one scale per alternative'
     """
 
-    scale: str | float | Mapping[Any, float] | Sequence[float] = "each"
+    scale: str | float | Mapping[Any, float | str] | Sequence[float] = "each"
     correlation: Any = "each"
     draws: int = 256
 
@@ -106,6 +106,10 @@ class Correlated(FittedNoise):
         else:
             free = "correlated across alternatives, some correlations fixed"
         return f"normal, {free}; {scale}"
+
+    @property
+    def spread(self) -> str | Mapping[Any, str] | None:
+        return Independent(self.scale).spread
 
     def fixed_scales(self, alternatives: Sequence[Label]) -> Array | None:
         return Independent(self.scale).fixed_scales(alternatives)

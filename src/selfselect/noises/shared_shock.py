@@ -77,7 +77,12 @@ class SharedShock(FittedNoise):
     extras_in_scales: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
-        Independent(self.scale)
+        if Independent(self.scale).spread is not None:
+            raise OptionError(
+                f"The scale {self.scale!r} moves with covariates, which SharedShock does not have: "
+                "its shock has one loading for all rows. Use noises.Correlated or "
+                "noises.Independent with that scale."
+            )
         given = self.loading
         numbers = list(given.values()) if isinstance(given, Mapping) else [given]
         if isinstance(given, str):

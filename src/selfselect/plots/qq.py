@@ -71,7 +71,7 @@ def qq(fit: FitResult, *, axes: Any = None) -> Picture:
     refuse_dependent_noise(fit.problem)
     panels = (
         _censored(fit)
-        if fit.problem.likelihood.concave
+        if fit.problem.likelihood.convex_sets
         else {fit.problem.equations.outcome: _whole(fit)}
     )
     if axes is None:
@@ -96,7 +96,7 @@ def qq(fit: FitResult, *, axes: Any = None) -> Picture:
 
 def _censored(fit: FitResult) -> dict[Any, pd.DataFrame]:
     rows, problem = fit.rows, fit.problem
-    means = latent_means(problem, fit.values, rows)
+    means, scales = latent_means(problem, fit.values, rows), problem.row_scales(fit.values, rows)
     observation = problem.likelihood.observe(rows)
     weights = np.ones(len(rows)) if rows.weights is None else rows.weights
     panels = {}
@@ -109,7 +109,7 @@ def _censored(fit: FitResult) -> dict[Any, pd.DataFrame]:
                 "product limit. Look at the generalised residuals instead."
             )
         side = sides[0] if sides else 1.0
-        residual = (observation.limit_of(j) - means[:, j]) / float(fit.scales.iloc[j])
+        residual = (observation.limit_of(j) - means[:, j]) / scales[:, j]
         # A row that is silent is censored at infinity: it counts nowhere.
         use = np.isin(status, (SEEN, BELOW, ABOVE)) & (weights > 0)
         panels[label] = _product_limit(
@@ -149,7 +149,8 @@ def _whole(fit: FitResult) -> pd.DataFrame:
     rows, problem = fit.rows, fit.problem
     assert rows.outcome is not None
     means = latent_means(problem, fit.values, rows)
-    above = NORMAL.cdf(-(rows.outcome[:, None] - means) / fit.scales.to_numpy())
+    scales = problem.row_scales(fit.values, rows)
+    above = NORMAL.cdf(-(rows.outcome[:, None] - means) / scales)
     rank = problem.rank
     if rank is None:
         rank = 1 if problem.side > 0 else problem.equations.n_alternatives

@@ -28,7 +28,7 @@ from selfselect.problem.ties import shared_label
 from selfselect.problem.units import Units
 from selfselect.rules.base import Label
 
-__all__ = ["COMMON", "LOG_SCALE", "SCALE", "Layout", "Reported"]
+__all__ = ["COMMON", "LOG_SCALE", "SCALE", "Layout", "Reported", "flat_names", "is_of_scale"]
 
 Array = NDArray[np.float64]
 Indices = NDArray[np.intp]
@@ -261,6 +261,11 @@ class Layout(Placement):
             natural[start : start + len(columns)] = g
             natural[start + len(columns)] = h
         return self.gather(natural)
+
+
+def is_of_scale(term: str) -> bool:
+    """Say whether a reported parameter belongs to the scale of an alternative."""
+    return term == SCALE or term.startswith(LOG_SCALE)
 
 
 def flat_names(labels: Sequence[tuple[Label, str]]) -> list[str]:

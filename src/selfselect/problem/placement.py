@@ -86,7 +86,7 @@ class Placement:
 
     @cached_property
     def n_noise_extras(self) -> int:
-        """How many of the extras are the noise's; those of log scales, costs and selection follow."""
+        """How many of the extras are the noise's: log scales, costs and selection follow."""
         selection = self.equations.selection
         others = (*self.equations.costs, *(() if selection is None else (selection,)))
         moving = sum(len(one.terms) - 1 for one in self.spreads)

@@ -139,7 +139,7 @@ class Problem:
         return h if log_factors is None else h * np.exp(log_factors)
 
     def row_scales(self, reported: Array, rows: Rows) -> Array:
-        """Return the scales (n, k) of rows in the user's units, or (1, k) where all have the same."""
+        """Return the scales (n, k) of rows in the user's units; (1, k) where all have the same."""
         scales = self.layout.central_scales(reported)[None, :]
         if not self.layout.spreads:
             return scales

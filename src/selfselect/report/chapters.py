@@ -209,7 +209,7 @@ def diagnosis_chapter(fit: FitResult) -> Section:
                 f"against {fit.problem.noise.margin.name} ones. On the line the assumed shape "
                 "fits; the band is a pointwise 95% interval.",
                 lambda axes: plots.qq(fit, axes=axes),
-                panels=k if fit.problem.likelihood.concave else 1,
+                panels=k if fit.problem.likelihood.convex_sets else 1,
                 width=3.4,
                 height=3.4,
             )

@@ -66,11 +66,14 @@ def check_equations(equations: Equations, *, own_covariates: bool) -> None:
     covariates = equations.covariates
     if len(set(covariates)) < len(covariates) or INTERCEPT in covariates:
         raise ArchiveError("two covariates have the same name")
-    for equation in (*equations.each, *equations.costs, *([selection] if selection else [])):
+    others = (*equations.costs, *equations.spreads, *([selection] if selection else []))
+    for equation in (*equations.each, *others):
         _check_terms(equation, covariates, own_covariates)
     costly = [cost.alternative for cost in equations.costs]
     if not set(costly) <= set(labels) or len(set(costly)) < len(costly):
         raise ArchiveError("costs belong to other alternatives")
+    if equations.spreads and [one.alternative for one in equations.spreads] != list(labels):
+        raise ArchiveError("log scales belong to other alternatives")
     members = [member for one in equations.shared for member in one.members]
     for j, place in members:
         if not (0 <= j < len(labels) and 0 <= place < len(equations.each[j].estimated)):
@@ -153,7 +156,7 @@ def _check_numbers(fit: FitResult) -> None:
     problem.check(fit.facts.outcome_range)
     if problem.rank is not None and problem.rank > problem.equations.n_alternatives:
         raise ArchiveError("the rank is beyond the number of alternatives")
-    if not np.isfinite(fit.values).all() or (fit.scales <= 0).any():
+    if not np.isfinite(fit.values).all() or (problem.layout.central_scales(fit.values) <= 0).any():
         raise ArchiveError("the estimates are not finite, or a scale is not positive")
     matrix = fit.covariance.matrix
     if matrix.shape != (len(fit.values), len(fit.values)):

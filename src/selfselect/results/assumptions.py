@@ -238,7 +238,7 @@ def _standardised_slopes(problem: Problem, free: Array) -> Array:
     """Return the slopes (k, D) over all covariates, zero where an equation leaves one out."""
     equations, units = problem.equations, problem.units
     values = problem.layout.report(free).values
-    scales = problem.layout.scales_of(values)
+    scales = problem.layout.central_scales(values)
     slopes = np.zeros((equations.n_alternatives, len(equations.covariates)))
     coefficients = problem.layout.coefficients_of(values)
     for j, (equation, own) in enumerate(zip(equations.each, coefficients, strict=True)):

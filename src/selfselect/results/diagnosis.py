@@ -80,7 +80,7 @@ def diagnose(problem: Problem, engine: Engine, free: Array, information: Array) 
         findings.append(_information(information))
     if problem.index == "unknown":
         findings.append(_certainty(problem, engine, natural))
-    elif problem.likelihood.concave:
+    elif problem.likelihood.convex_sets:
         findings.append(_mass(problem, engine, natural))
     return Diagnosis(tuple(findings))
 

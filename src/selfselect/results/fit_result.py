@@ -120,7 +120,10 @@ class FitResult(Estimates, EffectMethods):
 
     @property
     def scales(self) -> pd.Series[float]:
-        """The scale of every alternative, estimated or fixed."""
+        """The scale of every alternative, estimated or fixed.
+
+        Where scales move with covariates there is none: ``predict(kind="scale")`` has each row's.
+        """
         index = pd.Index(self.problem.equations.alternatives, name="alternative")
         return pd.Series(self.problem.layout.scales_of(self.values), index=index, name="scale")
 
@@ -483,7 +486,9 @@ class FitResult(Estimates, EffectMethods):
         data : any table with the covariates (and cost and availability columns, if any).
         kind : ``latent``, the mean of every outcome; ``chance``, the probability that each
             alternative is chosen; ``outcome``, the mean of the observed outcome;
-            ``given_seen``, the mean of every outcome where each alternative is chosen. Sample
+            ``given_seen``, the mean of every outcome where each alternative is chosen;
+            ``scale``, the scale of every alternative's noise, its own in every row where scales
+            move with covariates. Sample
             selection has one outcome: ``outcome`` is its mean where it is selected, and
             ``given_seen`` its means where it is and where it is not.
         scale : ``model``, as the formula's left side has it; ``level``, where that is a logarithm,

@@ -398,6 +398,7 @@ def _terms_nested(small: FitResult, large: FitResult) -> bool:
         for ours, theirs in (
             (narrow.each, wide.each),
             (narrow.costs, wide.costs),
+            (small.problem.layout.spreads, large.problem.layout.spreads),
             (selections[0], selections[1]),
         )
         for equation in ours

@@ -107,13 +107,15 @@ def expected_levels(
     if problem.noise.selected:
         return _selected_levels(problem, logarithm, reported, rows)
     moments = moments_of(problem)
-    means, covariance = latent_means(problem, reported, rows), noise_covariance(problem, reported)
+    means = latent_means(problem, reported, rows)
+    covariance = noise_covariance(problem, reported, rows)
     chance = moments.expectations(reported, rows).chance
-    plain = latent_levels(logarithm, means, np.diag(covariance)) + logarithm.offset
+    variances = np.einsum("nkk->nk", covariance)
+    plain = latent_levels(logarithm, means, variances) + logarithm.offset
     given = np.empty((*means.shape, means.shape[1]))
     outcome = np.full(len(means), -logarithm.offset)
     for j in range(means.shape[1]):
-        shift = logarithm.rate * covariance[:, j]
+        shift = logarithm.rate * covariance[:, :, j]
         weighed = moments.expectations(reported, rows, shift=shift).chance
         with np.errstate(divide="ignore", invalid="ignore"):
             given[:, j, :] = plain[:, [j]] * weighed / chance - logarithm.offset

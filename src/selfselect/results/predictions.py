@@ -34,7 +34,7 @@ __all__ = [
 
 Array = NDArray[np.float64]
 
-KINDS = ("latent", "chance", "outcome", "given_seen")
+KINDS = ("latent", "chance", "outcome", "given_seen", "scale")
 SCALES = ("model", "level")
 
 
@@ -72,8 +72,8 @@ def predict_new(
 def _code(fit: FitResult, data: Any, kind: str) -> CodedRows:
     """Code new rows as far as a prediction needs them."""
     if fit.problem.equations.selection is None:
-        return fit.coding.code(data, with_known=kind != "latent")
-    needed = {"latent": "outcomes", "chance": "selection"}.get(kind, "all")
+        return fit.coding.code(data, with_known=kind not in ("latent", "scale"))
+    needed = {"latent": "outcomes", "scale": "outcomes", "chance": "selection"}.get(kind, "all")
     coding: Any = fit.coding
     found: CodedRows = coding.code(data, with_known=False, needed=needed)
     return found
@@ -91,8 +91,9 @@ def find_kind(fit: FitResult, kind: str, scale: str) -> Logarithm | None:
     if scale not in SCALES:
         raise OptionError(f"There is no scale {scale!r}. Use one of {', '.join(SCALES)}.")
     logarithm = find_logarithm(fit) if scale == "level" else None
-    if logarithm is not None and kind == "chance":
-        raise OptionError("A chance has no scale. Leave scale='level' out, or ask for an outcome.")
+    if logarithm is not None and kind in ("chance", "scale"):
+        what = "A chance has no scale" if kind == "chance" else "Noise scales are the model's"
+        raise OptionError(f"{what}. Leave scale='level' out, or ask for an outcome.")
     if logarithm is not None:
         refuse_other_shapes(fit.problem)
     return logarithm
@@ -121,6 +122,9 @@ def _values(
     names = pd.Index(labels, name="alternative")
     if kind == "chance":
         return moments_of(fit.problem).expectations(fit.values, rows).chance, names
+    if kind == "scale":
+        scales = fit.problem.row_scales(fit.values, rows)
+        return np.broadcast_to(scales, (len(rows), len(labels))), names
     means = latent_means(fit.problem, fit.values, rows)
     if kind == "latent":
         if fit.facts.case is not None and rows.known.available is not None:
@@ -128,7 +132,8 @@ def _values(
             means[~rows.known.available] = np.nan
         if logarithm is None:
             return means, names
-        variances = np.diag(noise_covariance(fit.problem, fit.values))
+        covariance = noise_covariance(fit.problem, fit.values, rows)
+        variances = np.einsum("nkk->nk", covariance)
         return latent_levels(logarithm, means, variances), names
     if logarithm is None:
         expected = moments_of(fit.problem).expectations(fit.values, rows)

@@ -184,13 +184,14 @@ def _fits_along(
 
 
 def _begin(fit: FitResult, problem: Problem) -> Array:
-    """Return the fit's coefficients, scales and costs as free parameters of another noise."""
+    """Return the fit's coefficients, log scales and costs as parameters of another noise."""
     natural = fit.problem.layout.natural(fit.solution.free)
     n_equations = int(fit.problem.layout.starts[-1])
-    n_costs = sum(len(cost.terms) for cost in fit.problem.equations.costs)
+    # Behind the noise's own come the same log scales and costs.
+    n_others = len(fit.problem.layout.extras) - fit.problem.layout.n_noise_extras
     extras = problem.layout.extra_starts.copy()
-    if n_costs:
-        extras[-n_costs:] = natural[-n_costs:]
+    if n_others:
+        extras[-n_others:] = natural[-n_others:]
     return problem.layout.gather(np.concatenate([natural[:n_equations], extras]))
 
 

@@ -19,7 +19,7 @@ from selfselect.data.rows import Rows
 from selfselect.engines.base import Engine
 from selfselect.engines.memory import Memory, RowsInMemory
 from selfselect.errors import DataError, RuleError, UnsupportedError
-from selfselect.inference.moments import noise_moments
+from selfselect.inference.moments import noise_moments, steady_columns
 from selfselect.inference.simulation import draw_outcomes
 from selfselect.kernels.status import ABOVE, BELOW, SEEN, UNKNOWN
 from selfselect.likelihoods import Batch, row_terms
@@ -92,7 +92,7 @@ class Simulation:
         self.natural = problem.layout.natural(free)
         self.k = problem.equations.n_alternatives
         self.pairs = list(combinations(range(self.k), 2))
-        self.n_spread = sum(column != 0 for one in problem.equations.each for column in one.columns)
+        self.n_spread = sum(map(len, steady_columns(problem)))
         rng = np.random.default_rng(0)
         part = engine.sample(n_rows, rng).rows
         self.data: RowsInMemory = Memory().load(problem, part)
@@ -114,6 +114,8 @@ class Simulation:
             start, at_h = problem.layout.starts[j], problem.layout.inverse_scale_positions[j]
             own = problem.units.limits(batch.observation.limit_of(j))
             limit[:, j] = self.natural[at_h] * own - design @ self.natural[start:at_h]
+        limit *= problem.inverse_scales(self.natural, batch.rows)
+        limit /= self.natural[problem.layout.inverse_scale_positions]
         if not np.isin(status, (SEEN, BELOW, ABOVE, UNKNOWN)).all():
             raise UnsupportedError("outcomes that were not observed are bounded on both sides")
         return limit, status
@@ -277,8 +279,7 @@ class Simulation:
         """Return what the scale of every alternative is multiplied by in the rows of the data."""
         factors = np.ones((len(self.data.rows), self.k))
         end = 0
-        for j, equation in enumerate(self.problem.equations.each):
-            columns = tuple(column for column in equation.columns if column != 0)
+        for j, columns in enumerate(steady_columns(self.problem)):
             start, end = end, end + len(columns)
             if size[start:end].any():
                 design = self.problem.units.design(self.data.rows.covariates, columns)

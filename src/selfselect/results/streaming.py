@@ -42,7 +42,7 @@ def write_predictions(
 ) -> list[Path]:
     """Write predictions for the rows of files into a folder."""
     find_kind(fit, kind, scale)
-    known = kind != "latent"
+    known = kind not in ("latent", "scale")
     make = partial(predict_new, fit, kind=kind, scale=scale)
     return _write(fit, data, out, make, _columns(fit, known=known, outcome=False), **options)
 

@@ -10,12 +10,13 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
+from selfselect.data.equations import INTERCEPT
 from selfselect.errors import OptionError
 from selfselect.inference.covariance import Covariance
 from selfselect.inference.statistics import interval_reach, two_sided_p_values
 from selfselect.noises.correlated import CORRELATION
 from selfselect.noises.shared_shock import LOADING
-from selfselect.problem.parameters import COMMON, SCALE, Reported
+from selfselect.problem.parameters import COMMON, LOG_SCALE, SCALE, Reported
 from selfselect.rules.base import Label
 
 if TYPE_CHECKING:
@@ -85,6 +86,8 @@ def coefficient_table(
     values, terms = reported.values, np.array([term for _, term in reported.labels])
     is_scale, is_correlation = terms == SCALE, terms == CORRELATION
     untested = is_scale | [label == (COMMON, LOADING) for label in reported.labels]
+    # Of a log scale, the constant being zero means no more than a scale of one does.
+    untested |= terms == f"{LOG_SCALE}{INTERCEPT}"
     # On a scale of their own, where the normal approximation is better.
     moved, slope = values.copy(), np.ones_like(values)
     with np.errstate(divide="ignore", invalid="ignore"):
@@ -154,12 +157,20 @@ def naive_table(fit: FitResult) -> pd.DataFrame:
     return pd.DataFrame({"estimate": estimate, "std_error": errors}, index=labels_index(labels))
 
 
+def _one_scale_each(fit: FitResult) -> dict[Label, float]:
+    """Return the scale of every alternative; nan where it moves with covariates."""
+    layout = fit.problem.layout
+    scales = layout.central_scales(fit.values)
+    scales[[one is not None for one in layout.spread_of]] = np.nan
+    return dict(zip(fit.problem.equations.alternatives, scales.tolist(), strict=True))
+
+
 def comparison_table(fit: FitResult) -> pd.DataFrame:
     """Return naive and corrected estimates side by side, coefficients only and then scales."""
     naive = naive_table(fit)
     corrected = coefficient_table(fit.reported, fit.covariance, 0.95)
     corrected.index = labels_index(fit.reported.labels)
-    scales = dict(zip(fit.problem.equations.alternatives, fit.scales.to_numpy(), strict=True))
+    scales = _one_scale_each(fit)
     # A shared coefficient stands in the table of parameters once, and here with each who has it.
     label_of = {
         (equation.alternative, term): fit.reported.labels[place]

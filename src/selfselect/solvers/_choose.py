@@ -79,7 +79,8 @@ def choose_solver(problem: Problem, given: Any) -> tuple[Solver, str]:
         raise UnsupportedError(
             f"{type(given).__name__} is {'not ' if joint else ''}for likelihoods that join "
             "the alternatives (correlated noise, a shared shock, estimated costs, rows in which "
-            "something was not recorded) or scales that move with covariates. Use solver=None to have one chosen."
+            "something was not recorded) or scales that move with covariates. Use solver=None to "
+            "have one chosen."
         )
     if given.concave != problem.likelihood.concave:
         what = {True: "one optimum", False: "several optima"}

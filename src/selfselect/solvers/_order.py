@@ -101,9 +101,12 @@ def _alike(problem: Problem, differing: Array) -> list[Indices]:
 def _origins(problem: Problem, order: Indices) -> Indices:
     """Return where each free parameter comes from in that order; shared ones stay in place."""
     layout = problem.layout
+    spreads = [layout.spread_of[j] for j in order]
     moved = np.concatenate(
         [np.arange(layout.starts[j], layout.starts[j + 1]) for j in order]
         + [layout.starts[-1] + problem.noise.renumbered(order)]
+        # Alternatives that are alike have log scales of the same terms.
+        + [spread.places for spread in spreads if spread is not None]
     )
     origin = np.arange(layout.n_free)
     for new, old in enumerate(moved):
