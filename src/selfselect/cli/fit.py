@@ -85,9 +85,10 @@ Exit codes: 0 the fit converged, 2 bad input, 3 the fit did not converge.
     help="Column added to the mean with no coefficient; repeat by alternative.",
 )  # fmt: skip
 @click.option(
-    "--scale",
+    "--scale", "scales", multiple=True, metavar="each|common|NUMBER|~FORMULA",
     help="Noise scale: 'each' (one per alternative; the default where --chosen is given), "
-    "'common' (the default where it is not), or a number.",
+    "'common' (the default where it is not), a number, or a formula such as '~ age' of its "
+    "logarithm. Repeat as ALTERNATIVE=... for a number or a formula each.",
 )  # fmt: skip
 @click.option("--weights", metavar="COLUMN", help="Row weights.")
 @click.option(
@@ -156,7 +157,7 @@ def command(
     case: str | None,
     shared: Sequence[str],
     offsets: Sequence[str],
-    scale: str | None,
+    scales: Sequence[str],
     weights: str | None,
     weights_kind: str | None,
     covariance: str,
@@ -202,8 +203,9 @@ def command(
         "case": case,
         "cluster": clusters[0] if len(clusters) == 1 else list(clusters) or None,
     }
-    formulas = formula or pairs_of(equations, "--equation")
-    rows = rows_of(files, engine, encoding=encoding, labels=label_columns(formulas, **named))
+    formulas, scale = formula or pairs_of(equations, "--equation"), _scale(scales)
+    texts = [*pairs_of(equations, "--equation").values(), formula, *scales]
+    rows = rows_of(files, engine, encoding=encoding, labels=label_columns(texts, **named))
     limits = outcome_between and [None if one == "-" else _number(one) for one in outcome_between]
     result = ss.fit(
         formulas,
@@ -251,14 +253,24 @@ def pairs_of(entries: Sequence[str], option: str) -> dict[str, str]:
     return pairs
 
 
-def _noise(name: str, scale: str | None) -> Any:
+def _scale(entries: Sequence[str]) -> Any:
+    """Read one scale for all alternatives, or one by alternative; None where none is given."""
+    if not entries:
+        return None
+    before = [entry.partition("~")[0].partition("=") for entry in entries]
+    if len(entries) == 1 and not before[0][1]:
+        return _number(entries[0])
+    return {label: _number(value) for label, value in pairs_of(entries, "--scale").items()}
+
+
+def _noise(name: str, scale: Any) -> Any:
     """Return the noise; None leaves it to the fit, which takes a scale that suits the data."""
     from selfselect.noises import NAMED
 
     if name == "independent" and scale is None:
         return None
     make = NAMED[name.replace("-", " ")]
-    return make() if scale is None else make(scale=_number(scale))
+    return make() if scale is None else make(scale=scale)
 
 
 def _shared(entries: Sequence[str]) -> Any:

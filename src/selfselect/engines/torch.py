@@ -68,7 +68,8 @@ class Torch:
     Sums of the exact log-likelihood (rules with bounds and independent noise, known or unknown
     index), of its derivatives, and Gram matrices are done on the device, in double precision.
     Everything else (predictions, score products of robust covariances, noise that joins
-    alternatives) is done on the host, and is the same as without this engine.
+    alternatives, scales that move with covariates) is done on the host, and is the same as without
+    this engine.
 
     Examples
     --------

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from selfselect.inference.moments import SUBJECTS, Subject
@@ -47,7 +48,7 @@ def specification_test(
                 fit.problem, engine, fit.solution, dependence
             )
         found: TestResult = fit.memory["asymptotic"][subject]
-        return found
+        return _of_further_covariates(fit, subject, found)
     reason = why_not(fit.problem, fit.solution, subject) or why_no_bootstrap(dependence)
     if reason is not None:
         return impossible_test(f"Conditional-moment test of {subject}", reason)
@@ -65,9 +66,16 @@ def specification_test(
         )
     draws = fit.memory[key]
     assert isinstance(draws, MomentDraws)
-    test = bootstrap_test(draws, subject)
+    test = _of_further_covariates(fit, subject, bootstrap_test(draws, subject))
     fit.memory[subject] = test
     return test
+
+
+def _of_further_covariates(fit: FitResult, subject: Subject, test: TestResult) -> TestResult:
+    """Say that only covariates that move no scale as it is are tested, where others do."""
+    if subject != "heteroskedasticity" or not fit.problem.layout.spreads or not test.null:
+        return test
+    return replace(test, null="a variance that further covariates do not move")
 
 
 def tests_of_noise(fit: FitResult) -> tuple[TestResult, ...]:

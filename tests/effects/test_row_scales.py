@@ -1,0 +1,321 @@
+"""Where scales move with covariates, everything after a fit uses each row's own."""
+
+from __future__ import annotations
+
+import matplotlib
+import numpy as np
+import pandas as pd
+import pytest
+
+import selfselect as ss
+from selfselect.cli.main import main
+from selfselect.inference.simulation import draw_outcomes
+from selfselect.likelihoods import evaluate
+from selfselect.moments.choose import moments_of
+from selfselect.noises import Correlated, Independent
+from selfselect.plots.qq import qq
+from selfselect.results.residuals import generalised_residuals
+
+matplotlib.use("Agg")
+
+AGE = Independent(scale="~ age")
+
+DRAWS = 200_000
+MONTE_CARLO = 5.0
+"""Standard errors by which one of a few dozen simulated means may be off."""
+
+STEP, DIFFERENCE = 1e-5, 2e-6
+"""Step of central differences, relative to a parameter's error, and what they leave."""
+
+AGREED, ERRORS = 1e-8, 1e-6
+"""What engines promise of parameters and of their errors."""
+
+
+def made(n_rows=500, seed=0, shape="normal"):
+    rng = np.random.default_rng([seed, 16])
+    table = pd.DataFrame({"x": rng.standard_normal(n_rows), "age": rng.uniform(20, 60, n_rows)})
+    decades = (table["age"].to_numpy() - 40) / 10
+    outcomes = np.column_stack([1.0 + table["x"], 1.2 - 0.5 * table["x"]])
+    draw = rng.standard_normal if shape == "normal" else rng.logistic
+    noise = draw(size=(n_rows, 2)) * np.exp(np.column_stack([0.4 * decades, -0.3 * decades]))
+    best = (outcomes + noise).argmax(axis=1)
+    return table.assign(
+        y=(outcomes + noise)[np.arange(n_rows), best],
+        job=np.array(["a", "b"])[best],
+        toll=rng.uniform(size=n_rows),
+        region=np.where(table["age"] > 35, "south", "north"),
+    )
+
+
+FITS = {
+    "normal": {"noise": AGE},
+    "smallest": {"noise": AGE, "rule": "min"},
+    "logistic": {"noise": Independent("~ age", shape="logistic")},
+    "one each": {"noise": Independent({"a": "~ age + C(region)", "b": "~ 1"})},
+    "costs": {"noise": AGE, "cost": {"b": "~ toll - 1"}},
+    "correlated": {"noise": Correlated("~ age")},
+}
+
+
+@pytest.fixture(scope="module")
+def data():
+    return made()
+
+
+@pytest.fixture(scope="module")
+def fits(data):
+    return {name: ss.fit("y ~ x", data, chosen="job", **kind) for name, kind in FITS.items()}
+
+
+def drawn(fit, row, seed=0):
+    """Draw outcomes (draws, k) of one row from what the tables say, and which one is chosen."""
+    rng, params = np.random.default_rng(seed), fit.params
+    standard = rng.logistic if fit.problem.noise.margin.name == "logistic" else rng.standard_normal
+    noise = standard(size=(DRAWS, 2))
+    if ("a & b", "correlation") in params.index:
+        r = params["a & b", "correlation"]
+        noise[:, 1] = r * noise[:, 0] + np.sqrt(1 - r * r) * noise[:, 1]
+    outcomes = np.empty((DRAWS, 2))
+    for j, label in enumerate("ab"):
+        own = params[label]
+        mean = own["Intercept"] + own["x"] * row["x"]
+        scale = own.get("scale")
+        if scale is None:
+            log_scale = own["log scale: Intercept"] + own["log scale: age"] * row["age"]
+            log_scale += own.get("log scale: C(region)[T.south]", 0.0) * (row["region"] == "south")
+            scale = np.exp(log_scale)
+        outcomes[:, j] = mean + scale * noise[:, j]
+    cost = np.zeros(2)
+    if ("b", "cost: toll") in params.index:
+        cost[1] = params["b", "cost: toll"] * row["toll"]
+    worth = outcomes - cost
+    return outcomes, worth.argmin(axis=1) if fit.problem.side < 0 else worth.argmax(axis=1)
+
+
+def assert_mean(expected, draws):
+    assert abs(draws.mean() - expected) < MONTE_CARLO * draws.std() / np.sqrt(len(draws)) + 1e-9
+
+
+@pytest.mark.parametrize("name", FITS)
+def test_predictions_are_those_of_brute_force(fits, data, name):
+    fit = fits[name]
+    rows = data.iloc[[int(data["age"].argmin()), int(data["age"].argmax())]]
+    chance, outcome = fit.predict(rows, kind="chance"), fit.predict(rows, kind="outcome")
+    given, scale = fit.predict(rows, kind="given_seen"), fit.predict(rows, kind="scale")
+    for place in range(2):
+        outcomes, chosen = drawn(fit, rows.iloc[place], seed=place)
+        assert_mean(chance["a"].iloc[place], chosen == 0)
+        assert_mean(outcome.iloc[place], outcomes[np.arange(DRAWS), chosen])
+        for j, m in ((0, 0), (0, 1), (1, 0), (1, 1)):
+            assert_mean(given.iloc[place]["ab"[j], "ab"[m]], outcomes[chosen == m, j])
+        spread = outcomes.std(axis=0) / fit.problem.noise.margin.deviation
+        np.testing.assert_allclose(scale.iloc[place], spread, rtol=0.02)
+
+
+@pytest.mark.parametrize("name", ["normal", "logistic", "one each", "costs"])
+def test_effects_are_those_of_brute_force(fits, data, name):
+    fit = fits[name]
+    some = data.iloc[::50]
+    effects = fit.treatment_effects("a", "b", data=some).table.set_index("group")["estimate"]
+    each = [drawn(fit, row, seed=i) for i, (_, row) in enumerate(some.iterrows())]
+    gain = np.concatenate([outcomes[:, 0] - outcomes[:, 1] for outcomes, _ in each])
+    chosen = np.concatenate([chosen for _, chosen in each])
+    for group, kept in (("everyone", slice(None)), ("a", chosen == 0), ("b", chosen == 1)):
+        if group in effects.index:
+            # Rows differ: the error of a mean over them is below that of as many draws of one.
+            assert_mean(effects[group], gain[kept])
+    moved = fit.marginal_effects("age", data=some).table
+    ends = []
+    for way in (0.5, -0.5):
+        table = some.assign(age=some["age"] + way)
+        ends.append(fit.predict(table, kind="chance")["a"].mean())
+    found = moved.loc[moved["alternative"] == "a", "estimate"].iloc[0]
+    if name != "one each":
+        assert found == pytest.approx(ends[0] - ends[1], rel=1e-3)
+
+
+@pytest.mark.parametrize("name", FITS)
+def test_derivatives_of_cells_in_reported_parameters_are_differences(fits, name):
+    fit = fits[name]
+    moments, rows = moments_of(fit.problem), fit.rows.take(slice(0, 30))
+    weights = np.linspace(0.5, 1.5, len(rows))
+    _, slope = moments.cells_and_slope(fit.values, rows, weights)
+    errors = fit.bse.to_numpy()
+    for place, error in enumerate(errors):
+        step = np.zeros(len(errors))
+        step[place] = 1e-3 * error
+        up, down = (weights @ moments.cells(fit.values + way * step, rows) for way in (1, -1))
+        wanted = (up - down) / 2e-3
+        assert np.abs(slope[:, place] * error - wanted).max() < 1e-5 * np.abs(slope @ errors).max()
+
+
+def test_levels_of_a_log_outcome_use_each_rows_scale(data):
+    logs = data.assign(wage=np.exp(0.3 * data["y"]))
+    fit = ss.fit("log(wage) ~ x", logs, chosen="job", noise=AGE)
+    row = logs.iloc[[int(logs["age"].argmax())]]
+    found = fit.predict(row, kind="outcome", scale="level").iloc[0]
+    latent = fit.predict(row, kind="latent", scale="level").iloc[0]
+    outcomes, chosen = drawn(fit, row.iloc[0])
+    assert_mean(found, np.exp(outcomes[np.arange(DRAWS), chosen]))
+    for j, label in enumerate("ab"):
+        assert_mean(latent[label], np.exp(outcomes[:, j]))
+
+
+def test_draws_of_a_fit_scatter_as_the_rows_do(fits):
+    fit = fits["normal"]
+    rows = fit.rows.take(np.repeat([0, 1], 20_000))
+    noise = np.random.default_rng(0).standard_normal((len(rows), 2))
+    natural = fit.problem.layout.natural(fit.solution.free)
+    made = draw_outcomes(fit.problem, natural, rows, noise)
+    scales = np.repeat(fit.predict(kind="scale").to_numpy()[:2], 20_000, axis=0)
+    latent = np.repeat(fit.predict(kind="latent").to_numpy()[:2], 20_000, axis=0) + scales * noise
+    np.testing.assert_allclose(made.outcome, latent.max(axis=1), rtol=1e-9, atol=1e-9)
+
+
+def test_residuals_and_quantiles_are_in_units_of_each_rows_scale(fits, data):
+    fit = fits["normal"]
+    found, scales = generalised_residuals(fit), fit.predict(kind="scale")
+    means = fit.predict(kind="latent")
+    for label in "ab":
+        mine = (data["job"] == label).to_numpy()
+        wanted = (data["y"] - means[label])[mine] / scales[label][mine]
+        np.testing.assert_allclose(found[label][mine], wanted, rtol=1e-9)
+    picture = qq(fit)
+    assert set(picture.data["panel"]) == {"a", "b"}
+    away = (picture.data["empirical"] - picture.data["normal"]).abs()
+    assert (away < 2.0 * picture.data["reach"]).mean() > 0.9
+
+
+def test_counterfactuals_and_draws_of_gains_answer(fits):
+    fit = fits["normal"]
+    closed = fit.counterfactual(close="a").outcomes.table
+    alone = fit.predict(kind="latent")["b"].mean()
+    assert np.isclose(closed["estimate"], alone).any()
+    before = fit.predict(kind="outcome").mean()
+    assert np.isclose(closed["estimate"], before).any()
+    gains = fit.gains("a", "b", draws=20, seed=1)
+    assert np.isfinite(gains.table["estimate"]).all()
+
+
+def test_a_bootstrap_is_near_the_observed_errors(data):
+    fit = ss.fit(
+        "y ~ x", data, chosen="job", noise=AGE, seed=1,
+        covariance=ss.inference.Bootstrap(replications=60),
+    )  # fmt: skip
+    plain = ss.fit("y ~ x", data, chosen="job", noise=AGE)
+    ratio = (fit.bse / plain.bse).to_numpy()
+    assert (ratio > 0.6).all() and (ratio < 1.7).all()
+
+
+def test_profile_intervals_hold_the_estimate(fits):
+    table = fits["normal"].tidy(intervals="profile")
+    assert (table["conf_low"] < table["estimate"]).all()
+    assert (table["estimate"] < table["conf_high"]).all()
+
+
+@pytest.mark.parametrize("name", FITS)
+def test_a_saved_fit_predicts_as_before(fits, data, name, tmp_path):
+    fit = fits[name]
+    fit.save(tmp_path / "fit.json")
+    loaded = ss.load(tmp_path / "fit.json")
+    np.testing.assert_array_equal(loaded.values, fit.values)
+    for kind in ("scale", "chance", "outcome"):
+        np.testing.assert_array_equal(
+            loaded.predict(data[:20], kind=kind), fit.predict(data[:20], kind=kind)
+        )
+    with pytest.raises(ss.errors.DataError, match="age"):
+        loaded.predict(data[:3].drop(columns="age"), kind="scale")
+
+
+def test_files_and_memory_agree(data, tmp_path):
+    noise = Independent("~ center(age) + C(region)")
+    whole = ss.fit("y ~ x", data, chosen="job", noise=noise)
+    for part in range(3):
+        data.iloc[part::3].to_parquet(tmp_path / f"{part}.parquet")
+    read = ss.fit("y ~ x", str(tmp_path / "*.parquet"), chosen="job", noise=noise)
+    np.testing.assert_allclose(read.params, whole.params, rtol=AGREED, atol=AGREED)
+    np.testing.assert_allclose(read.bse, whole.bse, rtol=ERRORS)
+    (made,) = {
+        len(pd.read_parquet(path))
+        for path in read.write_predictions(tmp_path / "out", str(tmp_path / "1.parquet"), "scale")
+    }
+    wanted = whole.predict(data.iloc[1::3], kind="scale")
+    written = pd.read_parquet(tmp_path / "out")
+    assert made == len(wanted)
+    np.testing.assert_allclose(written[["a", "b"]], wanted, rtol=1e-6)
+
+
+def test_a_device_leaves_moving_scales_to_the_host(data, fits):
+    pytest.importorskip("torch", reason="PyTorch is not installed")
+    fit = ss.fit("y ~ x", data, chosen="job", noise=AGE, engine=ss.engines.Torch("cpu"))
+    np.testing.assert_allclose(fit.params, fits["normal"].params, rtol=AGREED)
+
+
+def test_long_data_has_scales_of_each_alternatives_rows():
+    rng = np.random.default_rng(3)
+    n = 1_500
+    risk, x = rng.uniform(size=(n, 2)), rng.standard_normal((n, 2))
+    outcomes = 1.0 + x + np.exp(-0.5 + 1.0 * risk) * rng.standard_normal((n, 2))
+    best = outcomes.argmax(axis=1)
+    wide = pd.DataFrame(
+        {"x_a": x[:, 0], "x_b": x[:, 1], "r_a": risk[:, 0], "r_b": risk[:, 1],
+         "y": outcomes.max(axis=1), "job": np.array(["a", "b"])[best]}
+    )  # fmt: skip
+    long = pd.DataFrame(
+        {
+            "case": np.repeat(np.arange(n), 2),
+            "job": np.tile(["a", "b"], n),
+            "x": x.ravel(),
+            "risk": risk.ravel(),
+            "took": (np.arange(2) == best[:, None]).ravel().astype(int),
+            "y": np.repeat(outcomes.max(axis=1), 2),
+        }
+    )
+    fit = ss.fit("y ~ x", long, case="case", alternatives="job", chosen="took",
+                 noise=Independent("~ risk"))  # fmt: skip
+    same = ss.fit(
+        {"a": "y ~ x_a", "b": "y ~ x_b"}, wide, chosen="job",
+        noise=Independent({"a": "~ r_a", "b": "~ r_b"}),
+    )  # fmt: skip
+    np.testing.assert_allclose(fit.values, same.values, rtol=1e-6)
+    np.testing.assert_allclose(fit.predict(kind="scale"), same.predict(kind="scale"), rtol=1e-6)
+    assert ("a", "log scale: risk") in fit.params.index
+
+
+def test_the_shell_takes_formulas_of_scales(data, tmp_path, capsys):
+    def shell(*arguments):
+        with pytest.raises(SystemExit) as stop:
+            main([str(argument) for argument in arguments])
+        said = capsys.readouterr()
+        return int(stop.value.code or 0), " ".join((said.out + said.err).split())
+
+    table, saved = tmp_path / "rows.csv", tmp_path / "fit.json"
+    data.to_csv(table, index=False)
+    asked = ["fit", table, "y ~ x", "--chosen", "job"]
+    code, said = shell(*asked, "--scale", "~ age", "--save", saved)
+    assert code == 0 and "log scale: age" in said
+    code, said = shell("predict", saved, table, "--kind", "scale")
+    assert code == 0 and "a,b" in said
+    code, said = shell(*asked, "--scale", "a=~ age", "--scale", "b=~ 1")
+    assert code == 0 and "log scale ~ age (a), ~ 1 (b)" in said
+    code, said = shell(*asked, "--scale", "a=1", "--scale", "b=2")
+    assert code == 0 and "scale fixed at 1, 2" in said
+    code, said = shell(*asked, "--scale", "~ nowhere")
+    assert code != 0 and "nowhere" in said
+
+
+def test_the_summary_and_report_say_how_the_scale_moves(fits, tmp_path):
+    text = str(fits["normal"].summary())
+    assert "log scale: Intercept" in text and "log scale ~ age" in text
+    fits["normal"].report(tmp_path / "page.html")
+    assert "log scale: age" in (tmp_path / "page.html").read_text()
+
+
+def test_the_score_vanishes_at_the_estimate(fits):
+    for fit in fits.values():
+        problem, free = fit.problem, fit.solution.free
+        batch = fit.engine_of_rows().batch
+        found = evaluate(problem, problem.layout.natural(free), batch)
+        score = problem.layout.pull_back_vector(found.score, free)
+        step = np.linalg.solve(fit.solution.information, score)
+        assert float(score @ step) < 1e-9
