@@ -12,13 +12,18 @@ WITH_DATA = PAGE[PAGE.index("## Noise that is not independent") :]
 
 def test_the_examples_run_one_after_the_other() -> None:
     blocks = re.findall(r"```python\n(.*?)```", WITH_DATA, flags=re.DOTALL)
-    assert len(blocks) == 5
+    assert len(blocks) == 6
     here: dict[str, Any] = {}
     for block in blocks:
         exec(compile(block, "how-to.md", "exec"), here)
     names = ("independent", "correlated", "known", "estimated", "home", "top_coded", "partly")
     assert all(here[name].converged for name in names)
     assert here["independent"].independence_test().rejects()
+    assert here["moving"].converged and here["moving"].lr_test(here["constant"]).p_value < 1e-3
+    slope, error = (
+        one["office", "log scale: age"] for one in (here["moving"].params, here["moving"].bse)
+    )
+    assert abs(slope - 0.04) < 4 * error
     assert here["correlated"].lr_test(here["independent"]).p_value < 1e-3
     cost, error = (here["estimated"].params, here["estimated"].bse)
     assert abs(cost["farm", "cost: fare"] - 0.5) < 4 * error["farm", "cost: fare"]

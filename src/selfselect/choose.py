@@ -132,6 +132,11 @@ def choose_alternatives(
             f"Numbers of alternatives are compared under normal noise only, not {shape.name}: one "
             "alternative is least squares. Leave noise out, or compare fits by bic."
         )
+    if as_noise(noise).spread is not None:
+        raise OptionError(
+            "Numbers of alternatives are compared with scales that do not move with covariates: "
+            "one alternative is least squares. Leave noise out, or compare fits by bic."
+        )
     single, scree = _single(formula, data, rule, noise, subspace, described)
     rows: list[dict[str, Any]] = []
     fits: dict[int, FitResult] = {}

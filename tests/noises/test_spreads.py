@@ -294,7 +294,7 @@ def test_fixed_and_shared_parts_go_with_moving_scales(data):
     assert offset.converged
 
 
-def test_known_costs_and_availability_go_with_moving_scales(data):
+def test_known_and_estimated_costs_go_with_moving_scales():
     table, outcomes = latent(3_000, seed=8)
     toll = np.random.default_rng(1).uniform(size=len(table))
     best = (outcomes - np.column_stack([np.zeros(len(table)), toll])).argmax(axis=1)
@@ -378,11 +378,15 @@ def test_what_has_no_moving_scales_refuses_them(data):
     three = data.assign(job=np.resize(["a", "b", "c"], len(data)))
     with pytest.raises(UnsupportedError, match="Ranked rules need scales that do not move"):
         ss.fit("y ~ x", three, chosen="job", rule=ss.rules.Ranked(2), noise=AGE)
+    rule = ss.rules.LinearArgmax([[1.0, 0.2], [0.2, 1.0]])
     with pytest.raises(UnsupportedError, match="offers no `bounds`"):
-        rule = ss.rules.LinearArgmax([[1.0, 0.2], [0.2, 1.0]])
         ss.fit("y ~ x", data, chosen="job", rule=rule, noise=AGE)
     with pytest.raises(UnsupportedError, match="rows were made without one"):
         ss.SelfSelectionRegressor(noise=AGE).fit(data[["x", "age"]], data["y"], chosen=data["job"])
+    with pytest.raises(OptionError, match="a formula gives no numbers"):
+        ss.simulate({"a": {"x": 1.0}, "b": {"x": -1.0}}, data[["x", "age"]], noise=AGE)
+    with pytest.raises(OptionError, match="scales that do not move"):
+        ss.choose_alternatives("y ~ x", data, noise=AGE)
     with pytest.raises(UnsupportedError, match="scales that move with covariates"):
         ss.fit("y ~ x", data, chosen="job", noise=AGE, solver=ss.solvers.Newton())
 

@@ -121,6 +121,12 @@ def simulate(
 
 def _scales(scales: Any, noise: Noise, labels: Sequence[Label]) -> list[float]:
     """Return the scale of every alternative, as given or as the noise fixes it."""
+    if getattr(noise, "spread", None) is not None:
+        raise OptionError(
+            f"The noise has scales that move with covariates ({noise.name.split('; ')[-1]}), of "
+            "which a formula gives no numbers. Draw outcomes with NumPy, or simulate with "
+            "constant scales."
+        )
     fixed = noise.fixed_scales(labels)
     if scales is not None and fixed is not None:
         raise OptionError("The noise fixes the scales already. Leave `scales` out.")

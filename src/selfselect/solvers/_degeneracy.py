@@ -12,8 +12,9 @@ from selfselect.engines.base import Engine
 from selfselect.likelihoods import Batch, row_terms, sum_chances
 from selfselect.problem.problem import Problem
 from selfselect.solvers._search import SearchSpace
+from selfselect.solvers.status import Ending, Status
 
-__all__ = ["Degeneracy", "expected_counts", "find_degeneracy", "thin_equation"]
+__all__ = ["Degeneracy", "expected_counts", "find_collapse", "find_degeneracy", "thin_equation"]
 
 Array = NDArray[np.float64]
 
@@ -88,6 +89,31 @@ def thin_equation(space: SearchSpace, engine: Engine, coordinates: Array) -> str
         "parameters: with a scale of its own it may be no more than rows that happen to lie close "
         "to a plane. Compare with noise=Independent(scale='common')."
     )
+
+
+def find_collapse(problem: Problem, engine: Engine, free: Array) -> Ending | None:
+    """Return an ending that names an alternative which rests on too few rows, or None.
+
+    So it may end where the choice was not recorded and scales move with covariates: an equation
+    passes through a handful of rows, whose scales fall to zero.
+    """
+    layout = problem.layout
+    if problem.index == "known" or not layout.spreads:
+        return None
+    counts = expected_counts(problem, engine, layout.natural(free))
+    rows = counts * engine.n_rows / engine.weight_total
+    moving = [0 if one is None else len(one.places) for one in layout.spread_of]
+    parameters = np.array(problem.equations.own_terms) + 1 + moving
+    thinnest = int(np.argmin(rows / parameters))
+    if rows[thinnest] >= ROWS_PER_PARAMETER * parameters[thinnest]:
+        return None
+    label = problem.equations.each[thinnest].alternative
+    sentence = (
+        f"Alternative {label!r} collapsed: {rows[thinnest]:.1f} rows are its own, for "
+        f"{parameters[thinnest]} parameters. Use scales that move with fewer covariates, or "
+        "noise=Independent(scale='common')."
+    )
+    return Ending(Status.STOPPED, {"sentence": sentence})
 
 
 def expected_counts(problem: Problem, engine: Engine, natural: Array) -> Array:

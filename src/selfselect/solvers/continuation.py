@@ -17,6 +17,7 @@ from selfselect.progress import progress_bar
 from selfselect.rules import Maximum, Minimum
 from selfselect.rules.base import HasBounds
 from selfselect.solvers._boundary import ends_at_boundary, find_boundary
+from selfselect.solvers._degeneracy import find_collapse
 from selfselect.solvers._identification import ridge, undetermined
 from selfselect.solvers._order import order_alternatives
 from selfselect.solvers._resolution import refine, with_points
@@ -231,6 +232,7 @@ class Continuation:
         if boundary is None:
             lost = undetermined(problem, engine, best.information, free=best.free)
             lost = lost or ridge(problem, best.free, best.information)
+            lost = lost or find_collapse(problem, engine, best.free)
         return Solution(
             free=best.free,
             loglik=best.loglik,
