@@ -395,3 +395,9 @@ def test_rows_that_cannot_be_made_again_are_said_to_be_lost(client, table, killi
     with pytest.raises(EngineError, match="Rows were lost with a worker"):
         ss.fit("y ~ x1", frame, chosen="job")
     assert killed == [victim]
+
+
+def test_scales_that_move_are_fitted_as_in_memory(table):
+    noise = ss.noises.Independent(scale="~ center(x1) + C(town)")
+    whole = ss.fit("y ~ x1", table, chosen="job", noise=noise)
+    agree(ss.fit("y ~ x1", partitioned(table), chosen="job", noise=noise), whole)
