@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
@@ -12,7 +12,31 @@ from selfselect.kernels.compiled import extension
 if TYPE_CHECKING:
     from selfselect.kernels.unknown_index import Curvature
 
-__all__ = ["FusedSums", "sum_known_index"]
+__all__ = ["FusedSums", "Moving", "sum_known_index"]
+
+
+class Moving(NamedTuple):
+    """What moves the scales of k alternatives, and sums over rows of its derivatives, zero at first.
+
+    Attributes
+    ----------
+    columns : (k, q) columns of [1 | covariates] that move each one's log scale, padded with -1.
+    delta : (k, q) their coefficients, in the standardised units.
+    score, hessian : (k, q) and (k, q, q), its lower triangle.
+    mixed : (k, q, m + 1) second derivatives in delta and (g, h).
+    """
+
+    columns: Indices
+    delta: Array
+    score: Array
+    hessian: Array
+    mixed: Array
+
+    @classmethod
+    def empty(cls, columns: Indices, delta: Array, width: int) -> Moving:
+        """Make room for the sums of alternatives with at most `width` coefficients."""
+        k, q = columns.shape
+        return cls(columns, delta, np.zeros((k, q)), np.zeros((k, q, q)), np.zeros((k, q, width + 1)))
 
 
 def sum_known_index(
@@ -30,6 +54,7 @@ def sum_known_index(
     g: Array,
     h: Array,
     upper: Array | None = None,
+    moving: Moving | None = None,
     curvature: Curvature = "exact",
 ) -> FusedSums:
     """Add up the log-likelihood, score and Hessian over rows, on one thread, without the GIL.
@@ -49,6 +74,8 @@ def sum_known_index(
     limit_shift, limit_unit : limits enter as (limit - limit_shift) / limit_unit.
     g, h : (k, m) and (k,), the parameters, in the standardised units.
     upper : (n, k) upper limits where the status is BETWEEN; None where no row has that status.
+    moving : what moves the scales, and where its sums are added; None where they stay. It does not
+        go with upper limits.
     curvature : with "none" the Hessian is zero; else it is the exact one.
 
     Raises
@@ -59,8 +86,10 @@ def sum_known_index(
     n_alternatives, width = columns.shape
     score = np.zeros((n_alternatives, width + 1))
     hessian = np.zeros((n_alternatives, width + 1, width + 1))
+    moved = (None,) * 5 if moving is None else tuple(moving)
     loglik = extension().known(
         aligned(covariates), status, aligned(limit), aligned(upper), aligned(weights), columns,
         sizes, shift, unit, limit_shift, limit_unit, g, h, curvature != "none", score, hessian,
+        *moved,
     )  # fmt: skip
     return FusedSums(loglik, score, hessian)

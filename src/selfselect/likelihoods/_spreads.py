@@ -16,9 +16,19 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from selfselect.kernels.fused_known import Moving
 from selfselect.kernels.known_index import RowTerms
+from selfselect.problem.batch import Evaluation
+from selfselect.problem.problem import Problem
 
-__all__ = ["AlongSpread", "Moved", "along_spread", "sum_moved"]
+__all__ = [
+    "AlongSpread",
+    "Moved",
+    "along_spread",
+    "fused_moving",
+    "sum_moved",
+    "with_moved",
+]
 
 Array = NDArray[np.float64]
 
@@ -72,3 +82,37 @@ def sum_moved(
     cross[:-1] = -(design.T @ (z * (weight * along.cross_g)[:, None]))
     cross[-1] = -(z.T @ (weight * along.cross_h))
     return Moved(score, z.T @ (z * (weight * along.second)[:, None]), cross)
+
+
+def fused_moving(problem: Problem, natural: Array) -> Moving:
+    """Return what moves the scales as the fused kernel takes it."""
+    spreads = problem.layout.spread_of
+    widest = max(len(one.columns) for one in spreads if one is not None)
+    columns = np.full((len(spreads), widest), -1, dtype=np.int64)
+    delta = np.zeros(columns.shape)
+    for j, spread in enumerate(spreads):
+        if spread is not None:
+            columns[j, : len(spread.columns)] = spread.columns
+            delta[j, : len(spread.columns)] = natural[spread.places]
+    return Moving.empty(columns, delta, max(problem.layout.sizes))
+
+
+def with_moved(problem: Problem, own: Evaluation, moving: Moving) -> Evaluation:
+    """Put a fused kernel's sums in delta beside those in (g, h) of all alternatives."""
+    layout = problem.layout
+    total = layout.n_natural
+    score, hessian = np.zeros(total), np.zeros((total, total))
+    score[: len(own.score)] = own.score
+    hessian[: len(own.score), : len(own.score)] = own.hessian
+    for j, spread in enumerate(layout.spread_of):
+        if spread is None:
+            continue
+        size, of_alternative = len(spread.places), slice(layout.starts[j], layout.starts[j + 1])
+        score[spread.places] = moving.score[j, :size]
+        lower = np.tril(moving.hessian[j, :size, :size])
+        hessian[np.ix_(spread.places, spread.places)] = lower + np.tril(lower, -1).T
+        used = np.append(np.arange(layout.sizes[j]), moving.mixed.shape[2] - 1)
+        mixed = moving.mixed[j, :size][:, used]
+        hessian[spread.places, of_alternative] = mixed
+        hessian[of_alternative, spread.places] = mixed.T
+    return Evaluation(own.loglik, score, hessian)

@@ -20,7 +20,13 @@ from selfselect.kernels.fused_known import sum_known_index
 from selfselect.kernels.status import ABOVE, BELOW, BETWEEN, SEEN, UNKNOWN
 from selfselect.kernels.unknown_index import Curvature
 from selfselect.likelihoods._fused import fused_arguments, placed
-from selfselect.likelihoods._spreads import AlongSpread, along_spread, sum_moved
+from selfselect.likelihoods._spreads import (
+    AlongSpread,
+    along_spread,
+    fused_moving,
+    sum_moved,
+    with_moved,
+)
 from selfselect.likelihoods.base import Likelihood, RowTerms
 from selfselect.problem.batch import Batch, Evaluation
 from selfselect.problem.observation import Observation, observe
@@ -53,14 +59,18 @@ class Boxes(Likelihood):
 
     def evaluate(self, natural: Array, batch: Batch, curvature: Curvature) -> Evaluation:
         """Evaluate on a batch; only "none" spares the Hessian, since the data are complete."""
-        if batch.backend != "fused" or self.problem.layout.spreads:
+        moves, upper = bool(self.problem.layout.spreads), batch.observation.upper
+        if batch.backend != "fused" or (moves and upper is not None):
             return self._evaluate_numpy(natural, batch, curvature)
+        moving = fused_moving(self.problem, natural) if moves else None
         sums = sum_known_index(
             **fused_arguments(self.problem, natural, batch),
-            upper=batch.observation.upper,
+            upper=upper,
+            moving=moving,
             curvature=curvature,
         )
-        return placed(self, batch, sums, curvature)
+        own = placed(self, batch, sums, curvature)
+        return own if moving is None else with_moved(self.problem, own, moving)
 
     def rows(self, natural: Array, batch: Batch) -> BoxRows:
         return BoxRows(self.problem, natural, batch)

@@ -23,6 +23,7 @@ namespace {
 
 using selfselect::GoOn;
 using selfselect::Index;
+using selfselect::Moving;
 using selfselect::Rows;
 using selfselect::Sums;
 

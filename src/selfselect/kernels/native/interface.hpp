@@ -51,6 +51,17 @@ struct Sums {
     double* cross;    // (k, width + 1, k, width + 1)
 };
 
+// What moves the scales of alternatives, and what a pass fills of it, all zero before. A row of an
+// alternative has f g and f h in place of g and h, log f = -delta'z, with z columns of its own.
+struct Moving {
+    Index width;                      // 0 where no scale moves
+    const std::int64_t* columns;      // (k, width), padded with -1
+    const double* delta;              // (k, width)
+    double* score;                    // (k, width)
+    double* hessian;                  // (k, width, width)
+    double* mixed;                    // (k, width, rows.width + 1)
+};
+
 // What joins the alternatives: without nodes the correlation of two, with nodes (of quadrature over a
 // shared shock) the loadings of all in units of their scales.
 struct Noise {
@@ -139,7 +150,7 @@ struct Memberships {
 using GoOn = bool (*)();
 
 struct Kernels {
-    bool (*known)(const Rows&, bool curved, Sums&, GoOn);
+    bool (*known)(const Rows&, const Moving&, bool curved, Sums&, GoOn);
     bool (*unknown)(const Rows&, double side, bool complete, bool exact, Sums&, GoOn);
     bool (*joint)(const Rows&, const Noise&, bool curved, JointSums&, GoOn);
     bool (*mix)(const MixedAtoms&, GoOn);

@@ -73,11 +73,80 @@ struct Between {
     }
 };
 
-bool sum_known(const Rows& rows, bool curved, Sums& out, GoOn go_on) {
+// Rows whose scale moves. With t = log f a row has a = e^t (h c - g'x), so that its term's derivatives
+// in t are a and a^2 times those in a.
+struct Moved {
+    explicit Moved(Index length)
+        : log_factor(BLOCK), factor(BLOCK), first(BLOCK), second(BLOCK), cross(BLOCK),
+          one(BLOCK), along(length) {}
+    Doubles log_factor, factor, first, second, cross, one, along;
+
+    static Index count(const Moving& moving, Index j) {
+        Index size = 0;
+        while (size < moving.width && moving.columns[j * moving.width + size] >= 0) ++size;
+        return size;
+    }
+
+    // Multiply a block's a by what moves the scale.
+    void locate(const Moving& moving, Index j, const double* block, double* __restrict a) {
+        double* __restrict log_f = log_factor;
+        double* __restrict f = factor;
+        fill(log_f, 0.0);
+        for (Index q = 0; q < count(moving, j); ++q) {
+            const double delta = moving.delta[j * moving.width + q];
+            const double* __restrict z = block + moving.columns[j * moving.width + q] * STRIDE;
+            for (Index r = 0; r < BLOCK; ++r) log_f[r] -= delta * z[r];
+        }
+        for (Index r = 0; r < BLOCK; ++r) {
+            const double small = exponential(-__builtin_fabs(log_f[r]));
+            f[r] = log_f[r] <= 0.0 ? small : 1.0 / small;
+            a[r] *= f[r];
+        }
+    }
+
+    // Add what concerns delta, and turn residuals and curvatures into those of g and h.
+    void add(const Moving& moving, const Rows& rows, Plan& plan, Index j, const double* block,
+             const double* a, const double* seen_weight, double* __restrict residual,
+             double* __restrict curvature, double* __restrict loglik, bool curved) {
+        for (Index r = 0; r < BLOCK; ++r) {
+            const double turned = a[r] * residual[r], bent = a[r] * curvature[r], f = factor[r];
+            first[r] = seen_weight[r] - turned;
+            second[r] = -turned - a[r] * bent;
+            cross[r] = f * (residual[r] + bent);
+            loglik[r] += seen_weight[r] * log_factor[r];
+            residual[r] *= f;
+            curvature[r] *= f * f;
+        }
+        const Index size = count(moving, j), side = rows.width + 1;
+        for (Index q = 0; q < size; ++q) {
+            const double* z = block + moving.columns[j * moving.width + q] * STRIDE;
+            moving.score[j * moving.width + q] -= weighted_total(first, z);
+            if (!curved) continue;
+            for (Index r = 0; r < BLOCK; ++r) one[r] = second[r] * z[r];
+            for (Index p = 0; p <= q; ++p)
+                moving.hessian[(j * moving.width + q) * moving.width + p] += weighted_total(
+                    one, block + moving.columns[j * moving.width + p] * STRIDE);
+            for (Index r = 0; r < BLOCK; ++r) one[r] = cross[r] * z[r];
+            double* mixed = moving.mixed + (j * moving.width + q) * side;
+            const double* terms = one;
+            for (Index p = 0; p < plan.padded; ++p) along[p] = 0.0;
+            for (Index p = 0; p < plan.tiled(j); p += TILE) {
+                const double* x[TILE];
+                for (Index i = 0; i < TILE; ++i) x[i] = block + plan.sources(j)[p + i] * STRIDE;
+                tile_part<1>(x, &terms, along + p, 1);
+            }
+            for (Index p = 0; p < plan.tiled(j); ++p) mixed[plan.places(j)[p]] -= along[p];
+            if (plan.constant(j) >= 0) mixed[plan.constant(j)] -= total(one);
+        }
+    }
+};
+
+bool sum_known(const Rows& rows, const Moving& moving, bool curved, Sums& out, GoOn go_on) {
     const Index k = rows.n_alternatives, limit_row = rows.n_covariates + 1;
     Plan plan(rows, 1.0);
     Gram sums(k, plan.padded);
     Between between(plan.padded);
+    Moved moved(plan.padded);
     Doubles block((rows.n_covariates + 3) * STRIDE);
     Doubles codes(k * BLOCK);
     Doubles weight(BLOCK), bounds(BLOCK), a(BLOCK), residual(BLOCK), curvature(BLOCK), terms(BLOCK);
@@ -101,6 +170,7 @@ bool sum_known(const Rows& rows, bool curved, Sums& out, GoOn go_on) {
             // A limit that means nothing may be anything, and 0 * nan is not 0.
             for (Index r = 0; r < BLOCK; ++r) column[r] = code[r] <= ABOVE ? bounds[r] : 0.0;
             locate(block, plan, j, a);
+            if (moving.width) moved.locate(moving, j, block, a);
             ahead.ask();
             gaps_at(a, gaps);
             densities_at(a, densities);
@@ -108,6 +178,9 @@ bool sum_known(const Rows& rows, bool curved, Sums& out, GoOn go_on) {
             if (rows.upper.data)
                 between.add(rows, plan, j, start, code, block, a, weight, residual, curvature,
                             terms, sums, curved);
+            if (moving.width)
+                moved.add(moving, rows, plan, j, block, a, seen_weight, residual, curvature, terms,
+                          curved);
             ahead.ask();
             plain[j] += total(residual);
             plain_curved[j] += total(curvature);

@@ -95,7 +95,8 @@ PyObject* guarded(PyObject*, PyObject* const* given, Py_ssize_t n_given) {
     }
 }
 
-// known(*rows, curved, score, hessian) -> log-likelihood
+// known(*rows, curved, score, hessian, spreads, delta, score, hessian, mixed) -> log-likelihood. Where no
+// scale moves the last five are None.
 PyObject* known(PyObject* const* given) {
     const RowArguments arguments(given);
     given += RowArguments::COUNT;
@@ -103,7 +104,25 @@ PyObject* known(PyObject* const* given) {
     const bool curved = truth(given[0]);
     const Held<double> score(given[1], 2, true), hessian(given[2], 3, true);
     selfselect::Sums sums = {0.0, score.flat(k * side), hessian.flat(k * side * side), nullptr};
-    run(arguments.rows.n_rows * k, [&] { return chosen->kernels->known(arguments.rows, curved, sums, go_on); });
+    const Perhaps<std::int64_t> spreads(given[3], 2);
+    const Perhaps<double> delta(given[4], 2), moved_score(given[5], 2, true),
+        moved_hessian(given[6], 3, true), mixed(given[7], 3, true);
+    selfselect::Moving moving = {0, nullptr, nullptr, nullptr, nullptr, nullptr};
+    if (spreads) {
+        if (!delta || !moved_score || !moved_hessian || !mixed || arguments.rows.upper.data) disagree();
+        const Index q = spreads->size(1), n_columns = arguments.rows.n_covariates;
+        moving = {q,
+                  spreads->flat(k * q),
+                  delta->flat(k * q),
+                  moved_score->flat(k * q),
+                  moved_hessian->flat(k * q * q),
+                  mixed->flat(k * q * side)};
+        for (Index i = 0; i < k * q; ++i)
+            if (moving.columns[i] > n_columns || moving.columns[i] == 0) disagree();
+    }
+    run(arguments.rows.n_rows * k, [&] {
+        return chosen->kernels->known(arguments.rows, moving, curved, sums, go_on);
+    });
     return PyFloat_FromDouble(sums.loglik);
 }
 
@@ -322,7 +341,7 @@ PyObject* use(PyObject* const* given) {
 PyMethodDef METHODS[] = {
     METHOD(instructions, 0),
     METHOD(use, 1),
-    METHOD(known, RowArguments::COUNT + 3),
+    METHOD(known, RowArguments::COUNT + 8),
     METHOD(unknown, RowArguments::COUNT + 5),
     METHOD(unknown_places, RowArguments::COUNT + 5),
     METHOD(joint, RowArguments::COUNT + 9),
