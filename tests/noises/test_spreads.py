@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -141,6 +142,35 @@ def test_score_and_hessian_of_every_status_are_derivatives(data, shape):
     limit = rng.standard_normal((len(rows), 2))
     said = Observation(status, limit, limit + rng.uniform(0.1, 2.0, limit.shape))
     assert_derivatives(posed.problem, Batch(rows, said))
+
+
+@pytest.mark.compiled
+@pytest.mark.parametrize("n_rows", [5, 255, 256, 257, 1_000])
+@pytest.mark.parametrize("case", ["max", "min", "available"])
+def test_the_fused_pass_is_the_oracles(n_rows, case):
+    table = made(3_000, seed=9, smallest=case == "min").assign(
+        job=lambda rows: np.where(rows["toll"] > 0.7, "c", rows["job"]),
+        open=lambda rows: (rows["job"] == "c") | (rows["town"] > 10),
+    )
+    posed = ss.pose(
+        {"a": "y ~ x + toll", "b": "y ~ 1", "c": "y ~ x - 1"},
+        table,
+        chosen="job",
+        rule="min" if case == "min" else "max",
+        available={"c": "open"} if case == "available" else None,
+        weights="count",
+        noise=Independent({"a": "~ age + toll + C(region)", "b": "~ 1", "c": "~ x"}),
+    )
+    problem, batch = posed.problem, posed.engine.batch.take(slice(0, n_rows))
+    assert batch.backend == "fused"
+    natural = somewhere(problem)
+    found = evaluate(problem, natural, batch)
+    oracle = evaluate(problem, natural, replace(batch, backend="numpy"))
+    assert found.loglik == pytest.approx(oracle.loglik, rel=1e-12)
+    for ours, theirs in ((found.score, oracle.score), (found.hessian, oracle.hessian)):
+        np.testing.assert_allclose(ours, theirs, rtol=1e-9, atol=1e-12 * np.abs(theirs).max())
+    without = problem.likelihood.evaluate(natural, batch, "none")
+    np.testing.assert_array_equal(without.score, found.score)
 
 
 def test_shared_coefficients_and_moving_scales_have_free_derivatives(data):

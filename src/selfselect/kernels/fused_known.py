@@ -16,7 +16,7 @@ __all__ = ["FusedSums", "Moving", "sum_known_index"]
 
 
 class Moving(NamedTuple):
-    """What moves the scales of k alternatives, and sums over rows of its derivatives, zero at first.
+    """What moves the scales of k alternatives, and sums of its derivatives, zero at first.
 
     Attributes
     ----------
@@ -36,7 +36,9 @@ class Moving(NamedTuple):
     def empty(cls, columns: Indices, delta: Array, width: int) -> Moving:
         """Make room for the sums of alternatives with at most `width` coefficients."""
         k, q = columns.shape
-        return cls(columns, delta, np.zeros((k, q)), np.zeros((k, q, q)), np.zeros((k, q, width + 1)))
+        return cls(
+            columns, delta, np.zeros((k, q)), np.zeros((k, q, q)), np.zeros((k, q, width + 1))
+        )
 
 
 def sum_known_index(

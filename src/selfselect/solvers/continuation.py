@@ -126,7 +126,8 @@ class Continuation:
                 information = engine.n_rows / part.n_rows * nearer.information
             if not problem.likelihood.exact:
                 start = self._by_first_derivatives(problem, engine, start, information, rng)
-            else:
+            elif problem.likelihood.joint:
+                # Second derivatives of atoms take several times as long as first ones.
                 start = approach(problem, engine, start, information, tol=ROUGH)
         # At a boundary there is no optimum to reach; a few steps tell that all rows agree.
         steps = self.max_steps if ends_at_boundary(problem, engine, start) is None else AT_BOUNDARY
