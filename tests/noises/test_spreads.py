@@ -10,7 +10,13 @@ import pandas as pd
 import pytest
 
 import selfselect as ss
-from selfselect.errors import DataError, OptionError, SelfSelectWarning, UnsupportedError
+from selfselect.errors import (
+    ConvergenceWarning,
+    DataError,
+    OptionError,
+    SelfSelectWarning,
+    UnsupportedError,
+)
 from selfselect.kernels.status import ABOVE, BELOW, BETWEEN, SEEN, UNKNOWN
 from selfselect.likelihoods import Batch, evaluate, row_terms
 from selfselect.noises import Correlated, Independent, SharedShock
@@ -435,6 +441,35 @@ def test_rows_that_lack_what_moves_the_scale_are_dropped_and_counted(data):
     assert result.nobs == len(data) - 10
     with pytest.raises(DataError, match="age"):
         ss.fit("y ~ x", gaps, chosen="job", noise=AGE, missing="raise")
+
+
+def with_a_region_of_its_own(n_chosen, seed=0):
+    """Make rows in which 'b' is hardly ever chosen in the west: `n_chosen` times."""
+    rng = np.random.default_rng(seed)
+    table = pd.DataFrame({"x": rng.standard_normal(800)})
+    outcomes = np.column_stack([1 + table["x"], 1 - table["x"]])
+    outcomes += 0.5 * rng.standard_normal((800, 2))
+    region = np.where(table["x"] > 1.2, "west", rng.choice(["north", "south"], 800))
+    table = table.assign(
+        y=outcomes.max(axis=1), job=np.array(["a", "b"])[outcomes.argmax(axis=1)], region=region
+    )
+    table = table[(table["job"] == "a") | (table["region"] != "west")]
+    table.loc[table.index[table["job"] == "b"][:n_chosen], "region"] = "west"
+    return table
+
+
+def test_a_log_scale_without_information_is_named():
+    data = with_a_region_of_its_own(0)
+    with pytest.warns(ConvergenceWarning, match=r"log scale: C\(region\)\[T.west\]' of 'b'"):
+        result = ss.fit("y ~ x", data, chosen="job", noise=Independent("~ C(region)"))
+    assert not result.converged
+
+
+def test_a_scale_that_collapses_onto_a_row_is_named():
+    data = with_a_region_of_its_own(1, seed=3)
+    with pytest.warns(ConvergenceWarning, match="scale of 'b' collapsed: of the rows .* 1 have"):
+        result = ss.fit("y ~ x", data, chosen="job", noise=Independent("~ C(region)"))
+    assert not result.converged
 
 
 def test_there_is_no_one_scale_of_an_alternative(result, data):

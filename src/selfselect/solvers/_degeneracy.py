@@ -25,6 +25,10 @@ AT_FLOOR = 1.001
 """A scale within this factor of the floor has run into it."""
 
 
+SHRUNK = 1e5
+"""Times by which a scale that moves is smaller than at the centre, in rows where it collapsed."""
+
+
 @dataclass(frozen=True)
 class Degeneracy:
     """An equation that explains too few rows to be one.
@@ -92,13 +96,26 @@ def thin_equation(space: SearchSpace, engine: Engine, coordinates: Array) -> str
 
 
 def find_collapse(problem: Problem, engine: Engine, free: Array) -> Ending | None:
-    """Return an ending that names an alternative which rests on too few rows, or None.
+    """Return an ending that names an alternative whose scale fell to zero in some rows, or None.
 
-    So it may end where the choice was not recorded and scales move with covariates: an equation
-    passes through a handful of rows, whose scales fall to zero.
+    So it may end where scales move with covariates: an equation passes through a handful of rows,
+    and nothing bounds the likelihood as their scale shrinks. Where the choice was not recorded, an
+    alternative may rest on too few rows as a whole.
     """
     layout = problem.layout
-    if problem.index == "known" or not layout.spreads:
+    if not layout.spreads:
+        return None
+    shrunk = engine.sum(partial(_count_shrunk, problem, layout.natural(free)))
+    if shrunk.any():
+        label = problem.equations.alternatives[int(shrunk.argmax())]
+        sentence = (
+            f"The scale of {label!r} collapsed: of the rows in which it was chosen, "
+            f"{shrunk.max():.0f} have a scale below 1/{SHRUNK:,.0f} of that at the centre of all, "
+            "and its equation passes through their outcomes. The likelihood has no bound there. "
+            "Leave terms out of its log scale, or merge categories that have few rows."
+        )
+        return Ending(Status.STOPPED, {"sentence": sentence})
+    if problem.index == "known":
         return None
     counts = expected_counts(problem, engine, layout.natural(free))
     rows = counts * engine.n_rows / engine.weight_total
@@ -114,6 +131,17 @@ def find_collapse(problem: Problem, engine: Engine, free: Array) -> Ending | Non
         "noise=Independent(scale='common')."
     )
     return Ending(Status.STOPPED, {"sentence": sentence})
+
+
+def _count_shrunk(problem: Problem, natural: Array, batch: Batch) -> Array:
+    """Count the rows (k,) of each alternative in which its scale is next to nothing."""
+    log_factors = problem.log_factors(natural, problem.spread_designs(batch.rows))
+    assert log_factors is not None
+    if batch.rows.chosen is None:
+        mine = row_terms(problem, natural, batch).chance > 0.5
+    else:
+        mine = batch.rows.chosen[:, None] == np.arange(log_factors.shape[1])
+    return np.asarray((mine & (log_factors > np.log(SHRUNK))).sum(axis=0), dtype=float)
 
 
 def expected_counts(problem: Problem, engine: Engine, natural: Array) -> Array:

@@ -9,8 +9,9 @@ from numpy.typing import NDArray
 
 from selfselect.engines.base import Engine, Parts
 from selfselect.problem.batch import Batch
+from selfselect.problem.parameters import LOG_SCALE
 from selfselect.problem.problem import Problem
-from selfselect.solvers._start import gram_matrices, refuse_collinear
+from selfselect.solvers._start import gram_matrices, refuse_collinear, spread_grams
 from selfselect.solvers.status import Ending, Status
 
 __all__ = ["never_chosen", "ridge", "undetermined"]
@@ -50,6 +51,10 @@ def undetermined(
     layout, grams = problem.layout, gram_matrices(problem, engine)
     # A fit from a given start has not been checked, such as one of a bootstrap sample.
     refuse_collinear(problem, grams)
+    if layout.spreads and layout.ties is None and free is not None:
+        found = _undetermined_spread(problem, engine, information, free, lost)
+        if found is not None:
+            return found
     if layout.ties is not None:
         slopes = layout.ties.matrix
         if free is not None:
@@ -72,6 +77,29 @@ def undetermined(
                 Status.NO_FINITE_ESTIMATE,
                 {"term": equation.terms[place], "alternative": equation.alternative},
             )
+    return None
+
+
+def _undetermined_spread(
+    problem: Problem, engine: Engine, information: Array, free: Array, lost: float
+) -> Ending | None:
+    """Name a term of a log scale without information; a row of complete data would hold 2 zz'."""
+    layout, natural = problem.layout, problem.layout.natural(free)
+    grams = iter(engine.sum(partial(spread_grams, problem)))
+    for j, spread in enumerate(layout.spread_of):
+        if spread is None:
+            continue
+        # A log scale's constant moves along (g, h) itself, which leaves the means as they are.
+        own = np.arange(layout.starts[j], layout.starts[j + 1])
+        along = np.zeros((len(information), 1 + len(spread.places)))
+        along[layout.position[own], 0] = -natural[own]
+        along[layout.position[spread.places], 1 + np.arange(len(spread.places))] = 1.0
+        place = _lost_direction(along.T @ information @ along, 2.0 * next(grams), lost)
+        if place is not None:
+            # A formula that has a constant names it first.
+            names = {"term": f"{LOG_SCALE}{problem.equations.spreads[j].terms[place]}"}
+            names["alternative"] = problem.equations.alternatives[j]
+            return Ending(Status.NO_FINITE_ESTIMATE, names)
     return None
 
 

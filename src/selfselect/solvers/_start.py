@@ -24,6 +24,7 @@ __all__ = [
     "refuse_collinear",
     "refuse_dependent",
     "refuse_dependent_spreads",
+    "spread_grams",
 ]
 
 Array = NDArray[np.float64]
@@ -139,7 +140,7 @@ def refuse_dependent_spreads(problem: Problem, part: Engine, engine: Engine) -> 
     """Refuse log scales whose covariates are dependent; a sample is looked at first."""
     if not problem.layout.spreads:
         return
-    task = partial(_spread_grams, problem)
+    task = partial(spread_grams, problem)
     # Full rank on a sample proves full rank on all rows.
     if not any(is_deficient(_with_outcome(gram)) for gram in part.sum(task)):
         return
@@ -156,7 +157,7 @@ def refuse_dependent_spreads(problem: Problem, part: Engine, engine: Engine) -> 
             )
 
 
-def _spread_grams(problem: Problem, batch: Batch) -> Parts:
+def spread_grams(problem: Problem, batch: Batch) -> Parts:
     """Return Z'Z of every log scale that moves, its constant first."""
     weights = np.ones(len(batch)) if batch.rows.weights is None else batch.rows.weights
     grams = []

@@ -231,9 +231,9 @@ class Continuation:
         boundary = ends_at_boundary(problem, engine, best.free)
         lost = None
         if boundary is None:
-            lost = undetermined(problem, engine, best.information, free=best.free)
+            lost = find_collapse(problem, engine, best.free)
+            lost = lost or undetermined(problem, engine, best.information, free=best.free)
             lost = lost or ridge(problem, best.free, best.information)
-            lost = lost or find_collapse(problem, engine, best.free)
         return Solution(
             free=best.free,
             loglik=best.loglik,
