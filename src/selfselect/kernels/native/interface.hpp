@@ -145,6 +145,19 @@ struct Memberships {
     double *chance, *a, *ratio, *slope;  // (n, k)
 };
 
+// Independent normal outcomes where each is the largest; see `largest.py`. Without the last three
+// arrays, only chances and means are filled.
+struct Largest {
+    Index n, k;
+    Matrix<double> means, scales;  // (n, k)
+    Matrix<bool> open;             // (n, k), or none where all are
+    const double *nodes, *weights; // of every chosen alternative in turn
+    const std::int64_t* begins;    // (k + 1,) where those of each begin
+    double *chance;                // (n, k)
+    double *first, *fall;          // (n, k, k)
+    double *pair, *pair_fall;      // (n, k, k, k)
+};
+
 // Says every hundred thousand rows or so whether to go on. A kernel that is told to stop returns
 // false, and what it filled means nothing.
 using GoOn = bool (*)();
@@ -159,6 +172,7 @@ struct Kernels {
     bool (*intervals)(const Intervals&, GoOn);
     bool (*known_rows)(const KnownRows&, GoOn);
     bool (*memberships)(const Memberships&, GoOn);
+    bool (*largest)(const Largest&, GoOn);
 };
 
 }  // namespace selfselect

@@ -2,6 +2,7 @@
 #include "atoms.hpp"
 #include "joint.hpp"
 #include "known.hpp"
+#include "largest.hpp"
 #include "rows.hpp"
 #include "unknown.hpp"
 
@@ -10,6 +11,6 @@ extern const Kernels KERNELS;
 const Kernels KERNELS = {
     sum_known,      sum_unknown,        sum_joint,           mix_atoms,
     simulate_atoms, evaluate_tails,     evaluate_intervals,  evaluate_known_rows,
-    evaluate_memberships,
+    evaluate_memberships, sum_largest,
 };
 }  // namespace selfselect

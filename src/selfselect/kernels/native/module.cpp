@@ -303,6 +303,35 @@ PyObject* memberships(PyObject* const* given) {
     Py_RETURN_NONE;
 }
 
+// largest(means, scales, open, nodes, weights, begins, chance, first, fall, pair, pair_fall), the last
+// three None where no slopes are wanted.
+PyObject* largest(PyObject* const* given) {
+    const Held<double> means(given[0], 2), scales(given[1], 2);
+    const Perhaps<bool> open(given[2], 2);
+    const Held<double> nodes(given[3], 1), weights(given[4], 1);
+    const Held<std::int64_t> begins(given[5], 1);
+    const Held<double> chance(given[6], 2, true), first(given[7], 3, true);
+    const Perhaps<double> fall(given[8], 3, true), pair(given[9], 4, true), pair_fall(given[10], 4, true);
+    const Index n = means.size(0), k = means.size(1), n_nodes = nodes.size(0);
+    const std::vector<std::int64_t> places = copied(begins);
+    bool agree = scales.size(0) == n && scales.size(1) == k && begins.size(0) == k + 1 && k &&
+                 weights.size(0) == n_nodes && bool(fall) == bool(pair) && bool(fall) == bool(pair_fall) &&
+                 (!open || (open->size(0) == n && open->size(1) == k));
+    for (Index j = 0; agree && j <= k; ++j)
+        agree = places[j] >= (j ? places[j - 1] : 0) && places[j] <= n_nodes;
+    if (!agree) disagree();
+    selfselect::Largest work = {
+        n, k, {means.data(), means.stride(0), means.stride(1)},
+        {scales.data(), scales.stride(0), scales.stride(1)}, {nullptr, 0, 0}, nodes.flat(n_nodes),
+        weights.flat(n_nodes), places.data(), chance.flat(n * k), first.flat(n * k * k),
+        fall ? fall->flat(n * k * k) : nullptr, pair ? pair->flat(n * k * k * k) : nullptr,
+        pair_fall ? pair_fall->flat(n * k * k * k) : nullptr};
+    if (open) work.open = {open->data(), open->stride(0), open->stride(1)};
+    // A kernel asks whether to go on from 4,096 rows on: by then it has let other threads run.
+    run(n * k * (n_nodes + 2), [&] { return chosen->kernels->largest(work, go_on); });
+    Py_RETURN_NONE;
+}
+
 // ---- instruction sets, from Python ---------------------------------------------------------------
 
 // instructions() -> the names this machine can run, the best first; the first one is in use after
@@ -351,6 +380,7 @@ PyMethodDef METHODS[] = {
     METHOD(intervals, 5),
     METHOD(known_rows, 6),
     METHOD(memberships, 10),
+    METHOD(largest, 11),
     {nullptr, nullptr, 0, nullptr},
 };
 

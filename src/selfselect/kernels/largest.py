@@ -1,0 +1,151 @@
+r"""Moments of independent normal outcomes where each of them is the largest.
+
+With :math:`z_l = (y_l - \mu_l)/\sigma_l`, alternative g is the largest with chance
+
+.. math:: P(g) = \int \phi(z) \prod_{m \ne g} \Phi\left(\frac{\mu_g + \sigma_g z - \mu_m}{\sigma_m}
+   \right) dz,
+
+and moments of the other z are those of normal noise below a limit. The integrand is a Gaussian times
+normal distribution functions of straight lines: its spectrum is a Gaussian whose variance adds up
+that of all factors, so the trapezoid rule converges faster than any power of its step.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from selfselect.kernels.compiled import extension
+from selfselect.kernels.tails import mills_terms_by_numpy
+
+__all__ = ["LargestMoments", "largest_moments", "nodes_wanted"]
+
+Array = NDArray[np.float64]
+Mask = NDArray[np.bool_]
+
+DIGITS = 33.0
+"""Minus the logarithm of the trapezoid rule's error: fourteen decimal digits."""
+
+RANGE = 8.5
+"""Standard deviations within which the trapezoid rule looks."""
+
+ROWS_AT_ONCE = 256
+"""Rows that NumPy takes at a time: few enough that all temporaries stay in cache."""
+
+
+class LargestMoments(NamedTuple):
+    """Moments of every z over the rows' noise where g is the largest, times the chance of that.
+
+    Attributes
+    ----------
+    chance : (n, k) that g is.
+    first : (n, k, k) of z_l at [row, l, g].
+    fall : (n, k, k) of z_l² - 1; None where no slopes were wanted, as those below.
+    pair : (n, k, k, k) of z_l z_m at [row, l, m, g].
+    pair_fall : (n, k, k, k) of z_l (z_m² - 1).
+    """
+
+    chance: Array
+    first: Array
+    fall: Array | None
+    pair: Array | None
+    pair_fall: Array | None
+
+
+def nodes_wanted(scales: Array) -> int:
+    """Return how many nodes the integral takes at the scales (n, k) or (k,)."""
+    return max(_half_count(scales, chosen) for chosen in range(scales.shape[-1])) * 2 + 1
+
+
+def _half_count(scales: Array, chosen: int) -> int:
+    steepness = float(((scales[..., [chosen]] / scales) ** 2).sum(axis=-1).max())
+    return int(np.ceil(RANGE / np.sqrt(2.0 * np.pi**2 / (DIGITS * steepness))))
+
+
+def _nodes(scales: Array, chosen: int) -> tuple[Array, Array]:
+    """Return the nodes of an integral over z, and their weights, the normal density included."""
+    z = np.linspace(-RANGE, RANGE, 2 * _half_count(scales, chosen) + 1)
+    return z, np.exp(-0.5 * z * z) / np.sqrt(2.0 * np.pi) * (z[1] - z[0])
+
+
+def largest_moments(
+    means: Array, scales: Array, available: Mask | None = None, *, slopes: bool = False
+) -> LargestMoments:
+    """Integrate over normal outcomes where each is the largest of those available.
+
+    Parameters
+    ----------
+    means : (n, k) of the outcomes.
+    scales : (n, k) or (k,) of their noise.
+    available : (n, k) which of them there are; None for all.
+    slopes : whether the moments that derivatives in means and scales need are wanted too.
+    """
+    n_rows, k = means.shape
+    each = np.broadcast_to(scales, means.shape)
+    grids = [_nodes(scales, chosen) for chosen in range(k)]
+    made = LargestMoments(
+        np.empty((n_rows, k)),
+        np.empty((n_rows, k, k)),
+        np.empty((n_rows, k, k)) if slopes else None,
+        np.empty((n_rows, k, k, k)) if slopes else None,
+        np.empty((n_rows, k, k, k)) if slopes else None,
+    )
+    native = extension()
+    if native is not None:
+        begins = np.cumsum([0, *(len(z) for z, _ in grids)], dtype=np.int64)
+        nodes, weights = (np.concatenate([grid[i] for grid in grids]) for i in (0, 1))
+        native.largest(means, each, available, nodes, weights, begins, *made)
+        return made
+    for at in range(0, n_rows, ROWS_AT_ONCE):
+        part = slice(at, at + ROWS_AT_ONCE)
+        here = None if available is None else available[part]
+        for chosen, (z, weight) in enumerate(grids):
+            _fill(made, part, means[part], each[part], here, chosen, z, weight)
+    return made
+
+
+def _fill(
+    made: LargestMoments,
+    part: slice,
+    means: Array,
+    scales: Array,
+    available: Mask | None,
+    chosen: int,
+    z: Array,
+    weight: Array,
+) -> None:
+    """Fill in the moments of some rows where `chosen` is the largest, by NumPy."""
+    n_rows, k = means.shape
+    first, fall, square, cube = np.empty((4, n_rows, k, len(z)))
+    mass = np.tile(weight, (n_rows, 1))
+    for m in range(k):
+        if m == chosen:
+            first[:, m], fall[:, m] = z, z * z - 1.0
+            square[:, m], cube[:, m] = z * z, z * z * z - z
+            continue
+        start, rate = (means[:, chosen] - means[:, m]), scales[:, chosen]
+        a = (start[:, None] + rate[:, None] * z) / scales[:, [m]]
+        a = np.clip(a, -1e50, 1e50)  # beyond it a tail is empty
+        tail = mills_terms_by_numpy(a)
+        below, ratio = np.exp(tail.log_cdf), tail.ratio
+        if available is not None:
+            closed = ~available[:, m]
+            below[closed], ratio[closed] = 1.0, 0.0
+        mass *= below
+        first[:, m], fall[:, m] = -ratio, -a * ratio
+        square[:, m], cube[:, m] = 1.0 - a * ratio, -(a * a + 1.0) * ratio
+    if available is not None:
+        mass *= available[:, [chosen]]
+    made.chance[part, chosen] = mass.sum(axis=1)
+    weighted = first * mass[:, None, :]
+    made.first[part, :, chosen] = weighted.sum(axis=-1)
+    if made.fall is None or made.pair is None or made.pair_fall is None:
+        return
+    diagonal = np.arange(k)
+    pair, pair_fall = (weighted @ one.transpose(0, 2, 1) for one in (first, fall))
+    pair[:, diagonal, diagonal] = np.einsum("nkm,nm->nk", square, mass)
+    pair_fall[:, diagonal, diagonal] = np.einsum("nkm,nm->nk", cube, mass)
+    made.fall[part, :, chosen] = np.einsum("nkm,nm->nk", fall, mass)
+    made.pair[part, :, :, chosen], made.pair_fall[part, :, :, chosen] = pair, pair_fall

@@ -1,0 +1,168 @@
+"""Moments of independent normal outcomes where each is the largest, by every kernel."""
+
+from __future__ import annotations
+
+from typing import Final
+
+import mpmath
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+
+from selfselect.kernels.compiled import extension
+from selfselect.kernels.largest import LargestMoments, largest_moments, nodes_wanted
+
+pytestmark = pytest.mark.usefixtures("every_kernel")
+
+Array = NDArray[np.float64]
+
+EXACT: Final = 1e-13
+"""Absolute error: the trapezoid rule is made for 1e-14."""
+
+MOMENT: Final = 2e-12
+"""The same of second moments, whose integrands reach farther out."""
+
+STEP: Final = 1e-5
+"""Of central differences, whose own error is its square."""
+
+
+def draw(n_rows: int, k: int, seed: int = 0) -> tuple[Array, Array]:
+    rng = np.random.default_rng(seed)
+    return rng.normal(size=(n_rows, k)), rng.uniform(0.5, 2.0, k)
+
+
+def test_chances_and_means_are_those_of_adaptive_quadrature() -> None:
+    means, scales = draw(4, 3)
+    found = largest_moments(means, scales)
+    mpmath.mp.dps = 20
+    cuts = [-12, -6, -3, 0, 3, 6, 12]
+    for row in range(4):
+        for chosen in range(3):
+
+            def density(z: float, row: int = row, chosen: int = chosen) -> mpmath.mpf:
+                y = means[row, chosen] + scales[chosen] * z
+                below = [
+                    mpmath.ncdf((y - means[row, m]) / scales[m]) for m in range(3) if m != chosen
+                ]
+                return mpmath.npdf(z) * mpmath.fprod(below)
+
+            chance = mpmath.quad(density, cuts)
+            own = mpmath.quad(lambda z, density=density: z * density(z), cuts)
+            assert found.chance[row, chosen] == pytest.approx(float(chance), abs=EXACT)
+            assert found.first[row, chosen, chosen] == pytest.approx(float(own), abs=EXACT)
+
+
+@pytest.mark.parametrize("k", [1, 2, 3, 6, 11])
+def test_moments_add_up_to_those_of_unselected_noise(k: int) -> None:
+    means, scales = draw(40, k, seed=k)
+    found = largest_moments(means, scales, slopes=True)
+    assert found.fall is not None
+    assert found.pair is not None
+    assert found.pair_fall is not None
+    np.testing.assert_allclose(found.chance.sum(axis=-1), 1.0, atol=EXACT)
+    np.testing.assert_allclose(found.first.sum(axis=-1), 0.0, atol=EXACT)
+    np.testing.assert_allclose(found.fall.sum(axis=-1), 0.0, atol=MOMENT)
+    unselected = np.broadcast_to(np.eye(k), (40, k, k))
+    np.testing.assert_allclose(found.pair.sum(axis=-1), unselected, atol=MOMENT)
+    np.testing.assert_allclose(found.pair_fall.sum(axis=-1), 0.0, atol=10 * MOMENT)
+
+
+def test_slopes_are_those_of_the_values() -> None:
+    means, scales = draw(20, 3, seed=5)
+    found = largest_moments(means, scales, slopes=True)
+    assert found.fall is not None
+    assert found.pair is not None
+    assert found.pair_fall is not None
+    for m in range(3):
+        moved = np.eye(3)[m] * STEP
+        higher, lower = (largest_moments(means + way * moved, scales) for way in (1, -1))
+        by_mean = (higher.chance - lower.chance) / (2 * STEP)
+        np.testing.assert_allclose(found.first[:, m] / scales[m], by_mean, atol=1e-8)
+        wider, narrower = (largest_moments(means, scales + way * moved) for way in (1, -1))
+        by_scale = (wider.chance - narrower.chance) / (2 * STEP)
+        np.testing.assert_allclose(found.fall[:, m] / scales[m], by_scale, atol=1e-8)
+
+
+def test_moments_of_pairs_are_those_of_draws() -> None:
+    means, scales = np.array([[0.3, 0.0, -0.4]]), np.array([1.0, 0.6, 1.4])
+    z = np.random.default_rng(1).standard_normal((400_000, 3))
+    largest = (means + scales * z).argmax(axis=1)
+    found = largest_moments(means, scales, slopes=True)
+    assert found.pair is not None
+    assert found.pair_fall is not None
+    for chosen in range(3):
+        own = np.where((largest == chosen)[:, None], z, 0.0)
+        pair, pair_fall = own.T @ z / len(z), own.T @ (z * z - 1.0) / len(z)
+        np.testing.assert_allclose(found.pair[0, :, :, chosen], pair, atol=0.012)
+        np.testing.assert_allclose(found.pair_fall[0, :, :, chosen], pair_fall, atol=0.025)
+
+
+def test_alternatives_that_are_not_available_take_no_part() -> None:
+    means, scales = draw(300, 4, seed=2)
+    available = np.random.default_rng(3).random((300, 4)) < 0.6
+    available[:, 0] = True
+    found = largest_moments(means, scales, available, slopes=True)
+    assert found.pair is not None
+    assert (found.chance[~available] == 0).all()
+    some = np.array([True, False, True, False])
+    rows = (available == some).all(axis=1)
+    alone = largest_moments(means[rows][:, some], scales[some])
+    np.testing.assert_allclose(found.chance[rows][:, some], alone.chance, atol=EXACT)
+    np.testing.assert_allclose(found.first[rows][:, some][:, :, some], alone.first, atol=EXACT)
+    # Nothing is known of the noise of what is not there.
+    shut = found.pair[rows][:, 1, 1]
+    np.testing.assert_allclose(shut, found.chance[rows], atol=EXACT)
+
+
+def test_every_row_may_have_scales_of_its_own() -> None:
+    means, _ = draw(300, 3, seed=4)
+    scales = np.random.default_rng(5).uniform(0.5, 2.0, (300, 3))
+    together = largest_moments(means, scales)
+    for row in (0, 17, 299):
+        alone = largest_moments(means[[row]], scales[row])
+        np.testing.assert_allclose(together.chance[row], alone.chance[0], atol=EXACT)
+
+
+@pytest.mark.parametrize("distance", [5.0, 40.0, 1e6, 1e19, 1e200, np.inf])
+def test_alternatives_that_are_far_behind_have_no_chance_and_harm_nothing(distance: float) -> None:
+    means = np.array([[0.0, 0.2, -distance]])
+    found = largest_moments(means, np.ones(3), slopes=True)
+    two = largest_moments(means[:, :2], np.ones(2), slopes=True)
+    assert all(np.isfinite(part).all() for part in found if part is not None)
+    if distance >= 40.0:
+        np.testing.assert_allclose(found.chance[:, :2], two.chance, atol=EXACT)
+        np.testing.assert_allclose(found.first[:, :2, :2], two.first, atol=EXACT)
+
+
+def test_what_is_not_a_number_stays_so() -> None:
+    found = largest_moments(np.array([[0.0, np.nan], [0.0, 1.0]]), np.ones(2))
+    assert np.isnan(found.chance[0]).all()
+    assert np.isfinite(found.chance[1]).all()
+
+
+def test_more_nodes_are_wanted_where_one_scale_is_narrow() -> None:
+    assert nodes_wanted(np.ones(2)) < nodes_wanted(np.array([1.0, 0.1]))
+    assert nodes_wanted(np.ones((5, 2))) == nodes_wanted(np.ones(2))
+
+
+@pytest.mark.parametrize("n_rows", [0, 1, 255, 256, 257, 9000])
+def test_any_number_of_rows_in_any_layout_is_taken(n_rows: int) -> None:
+    means, scales = draw(n_rows, 2, seed=6)
+    found = largest_moments(means, scales)
+    for other in (np.asfortranarray(means), np.repeat(means, 2, axis=0)[::2]):
+        again: LargestMoments = largest_moments(other, scales)
+        np.testing.assert_array_equal(again.chance, found.chance)
+
+
+def test_arguments_that_would_be_read_out_of_bounds_are_refused() -> None:
+    native = extension()
+    if native is None:
+        pytest.skip("there are no compiled kernels")
+    means, made = np.zeros((4, 2)), (np.zeros((4, 2)), np.zeros((4, 2, 2)), None, None, None)
+    nodes, begins = np.zeros(6), np.array([0, 3, 6])
+    native.largest(means, means + 1.0, None, nodes, nodes, begins, *made)
+    for wrong in (np.array([0, 3, 7]), np.array([0, 7, 3]), np.array([-1, 3, 6]), np.array([0, 6])):
+        with pytest.raises(ValueError, match="disagree"):
+            native.largest(means, means + 1.0, None, nodes, nodes, wrong, *made)
+    with pytest.raises(ValueError, match="disagree"):
+        native.largest(means, np.ones((3, 2)), None, nodes, nodes, begins, *made)
