@@ -5,9 +5,9 @@ With :math:`z_l = (y_l - \mu_l)/\sigma_l`, alternative g is the largest with cha
 .. math:: P(g) = \int \phi(z) \prod_{m \ne g} \Phi\left(\frac{\mu_g + \sigma_g z - \mu_m}{\sigma_m}
    \right) dz,
 
-and moments of the other z are those of normal noise below a limit. The integrand is a Gaussian times
-normal distribution functions of straight lines: its spectrum is a Gaussian whose variance adds up
-that of all factors, so the trapezoid rule converges faster than any power of its step.
+and moments of the other z are those of normal noise below a limit. The integrand is a Gaussian
+times normal distribution functions of straight lines: its spectrum is a Gaussian whose variance
+adds up that of all factors, so the trapezoid rule converges faster than any power of its step.
 """
 
 from __future__ import annotations
