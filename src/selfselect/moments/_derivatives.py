@@ -10,10 +10,8 @@ are moments too: with :math:`z_m = (y_m - \mu_m)/\sigma_m` and :math:`\psi = -f'
 
 Between limits a and b the means of :math:`\psi`, :math:`z\psi - 1` and their products with z follow
 from densities at the limits, since :math:`f\psi = -f'`. For independent noise and box-shaped
-explaining sets every moment is an integral in one dimension. For the largest and the smallest of
-normal outcomes the integrand is a Gaussian times normal distribution functions of straight lines;
-there the trapezoid rule converges so fast that some thirty nodes give ten digits. Others are cut
-into pieces as in `_expectations`.
+explaining sets every moment is an integral in one dimension. The largest and the smallest of normal
+outcomes have a kernel (`kernels.largest`); others are cut into pieces as in `_expectations`.
 """
 
 from __future__ import annotations
@@ -24,24 +22,17 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from selfselect.kernels.largest import LargestMoments
 from selfselect.moments._expectations import expectations
+from selfselect.moments._largest import moments_of_largest, of_largest
 from selfselect.moments._quadrature import edges_of, nodes_of, standardised
 from selfselect.noises.shapes import Shape
-from selfselect.rules import direction_of, rank_of
+from selfselect.rules import rank_of
 from selfselect.rules.base import RowData
 
 __all__ = ["PartialMoments", "partial_moments", "partial_values"]
 
 Array = NDArray[np.float64]
-
-DIGITS = 23.0
-"""Minus the logarithm of the trapezoid rule's error: ten decimal digits."""
-
-RANGE = 6.6
-"""Standard deviations within which the trapezoid rule looks; beyond lies 4e-11 of the mass."""
-
-MOST_NODES = 150
-"""Beyond this many nodes cutting the range at the steep places is cheaper."""
 
 FREE = (0.0, 0.0, 1.0, 0.0, 0.0)
 """The `Powers` where nothing is known of z."""
@@ -82,6 +73,8 @@ def partial_moments(
     """
     if rank_of(rule, means.shape[1]) is not None:
         return _by_differences(rule, means, scales, known, shape)
+    if of_largest(rule, scales, shape):
+        return _adding_up(*_of_largest(rule, means, scales, known))
     n_rows, k = means.shape
     value = np.empty((n_rows, 1 + k, k))
     by_mean, by_scale = np.empty((n_rows, 1 + k, k, k)), np.empty((n_rows, 1 + k, k, k))
@@ -96,6 +89,10 @@ def partial_values(rule: Any, means: Array, scales: Array, known: RowData, shape
     """Integrate the same (n, 1 + k, k) without derivatives, which takes half the time."""
     if rank_of(rule, means.shape[1]) is not None:
         return _ranked_values(rule, means, scales, known, shape)
+    if of_largest(rule, scales, shape):
+        found = moments_of_largest(rule, means, scales, known, slopes=False)
+        value = _values(means, scales, found)
+        return value / value[:, 0].sum(axis=1)[:, None, None]
     n_rows, k = means.shape
     value = np.empty((n_rows, 1 + k, k))
     for chosen in range(k):
@@ -105,6 +102,31 @@ def partial_values(rule: Any, means: Array, scales: Array, known: RowData, shape
         value[:, 0, chosen] = chance
         value[:, 1:, chosen] = means * chance[:, None] + scales * first
     return value / value[:, 0].sum(axis=1)[:, None, None]
+
+
+def _values(means: Array, scales: Array, found: LargestMoments) -> Array:
+    """Return chances and E[y_l; g] (n, 1 + k, k) of moments of the noise."""
+    chance = found.chance[:, None, :]
+    return np.concatenate(
+        [chance, means[:, :, None] * chance + scales[:, :, None] * found.first], 1
+    )
+
+
+def _of_largest(
+    rule: Any, means: Array, scales: Array, known: RowData
+) -> tuple[Array, Array, Array]:
+    """Return the moments of all alternatives, and their derivatives, by the kernel."""
+    found = moments_of_largest(rule, means, scales, known, slopes=True)
+    assert found.fall is not None
+    assert found.pair is not None
+    assert found.pair_fall is not None
+    slopes = []
+    for alone, beside in ((found.first, found.pair), (found.fall, found.pair_fall)):
+        # From [row, l, m, g] to [row, l, g, m].
+        own, pairs = alone.swapaxes(1, 2)[:, None], np.swapaxes(beside, 2, 3)
+        rest = means[:, :, None, None] * own + scales[:, :, None, None] * pairs
+        slopes.append(np.concatenate([own, rest], axis=1) / scales[:, None, None, :])
+    return _values(means, scales, found), slopes[0], slopes[1]
 
 
 def _adding_up(value: Array, by_mean: Array, by_scale: Array) -> PartialMoments:
@@ -183,7 +205,8 @@ def _conditional_powers(
     functions of every z given that; those of derivatives only where `slopes` are wanted.
     """
     n_rows, k = means.shape
-    outcome, weight = _outcomes(rule, means, scales, known, chosen, shape)
+    edges = edges_of(rule, means, scales, known, chosen, shape)
+    outcome, weight = nodes_of(edges, means, scales, chosen, shape)
     n_nodes = outcome.shape[1]
     each = np.repeat(np.arange(n_rows), n_nodes)
     lower, upper = rule.bounds(
@@ -214,24 +237,6 @@ def _conditional_powers(
     if known.available is not None:
         weight *= known.available[:, [chosen]]
     return weight, Powers(*(powers if slopes else powers * 5))
-
-
-def _outcomes(
-    rule: Any, means: Array, scales: Array, known: RowData, chosen: int, shape: Shape
-) -> tuple[Array, Array]:
-    """Return outcomes (n, nodes) of the chosen one to evaluate at, and their weights."""
-    if direction_of(rule) is not None and shape.normal:
-        # The integrand's spectrum is a Gaussian whose variance adds up that of all its factors.
-        steepness = float(((scales[:, [chosen]] / scales) ** 2).sum(axis=1).max())
-        step = np.sqrt(2.0 * np.pi**2 / (DIGITS * steepness))
-        n_nodes = 2 * int(np.ceil(RANGE / step)) + 1
-        if n_nodes <= MOST_NODES:
-            z = np.linspace(-RANGE, RANGE, n_nodes)
-            weight = shape.pdf(z) * (z[1] - z[0])
-            outcome = means[:, [chosen]] + scales[:, [chosen]] * z
-            return outcome, np.tile(weight, (len(means), 1))
-    edges = edges_of(rule, means, scales, known, chosen, shape)
-    return nodes_of(edges, means, scales, chosen, shape)
 
 
 def _truncated_powers(

@@ -20,6 +20,7 @@ from numpy.typing import NDArray
 
 from selfselect.data.checks import first_rows
 from selfselect.errors import DataError
+from selfselect.moments._largest import moments_of_largest, of_largest
 from selfselect.moments._quadrature import edges_of, nodes_of, standardised
 from selfselect.moments.base import NEGLIGIBLE, Expectations, with_outcome
 from selfselect.noises.shapes import Shape
@@ -33,6 +34,10 @@ Array = NDArray[np.float64]
 
 ROWS_AT_ONCE = 256
 """Few enough that all temporaries of a block stay in cache."""
+
+
+ROWS_OF_KERNEL = 4_096
+"""Rows that a call of the compiled kernel takes."""
 
 
 def expectations(
@@ -53,10 +58,17 @@ def expectations(
     # Rules that look at differences alone are integrated around the mean of the outcome that is
     # chosen: around a mean of 1e19, noise of scale 1 is rounded away.
     rank = rank_of(rule, k)
+    fast = rank is None and of_largest(rule, scales, shape)
+    at_once = ROWS_OF_KERNEL if fast else ROWS_AT_ONCE
     differences = rank is not None or direction_of(rule) is not None
 
     def fill(start: int) -> None:
-        part = slice(start, start + ROWS_AT_ONCE)
+        part = slice(start, start + at_once)
+        if fast:
+            chance[part], given[part] = _of_largest(
+                rule, means[part], scales if len(scales) == 1 else scales[part], known.take(part)
+            )
+            return
         for chosen in range(k):
             shift: Any = means[part][:, [chosen]] if differences else 0.0
             here, wide = means[part] - shift, scales if len(scales) == 1 else scales[part]
@@ -66,7 +78,7 @@ def expectations(
                 found = _integrate(rule, here, wide, known.take(part), chosen, shape)
             chance[part, chosen], given[part, :, chosen] = found[0], found[1] + shift
 
-    for _ in parallel_map(fill, range(0, n_rows, ROWS_AT_ONCE)):
+    for _ in parallel_map(fill, range(0, n_rows, at_once)):
         pass
     total = chance.sum(axis=1, keepdims=True)
     lost = ~(total[:, 0] > 0.5)
@@ -80,6 +92,15 @@ def expectations(
     # The pieces add up to one within rounding; dividing makes them do so exactly.
     chance /= total
     return with_outcome(chance, given)
+
+
+def _of_largest(rule: Any, means: Array, scales: Array, known: RowData) -> tuple[Array, Array]:
+    """Do the same for all alternatives at once, by the kernel of normal outcomes."""
+    found = moments_of_largest(rule, means, scales, known, slopes=False)
+    given = np.full(found.first.shape, np.nan)
+    likely = np.broadcast_to((found.chance >= NEGLIGIBLE)[:, None, :], given.shape)
+    np.divide(found.first, found.chance[:, None, :], out=given, where=likely)
+    return found.chance, means[:, :, None] + scales[:, :, None] * given
 
 
 def _integrate(

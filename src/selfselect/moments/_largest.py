@@ -1,0 +1,40 @@
+"""Moments where the largest or the smallest of normal outcomes is observed, by their kernel."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from selfselect.kernels.largest import LargestMoments, largest_moments, nodes_wanted
+from selfselect.noises.shapes import Shape
+from selfselect.rules import direction_of
+from selfselect.rules.base import RowData
+
+__all__ = ["moments_of_largest", "of_largest"]
+
+Array = NDArray[np.float64]
+
+MOST_NODES = 600
+"""Beyond this many nodes cutting the range at the steep places is cheaper."""
+
+
+def of_largest(rule: Any, scales: Array, shape: Shape) -> bool:
+    """Say whether the kernel integrates these outcomes."""
+    return direction_of(rule) is not None and shape.normal and nodes_wanted(scales) <= MOST_NODES
+
+
+def moments_of_largest(
+    rule: Any, means: Array, scales: Array, known: RowData, *, slopes: bool
+) -> LargestMoments:
+    """Integrate where the largest or the smallest outcome is observed, net of known costs."""
+    way = direction_of(rule)
+    assert way is not None
+    # Costs are taken off what is sought large, and added to what is sought small.
+    net = way * means if known.costs is None else way * means - known.costs
+    found = largest_moments(net, scales, known.available, slopes=slopes)
+    if way > 0:
+        return found
+    mirrored = found.pair_fall if found.pair_fall is None else -found.pair_fall
+    return found._replace(first=-found.first, pair_fall=mirrored)
