@@ -144,7 +144,7 @@ def test_a_rule_may_share_one_bound_and_not_the_other():
     np.testing.assert_allclose(
         expectations(Capped(), means, scales, NOTHING, NORMAL).chance,
         expectations(Maximum(), means, scales, NOTHING, NORMAL).chance,
-        rtol=1e-12,
+        rtol=1e-11,  # that of the pieces its range is cut into
     )
 
 

@@ -67,10 +67,11 @@ def partial_moments(
     ----------
     rule : with bounds or a rank, in the order of the alternatives.
     means : (n, k) mean of every latent outcome.
-    scales : (n, k) their scales, or (1, k) where all rows have the same.
+    scales : (n, k) their scales, or (k,) where all rows have the same.
     known : costs and availability.
     shape : of the noise.
     """
+    scales = np.atleast_2d(scales)
     if rank_of(rule, means.shape[1]) is not None:
         return _by_differences(rule, means, scales, known, shape)
     if of_largest(rule, scales, shape):
@@ -87,6 +88,7 @@ def partial_moments(
 
 def partial_values(rule: Any, means: Array, scales: Array, known: RowData, shape: Shape) -> Array:
     """Integrate the same (n, 1 + k, k) without derivatives, which takes half the time."""
+    scales = np.atleast_2d(scales)
     if rank_of(rule, means.shape[1]) is not None:
         return _ranked_values(rule, means, scales, known, shape)
     if of_largest(rule, scales, shape):

@@ -49,10 +49,11 @@ def expectations(
     ----------
     rule : with bounds or a rank, in the order of the alternatives.
     means : (n, k) mean of every latent outcome.
-    scales : (n, k) their scales, or (1, k) where all rows have the same.
+    scales : (n, k) their scales, or (k,) where all rows have the same.
     known : costs and availability.
     shape : of the noise.
     """
+    scales = np.atleast_2d(scales)
     n_rows, k = means.shape
     chance, given = np.empty((n_rows, k)), np.empty((n_rows, k, k))
     # Rules that look at differences alone are integrated around the mean of the outcome that is

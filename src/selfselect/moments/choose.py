@@ -10,7 +10,7 @@ from typing import Any
 from selfselect.errors import UnsupportedError
 from selfselect.moments.base import Moments
 from selfselect.problem.problem import Problem
-from selfselect.rules import has_bounds, rank_of
+from selfselect.rules import direction_of, has_bounds, rank_of
 
 __all__ = ["is_joint", "moments_of"]
 
@@ -35,6 +35,10 @@ def moments_of(problem: Problem, rule: Any = None) -> Moments:
                 f"{type(rule).__name__} offers no `bounds`, which effects need where noise is not "
                 "independent or costs are estimated."
             )
+        if len(labels) == 2 and problem.noise.gaussian and direction_of(rule) is not None:
+            from selfselect.moments.pair import PairMoments
+
+            return PairMoments(problem, rule)
         from selfselect.moments.joint import JointMoments
 
         return JointMoments(problem, rule)

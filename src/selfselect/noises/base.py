@@ -172,6 +172,11 @@ class FittedNoise(ABC):
         """The distribution of one alternative's noise."""
         return NORMAL
 
+    @property
+    def gaussian(self) -> bool:
+        """Whether the noises of a row are jointly normal, with `standard_covariance`."""
+        return False
+
     def known_correlation(self, alternatives: Sequence[Label]) -> Array | None:
         """Return the correlation (k, k) where it is known and not zero; else None."""
         del alternatives

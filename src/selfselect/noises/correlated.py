@@ -95,6 +95,10 @@ class Correlated(FittedNoise):
             raise OptionError(f"draws={self.draws!r} is too few. Use at least 16.")
 
     @property
+    def gaussian(self) -> bool:
+        return True
+
+    @property
     def name(self) -> str:
         scale = Independent(self.scale).name.split("; ")[1]
         if isinstance(self.correlation, int | float | np.number):

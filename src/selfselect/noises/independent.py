@@ -88,6 +88,10 @@ class Independent(FittedNoise):
         return find_shape(self.shape)
 
     @property
+    def gaussian(self) -> bool:
+        return self.margin.normal
+
+    @property
     def name(self) -> str:
         detail = {"each": "one scale per alternative", "common": "one scale for all"}
         if self.spread is not None:

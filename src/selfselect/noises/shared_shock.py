@@ -102,6 +102,10 @@ class SharedShock(FittedNoise):
             raise OptionError(f"nodes={self.nodes!r} is too few. Use at least 3.")
 
     @property
+    def gaussian(self) -> bool:
+        return True
+
+    @property
     def name(self) -> str:
         scale = Independent(self.scale).name.split("; ")[1]
         how = ""

@@ -1,0 +1,81 @@
+r"""Moments of two jointly normal outcomes, in closed form.
+
+The first of two is chosen where :math:`D = \pm(y_1 - y_2) - (c_1 - c_2)` is positive, a normal
+number with mean d and standard deviation s. With :math:`\delta = d/s`,
+
+.. math:: P(1) = \Phi(\delta), \qquad
+   E[y_l; 1] = \mu_l \Phi(\delta) + \frac{\mathrm{cov}(y_l, D)}{s} \phi(\delta).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from selfselect.data.rows import Rows
+from selfselect.moments.base import (
+    NEGLIGIBLE,
+    Expectations,
+    latent_means,
+    noise_covariance,
+    with_outcome,
+)
+from selfselect.moments.joint import JointMoments
+from selfselect.noises.shapes.normal import SHAPE as NORMAL
+from selfselect.rules import direction_of
+
+__all__ = ["PairMoments"]
+
+Array = NDArray[np.float64]
+
+
+@dataclass(frozen=True, eq=False)
+class PairMoments(JointMoments):
+    """Two alternatives, jointly normal noise, the largest or smallest outcome net of costs."""
+
+    def expectations(
+        self, reported: Array, rows: Rows, *, shift: Array | None = None
+    ) -> Expectations:
+        way = direction_of(self.rule)
+        assert way is not None
+        means = latent_means(self.problem, reported, rows)
+        if shift is not None:
+            means = means + shift
+        covariance = noise_covariance(self.problem, reported, rows)
+        net = way * means - self._costs(reported, rows)
+        spread = np.sqrt(covariance[:, 0, 0] + covariance[:, 1, 1] - 2.0 * covariance[:, 0, 1])
+        delta = (net[:, 0] - net[:, 1]) / spread
+        chance = np.stack([NORMAL.cdf(delta), NORMAL.cdf(-delta)], axis=1)
+        # cov(y_l, D)/s times the density, which is what the mean of y_l gains where D is positive.
+        gain = way * (covariance[:, :, 0] - covariance[:, :, 1]) / spread[:, None]
+        gain = gain * NORMAL.pdf(delta)[:, None]
+        available = rows.known.available
+        if available is not None:
+            alone = ~available.all(axis=1)
+            chance[alone], gain[alone] = available[alone], 0.0
+        given = np.full((len(rows), 2, 2), np.nan)
+        for chosen, sign in ((0, 1.0), (1, -1.0)):
+            likely = chance[:, chosen] >= NEGLIGIBLE
+            added = sign * gain[likely] / chance[likely][:, [chosen]]
+            given[likely, :, chosen] = means[likely] + added
+        return with_outcome(chance, given)
+
+    def _at_few_points(self, reported: Array, rows: Rows, shift: Array | None) -> Expectations:
+        return self.expectations(reported, rows, shift=shift)
+
+    def _costs(self, reported: Array, rows: Rows) -> Array:
+        """Return the costs (n, 2), known and estimated ones."""
+        equations, layout = self.problem.equations, self.problem.layout
+        known = rows.known.costs
+        total = np.zeros((len(rows), 2)) if known is None else known.astype(np.float64)
+        each = [cost for cost in equations.costs for _ in cost.terms]
+        columns = [column for cost in equations.costs for column in cost.columns]
+        values = self.problem.layout.extras_of(reported)[
+            len(self.problem.layout.extras) - len(each) :
+        ]
+        for cost, column, value in zip(each, columns, values, strict=True):
+            along = 1.0 if column == 0 else rows.covariates[:, column - 1]
+            total[:, equations.alternatives.index(cost.alternative)] += value * along
+        return total
