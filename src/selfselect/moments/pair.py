@@ -72,9 +72,8 @@ class PairMoments(JointMoments):
         total = np.zeros((len(rows), 2)) if known is None else known.astype(np.float64)
         each = [cost for cost in equations.costs for _ in cost.terms]
         columns = [column for cost in equations.costs for column in cost.columns]
-        values = self.problem.layout.extras_of(reported)[
-            len(self.problem.layout.extras) - len(each) :
-        ]
+        # Those of the costs are the last of the extras.
+        values = layout.extras_of(reported)[len(layout.extras) - len(each) :]
         for cost, column, value in zip(each, columns, values, strict=True):
             along = 1.0 if column == 0 else rows.covariates[:, column - 1]
             total[:, equations.alternatives.index(cost.alternative)] += value * along
