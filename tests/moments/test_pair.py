@@ -20,6 +20,9 @@ QUADRATURE = 1e-6
 
 DRAWS = 200_000
 
+SIX_ERRORS = 6.0
+"""Of a simulated mean."""
+
 MODELS = {
     "correlated": {"noise": Correlated(0.4)},
     "correlated, estimated cost": {"noise": Correlated(), "cost": {"b": "~ z"}},
@@ -84,9 +87,10 @@ def test_slopes_of_averages_agree_with_quadrature(fitted):
 
 @pytest.mark.parametrize("rule", ["max", "min"])
 def test_means_are_those_of_draws(table, rule):
-    result = ss.fit("y ~ x", table, chosen="j", noise=Correlated(0.4), rule=rule)
+    result = ss.fit("y ~ x", table, chosen="j", noise=Correlated(0.4))
     rows = result.rows.take(slice(2))
-    found = moments_of(result.problem).expectations(result.values, rows)
+    under = ss.rules.Maximum() if rule == "max" else ss.rules.Minimum()
+    found = moments_of(result.problem, under).expectations(result.values, rows)
     means = latent_means(result.problem, result.values, rows)
     covariance = noise_covariance(result.problem, result.values, rows)[0]
     draws = np.random.default_rng(0).multivariate_normal(np.zeros(2), covariance, DRAWS)
@@ -96,8 +100,9 @@ def test_means_are_those_of_draws(table, rule):
         for chosen in (0, 1):
             own = latent[picked == chosen]
             assert len(own) / DRAWS == pytest.approx(found.chance[row, chosen], abs=0.006)
+            error = own.std() / np.sqrt(len(own))
             np.testing.assert_allclose(
-                own.mean(axis=0), found.given_seen[row, :, chosen], atol=0.1 * own.std()
+                own.mean(axis=0), found.given_seen[row, :, chosen], atol=SIX_ERRORS * error
             )
 
 
