@@ -88,6 +88,11 @@ class TestResult:
             f"p = {format_p_value(self.p_value)}{by}"
         )
 
+    def _repr_html_(self) -> str:
+        from selfselect.report.page import Page
+
+        return Page(self.name, (), (), (), (str(self),)).to_html()
+
 
 def format_p_value(p_value: float) -> str:
     """Write a tail probability with three decimals, small ones as a bound."""

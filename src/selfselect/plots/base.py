@@ -24,6 +24,7 @@ __all__ = [
     "NAIVE",
     "SEEN",
     "UNSEEN",
+    "Drawn",
     "Marks",
     "Picture",
     "Style",
@@ -87,8 +88,33 @@ class Marks:
     texts: tuple[str, ...]
 
 
-@dataclass(frozen=True, eq=False)
-class Picture:
+class Drawn:
+    """What has been drawn on axes: shows itself in a notebook, and prints as one line."""
+
+    axes: tuple[Any, ...]
+
+    @property
+    def figure(self) -> Any:
+        """The matplotlib figure that was drawn on, to save or to change."""
+        return self.axes[0].figure
+
+    def __repr__(self) -> str:
+        tables = [name for name, one in vars(self).items() if isinstance(one, pd.DataFrame)]
+        held = ", ".join(f"{len(vars(self)[name])} rows in .{name}" for name in tables)
+        return f"<{type(self).__name__}: {held}; .figure saves it>"
+
+    def _repr_png_(self) -> bytes:
+        """Show the picture in a notebook, once: its figure leaves pyplot's list of open ones."""
+        from io import BytesIO
+
+        page = BytesIO()
+        self.figure.savefig(page, format="png", bbox_inches="tight", dpi=110)
+        pyplot().close(self.figure)
+        return page.getvalue()
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Picture(Drawn):
     """What a picture shows: its axes, and the numbers behind it.
 
     Attributes

@@ -16,6 +16,7 @@ from selfselect.plots.base import (
     NAIVE,
     SEEN,
     UNSEEN,
+    Drawn,
     Marks,
     given_axes,
     new_axes,
@@ -37,8 +38,8 @@ _TAKEN = ("alternative", "outcome", "seen", "naive", "corrected")
 """Columns of the tables behind the picture; a covariate of such a name is given another there."""
 
 
-@dataclass(frozen=True, eq=False)
-class LinesPicture:
+@dataclass(frozen=True, eq=False, repr=False)
+class LinesPicture(Drawn):
     """What a picture shows: its axes, and the numbers behind it.
 
     Attributes

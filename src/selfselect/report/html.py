@@ -13,18 +13,16 @@ def render(page: Page) -> str:
     """Render a page as one HTML element."""
     parts = ['<div class="selfselect">', f"<h3>{escape(page.title)}</h3>"]
     parts += [f'<p role="alert"><strong>{escape(notice)}</strong></p>' for notice in page.notices]
-    parts.append("<table>")
-    parts += [
+    facts = [
         f'<tr><th style="text-align:left">{escape(name)}</th>'
         f'<td style="text-align:left">{escape(value)}</td></tr>'
         for name, value in page.facts
     ]
-    parts.append("</table>")
+    parts += ["<table>", *facts, "</table>"] if facts else []
     parts += [_block(block) for block in page.blocks]
-    parts.append("<ul>")
-    parts += [f"<li>{escape(note)}</li>" for note in page.notes]
-    parts.append("</ul></div>")
-    return "\n".join(parts)
+    notes = [f"<li>{escape(note)}</li>" for note in page.notes]
+    parts += ["<ul>", *notes, "</ul>"] if notes else []
+    return "\n".join([*parts, "</div>"])
 
 
 def _block(block: Block) -> str:

@@ -56,6 +56,13 @@ class Assumptions:
         lines = [mark[one.met] + one.sentence for one in self.each]
         return "\n".join(lines + [self.note] * bool(self.note))
 
+    def _repr_html_(self) -> str:
+        from selfselect.report.page import Page
+
+        worry = tuple(one.sentence for one in self.each if not one.met)
+        notes = tuple(one.sentence for one in self.each if one.met) + (self.note,) * bool(self.note)
+        return Page("Assumptions of the theory", worry, (), (), notes).to_html()
+
 
 GUESSED = (
     "Measured at least squares on the rows in which each alternative was chosen, which selection "

@@ -59,6 +59,13 @@ class Diagnosis:
         mark = {"fine": "  ", "weak": "! "}
         return "\n".join(mark[finding.verdict] + finding.sentence for finding in self.findings)
 
+    def _repr_html_(self) -> str:
+        from selfselect.report.page import Page
+
+        worry = tuple(finding.sentence for finding in self.weak)
+        fine = tuple(one.sentence for one in self.findings if one.verdict != "weak")
+        return Page("Diagnosis", worry, (), (), fine).to_html()
+
 
 def diagnose(problem: Problem, engine: Engine, free: Array, information: Array) -> Diagnosis:
     """Look at shares, overlap, collinearity and the mass of the explaining sets."""

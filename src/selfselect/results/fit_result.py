@@ -51,6 +51,7 @@ from selfselect.solvers.base import Solution
 if TYPE_CHECKING:
     from selfselect.inference.profile import Surface
     from selfselect.report.page import Page
+    from selfselect.results.pictures import Pictures
     from selfselect.results.sensitivity import Sensitivity
 
 __all__ = ["FitResult", "SavedAnswers"]
@@ -273,6 +274,13 @@ class FitResult(Estimates, EffectMethods):
         from selfselect.report.summary import summarise
 
         return summarise(self, level, intervals)
+
+    @property
+    def plot(self) -> Pictures:
+        """The pictures of the fit, such as ``fit.plot.coefficients()``."""
+        from selfselect.results.pictures import Pictures
+
+        return Pictures(self)
 
     def _surface(self) -> Surface | str:
         """Return the log-likelihood to follow profiles on, or why there is none."""

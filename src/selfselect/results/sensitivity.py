@@ -92,6 +92,20 @@ class Sensitivity:
     def __str__(self) -> str:
         return f"{self.table.to_string(float_format='%.4f')}\n{self.sentence()}"
 
+    def _repr_html_(self) -> str:
+        from selfselect.report.page import Block, Page
+        from selfselect.report.summary import format_number
+
+        rows = tuple(
+            (f"{rho:g}", *(str(v) if isinstance(v, bool) else format_number(v) for v in values))
+            for rho, values in zip(
+                self.table.index, self.table.astype(object).to_numpy(), strict=True
+            )
+        )
+        header = (str(self.table.index.name or "correlation"), *map(str, self.table.columns))
+        block = Block("at each correlation", header, rows)
+        return Page("Sensitivity to correlation", (), (), (block,), (self.sentence(),)).to_html()
+
 
 def sensitivity(
     fit: FitResult, rho: Sequence[float] | None, level: float, progress: bool | None
