@@ -56,10 +56,7 @@ def to_frame(data: Any, columns: Iterable[str]) -> pd.DataFrame:
     if isinstance(data, Mapping):
         return _from_mapping(data, wanted)
     if isinstance(data, pd.DataFrame):
-        # In the order of the frame, so that neighbours are a view and not a copy.
-        places = sorted(map(present.index, wanted))
-        taken = data.take(places, axis=1)
-        return taken.set_axis([present[place] for place in places], axis=1)
+        return data.take([present.index(name) for name in wanted], axis=1).set_axis(wanted, axis=1)
     frame = _through_narwhals(data).select(wanted)
     frame = frame.collect() if hasattr(frame, "collect") else frame
     made: pd.DataFrame = frame.to_pandas()
