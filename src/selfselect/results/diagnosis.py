@@ -76,7 +76,9 @@ def diagnose(problem: Problem, engine: Engine, free: Array, information: Array) 
     for j, equation in enumerate(problem.equations.each):
         everywhere, where_seen, count = sums[1 + 3 * j : 4 + 3 * j]
         label = equation.alternative
-        n_parameters = problem.equations.own_terms[j] + 1
+        spread = problem.layout.spread_of[j]
+        moving = 0 if spread is None else len(spread.places)
+        n_parameters = problem.equations.own_terms[j] + 1 + moving
         findings.append(_share(label, count, total, n_parameters))
         if problem.layout.ties is None and equation.terms:
             findings.append(_overlap(repr(label), equation.terms, everywhere, where_seen))

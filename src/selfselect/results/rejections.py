@@ -27,7 +27,7 @@ def assumptions_tested(fit: FitResult) -> dict[str, TestResult]:
     names = (
         "independence",
         "normality" if shape.normal else f"the {shape.name} shape",
-        "constant variance",
+        _variance(fit),
     )
     tests = dict(zip(names, (fit.independence_test(), *tests_of_noise(fit)), strict=True))
     if not fit.problem.noise.independent:
@@ -54,9 +54,9 @@ def rejections(fit: FitResult) -> tuple[str, ...]:
     if "normality" in rejected:
         how = _how(rejected["normality"])
         said.append(f"NORMALITY REJECTED: {how}. The noise is skewed or has other tails.")
-    if "constant variance" in rejected:
-        how = _how(rejected["constant variance"])
-        said.append(f"CONSTANT VARIANCE REJECTED: {how}. Robust standard errors are no remedy.")
+    if _variance(fit) in rejected:
+        said.append(f"{_variance(fit).upper()} REJECTED: {_how(rejected[_variance(fit)])}. "
+                    f"Robust standard errors are no remedy{_moving(fit)}.")  # fmt: skip
     said.append(_effect(found))
     return tuple(said)
 
@@ -94,6 +94,20 @@ def tests_in_words(fit: FitResult) -> str:
             reasons.setdefault(test.reason, []).append(name)
     said += [f"Not tested: {' and '.join(names)}, {why}." for why, names in reasons.items()]
     return " ".join(said)
+
+
+def _variance(fit: FitResult) -> str:
+    """Name what is assumed of the variance."""
+    return "constant variance" if not fit.problem.layout.spreads else "form of the variance"
+
+
+def _moving(fit: FitResult) -> str:
+    """Say how a scale may move, or move further, where the library can let it."""
+    problem = fit.problem
+    if not has_bounds(problem.ordered_rule) or problem.rank is not None:
+        return ""
+    more = " with more covariates" if problem.layout.spreads else ""
+    return f"; let the scale move{more}: noises.Independent(scale='~ ...')"
 
 
 def _level() -> str:
