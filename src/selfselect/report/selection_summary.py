@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from selfselect.data.equations import INTERCEPT, SELECTION
+from selfselect.data.equations import SELECTION
 from selfselect.noises.selection import NEARLY_ONE
 from selfselect.report.page import Block, Page
 from selfselect.report.summary import (
@@ -18,6 +18,7 @@ from selfselect.report.summary import (
     profile_notes,
     table_header,
 )
+from selfselect.results.exclusions import exclusions
 from selfselect.solvers.base import same_optimum
 
 if TYPE_CHECKING:
@@ -52,7 +53,8 @@ def _notices(fit: FitResult) -> tuple[str, ...]:
             f"AT THE BOUNDARY: the correlation of {label} with the selection is "
             f"{fit.correlations[label]:+.3f}, as good as {np.sign(fit.correlations[label]):+.0f}: "
             "each noise determines the other. It has no standard error, and the others take it as "
-            "given. Noise that is not normal, such as that of a skewed outcome, may look like this."
+            "given; at +1 or -1 itself the log-likelihood is that of the limit. Noise that is not "
+            "normal, such as that of a skewed outcome, may look like this."
         )
     for label, correlation in fit.correlations.items():
         if abs(correlation) > 1:
@@ -136,7 +138,7 @@ def _blocks(fit: FitResult, level: float, intervals: str) -> tuple[Block, ...]:
 
 def _notes(fit: FitResult) -> tuple[str, ...]:
     facts = fit.facts
-    notes = [f"{fit.independence_test()}.".replace("..", "."), _exclusions(fit)]
+    notes = [f"{fit.independence_test()}.".replace("..", "."), *_exclusions(fit)]
     if fit.method == "ml" and len(fit.solution.starts) == 1:
         notes.append(
             "Climbed from the two-step estimate alone: no better optimum was looked for. "
@@ -165,22 +167,16 @@ def _notes(fit: FitResult) -> tuple[str, ...]:
     return tuple(notes)
 
 
-def _exclusions(fit: FitResult) -> str:
-    """Say which covariates move the selection and not the outcome."""
-    equations = fit.problem.equations
-    assert equations.selection is not None
-    sentences = []
-    for equation in equations.each:
-        excluded = [
-            term
-            for term in equations.selection.terms
-            if term not in equation.terms and term != INTERCEPT
-        ]
-        if excluded:
-            sentences.append(f"Excluded from {equation.alternative}: {', '.join(excluded)}")
-        else:
-            sentences.append(
-                f"{equation.alternative} is identified by functional form: no covariate of the "
-                "selection is excluded from its equation"
-            )
-    return "; ".join(sentences) + "."
+def _exclusions(fit: FitResult) -> list[str]:
+    """Say which covariates move the selection and not the outcome, and how strongly."""
+    found = exclusions(fit)
+    sentences = list(dict.fromkeys(one.sentence for one in found))
+    if any(one.weak and one.test is not None for one in found):
+        instead = 'Use result.conf_int(method="profile")'
+        if fit.method == "two-step":
+            instead = "method='ml' has profile intervals, which hold better"
+        sentences.append(
+            "Where the excluded covariates are weak, intervals from standard errors are too short "
+            f"in samples of some hundred rows. {instead}."
+        )
+    return sentences

@@ -52,6 +52,7 @@ if TYPE_CHECKING:
     from selfselect.inference.profile import Surface
     from selfselect.report.page import Page
     from selfselect.results.pictures import Pictures
+    from selfselect.results.exclusions import Exclusion
     from selfselect.results.sensitivity import Sensitivity
 
 __all__ = ["FitResult", "SavedAnswers"]
@@ -358,6 +359,16 @@ class FitResult(Estimates, EffectMethods):
         if kind is None or kind == natural:
             return self._independence
         return other_independence_test(self, kind)
+
+    def exclusions(self) -> tuple[Exclusion, ...]:
+        """Say which covariates move the selection and not an outcome, and test how strongly.
+
+        One for each outcome of a model with a selection equation. Where they are weak, use
+        ``conf_int(method="profile")``.
+        """
+        from selfselect.results.exclusions import exclusions
+
+        return exclusions(self)
 
     @cached_property
     def memory(self) -> dict[Any, Any]:
