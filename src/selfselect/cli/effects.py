@@ -10,7 +10,10 @@ from selfselect.cli._encoding import encoding_option
 
 __all__ = ["command"]
 
-KINDS = ("outcomes", "chances", "marginal", "treatment", "sorting", "gains", "policy", "close")
+KINDS = (
+    "outcomes", "chances", "marginal", "treatment", "heterogeneity", "sorting", "gains", "policy",
+    "close",
+)  # fmt: skip
 
 
 @click.command("effects")
@@ -19,9 +22,10 @@ KINDS = ("outcomes", "chances", "marginal", "treatment", "sorting", "gains", "po
 @click.option(
     "--what", type=click.Choice(KINDS), default="outcomes", show_default=True,
     help="Mean outcomes by group; chances; marginal effects on chances; effects of TO instead of "
-    "VERSUS; sorting; distribution of gains; who should be sent where; what closing does.",
+    "VERSUS; how those who choose TO differ; sorting; distribution of gains; who should be sent "
+    "where; what closing does.",
 )  # fmt: skip
-@click.option("--to", help="Alternative, for treatment and gains.")
+@click.option("--to", help="Alternative, for treatment, heterogeneity and gains.")
 @click.option("--versus", help="Alternative it is compared with.")
 @click.option("--alternative", "closed", multiple=True, help="Alternative to close; repeatable.")
 @encoding_option
@@ -47,7 +51,7 @@ def command(
     check_out(out, fit, data)
     result = ss.load(fit)
     rows = read_table(data, encoding=encoding, labels=labels_of(result))
-    if what in ("treatment", "gains") and (to is None or versus is None):
+    if what in ("treatment", "heterogeneity", "gains") and (to is None or versus is None):
         raise click.UsageError(f"--what {what} needs two alternatives: --to A --versus B.")
     if what == "close" and not closed:
         raise click.UsageError("--what close needs at least one --alternative A.")
@@ -60,6 +64,7 @@ def command(
         "chances": lambda: result.choice_probabilities(rows, level=level),
         "marginal": lambda: result.marginal_effects(data=rows, level=level),
         "treatment": lambda: result.treatment_effects(to, versus, rows, level=level),
+        "heterogeneity": lambda: result.heterogeneity(to, versus, rows, level=level),
         "sorting": lambda: result.sorting(rows, level=level),
         "gains": lambda: result.gains(to, versus, rows, level=level),
         "policy": lambda: result.policy(rows, level=level),
