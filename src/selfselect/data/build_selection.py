@@ -59,7 +59,9 @@ class SelectionPlan:
     ----------
     outcomes : the formula of the outcome, or one by alternative.
     selection : the formula of the selection.
-    switching : whether there are two outcomes, and the selection is between them.
+    switching : whether there are several outcomes, and the selection is between them.
+    ordered : labels from the lowest index to the highest, or True for the column's own order;
+        None where there are two outcomes, and no order.
     if_recorded : whether a row is selected where its outcome is recorded; the left side of
         `selection` then means nothing.
     """
@@ -68,6 +70,7 @@ class SelectionPlan:
     selection: ParsedFormula
     switching: bool
     if_recorded: bool = False
+    ordered: Any = None
 
     @property
     def each(self) -> list[ParsedFormula]:
@@ -181,11 +184,15 @@ def _find_selected(
     labels, codes, formulas = recorded_alternatives(
         frame[selection.outcome], selection.outcome, plan.outcomes
     )
-    if len(labels) != 2:
+    if plan.ordered is not None:
+        order = _order(plan.ordered, labels, frame[selection.outcome])
+        labels, formulas = (tuple(one[place] for place in order) for one in (labels, formulas))
+        codes = np.where(codes < 0, -1, np.argsort(order)[codes])
+    elif len(labels) != 2:
         raise DataError(
             f"There are {len(labels)} alternatives of {selection.outcome!r} "
-            f"({', '.join(map(repr, labels[:6]))}). Switching is between two: join some, or use "
-            "selfselect.fit for more."
+            f"({', '.join(map(repr, labels[:6]))}). Switching is between two: join some, give "
+            "ordered=[...] if they have an order, or use selfselect.fit for more."
         )
     if SELECTION in map(str, labels):
         raise DataError(
@@ -193,6 +200,35 @@ def _find_selected(
             "equation. Rename it."
         )
     return labels, codes, formulas
+
+
+def _order(ordered: Any, labels: Sequence[Label], column: pd.Series[Any]) -> list[int]:
+    """Return the places of the labels from the lowest index to the highest."""
+    name = column.name
+    if ordered is True:
+        if isinstance(column.dtype, pd.CategoricalDtype):
+            if column.cat.ordered:
+                known = [str(one) for one in column.cat.categories]
+                return sorted(range(len(labels)), key=lambda j: known.index(str(labels[j])))
+        elif all(isinstance(label, bool | int | float) for label in labels):
+            return sorted(range(len(labels)), key=lambda j: float(labels[j]))
+        raise OptionError(
+            f"ordered=True needs numbers or an ordered category, and {name!r} holds "
+            f"{', '.join(map(repr, labels[:6]))}, which have no order. Give it: ordered=[lowest, "
+            "..., highest]."
+        )
+    if isinstance(ordered, str) or not isinstance(ordered, Sequence):
+        raise OptionError(
+            f"ordered={ordered!r} is not possible. Give the labels of {name!r} in order, "
+            f"ordered={list(labels)!r}, or True for numbers and ordered categories."
+        )
+    texts, given = [str(label) for label in labels], [str(one) for one in ordered]
+    if sorted(texts) != sorted(given):
+        raise OptionError(
+            f"ordered={list(ordered)!r} does not name the labels of {name!r} once each: "
+            f"{', '.join(map(repr, labels))}."
+        )
+    return [texts.index(one) for one in given]
 
 
 def _truth(frame: pd.DataFrame, selection: ParsedFormula) -> NDArray[np.bool_]:
@@ -284,7 +320,9 @@ def _learn(
     ]
     coders = tuple(coder for coder, _ in learnt)
     texts = [one.text for one in sides]
-    equations = selection_equations(plan.each[0].outcome, coders, labels, texts)
+    equations = selection_equations(
+        plan.each[0].outcome, coders, labels, texts, ordered=plan.ordered is not None
+    )
     known = KnownColumns.resolve(None, None, labels)
     places = tuple(range(1, len(coders)))
     coding = SelectionCoding(equations, coders, places, known, plan.terms, outcome)
@@ -315,8 +353,13 @@ def _check_both_sides(plan: SelectionPlan, codes: Indices, labels: Sequence[Labe
     if not len(codes):
         raise DataError("No row is complete: every one lacks something, so none is left to fit.")
     if plan.switching:
-        counts = np.bincount(codes, minlength=2).tolist()
-        check_counts(counts, [1, 1], labels, plan.selection.outcome)
+        if len(labels) < 2:
+            raise DataError(
+                f"Every row has {labels[0]!r} in {plan.selection.outcome!r}: there is no selection "
+                "to model. Give rows of several alternatives."
+            )
+        counts = np.bincount(codes, minlength=len(labels)).tolist()
+        check_counts(counts, [1] * len(labels), labels, plan.selection.outcome)
         return
     selected = int((codes >= 0).sum())
     if selected in (0, len(codes)):

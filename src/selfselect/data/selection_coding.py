@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -19,7 +20,7 @@ from selfselect.data.tables import to_frame
 from selfselect.errors import DataError, FormulaError, SelfSelectError
 from selfselect.rules.base import Label
 
-__all__ = ["SelectionCoding", "selection_equations"]
+__all__ = ["SelectionCoding", "cut_names", "is_codable", "selection_equations"]
 
 Array = NDArray[np.float64]
 Mask = NDArray[np.bool_]
@@ -85,9 +86,16 @@ class SelectionCoding(FormulaCoding):
 
 
 def selection_equations(
-    outcome: str, coders: Sequence[Coder], labels: Sequence[Label], texts: Sequence[str]
+    outcome: str,
+    coders: Sequence[Coder],
+    labels: Sequence[Label],
+    texts: Sequence[str],
+    *,
+    ordered: bool = False,
 ) -> Equations:
     """Lay out the selection's equation and the alternatives', in the order of their coders.
+
+    Where alternatives are `ordered`, the selection has cut points between them and no constant.
 
     Equations share a covariate of the same name, unless it is made by a transform (a spline, a
     centred column) that learnt something else from the rows of another equation.
@@ -118,7 +126,30 @@ def selection_equations(
             name = f"{term}[{label}]" if any(one in term for one in own) else term
             columns.append(covariates.setdefault(name, len(covariates) + 1))
         made.append(Equation(label, tuple(terms), tuple(columns)))
-    return Equations(outcome, tuple(covariates), tuple(made[1:]), selection=made[0])
+    selection = _with_cuts(made[0], labels, texts[0]) if ordered else made[0]
+    return Equations(outcome, tuple(covariates), tuple(made[1:]), selection=selection)
+
+
+def _with_cuts(selection: Equation, labels: Sequence[Label], text: str) -> Equation:
+    """Put the cut points between ordered alternatives in the place of the constant."""
+    slopes = [place for place, column in enumerate(selection.columns) if column]
+    if not slopes:
+        raise FormulaError(
+            f"The formula {text!r} of the selection has no covariate: nothing moves the selection "
+            "among ordered alternatives. Give one."
+        )
+    cuts = cut_names(labels)
+    return Equation(
+        SELECTION,
+        (*(selection.terms[place] for place in slopes), *cuts),
+        (*(selection.columns[place] for place in slopes), *(0 for _ in cuts)),
+        n_cuts=len(cuts),
+    )
+
+
+def cut_names(labels: Sequence[Label]) -> tuple[str, ...]:
+    """Name the cut points between ordered alternatives."""
+    return tuple(f"cut {one}|{other}" for one, other in pairwise(labels))
 
 
 def is_codable(coding: SelectionCoding, place: int, frame: pd.DataFrame) -> Array | None:

@@ -29,14 +29,16 @@ __all__ = ["summarise_selection"]
 TITLES = {
     "sample selection": "Sample selection (tobit-2)",
     "switching": "Endogenous switching (tobit-5)",
+    "ordered": "Endogenous switching among ordered alternatives",
 }
 METHODS = {"ml": "maximum likelihood", "two-step": "two steps"}
 
 
 def summarise_selection(fit: FitResult, level: float = 0.95, intervals: str = "wald") -> Page:
     """Compose the summary page."""
+    ordered = "ordered" if fit.problem.equations.selection.n_cuts else fit.model
     return Page(
-        title=f"{TITLES[fit.model]}, {METHODS[fit.method]}",
+        title=f"{TITLES[ordered]}, {METHODS[fit.method]}",
         notices=_notices(fit),
         facts=(*_facts(fit), *profile_facts(intervals)),
         blocks=_blocks(fit, level, intervals),
@@ -131,8 +133,7 @@ def _blocks(fit: FitResult, level: float, intervals: str) -> tuple[Block, ...]:
         block(label, f"{label} (observed in {count} rows)")
         for label, count in zip(fit.problem.equations.alternatives, fit.facts.counts, strict=True)
     ]
-    rule = fit.problem.ordered_rule
-    towards = "" if fit.model != "switching" else f" towards {rule.towards}"
+    towards = "" if fit.model != "switching" else fit.problem.ordered_rule.pointing
     return (*blocks, block(SELECTION, f"{SELECTION}{towards}"))
 
 

@@ -70,10 +70,11 @@ def exclusions(fit: FitResult) -> tuple[Exclusion, ...]:
             "not the outcome: selfselect.sample_selection and selfselect.switching."
         )
     labels = fit.reported.labels
+    slopes = equations.selection.terms[: equations.selection.n_slopes]
     found = []
     for equation in equations.each:
         others = {*equation.terms, INTERCEPT}
-        terms = tuple(term for term in equations.selection.terms if term not in others)
+        terms = tuple(term for term in slopes if term not in others)
         test = None
         if terms:
             places = [labels.index((SELECTION, term)) for term in terms]

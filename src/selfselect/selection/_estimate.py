@@ -17,7 +17,7 @@ from selfselect.inference.dependence import Dependence
 from selfselect.noises import Selection, TwoSteps
 from selfselect.posing import pose_design
 from selfselect.results.fit_result import FitResult
-from selfselect.rules import SelectionIndex
+from selfselect.rules import OrderedIndex, SelectionIndex
 from selfselect.seeds import check_seed, generator
 from selfselect.selection.two_step import TwoStep, two_step_covariance
 from selfselect.solvers.selection_search import SelectionSearch
@@ -50,6 +50,8 @@ def estimate(
     for name, given, words in (("method", method, METHODS), ("start", start, STARTS)):
         if given not in words:
             raise OptionError(f"There is no {name} {given!r}. Use one of {', '.join(words)}.")
+    if plan.ordered is not None:
+        _refuse_with_order(method, towards)
     check_seed(seed, optional=True)
     choice = engine_for(data, engine)
     if choice.open(data) is not None:
@@ -60,7 +62,10 @@ def estimate(
         )
     with one_blas_thread():
         design = build_selection_design(plan, data, **told)
-    rule = SelectionIndex(find_towards(design.equations.alternatives, towards))
+    labels = design.equations.alternatives
+    rule: SelectionIndex | OrderedIndex = OrderedIndex(labels)
+    if plan.ordered is None:
+        rule = SelectionIndex(find_towards(labels, towards))
     if method == "two-step":
         return _two_steps(design, rule, covariance, choice, seed, progress, call)
     return fit_design(
@@ -76,9 +81,23 @@ def estimate(
     )
 
 
+def _refuse_with_order(method: str, towards: Any) -> None:
+    """Refuse what ordered alternatives do not have."""
+    if method == "two-step":
+        raise UnsupportedError(
+            "Ordered alternatives are fitted by maximum likelihood, not in two steps. Leave "
+            "method='two-step' out."
+        )
+    if towards is not None:
+        raise OptionError(
+            f"towards={towards!r} is for two alternatives without an order; `ordered` says which "
+            "way the index points. Leave `towards` out."
+        )
+
+
 def _two_steps(
     design: Design,
-    rule: SelectionIndex,
+    rule: Any,
     covariance: Any,
     engine: EngineChoice,
     seed: int | None,

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from itertools import product
 from typing import ClassVar
 
@@ -17,9 +18,16 @@ from numpy.typing import NDArray
 
 from selfselect.engines.base import Engine
 from selfselect.errors import DataError
+from selfselect.likelihoods import row_terms
 from selfselect.noises.selection import NEARLY_ONE
+from selfselect.problem.batch import Batch, Parts
 from selfselect.problem.problem import Problem
-from selfselect.solvers._second_step import SecondStep, least_squares, second_steps
+from selfselect.solvers._second_step import (
+    SecondStep,
+    first_coefficients,
+    least_squares,
+    second_steps,
+)
 from selfselect.solvers.base import Solution, record_starts
 from selfselect.solvers.climb import KEEP_OF_H, Climb, climb
 
@@ -35,6 +43,9 @@ SAMPLE = 10_000
 from the optima there a few steps on all rows suffice."""
 FOLLOWED = 3
 """How many of them are followed to their optimum."""
+ALL_COMBINED = 2
+"""Alternatives up to which all combinations are looked at: there are three times as many for each
+one more."""
 NEAR = 1.0
 """Distance to a known optimum, in its standard errors over all parameters together, at which the
 likelihood is all but quadratic: a climb that comes so near would end there."""
@@ -161,7 +172,7 @@ class SelectionSearch:
             "correlation " + ", ".join(f"{rho:g}" for rho in correlations): _glance(
                 problem, engine, start_at(problem, independent, steps, correlations)
             )
-            for correlations in product(GRID, repeat=len(steps))
+            for correlations in _combinations(problem, engine, independent, steps)
         }
         promises = {name: np.nan_to_num(one.loglik, nan=-np.inf) for name, one in glances.items()}
         promising = sorted(glances, key=lambda name: -promises[name])[:FOLLOWED]
@@ -173,6 +184,46 @@ class SelectionSearch:
                 reached = climb(problem, engine, end.free, max_steps=self.max_steps, tol=self.tol)
             ends[name] = reached
         return ends
+
+
+def _combinations(
+    problem: Problem, engine: Engine, independent: Array, steps: tuple[SecondStep, ...]
+) -> list[tuple[float, ...]]:
+    """Return correlations to look at: each with each, or the best of them for many alternatives.
+
+    Given the selection, an alternative's correlation matters to its own rows alone. So what a
+    combination promises is a sum over alternatives, and the best sums of some are among those of
+    one fewer.
+    """
+    if len(steps) <= ALL_COMBINED:
+        return list(product(GRID, repeat=len(steps)))
+    promises = [
+        engine.sum(
+            partial(
+                _own_logliks, problem, start_at(problem, independent, steps, [rho] * len(steps))
+            )
+        )[0]
+        for rho in GRID
+    ]
+    best: list[tuple[float, tuple[float, ...]]] = [(0.0, ())]
+    for own in zip(*promises, strict=True):
+        longer = [
+            (total + promise, (*taken, rho))
+            for total, taken in best
+            for promise, rho in zip(own, GRID, strict=True)
+        ]
+        best = sorted(longer, key=lambda one: -one[0])[:FOLLOWED]
+    return [taken for _, taken in best]
+
+
+def _own_logliks(problem: Problem, free: Array, batch: Batch) -> Parts:
+    """Sum the log-likelihood of each alternative's own rows (k,)."""
+    rows = batch.rows
+    assert rows.chosen is not None
+    each = row_terms(problem, problem.layout.natural(free), batch).loglik
+    weighed = each if rows.weights is None else each * rows.weights
+    k = problem.equations.n_alternatives
+    return Parts([np.bincount(rows.chosen, weights=weighed, minlength=k)])
 
 
 def _glance(problem: Problem, engine: Engine, start: Array) -> Climb:
@@ -211,16 +262,19 @@ def fit_independent(
     ----------
     problem, engine : model and rows.
     tol : distance to the optimum, in standard errors, at which the probit stops.
-    gamma : where it starts; None for zero.
+    gamma : where it starts; None for zero, and cut points by the shares of the alternatives.
     """
-    layout = problem.layout
+    layout, selection = problem.layout, problem.equations.selection
+    assert selection is not None
     at_gamma = selection_places(problem)
     free = np.zeros(layout.n_free)
-    for j, step in enumerate(least_squares(problem, engine)):
+    steps = least_squares(problem, engine)
+    for j, step in enumerate(steps):
         h = 1.0 / step.naive_scale
         free[layout.starts[j] : layout.inverse_scale_positions[j]] = step.naive * h
         free[layout.inverse_scale_positions[j]] = h
-    free[at_gamma] = 0.0 if gamma is None else gamma
+    totals = [step.total for step in steps]
+    free[at_gamma] = first_coefficients(selection, totals) if gamma is None else gamma
     held = np.ones(len(free), dtype=bool)
     held[at_gamma] = False
     found = climb(problem, engine, free, max_steps=100, tol=tol, held=held)
