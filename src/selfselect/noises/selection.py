@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import ClassVar, NamedTuple, NoReturn
 
 import numpy as np
@@ -11,7 +11,7 @@ from numpy.random import Generator
 from numpy.typing import NDArray
 
 from selfselect.errors import UnsupportedError
-from selfselect.noises.base import Extra, FittedNoise
+from selfselect.noises.base import COMMON, Extra, FittedNoise
 from selfselect.noises.correlated import CORRELATION
 from selfselect.plain import archived
 from selfselect.rules.base import Label
@@ -57,6 +57,10 @@ class Selection(FittedNoise):
     is in no likelihood: no row shows both. It is the noise of `selfselect.sample_selection` and
     `selfselect.switching`.
 
+    Parameters
+    ----------
+    common : whether the noise is the same in all outcomes: one scale and one correlation.
+
     Examples
     --------
     >>> from selfselect.noises import Selection
@@ -64,21 +68,27 @@ class Selection(FittedNoise):
     [('union', 'correlation'), ('other', 'correlation')]
     """
 
+    common: bool = False
+
     selected: ClassVar[bool] = True
 
     @property
     def scale(self) -> str:
-        return "each"
+        return "common" if self.common else "each"
 
     @property
     def name(self) -> str:
-        return "normal, correlated with the noise of the selection; one scale per outcome"
+        which = "the same for all outcomes" if self.common else "one scale per outcome"
+        return f"normal, correlated with the noise of the selection; {which}"
 
     def fixed_scales(self, alternatives: Sequence[Label]) -> None:
         """Return None: scales are estimated."""
         del alternatives
 
     def extras(self, alternatives: Sequence[Label]) -> tuple[Extra, ...]:
+        if self.common:
+            one = Extra((COMMON, CORRELATION), 0.0, turned=True, limit=BOUNDARY)
+            return (one, *(replace(one, tied_to=0) for _ in alternatives[1:]))
         return tuple(
             Extra((label, CORRELATION), 0.0, turned=True, limit=BOUNDARY, alternative=j)
             for j, label in enumerate(alternatives)

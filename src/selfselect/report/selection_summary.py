@@ -13,9 +13,11 @@ from selfselect.report.summary import (
     PSEUDO_LIKELIHOOD,
     coefficient_rows,
     errors_in_words,
+    in_order,
     notes_on_errors,
     profile_facts,
     profile_notes,
+    shared_block,
     table_header,
 )
 from selfselect.results.exclusions import exclusions
@@ -29,6 +31,7 @@ __all__ = ["summarise_selection"]
 TITLES = {
     "sample selection": "Sample selection (tobit-2)",
     "switching": "Endogenous switching (tobit-5)",
+    "treatment": "Endogenous treatment: one noise for all alternatives",
     "ordered": "Endogenous switching among ordered alternatives",
 }
 METHODS = {"ml": "maximum likelihood", "two-step": "two steps"}
@@ -36,9 +39,11 @@ METHODS = {"ml": "maximum likelihood", "two-step": "two steps"}
 
 def summarise_selection(fit: FitResult, level: float = 0.95, intervals: str = "wald") -> Page:
     """Compose the summary page."""
-    ordered = "ordered" if fit.problem.equations.selection.n_cuts else fit.model
+    model = "ordered" if fit.problem.ordered_rule.has_cuts else fit.model
+    if fit.problem.noise.scale == "common":
+        model = "treatment"
     return Page(
-        title=f"{TITLES[ordered]}, {METHODS[fit.method]}",
+        title=f"{TITLES[model]}, {METHODS[fit.method]}",
         notices=_notices(fit),
         facts=(*_facts(fit), *profile_facts(intervals)),
         blocks=_blocks(fit, level, intervals),
@@ -125,16 +130,18 @@ def _blocks(fit: FitResult, level: float, intervals: str) -> tuple[Block, ...]:
     table = fit.tidy(level, intervals=intervals)
     header = table_header(fit.covariance, level)
 
-    def block(label: object, title: str) -> Block:
+    def rows(label: object) -> tuple[tuple[str, ...], ...]:
         own = table[[one == label for one in table["alternative"]]]
-        return Block(title, header, coefficient_rows(own.itertuples(index=False)))
+        return coefficient_rows(own.itertuples(index=False))
 
+    labels, counts = fit.problem.equations.alternatives, fit.facts.counts
     blocks = [
-        block(label, f"{label} (observed in {count} rows)")
-        for label, count in zip(fit.problem.equations.alternatives, fit.facts.counts, strict=True)
+        Block(f"{label} (observed in {count} rows)", header, in_order(fit, j, rows(label)))
+        for j, (label, count) in enumerate(zip(labels, counts, strict=True))
     ]
     towards = "" if fit.model != "switching" else fit.problem.ordered_rule.pointing
-    return (*blocks, block(SELECTION, f"{SELECTION}{towards}"))
+    last = Block(f"{SELECTION}{towards}", header, rows(SELECTION))
+    return (*blocks, *shared_block(fit, table, header), last)
 
 
 def _notes(fit: FitResult) -> tuple[str, ...]:

@@ -6,7 +6,9 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+import pandas as pd
 
+from selfselect.data.equations import SELECTION
 from selfselect.inference.covariance import Covariance
 from selfselect.inference.statistics import FLAG_LEVEL
 from selfselect.problem.parameters import COMMON, SCALE
@@ -21,7 +23,8 @@ if TYPE_CHECKING:
 
 __all__ = [
     "PSEUDO_LIKELIHOOD", "coefficient_rows", "compare_page", "errors_in_words", "format_number",
-    "notes_on_errors", "profile_facts", "profile_notes", "summarise", "table_header",
+    "in_order", "notes_on_errors", "profile_facts", "profile_notes", "shared_block", "summarise",
+    "table_header",
 ]  # fmt: skip
 
 FEWEST_MEASURED = 8
@@ -237,21 +240,27 @@ def _blocks(fit: FitResult, level: float, intervals: str) -> tuple[Block, ...]:
         own = table[[one == label for one in table["alternative"]]]
         if not len(own):
             continue  # All it has is shared: the last block says it.
-        rows = _in_order(fit, j, coefficient_rows(own.itertuples(index=False)))
+        rows = in_order(fit, j, coefficient_rows(own.itertuples(index=False)))
         fixed = fit.problem.layout.scales
         if fixed is not None:
             rows = (*rows, (SCALE, format_number(float(fixed[j])), "(fixed)", "", "", "", ""))
         blocks.append(Block(title, header, rows))
-    across = table[[one not in alternatives for one in table["alternative"]]].copy()
-    if len(across):
-        named = across["alternative"] != COMMON
-        across.loc[named, "term"] = across["term"] + " of " + across["alternative"].astype(str)
-        title = "across alternatives" if named.any() else "all alternatives"
-        blocks.append(Block(title, header, coefficient_rows(across.itertuples(index=False))))
-    return tuple(blocks)
+    return (*blocks, *shared_block(fit, table, header))
 
 
-def _in_order(fit: FitResult, j: int, own: tuple[tuple[str, ...], ...]) -> tuple[Any, ...]:
+def shared_block(fit: FitResult, table: pd.DataFrame, header: tuple[str, ...]) -> tuple[Block, ...]:
+    """Return the block of parameters of several alternatives; none where there are none."""
+    others = (*fit.problem.equations.alternatives, SELECTION)
+    across = table[[one not in others for one in table["alternative"]]].copy()
+    if not len(across):
+        return ()
+    named = across["alternative"] != COMMON
+    across.loc[named, "term"] = across["term"] + " of " + across["alternative"].astype(str)
+    title = "across alternatives" if named.any() else "all alternatives"
+    return (Block(title, header, coefficient_rows(across.itertuples(index=False))),)
+
+
+def in_order(fit: FitResult, j: int, own: tuple[tuple[str, ...], ...]) -> tuple[Any, ...]:
     """Add to an alternative's own rows what it shares, and its offset, in the equation's order."""
     if not fit.problem.equations.restricted:
         return own

@@ -6,7 +6,12 @@ from dataclasses import replace
 from typing import Any
 
 from selfselect._fit import fit_design
-from selfselect.data.build_selection import SelectionPlan, build_selection_design, find_towards
+from selfselect.data.build_selection import (
+    SLOPES,
+    SelectionPlan,
+    build_selection_design,
+    find_towards,
+)
 from selfselect.data.design import Design
 from selfselect.engines.base import EngineChoice
 from selfselect.engines.choose import engine_for
@@ -52,6 +57,11 @@ def estimate(
             raise OptionError(f"There is no {name} {given!r}. Use one of {', '.join(words)}.")
     if plan.ordered is not None:
         _refuse_with_order(method, towards)
+    if plan.shared is not None and method == "two-step":
+        raise UnsupportedError(
+            "Coefficients are shared by maximum likelihood, not in two steps. Leave "
+            "method='two-step' out."
+        )
     check_seed(seed, optional=True)
     choice = engine_for(data, engine)
     if choice.open(data) is not None:
@@ -71,7 +81,7 @@ def estimate(
     return fit_design(
         design,
         rule=rule,
-        noise=Selection(),
+        noise=Selection(common=plan.shared == SLOPES),
         solver=SelectionSearch(start),
         covariance=covariance,
         seed=seed,

@@ -24,6 +24,7 @@ def switching(
     start: str = "search",
     towards: Any = None,
     ordered: Any = None,
+    shared: Any = None,
     weights: Any = None,
     weights_kind: str | None = None,
     missing: str = "drop",
@@ -57,6 +58,10 @@ def switching(
         from the lowest to the highest, ``["none", "part", "full"]``; True takes the order of
         numbers, or of an ordered category. The index passes a cut point between each two, an
         ordered probit, and has no constant.
+    shared : coefficients that the alternatives have in common, as in `selfselect.fit`; or
+        ``"slopes"`` for an endogenous treatment: the outcomes differ by a constant, and have all
+        slopes and the noise, with its scale and its correlation, in common. It is the model of
+        Stata's ``etregress`` and R's ``sampleSelection::treatReg``.
     start, weights, weights_kind, missing, missing_outcome : as in `sample_selection`.
     covariance, cluster, engine, seed, progress : as in `sample_selection`.
 
@@ -92,14 +97,14 @@ def switching(
     outcomes = parse_formulas(formula)
     choice = parse_formula(selection)
     first = next(iter(outcomes.values())) if isinstance(outcomes, dict) else outcomes
-    shared = set(first.outcome_columns) & set(choice.term_columns)
-    if shared:
+    explained = set(first.outcome_columns) & set(choice.term_columns)
+    if explained:
         raise FormulaError(
-            f"The selection is explained by the outcome {', '.join(map(repr, sorted(shared)))}, "
+            f"The selection is explained by the outcome {', '.join(map(repr, sorted(explained)))}, "
             "which selection decides. Leave it out."
         )
     return estimate(
-        SelectionPlan(outcomes, choice, switching=True, ordered=ordered),
+        SelectionPlan(outcomes, choice, switching=True, ordered=ordered, shared=shared),
         data,
         method=method,
         start=start,

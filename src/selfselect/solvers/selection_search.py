@@ -21,6 +21,7 @@ from selfselect.errors import DataError
 from selfselect.likelihoods import row_terms
 from selfselect.noises.selection import NEARLY_ONE
 from selfselect.problem.batch import Batch, Parts
+from selfselect.problem.parameters import Layout
 from selfselect.problem.problem import Problem
 from selfselect.solvers._second_step import (
     SecondStep,
@@ -195,6 +196,8 @@ def _combinations(
     combination promises is a sum over alternatives, and the best sums of some are among those of
     one fewer.
     """
+    if len(set(correlation_places(problem).tolist())) == 1:
+        return [(rho,) * len(steps) for rho in GRID]
     if len(steps) <= ALL_COMBINED:
         return list(product(GRID, repeat=len(steps)))
     promises = [
@@ -267,16 +270,20 @@ def fit_independent(
     layout, selection = problem.layout, problem.equations.selection
     assert selection is not None
     at_gamma = selection_places(problem)
-    free = np.zeros(layout.n_free)
+    natural = np.zeros(layout.n_natural)
     steps = least_squares(problem, engine)
     for j, step in enumerate(steps):
-        h = 1.0 / step.naive_scale
-        free[layout.starts[j] : layout.inverse_scale_positions[j]] = step.naive * h
-        free[layout.inverse_scale_positions[j]] = h
+        _put(layout, natural, j, step.naive, step.naive_scale)
+    free = layout.gather(natural)
     totals = [step.total for step in steps]
     free[at_gamma] = first_coefficients(selection, totals) if gamma is None else gamma
-    held = np.ones(len(free), dtype=bool)
-    held[at_gamma] = False
+    if layout.n_free == layout.n_natural:
+        held = np.ones(len(free), dtype=bool)
+        held[at_gamma] = False
+    else:
+        # Where outcomes share parameters, least squares of each alone is not their best.
+        held = np.zeros(len(free), dtype=bool)
+        held[correlation_places(problem)] = True
     found = climb(problem, engine, free, max_steps=100, tol=tol, held=held)
     _refuse_separation(problem, engine, found.information[np.ix_(at_gamma, at_gamma)])
     return found
@@ -306,13 +313,19 @@ def start_at(
 ) -> Array:
     """Return free parameters with correlations given: γ of the probit, and least squares."""
     layout = problem.layout
-    free = independent.copy()
-    free[correlation_places(problem)] = np.arctanh(correlations)
+    natural = layout.natural(independent)
+    first = int(layout.starts[-1])
+    natural[first : first + len(steps)] = np.arctanh(correlations)
     for j, (step, correlation) in enumerate(zip(steps, correlations, strict=True)):
-        coefficients, scale = step.at_correlation(correlation)
-        free[layout.starts[j] : layout.inverse_scale_positions[j]] = coefficients / scale
-        free[layout.inverse_scale_positions[j]] = 1.0 / scale
-    return free
+        _put(layout, natural, j, *step.at_correlation(correlation))
+    return layout.gather(natural)
+
+
+def _put(layout: Layout, natural: Array, j: int, coefficients: Array, scale: float) -> None:
+    """Write the coefficients and the scale of an alternative among the natural parameters."""
+    at_h = int(layout.inverse_scale_positions[j])
+    natural[layout.starts[j] : at_h] = coefficients / scale
+    natural[at_h] = 1.0 / scale
 
 
 def two_step_start(problem: Problem, independent: Array, steps: tuple[SecondStep, ...]) -> Array:
