@@ -109,7 +109,7 @@ def build_selection_design(
     """Code a table for a model with a selection equation; options are those of `selfselect.fit`."""
     check_weights_kind(weights_kind, weights)
     check_word("missing", missing, ("drop", "raise"))
-    check_word("missing_outcome", missing_outcome, ("raise", "drop"))
+    check_word("missing_outcome", missing_outcome, ("raise", "drop", "silent"))
     first, ways = plan.each[0], cluster_columns(cluster, data)
     columns = [*first.outcome_columns, *plan.chosen, *plan.terms, *ways]
     columns += [weights] if isinstance(weights, str) else []
@@ -124,7 +124,8 @@ def build_selection_design(
 
     n_before = len(frame)
     for name in plan.chosen:
-        frame, _ = drop_unrecorded(frame, (), name, missing_outcome, name, can_keep=False)
+        choice = "raise" if missing_outcome == "silent" else missing_outcome
+        frame, _ = drop_unrecorded(frame, (), name, choice, name, can_keep=False)
     n_without = n_before - len(frame)
     frame, n_dropped = drop_incomplete(frame, plan.selection.term_columns, missing)
     labels, codes, formulas = _find_selected(plan, frame)
@@ -136,7 +137,8 @@ def build_selection_design(
     row_weights = _weights(frame, weights_column, weights_kind)
 
     outcome_coder, outcome = _outcomes(plan, labels, frame, codes)
-    coding, covariates = _learn(plan, formulas, labels, outcome_coder, frame, codes)
+    shown = np.where(np.isnan(outcome), -1, codes)
+    coding, covariates = _learn(plan, formulas, labels, outcome_coder, frame, shown)
     rows = Rows(
         covariates,
         outcome=outcome,
@@ -144,7 +146,7 @@ def build_selection_design(
         weights=row_weights,
         clusters=cluster_codes(frame, ways) if ways else None,
     )
-    tally = Tally.of(outcome, codes, row_weights, labels)
+    tally = Tally.of(outcome, shown, row_weights, labels)
     counts = [tally.counts[label] for label in labels]
     sizes = [len(equation.terms) + 2 for equation in coding.equations.each]
     check_counts(counts, sizes, labels, plan.selection.outcome)
@@ -162,6 +164,7 @@ def build_selection_design(
         weight_total=tally.weight_total,
         outcome_range=(tally.lowest, tally.highest),
         n_silent=tally.n_rows - tally.n_recorded,
+        n_selected_silent=int(((codes >= 0) & np.isnan(outcome)).sum()),
         weights_kind=weights_kind,
         n_zero_weight=tally.n_rows - tally.n_weighted,
         n_effective=0.0 if weights is None else tally.n_effective,
@@ -275,18 +278,22 @@ def _drop_lacking(
     n_dropped = n_silent = 0
     if any(find_absent(frame[name]) is not None for name in {*first.outcome_columns, *plan.terms}):
         frame = frame.assign(**{POSITION: np.arange(len(frame))})
-        kept = codes < 0
+        # Rows without an outcome need what explains the selection, and nothing else.
+        alone = codes < 0
+        if missing_outcome == "silent":
+            absent = find_any_absent(frame, first.outcome_columns)
+            alone = alone if absent is None else alone | absent
+        kept = alone.copy()
         for position, formula in enumerate(formulas):
             own, n_incomplete = drop_incomplete(
-                frame[codes == position], formula.term_columns, missing
+                frame[(codes == position) & ~alone], formula.term_columns, missing
             )
             n_dropped += n_incomplete
             kept[own[POSITION].to_numpy()] = True
         observed, n_silent = drop_unrecorded(
-            frame[kept & (codes >= 0)], first.outcome_columns, None, missing_outcome, first.outcome,
-            can_keep=False,
-        )  # fmt: skip
-        kept &= codes < 0
+            frame[kept & ~alone], first.outcome_columns, None, missing_outcome, first.outcome
+        )
+        kept &= alone
         kept[observed[POSITION].to_numpy()] = True
         frame, codes = frame[kept].drop(columns=POSITION), codes[kept]
     return frame, codes, n_dropped, n_silent
@@ -296,12 +303,16 @@ def _outcomes(
     plan: SelectionPlan, labels: Sequence[Label], frame: pd.DataFrame, codes: Indices
 ) -> tuple[OutcomeCoder, Array]:
     """Code the outcome where one was selected; it is nan elsewhere."""
-    first, observed = plan.each[0], np.flatnonzero(codes >= 0)
+    first = plan.each[0]
+    absent = find_any_absent(frame, first.outcome_columns)
+    observed = np.flatnonzero(codes >= 0 if absent is None else (codes >= 0) & ~absent)
     own_rows = frame if len(observed) == len(frame) else frame.iloc[observed]
     coder, values = OutcomeCoder.learn(first.outcome, first.outcome_columns, own_rows)
     for j, label in enumerate(labels):
         name = f"{first.outcome} of {label}" if plan.switching else first.outcome
         own = values[codes[observed] == j]
+        if not len(own):
+            raise DataError(f"No row shows {name}: nothing says what it depends on.")
         check_outcome(own, name)
         check_varies(own.min(), own.max(), name)
     outcome = np.full(len(frame), np.nan)

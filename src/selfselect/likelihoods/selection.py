@@ -36,7 +36,7 @@ from selfselect.data.rows import Rows
 from selfselect.errors import UnsupportedError
 from selfselect.kernels.mills_sums import IntervalRows, SignedRows
 from selfselect.kernels.status import SEEN, UNKNOWN
-from selfselect.kernels.tails import HALF_LOG_TWO_PI, mills_terms
+from selfselect.kernels.tails import HALF_LOG_TWO_PI
 from selfselect.kernels.unknown_index import Curvature
 from selfselect.likelihoods.base import Likelihood, RowTerms
 from selfselect.problem.batch import Batch, Evaluation
@@ -78,6 +78,22 @@ class OwnRows:
 
 
 @dataclass(frozen=True, eq=False)
+class SilentRows:
+    """Rows of a batch that were not selected, or whose outcome was not recorded.
+
+    Attributes
+    ----------
+    which : (m,) their positions.
+    signed : covariates of the selection, and its own cut points.
+    selection : positions, among the coefficients of the selection, of those.
+    """
+
+    which: Indices
+    signed: SignedRows | IntervalRows
+    selection: Indices
+
+
+@dataclass(frozen=True, eq=False)
 class JoinedRows:
     """The rows of a batch as the likelihood reads them.
 
@@ -85,12 +101,12 @@ class JoinedRows:
     ----------
     n_slopes : number of coefficients of the selection that are no cut points.
     own : the rows of each alternative.
-    silent : positions of rows without an outcome, and those rows; None where there are none.
+    silent : rows without an outcome, by what they say of the selection.
     """
 
     n_slopes: int
     own: tuple[OwnRows, ...]
-    silent: tuple[Indices, SignedRows] | None
+    silent: tuple[SilentRows, ...]
 
 
 def join_rows(problem: Problem, batch: Batch) -> JoinedRows:
@@ -108,34 +124,46 @@ def _join(problem: Problem, rows: Rows) -> JoinedRows:
     assert equations.selection is not None and rows.chosen is not None and rows.outcome is not None
     selection = equations.selection
     columns = selection.columns[: selection.n_slopes]
-    own = []
+    own: list[OwnRows] = []
+    silent: list[SilentRows] = []
+    recorded = ~np.isnan(rows.outcome)
+
+    def sign_rows(
+        which: Indices, lower: int | None, upper: int | None, slopes: Array
+    ) -> tuple[SignedRows | IntervalRows, float]:
+        """Join the covariates of the selection, its cut points and slopes (n, p)."""
+        z = units.design(rows.covariates[which], columns)
+        weights = None if rows.weights is None else rows.weights[which]
+        between = lower is not None and upper is not None
+        sign = 1.0 if upper is None or between else -1.0
+        # Beyond one cut point its constant is a covariate like any other.
+        constant = np.ones((len(z), 1 if selection.n_cuts and not between else 0))
+        values = np.ascontiguousarray(np.hstack([z, constant, slopes]).T)
+        values *= sign
+        if between:
+            return IntervalRows(values, weights, len(columns)), sign
+        return SignedRows(values, weights), sign
+
+    ends = rule.intervals(equations.alternatives)
     for j, at_selection in enumerate(_own_selection(problem)):
-        _, upper = rule.intervals(equations.alternatives)[j]
-        between = len(at_selection) == len(columns) + 2
-        which = np.flatnonzero(rows.chosen == j)
-        covariates = rows.covariates[which]
-        z = units.design(covariates, columns)
-        x = units.design(covariates, equations.each[j].columns)
+        which = np.flatnonzero((rows.chosen == j) & recorded)
+        x = units.design(rows.covariates[which], equations.each[j].columns)
         slopes = np.column_stack([-x, units.limits(rows.outcome[which])])
         weights = None if rows.weights is None else rows.weights[which]
         counted = slopes if weights is None else slopes * weights[:, None]
         total = float(len(which) if weights is None else weights.sum())
-        sign = 1.0 if upper is None or between else -1.0
-        # Beyond one cut point its constant is a covariate like any other.
-        constant = np.ones((len(z), 0 if between else len(at_selection) - len(columns)))
-        values = np.ascontiguousarray(np.hstack([z, constant, slopes]).T)
-        values *= sign
-        joined: SignedRows | IntervalRows = SignedRows(values, weights)
-        if between:
-            joined = IntervalRows(values, weights, len(columns))
+        joined, sign = sign_rows(which, *ends[j], slopes)
         own.append(OwnRows(which, joined, slopes.T @ counted, total, sign, at_selection))
-    silent = None
+        without = np.flatnonzero((rows.chosen == j) & ~recorded)
+        if len(without):
+            signed, _ = sign_rows(without, *ends[j], np.empty((len(without), 0)))
+            silent.append(SilentRows(without, signed, at_selection))
     without = np.flatnonzero(rows.chosen < 0)
     if len(without):
-        z = units.design(rows.covariates[without], columns)
-        weights = None if rows.weights is None else rows.weights[without]
-        silent = (without, SignedRows(np.ascontiguousarray(-z.T), weights))
-    return JoinedRows(len(columns), tuple(own), silent)
+        # One outcome alone has a positive index where it is selected.
+        signed, _ = sign_rows(without, None, 0, np.empty((len(without), 0)))
+        silent.append(SilentRows(without, signed, np.arange(len(columns))))
+    return JoinedRows(len(columns), tuple(own), tuple(silent))
 
 
 def _own_selection(problem: Problem) -> tuple[Indices, ...]:
@@ -184,7 +212,7 @@ class SelectionLikelihood(Likelihood):
         assert rows.chosen is not None and rows.outcome is not None
         shape = (len(rows), self.problem.equations.n_alternatives)
         status = np.full(shape, UNKNOWN, dtype=np.int8)
-        observed = np.flatnonzero(rows.chosen >= 0)
+        observed = np.flatnonzero((rows.chosen >= 0) & ~np.isnan(rows.outcome))
         status[observed, rows.chosen[observed]] = SEEN
         return Observation(status, rows.outcome[:, None])
 
@@ -194,11 +222,12 @@ class SelectionLikelihood(Likelihood):
         log_unit = math.log(self.problem.units.outcome_unit)
         loglik, score = 0.0, np.zeros(len(natural))
         hessian = np.zeros((len(natural), len(natural)))
-        if rows.silent is not None:
-            sums = rows.silent[1].at(natural[self.gamma], curved=curved)
+        for silent in rows.silent:
+            at = self.gamma.start + silent.selection
+            sums = silent.signed.at(natural[at], curved=curved)
             loglik += sums.log_mass
-            score[self.gamma] += sums.pull
-            hessian[self.gamma, self.gamma] -= sums.curvature
+            score[at] += sums.pull
+            hessian[at[:, None], at] -= sums.curvature
         for own, places in zip(rows.own, self.places, strict=True):
             part = _evaluate_own(own, natural[places], len(own.selection), curved)
             loglik += part.loglik - own.total * log_unit
@@ -245,13 +274,11 @@ class SelectionRows(RowTerms):
         """The log-likelihood (n,) and the score (n, n_natural) of every row."""
         likelihood: Any = self.problem.likelihood
         natural, rows = self.natural, join_rows(self.problem, self.batch)
-        gamma = likelihood.gamma
         loglik, scores = np.zeros(len(self.batch)), np.zeros((len(self.batch), len(natural)))
-        if rows.silent is not None:
-            which, signed = rows.silent
-            mills = mills_terms(natural[gamma] @ signed.values)
-            loglik[which] = mills.log_cdf
-            scores[which, gamma] = (signed.values * mills.ratio).T
+        for silent in rows.silent:
+            at = likelihood.gamma.start + silent.selection
+            loglik[silent.which], pull = silent.signed.each(natural[at])
+            scores[silent.which[:, None], at] = pull.T
         for own, places in zip(rows.own, likelihood.places, strict=True):
             h, t = float(natural[places[-2]]), float(natural[places[-1]])
             n_gamma, of_noise = len(own.selection), own.noise_slopes
@@ -292,10 +319,11 @@ class SelectionRows(RowTerms):
         (own,), (places,) = rows.own, likelihood.places
         residual = np.empty((len(self.batch), 1))
         residual[own.which, 0] = self.natural[places[len(own.selection) : -1]] @ own.noise_slopes
-        if rows.silent is not None:
-            which, signed = rows.silent
-            ratio = mills_terms(self.natural[likelihood.gamma] @ signed.values).ratio
-            residual[which, 0] = -math.tanh(float(self.natural[places[-1]])) * ratio
+        for silent in rows.silent:
+            ratio, _ = silent.signed.moments(self.natural[likelihood.gamma])
+            selected = self.batch.rows.chosen[silent.which[0]] >= 0
+            sign = 1.0 if selected else -1.0
+            residual[silent.which, 0] = sign * math.tanh(float(self.natural[places[-1]])) * ratio
         return residual
 
     @property

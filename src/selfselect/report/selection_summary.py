@@ -168,6 +168,11 @@ def _notes(fit: FitResult) -> tuple[str, ...]:
             f"{facts.n_without_outcome} rows without a recorded outcome or choice were left out on "
             "request: that selects on the outcome unless they are missing at random."
         )
+    if facts.n_selected_silent:
+        notes.append(
+            f"{facts.n_selected_silent} rows were selected and have no recorded outcome; they "
+            "count for the selection alone, as if it were missing at random."
+        )
     if facts.weights_kind == "probability" and fit.method == "ml":
         notes.append(PSEUDO_LIKELIHOOD)
     notes += notes_on_errors(fit.covariance, measured=False)

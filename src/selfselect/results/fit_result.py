@@ -203,8 +203,11 @@ class FitResult(Estimates, EffectMethods):
         if self.kept is not None:
             values = np.array(self.kept.shares)
         elif self.facts.counts:
-            every = self.nobs if len(self.facts.counts) == 1 else sum(self.facts.counts)
-            values = np.array(self.facts.counts) / every
+            found = np.array(self.facts.counts)
+            every = found.sum()
+            if len(found) == 1:
+                found, every = found + self.facts.n_selected_silent, self.nobs
+            values = found / every
         else:
             values = expected_shares(self.problem, self.engine_of_rows(), self.solution.free)
         return pd.Series(values, index=index, name="share")

@@ -53,7 +53,8 @@ def sample_selection(
     missing : ``"drop"`` leaves rows that lack a covariate out, counts them and warns; ``"raise"``
         refuses them.
     missing_outcome : ``"raise"`` refuses rows that were selected but have no outcome; ``"drop"``
-        leaves them out.
+        leaves them out; ``"silent"`` keeps them for what they say of the selection, as if their
+        outcome were missing at random given the selection.
     covariance : ``"observed"`` for that of the model, ``"robust"``, ``"clustered"``,
         ``"bootstrap"``, or a `selfselect.inference.Bootstrap`.
     cluster : a column, a list of columns for several ways of clustering at once, or one label per
