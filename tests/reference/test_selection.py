@@ -105,6 +105,14 @@ R_ML = {
 }
 R_PERFECT_LOGLIK = -1235.448
 """The same vignette's tobit model as sample selection, where R says that it did not converge."""
+R_BINARY = {
+    # The output kept with that package's tests: a binary outcome, by BHHH, in three digits.
+    "selection:Intercept": (-0.122, 0.130),
+    "selection:xs": (3.329, 0.393),
+    "outcome:Intercept": (-1.055, 0.121),
+    "outcome:xo": (1.987, 0.228),
+    "outcome:correlation": (0.817, 0.141),
+}
 R_STOPPED = 0.1
 """How far that search stopped from the optimum, in its standard errors."""
 
@@ -284,3 +292,16 @@ def test_the_effect_of_an_endogenous_union_is_that_of_rs_optimiser():
     assert np.arctanh(fit.params["(common)", "correlation"]) == pytest.approx(
         wanted["noise", "atanh correlation"], abs=1e-3
     )
+
+
+def test_a_binary_outcome_under_selection_is_rs():
+    table = pd.read_csv(HERE / "binary_selection_data.csv")
+    assert (table["ys"].sum(), table["yo"].sum()) == (426, 224)
+    fit = ss.sample_selection("yo ~ xo", "ys ~ xs", table, binary=True)
+    assert fit.llf == pytest.approx(-398, abs=0.5)
+    estimates = dict(zip(fit.names, fit.params, strict=True))
+    errors = dict(zip(fit.names, fit.bse, strict=True))
+    for name, (estimate, error) in R_BINARY.items():
+        assert abs(estimates[name] - estimate) < R_STOPPED * error, name
+        # Theirs are of outer products of scores, ours of the curvature.
+        assert errors[name] == pytest.approx(error, rel=0.15), name

@@ -67,6 +67,7 @@ class SelectionPlan:
         None where there are two outcomes, and no order.
     shared : coefficients that alternatives have in common, as in `selfselect.fit`; or ``"slopes"``,
         all but the constants.
+    binary : whether the outcome is true or false.
     if_recorded : whether a row is selected where its outcome is recorded; the left side of
         `selection` then means nothing.
     """
@@ -77,6 +78,7 @@ class SelectionPlan:
     if_recorded: bool = False
     ordered: Any = None
     shared: Any = None
+    binary: bool = False
 
     @property
     def each(self) -> list[ParsedFormula]:
@@ -164,6 +166,7 @@ def build_selection_design(
         weight_total=tally.weight_total,
         outcome_range=(tally.lowest, tally.highest),
         n_silent=tally.n_rows - tally.n_recorded,
+        two_values=_has_two_values(outcome, tally),
         n_selected_silent=int(((codes >= 0) & np.isnan(outcome)).sum()),
         weights_kind=weights_kind,
         n_zero_weight=tally.n_rows - tally.n_weighted,
@@ -171,6 +174,15 @@ def build_selection_design(
         selection=f"~ {plan.selection.terms}" if plan.if_recorded else plan.selection.text,
     )
     return Design(coding, rows, facts, frame.index, frame)
+
+
+def _has_two_values(outcome: Array, tally: Tally) -> bool:
+    """Say whether an outcome has two values alone; few rows tell most that have more."""
+    for part in (outcome[:1_000], outcome):
+        inside = (part > tally.lowest) & (part < tally.highest)
+        if inside.any():
+            return False
+    return True
 
 
 def _find_selected(
@@ -314,6 +326,12 @@ def _outcomes(
         if not len(own):
             raise DataError(f"No row shows {name}: nothing says what it depends on.")
         check_outcome(own, name)
+        if plan.binary and not np.isin(own, (0.0, 1.0)).all():
+            odd = own[~np.isin(own, (0.0, 1.0))][0]
+            raise DataError(
+                f"binary=True needs an outcome of 1 and 0 (or true and false), but {name!r} holds "
+                f"{odd:g}. Make a column that is, such as data[{name!r}] > 0, or leave it out."
+            )
         check_varies(own.min(), own.max(), name)
     outcome = np.full(len(frame), np.nan)
     outcome[observed] = values

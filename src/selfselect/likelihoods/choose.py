@@ -37,6 +37,10 @@ def choose_likelihood(problem: Problem) -> Likelihood:
                 "rules.OrderedIndex and cut points in the selection equation belong together. Use "
                 "selfselect.switching with ordered=[...]."
             )
+        if noise.sign_only:
+            from selfselect.likelihoods.binary_selection import BinarySelection
+
+            return BinarySelection(problem)
         from selfselect.likelihoods.selection import SelectionLikelihood
 
         return SelectionLikelihood(problem)

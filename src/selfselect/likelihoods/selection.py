@@ -129,9 +129,10 @@ def _join(problem: Problem, rows: Rows) -> JoinedRows:
     recorded = ~np.isnan(rows.outcome)
 
     def sign_rows(
-        which: Indices, lower: int | None, upper: int | None, slopes: Array
+        which: Indices, ends: tuple[int | None, int | None], slopes: Array
     ) -> tuple[SignedRows | IntervalRows, float]:
         """Join the covariates of the selection, its cut points and slopes (n, p)."""
+        lower, upper = ends
         z = units.design(rows.covariates[which], columns)
         weights = None if rows.weights is None else rows.weights[which]
         between = lower is not None and upper is not None
@@ -152,16 +153,16 @@ def _join(problem: Problem, rows: Rows) -> JoinedRows:
         weights = None if rows.weights is None else rows.weights[which]
         counted = slopes if weights is None else slopes * weights[:, None]
         total = float(len(which) if weights is None else weights.sum())
-        joined, sign = sign_rows(which, *ends[j], slopes)
+        joined, sign = sign_rows(which, ends[j], slopes)
         own.append(OwnRows(which, joined, slopes.T @ counted, total, sign, at_selection))
         without = np.flatnonzero((rows.chosen == j) & ~recorded)
         if len(without):
-            signed, _ = sign_rows(without, *ends[j], np.empty((len(without), 0)))
+            signed, _ = sign_rows(without, ends[j], np.empty((len(without), 0)))
             silent.append(SilentRows(without, signed, at_selection))
     without = np.flatnonzero(rows.chosen < 0)
     if len(without):
         # One outcome alone has a positive index where it is selected.
-        signed, _ = sign_rows(without, None, 0, np.empty((len(without), 0)))
+        signed, _ = sign_rows(without, (None, 0), np.empty((len(without), 0)))
         silent.append(SilentRows(without, signed, np.arange(len(columns))))
     return JoinedRows(len(columns), tuple(own), tuple(silent))
 
@@ -319,10 +320,11 @@ class SelectionRows(RowTerms):
         (own,), (places,) = rows.own, likelihood.places
         residual = np.empty((len(self.batch), 1))
         residual[own.which, 0] = self.natural[places[len(own.selection) : -1]] @ own.noise_slopes
+        chosen = self.batch.rows.chosen
+        assert chosen is not None
         for silent in rows.silent:
             ratio, _ = silent.signed.moments(self.natural[likelihood.gamma])
-            selected = self.batch.rows.chosen[silent.which[0]] >= 0
-            sign = 1.0 if selected else -1.0
+            sign = 1.0 if chosen[silent.which[0]] >= 0 else -1.0
             residual[silent.which, 0] = sign * math.tanh(float(self.natural[places[-1]])) * ratio
         return residual
 

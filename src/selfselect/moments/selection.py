@@ -26,7 +26,7 @@ from selfselect.kernels.tails import INV_SQRT_TWO_PI, interval_terms, log_cdf, m
 from selfselect.moments.base import Expectations, Moments, as_cells, latent_means
 from selfselect.noises.selection import SelectionCovariance
 
-__all__ = ["SelectionMoments"]
+__all__ = ["SelectionMoments", "carry_to_coefficients"]
 
 Array = NDArray[np.float64]
 Ends = tuple[int | None, int | None]
@@ -156,7 +156,7 @@ class SelectionMoments(Moments):
                     # What is beyond a cut point falls as that rises.
                     slope[:, places[selection.n_slopes + cut]] -= weights @ moved
         n_slopes = selection.n_slopes
-        _carry(
+        carry_to_coefficients(
             slope,
             of_index * weights[:, None],
             selection.columns[:n_slopes],
@@ -170,7 +170,7 @@ class SelectionMoments(Moments):
             of_mean[:, k + j * k : k + (j + 1) * k] = chance
             of_mean[:, k + k * k + j * k : k + k * k + (j + 1) * k] = chance
             of_mean[:, k + 2 * k * k + j] = 1.0
-            _carry(
+            carry_to_coefficients(
                 slope, of_mean * weights[:, None], equation.columns, layout.reported_places[j], rows
             )
             by_covariance = weights @ lift
@@ -182,7 +182,7 @@ class SelectionMoments(Moments):
         return self.cells(reported, rows), slope
 
 
-def _carry(
+def carry_to_coefficients(
     slope: Array, weighted: Array, columns: tuple[int, ...], places: NDArray[np.intp], rows: Rows
 ) -> None:
     """Add derivatives (n, q) in a linear predictor to those in its coefficients."""

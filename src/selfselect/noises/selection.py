@@ -16,7 +16,10 @@ from selfselect.noises.correlated import CORRELATION
 from selfselect.plain import archived
 from selfselect.rules.base import Label
 
-__all__ = ["BOUNDARY", "MILLS", "NEARLY_ONE", "Selection", "SelectionCovariance", "TwoSteps"]
+__all__ = [
+    "BOUNDARY", "MILLS", "NEARLY_ONE", "Selection", "SelectionCovariance", "SelectionSign",
+    "TwoSteps",
+]  # fmt: skip
 
 Array = NDArray[np.float64]
 
@@ -27,6 +30,9 @@ BOUNDARY = 1.0 - 1e-12
 """The largest correlation with the selection that is tried: the log-likelihood there is that of the
 limit to a few thousandths. In the limit it is concave, with linear restrictions: that no row's
 noise contradicts its selection."""
+
+SIGN_BOUNDARY = 1.0 - 1e-6
+"""The same for a binary outcome, whose likelihood is smooth up to a correlation of one."""
 
 NEARLY_ONE = 0.99
 """Size from which a correlation with the selection may be at its boundary."""
@@ -81,9 +87,10 @@ class Selection(FittedNoise):
         which = "the same for all outcomes" if self.common else "one scale per outcome"
         return f"normal, correlated with the noise of the selection; {which}"
 
-    def fixed_scales(self, alternatives: Sequence[Label]) -> None:
+    def fixed_scales(self, alternatives: Sequence[Label]) -> Array | None:
         """Return None: scales are estimated."""
         del alternatives
+        return None
 
     def extras(self, alternatives: Sequence[Label]) -> tuple[Extra, ...]:
         if self.common:
@@ -114,6 +121,31 @@ class Selection(FittedNoise):
             "The noises of outcomes that a selection equation selects cannot be drawn together: "
             f"{self.why_no_score_test()}."
         )
+
+
+@archived("selection of a sign")
+@dataclass(frozen=True)
+class SelectionSign(Selection):
+    """The same noise of a binary outcome: its scale is one, for only its side of zero is known.
+
+    It is the noise of `selfselect.sample_selection` with ``binary=True``.
+    """
+
+    sign_only: ClassVar[bool] = True
+
+    @property
+    def scale(self) -> str:
+        return "known"
+
+    @property
+    def name(self) -> str:
+        return "standard normal, correlated with the noise of the selection"
+
+    def fixed_scales(self, alternatives: Sequence[Label]) -> Array:
+        return np.ones(len(alternatives))
+
+    def extras(self, alternatives: Sequence[Label]) -> tuple[Extra, ...]:
+        return tuple(replace(one, limit=SIGN_BOUNDARY) for one in super().extras(alternatives))
 
 
 @archived("two steps")

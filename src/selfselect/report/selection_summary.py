@@ -31,6 +31,7 @@ __all__ = ["summarise_selection"]
 TITLES = {
     "sample selection": "Sample selection (tobit-2)",
     "switching": "Endogenous switching (tobit-5)",
+    "binary": "Probit with sample selection",
     "treatment": "Endogenous treatment: one noise for all alternatives",
     "ordered": "Endogenous switching among ordered alternatives",
 }
@@ -42,6 +43,8 @@ def summarise_selection(fit: FitResult, level: float = 0.95, intervals: str = "w
     model = "ordered" if fit.problem.ordered_rule.has_cuts else fit.model
     if fit.problem.noise.scale == "common":
         model = "treatment"
+    if fit.problem.noise.sign_only:
+        model = "binary"
     return Page(
         title=f"{TITLES[model]}, {METHODS[fit.method]}",
         notices=_notices(fit),
@@ -148,9 +151,11 @@ def _notes(fit: FitResult) -> tuple[str, ...]:
     facts = fit.facts
     notes = [f"{fit.independence_test()}.".replace("..", "."), *_exclusions(fit)]
     if fit.method == "ml" and len(fit.solution.starts) == 1:
+        begun = fit.solution.starts[0].name
+        where = "the two-step estimate" if begun == "two-step" else begun
         notes.append(
-            "Climbed from the two-step estimate alone: no better optimum was looked for. "
-            "start='search' looks for one."
+            f"Climbed from {where} alone: no better optimum was looked for. start='search' looks "
+            "for one."
         )
     for label, correlation in fit.correlations.items():
         if label not in fit.boundary and NEARLY_ONE <= abs(correlation) <= 1:
@@ -167,6 +172,15 @@ def _notes(fit: FitResult) -> tuple[str, ...]:
         notes.append(
             f"{facts.n_without_outcome} rows without a recorded outcome or choice were left out on "
             "request: that selects on the outcome unless they are missing at random."
+        )
+    if facts.two_values and not fit.problem.noise.sign_only:
+        low, high = facts.outcome_range
+        instead = (
+            " sample_selection(..., binary=True) is a probit." if (low, high) == (0, 1) else ""
+        )
+        notes.append(
+            f"The outcome {fit.problem.equations.outcome} has two values, {low:g} and {high:g}: "
+            f"this is a linear model of it, with normal noise that it cannot have.{instead}"
         )
     if facts.n_selected_silent:
         notes.append(

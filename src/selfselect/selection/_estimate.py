@@ -19,12 +19,13 @@ from selfselect.errors import OptionError, UnsupportedError
 from selfselect.inference.bootstrap import Bootstrap
 from selfselect.inference.covariance import covariance_kind, estimate_covariance
 from selfselect.inference.dependence import Dependence
-from selfselect.noises import Selection, TwoSteps
+from selfselect.noises import Selection, SelectionSign, TwoSteps
 from selfselect.posing import pose_design
 from selfselect.results.fit_result import FitResult
 from selfselect.rules import OrderedIndex, SelectionIndex
 from selfselect.seeds import check_seed, generator
 from selfselect.selection.two_step import TwoStep, two_step_covariance
+from selfselect.solvers.binary_search import BinarySearch
 from selfselect.solvers.selection_search import SelectionSearch
 from selfselect.threads import one_blas_thread
 
@@ -57,6 +58,11 @@ def estimate(
             raise OptionError(f"There is no {name} {given!r}. Use one of {', '.join(words)}.")
     if plan.ordered is not None:
         _refuse_with_order(method, towards)
+    if plan.binary and method == "two-step":
+        raise UnsupportedError(
+            "A binary outcome is fitted by maximum likelihood: a probit with a Mills ratio among "
+            "its covariates is not consistent. Leave method='two-step' out."
+        )
     if plan.shared is not None and method == "two-step":
         raise UnsupportedError(
             "Coefficients are shared by maximum likelihood, not in two steps. Leave "
@@ -81,8 +87,8 @@ def estimate(
     return fit_design(
         design,
         rule=rule,
-        noise=Selection(common=plan.shared == SLOPES),
-        solver=SelectionSearch(start),
+        noise=SelectionSign() if plan.binary else Selection(common=plan.shared == SLOPES),
+        solver=BinarySearch(start) if plan.binary else SelectionSearch(start),
         covariance=covariance,
         seed=seed,
         progress=progress,

@@ -21,6 +21,7 @@ def sample_selection(
     *,
     method: str = "ml",
     start: str = "search",
+    binary: bool = False,
     weights: Any = None,
     weights_kind: str | None = None,
     missing: str = "drop",
@@ -48,6 +49,10 @@ def sample_selection(
         errors that know of the first.
     start : the likelihood may have several optima. ``"search"`` looks for the best of them;
         ``"two-step"`` takes the one above the two-step estimate, from which others start.
+    binary : whether the outcome is true or false (1 or 0): a probit with sample selection, of which
+        the outcome is one where :math:`x'\beta + e > 0`, by maximum likelihood. It is the model of
+        Stata's ``heckprobit``. Means of the outcome are probabilities; ``predict(kind="latent")``
+        is :math:`x'\beta`.
     weights, weights_kind : a column, or one number per row, and what it means; as in
         `selfselect.fit`.
     missing : ``"drop"`` leaves rows that lack a covariate out, counts them and warns; ``"raise"``
@@ -95,7 +100,7 @@ def sample_selection(
             "which is not known where it was not selected. Leave it out."
         )
     return estimate(
-        SelectionPlan(equation, choice, switching=False, if_recorded=if_recorded),
+        SelectionPlan(equation, choice, switching=False, if_recorded=if_recorded, binary=binary),
         data,
         method=method,
         start=start,

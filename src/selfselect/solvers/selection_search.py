@@ -32,7 +32,10 @@ from selfselect.solvers._second_step import (
 from selfselect.solvers.base import Solution, record_starts
 from selfselect.solvers.climb import KEEP_OF_H, Climb, climb
 
-__all__ = ["SelectionSearch", "fit_independent", "selection_places"]
+__all__ = [
+    "FLAT", "GRID", "SelectionSearch", "correlation_places", "fit_independent",
+    "refuse_separation", "selection_places", "solution_of",
+]  # fmt: skip
 
 Array = NDArray[np.float64]
 Mask = NDArray[np.bool_]
@@ -81,6 +84,7 @@ class SelectionSearch:
 
     requires: ClassVar[tuple[type, ...]] = ()
     concave: ClassVar[bool] = False
+    selects: ClassVar[bool] = True
 
     def solve(
         self,
@@ -106,27 +110,7 @@ class SelectionSearch:
             independent, ends = self._by_sample(problem, engine, engine.sample(SAMPLE, rng))
         else:
             independent, ends = self._by_starts(problem, engine)
-        best = max(ends.values(), key=lambda end: (end.converged, end.loglik))
-        held = _at_boundary(problem, best, ascend)
-        return Solution(
-            free=best.free,
-            loglik=best.loglik,
-            information=_with_certain(best.information, held),
-            ending=best.ending,
-            trace=best.trace,
-            n_passes=sum(end.n_passes for end in ends.values()),
-            solver=repr(self),
-            starts=record_starts(
-                (
-                    (name, end.loglik, None if end.converged else str(end.ending))
-                    for name, end in ends.items()
-                ),
-                rows=engine.n_rows,
-                top=best.loglik,
-            ),
-            held=tuple(np.flatnonzero(held).tolist()),
-            loglik_independent=np.nan if independent is None else independent.loglik,
-        )
+        return solution_of(problem, engine, self, ends, independent, ascend)
 
     def _by_starts(self, problem: Problem, engine: Engine) -> tuple[Climb, dict[str, Climb]]:
         """Return the fit without correlation, and where each start leads."""
@@ -185,6 +169,38 @@ class SelectionSearch:
                 reached = climb(problem, engine, end.free, max_steps=self.max_steps, tol=self.tol)
             ends[name] = reached
         return ends
+
+
+def solution_of(
+    problem: Problem,
+    engine: Engine,
+    solver: object,
+    ends: dict[str, Climb],
+    independent: Climb | None,
+    ascend: Callable[[Array, Mask | None], Climb],
+) -> Solution:
+    """Return the best of several ends of climbs, with what is at its boundary."""
+    best = max(ends.values(), key=lambda end: (end.converged, end.loglik))
+    held = _at_boundary(problem, best, ascend)
+    return Solution(
+        free=best.free,
+        loglik=best.loglik,
+        information=_with_certain(best.information, held),
+        ending=best.ending,
+        trace=best.trace,
+        n_passes=sum(end.n_passes for end in ends.values()),
+        solver=repr(solver),
+        starts=record_starts(
+            (
+                (name, end.loglik, None if end.converged else str(end.ending))
+                for name, end in ends.items()
+            ),
+            rows=engine.n_rows,
+            top=best.loglik,
+        ),
+        held=tuple(np.flatnonzero(held).tolist()),
+        loglik_independent=np.nan if independent is None else independent.loglik,
+    )
 
 
 def _combinations(
@@ -285,11 +301,11 @@ def fit_independent(
         held = np.zeros(len(free), dtype=bool)
         held[correlation_places(problem)] = True
     found = climb(problem, engine, free, max_steps=100, tol=tol, held=held)
-    _refuse_separation(problem, engine, found.information[np.ix_(at_gamma, at_gamma)])
+    refuse_separation(problem, engine, found.information[np.ix_(at_gamma, at_gamma)])
     return found
 
 
-def _refuse_separation(problem: Problem, engine: Engine, information: Array) -> None:
+def refuse_separation(problem: Problem, engine: Engine, information: Array) -> None:
     """Refuse covariates that predict selection perfectly: their coefficients are infinite."""
     values, vectors = np.linalg.eigh(information / engine.weight_total)
     if values[0] > FLAT:
