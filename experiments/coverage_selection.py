@@ -187,7 +187,8 @@ def study(
     )
     rows = [
         f"| {model} | {method} | {strength} | {label}:{term} | {truth[i]:.3f} | "
-        f"{estimates[:, i].mean():.4f} | {spread[i]:.4f} | {_number(ratio[i], '.3f')} | {_number(coverage[i], '.2f', '%')} |"
+        f"{estimates[:, i].mean():.4f} | {spread[i]:.4f} | {_number(ratio[i], '.3f')} | "
+        f"{_number(coverage[i], '.2f', '%')} |"
         for i, (label, term) in enumerate(done[0].labels)
     ]
     return whole, "\n".join(rows)
@@ -212,11 +213,11 @@ def page(whole: list[str], each: list[str], sizes: list[str], options: Any) -> s
 Samples of {options.rows:,} rows. Selection: 0.2 + 0.5 x + s z + u > 0, so that z is excluded from
 the outcomes, with s of 0.8 (strong) or 0.1 (weak). Outcome `in`: 1 + 0.7 x, scale 1.5, correlation
 0.6 with u; outcome `out`: -0.5 + 0.3 x, scale 0.8, correlation -0.5. Under tobit-2 `out` is silent.
-*Ordered*: three alternatives by cut points -0.7 and 0.8 of 0.5 x + s z + u. *Treatment*: the outcomes
+*Ordered*: three alternatives by cut points -0.7 and 0.8 of 0.5 x + s z + u. *Treatment*: outcomes
 1 + 0.7 x and 0.2 + 0.7 x have one noise, scale 1.5, correlation 0.6. *Binary*: one where
 0.3 + 0.7 x + e > 0, correlation 0.6, selected as above. x, z and the noise are standard normal.
 Intervals of scales are made on the log scale, of correlations on Fisher's; two steps give none of
-either. `edge` counts fits with a correlation at its boundary, `several` those whose starts met more
+either. `edge` counts fits with a correlation at its boundary, `more` those whose starts met more
 than one optimum, `behind` those where the climb from the two-step estimate ended at a lesser one.
 Over {options.replications:,} replications one parameter's coverage has a standard error of
 {error:.2f} percentage points. The same samples serve every line.
@@ -224,7 +225,7 @@ Over {options.replications:,} replications one parameter's coverage has a standa
 Made by `python experiments/coverage_selection.py --replications {options.replications} --rows
 {options.rows}`.
 
-| model | method | exclusion | terms | average | lowest | highest | fits | failed | edge | several | \
+| model | method | exclusion | terms | average | lowest | highest | fits | failed | edge | more | \
 behind |
 |---|---|---|---|---|---|---|---|---|---|---|---|
 {chr(10).join(whole)}

@@ -135,6 +135,45 @@ def test_ordered_alternatives_may_share_slopes(ordered_table):
     assert fit.converged and plain.lr_test(fit).df == 2
 
 
+@pytest.mark.parametrize("method", ["plain", "ordered"])
+def test_an_offset_is_taken_off_the_outcome(table, method, tmp_path):
+    more = {"ordered": [0, 1]} if method == "ordered" else {}
+    added = np.random.default_rng(5).standard_normal(len(table))
+    # Rows of the other alternative need no offset.
+    data = table.assign(dues=np.where(table["treated"] == 1, added, np.nan),
+                        y=table["y"] + np.where(table["treated"] == 1, added, 0.0))  # fmt: skip
+    fit = ss.switching("y ~ x", SELECTION, data, offset={1: "dues"}, **more)
+    plain = ss.switching("y ~ x", SELECTION, table, **more)
+    assert fit.llf == pytest.approx(plain.llf, rel=1e-10)
+    np.testing.assert_allclose(fit.params, plain.params, rtol=1e-6, atol=1e-8)
+    np.testing.assert_allclose(fit.bse, plain.bse, rtol=1e-6)
+    assert "offset(dues)" in str(fit.summary())
+    free = ss.switching({0: "y ~ x", 1: "y ~ x + dues"}, SELECTION, data, **more)
+    assert free.lr_test(fit).df == 1 and not free.lr_test(fit).rejects()
+    fit.save(tmp_path / "fit.json")
+    again, rows = ss.load(tmp_path / "fit.json"), data.assign(dues=added)
+    for kind in ("latent", "outcome", "given_seen"):
+        np.testing.assert_array_equal(again.predict(rows, kind), fit.predict(rows, kind))
+    gap = fit.predict(rows)[1] - fit.predict(rows.assign(dues=0.0))[1]
+    np.testing.assert_allclose(gap, added, atol=1e-9)
+    moments, few = moments_of(fit.problem), fit.rows.take(np.flatnonzero(table["treated"] == 1)[:6])
+    weights = np.linspace(0.5, 2.0, 6)
+    _, slope = moments.cells_and_slope(fit.values, few, weights)
+    for place in range(len(fit.values)):
+        move = 1e-6 * (np.arange(len(fit.values)) == place)
+        up, down = (weights @ moments.cells(fit.values + d, few) for d in (move, -move))
+        np.testing.assert_allclose(slope[:, place], (up - down) / 2e-6, atol=1e-6)
+
+
+def test_a_bad_offset_is_refused(table):
+    with pytest.raises(ss.errors.DataError, match="is infinite in some rows"):
+        ss.switching("y ~ x", SELECTION, table.assign(dues=np.inf), offset="dues")
+    with pytest.raises(ss.errors.DataError, match="The offset column 'dues'"):
+        ss.switching("y ~ x", SELECTION, table.assign(dues="much"), offset="dues")
+    with pytest.raises(UnsupportedError, match="not in two steps"):
+        ss.switching("y ~ x", SELECTION, table, offset="x", method="two-step")
+
+
 def test_what_cannot_be_shared_is_said(table):
     with pytest.raises(OptionError, match="finds no covariate that two alternatives have"):
         ss.switching({0: "y ~ 1", 1: "y ~ x"}, SELECTION, table, shared="slopes")

@@ -10,7 +10,7 @@ import click
 from selfselect.cli._encoding import encoding_option
 from selfselect.cli._engines import ENGINE_HELP, engine_named, rows_of, split_words
 
-__all__ = ["command", "pairs_of", "shared_terms"]
+__all__ = ["command", "offset_columns", "pairs_of", "shared_terms"]
 
 EPILOG = """\b
 Examples:
@@ -215,7 +215,7 @@ def command(
         possible=pairs_of(possible, "--possible") or None,
         cost=None if mixes else cost or None,
         shared=shared_terms(shared),
-        offset=_offset(offsets),
+        offset=offset_columns(offsets),
         rule=_mixed(mixes, rule, cost) if mixes else rule,
         noise=_noise(noise, scale),
         weights=weights,
@@ -290,7 +290,7 @@ def shared_terms(entries: Sequence[str]) -> Any:
     return shared
 
 
-def _offset(entries: Sequence[str]) -> Any:
+def offset_columns(entries: Sequence[str]) -> Any:
     """Read one column for all alternatives, or one by alternative."""
     if len(entries) == 1 and "=" not in entries[0]:
         return entries[0]

@@ -48,6 +48,10 @@ Exit codes: 0 the fit converged, 2 bad input, 3 the fit did not converge.
     help="A coefficient that alternatives have in common, as in `selfselect fit`; or slopes, for "
     "an endogenous treatment: all slopes and the noise.",
 )  # fmt: skip
+@click.option(
+    "--offset", "offsets", multiple=True, metavar="[ALTERNATIVE=]COLUMN",
+    help="A column that is added to the mean of an outcome, or of all; repeatable.",
+)  # fmt: skip
 @shared_options
 def command(
     data: str,
@@ -56,6 +60,7 @@ def command(
     equations: Sequence[str],
     ordered: str | None,
     shared: Sequence[str],
+    offsets: Sequence[str],
     encoding: str | None,
     clusters: Sequence[str],
     **options: Any,
@@ -66,7 +71,7 @@ def command(
     FORMULA is for all outcomes; give --equation instead for covariates of their own.
     """
     import selfselect as ss
-    from selfselect.cli.fit import pairs_of, shared_terms
+    from selfselect.cli.fit import offset_columns, pairs_of, shared_terms
 
     if bool(formula) == bool(equations):
         raise click.UsageError("Give either a FORMULA or --equation for each alternative.")
@@ -82,6 +87,7 @@ def command(
         cluster=way_of_clustering(clusters),
         ordered=order,
         shared="slopes" if list(shared) == ["slopes"] else shared_terms(shared),
+        offset=offset_columns(offsets),
         **told,
     )
     return show(result, shown)

@@ -34,7 +34,7 @@ from selfselect.data.design import DataFacts, Design, Tally
 from selfselect.data.equations import INTERCEPT, SELECTION, Equations, refuse_half_characters
 from selfselect.data.formulas import ParsedFormula
 from selfselect.data.missing import drop_incomplete, drop_unrecorded, find_absent, find_any_absent
-from selfselect.data.restrictions import share
+from selfselect.data.restrictions import offset_columns, read_offsets, share
 from selfselect.data.rows import Rows
 from selfselect.data.selection_coding import SelectionCoding, is_codable, selection_equations
 from selfselect.data.tables import to_frame
@@ -68,6 +68,7 @@ class SelectionPlan:
     shared : coefficients that alternatives have in common, as in `selfselect.fit`; or ``"slopes"``,
         all but the constants.
     binary : whether the outcome is true or false.
+    offset : a column that is added to the mean of every outcome, or one by alternative.
     if_recorded : whether a row is selected where its outcome is recorded; the left side of
         `selection` then means nothing.
     """
@@ -79,6 +80,7 @@ class SelectionPlan:
     ordered: Any = None
     shared: Any = None
     binary: bool = False
+    offset: Any = None
 
     @property
     def each(self) -> list[ParsedFormula]:
@@ -95,7 +97,8 @@ class SelectionPlan:
     def terms(self) -> tuple[str, ...]:
         """The columns of all right sides."""
         formulas = (*self.each, self.selection)
-        return tuple(dict.fromkeys(name for one in formulas for name in one.term_columns))
+        named = [name for one in formulas for name in one.term_columns]
+        return tuple(dict.fromkeys((*named, *offset_columns(self.offset))))
 
 
 def build_selection_design(
@@ -132,7 +135,7 @@ def build_selection_design(
     frame, n_dropped = drop_incomplete(frame, plan.selection.term_columns, missing)
     labels, codes, formulas = _find_selected(plan, frame)
     frame, codes, n_more, n_silent = _drop_lacking(
-        plan, formulas, frame, codes, missing, missing_outcome
+        plan, labels, formulas, frame, codes, missing, missing_outcome
     )
     _check_both_sides(plan, codes, labels)
     refuse_half_characters((first.outcome, *labels, *plan.terms))
@@ -279,6 +282,7 @@ def _truth(frame: pd.DataFrame, selection: ParsedFormula) -> NDArray[np.bool_]:
 
 def _drop_lacking(
     plan: SelectionPlan,
+    labels: Sequence[Label],
     formulas: Sequence[ParsedFormula],
     frame: pd.DataFrame,
     codes: Indices,
@@ -296,9 +300,11 @@ def _drop_lacking(
             absent = find_any_absent(frame, first.outcome_columns)
             alone = alone if absent is None else alone | absent
         kept = alone.copy()
-        for position, formula in enumerate(formulas):
+        offsets = read_offsets(plan.offset, labels)
+        for position, (label, formula) in enumerate(zip(labels, formulas, strict=True)):
+            needed = (*formula.term_columns, *([offsets[label]] if label in offsets else []))
             own, n_incomplete = drop_incomplete(
-                frame[(codes == position) & ~alone], formula.term_columns, missing
+                frame[(codes == position) & ~alone], needed, missing
             )
             n_dropped += n_incomplete
             kept[own[POSITION].to_numpy()] = True
@@ -355,9 +361,12 @@ def _learn(
     ]
     coders = tuple(coder for coder, _ in learnt)
     texts = [one.text for one in sides]
+    offsets = read_offsets(plan.offset, labels)
     equations = selection_equations(
         plan.each[0].outcome, coders, labels, texts, ordered=plan.ordered is not None
     )
+    if offsets:
+        equations = equations.with_offsets(offsets)
     equations = share(equations, _shared_terms(equations, plan.shared))
     known = KnownColumns.resolve(None, None, labels)
     places = tuple(range(1, len(coders)))
@@ -372,6 +381,7 @@ def _learn(
                 "Correct them, leave them out, or use another transform."
             )
         coding.place_side(place, own_rows[place], matrix, covariates)
+    coding.place_offsets(frame, covariates)
     for place in places:
         # Effects ask what the rows of one alternative would have in another.
         columns = [column - 1 for column in coding.equation_of(place).columns if column]

@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 
 from selfselect.data.coder import Coder
 from selfselect.data.coding import CodedRows, FormulaCoding
+from selfselect.data.columns import to_numbers
 from selfselect.data.equations import INTERCEPT, SELECTION, Equation, Equations, intercept_first
 from selfselect.data.missing import find_any_absent
 from selfselect.data.rows import Rows
@@ -47,10 +48,25 @@ class SelectionCoding(FormulaCoding):
     def place_side(self, place: int, which: Any, matrix: Array, covariates: Array) -> None:
         """Write coded rows of a coder, at the positions `which`, into all covariates (n, D)."""
         coder, equation = self.coders[place], self.equation_of(place)
-        column_of = dict(zip(equation.terms, equation.columns, strict=True))
+        column_of = dict(zip(equation.estimated, equation.columns, strict=False))
         for position, name in enumerate(coder.names):
             if name != INTERCEPT:
                 covariates[which, column_of[name] - 1] = matrix[:, position]
+
+    def place_offsets(self, frame: pd.DataFrame, covariates: Array) -> None:
+        """Write the offsets of all rows; nan where a row has none."""
+        for name in self.offset_columns:
+            values = to_numbers(frame[name], f"The offset column {name!r}")
+            if np.isinf(values).any():
+                raise DataError(f"The offset column {name!r} is infinite in some rows.")
+            covariates[:, self.equations.covariates.index(name)] = values
+
+    @property
+    def offset_columns(self) -> tuple[str, ...]:
+        """The columns that are added to means as they are."""
+        names = self.equations.covariates
+        found = (names[one.columns[-1] - 1] for one in self.equations.each if one.has_offset)
+        return tuple(dict.fromkeys(found))
 
     def equation_of(self, place: int) -> Equation:
         """Return the equation that a coder codes."""
@@ -68,6 +84,8 @@ class SelectionCoding(FormulaCoding):
         del with_known
         sides = {"outcomes": self.coder_of, "selection": (0,)}.get(needed, (0, *self.coder_of))
         columns = dict.fromkeys(name for place in sides for name in self.coders[place].kinds)
+        if needed != "selection":
+            columns |= dict.fromkeys(self.offset_columns)
         if with_outcome:
             columns |= dict.fromkeys(self.outcome.columns)
         frame = to_frame(data, tuple(columns))
@@ -81,6 +99,8 @@ class SelectionCoding(FormulaCoding):
                 name = self.coders[place].names[int(np.argmin(np.isfinite(matrix).all(axis=0)))]
                 raise DataError(f"The term {name!r} is infinite or not a number in the new rows.")
             self.place_side(place, slice(None), matrix, covariates)
+        if needed != "selection":
+            self.place_offsets(kept, covariates)
         outcome = self.outcome.code(kept) if with_outcome else None
         return CodedRows(Rows(covariates, outcome=outcome), frame.index, complete)
 

@@ -63,9 +63,9 @@ def estimate(
             "A binary outcome is fitted by maximum likelihood: a probit with a Mills ratio among "
             "its covariates is not consistent. Leave method='two-step' out."
         )
-    if plan.shared is not None and method == "two-step":
+    if (plan.shared, plan.offset) != (None, None) and method == "two-step":
         raise UnsupportedError(
-            "Coefficients are shared by maximum likelihood, not in two steps. Leave "
+            "Coefficients are shared or given by maximum likelihood, not in two steps. Leave "
             "method='two-step' out."
         )
     check_seed(seed, optional=True)

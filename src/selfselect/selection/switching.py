@@ -25,6 +25,7 @@ def switching(
     towards: Any = None,
     ordered: Any = None,
     shared: Any = None,
+    offset: Any = None,
     weights: Any = None,
     weights_kind: str | None = None,
     missing: str = "drop",
@@ -62,6 +63,8 @@ def switching(
         ``"slopes"`` for an endogenous treatment: the outcomes differ by a constant, and have all
         slopes and the noise, with its scale and its correlation, in common. It is the model of
         Stata's ``etregress`` and R's ``sampleSelection::treatReg``.
+    offset : a column that is added to the mean of every outcome, with no coefficient; or
+        ``{"union": "dues"}`` for some.
     start, weights, weights_kind, missing, missing_outcome : as in `sample_selection`.
     covariance, cluster, engine, seed, progress : as in `sample_selection`.
 
@@ -104,7 +107,9 @@ def switching(
             "which selection decides. Leave it out."
         )
     return estimate(
-        SelectionPlan(outcomes, choice, switching=True, ordered=ordered, shared=shared),
+        SelectionPlan(
+            outcomes, choice, switching=True, ordered=ordered, shared=shared, offset=offset
+        ),
         data,
         method=method,
         start=start,
