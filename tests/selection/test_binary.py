@@ -200,6 +200,18 @@ def test_what_is_not_binary_or_cannot_be_done_is_said(table):
     fit = fit_of(table)
     with pytest.raises(UnsupportedError, match="A binary outcome has no residuals"):
         ss.plots.residuals(fit)
+    with pytest.raises(UnsupportedError, match="does not lie on the lines"):
+        ss.plots.selection_lines(fit, "x")
+
+
+def test_a_search_on_a_sample_ends_where_one_on_all_rows_does(monkeypatch):
+    table = simulate(2_500, seed=4)
+    whole = fit_of(table)
+    monkeypatch.setattr("selfselect.solvers.binary_search.SAMPLE", 600)
+    sampled = fit_of(table)
+    assert sampled.llf == pytest.approx(whole.llf, rel=1e-11)
+    assert sampled.llf_independent == pytest.approx(whole.llf_independent, rel=1e-9)
+    np.testing.assert_allclose(sampled.params, whole.params, rtol=1e-5)
 
 
 def test_two_values_in_a_linear_model_are_said(table):

@@ -19,7 +19,6 @@ from selfselect.inference.sandwich import cluster_products, cluster_totals
 from selfselect.likelihoods import Batch, row_terms
 from selfselect.problem.problem import Problem
 from selfselect.problem.ties import Ties
-from selfselect.solvers.climb import climb
 
 __all__ = ["ErrorKind", "Naive", "fit_naive"]
 
@@ -105,6 +104,9 @@ def fit_naive(problem: Problem, engine: Engine, errors: ErrorKind = CLASSICAL) -
 
 def _fit_probit(problem: Problem, engine: Engine, errors: ErrorKind) -> Naive:
     """Fit a binary outcome by a probit on the rows that show it."""
+    # Imported here: few outcomes are binary, and all fits should start quickly.
+    from selfselect.solvers.climb import climb
+
     layout = problem.layout
     (equation,) = problem.equations.each
     own = slice(len(equation.columns))

@@ -18,6 +18,7 @@ from selfselect.solvers.climb import Climb, climb
 from selfselect.solvers.selection_search import (
     FLAT,
     GRID,
+    SAMPLE,
     correlation_places,
     refuse_separation,
     selection_places,
@@ -27,6 +28,7 @@ from selfselect.solvers.selection_search import (
 __all__ = ["BinarySearch"]
 
 Array = NDArray[np.float64]
+Mask = NDArray[np.bool_]
 
 
 @dataclass(frozen=True)
@@ -58,30 +60,60 @@ class BinarySearch:
         progress: bool | None = None,
     ) -> Solution:
         """Estimate the parameters; from `start`, where it is given, and from nowhere else."""
-        del rng
 
-        def ascend(place: Array, held: NDArray[np.bool_] | None = None) -> Climb:
-            return climb(
-                problem, engine, place, max_steps=self.max_steps, tol=self.tol, progress=progress,
-                held=held,
-            )  # fmt: skip
+        def ascend(place: Array, held: Mask | None = None) -> Climb:
+            return self._climb(problem, engine, place, held, progress)
 
         if start is not None:
             return solution_of(problem, engine, self, {"given": ascend(start)}, None, ascend)
-        least_squares(problem, engine)
-        at_t = correlation_places(problem)
-        held = np.zeros(problem.layout.n_free, dtype=bool)
-        held[at_t] = True
-        independent = ascend(np.zeros(problem.layout.n_free), held)
+        if engine.n_rows <= 2 * SAMPLE:
+            independent, ends = self._by_starts(problem, engine)
+            return solution_of(problem, engine, self, ends, independent, ascend)
+        # From the optima of a sample a few steps on all rows suffice.
+        first, found = self._by_starts(problem, engine.sample(SAMPLE, rng))
+        independent = ascend(first.free, _correlation_held(problem))
         _refuse_perfect(problem, engine, independent.information)
-        ends = {"two probits": ascend(independent.free)}
-        if self.start == "search":
-            for rho in GRID:
-                if rho:
-                    place = independent.free.copy()
-                    place[at_t] = np.arctanh(rho)
-                    ends[f"correlation {rho:g}"] = ascend(ascend(place, held).free)
+        reached: dict[float, Climb] = {}
+        for end in found.values():
+            if round(end.loglik, 3) not in reached:
+                reached[round(end.loglik, 3)] = ascend(end.free)
+        ends = {name: reached[round(end.loglik, 3)] for name, end in found.items()}
         return solution_of(problem, engine, self, ends, independent, ascend)
+
+    def _climb(
+        self,
+        problem: Problem,
+        engine: Engine,
+        place: Array,
+        held: Mask | None = None,
+        progress: bool | None = False,
+    ) -> Climb:
+        return climb(
+            problem, engine, place, max_steps=self.max_steps, tol=self.tol, progress=progress,
+            held=held,
+        )  # fmt: skip
+
+    def _by_starts(self, problem: Problem, engine: Engine) -> tuple[Climb, dict[str, Climb]]:
+        """Return the fit without correlation, and where each start leads."""
+        least_squares(problem, engine)
+        held = _correlation_held(problem)
+        independent = self._climb(problem, engine, np.zeros(problem.layout.n_free), held)
+        _refuse_perfect(problem, engine, independent.information)
+        ends = {"two probits": self._climb(problem, engine, independent.free)}
+        for rho in GRID if self.start == "search" else ():
+            if rho:
+                place = independent.free.copy()
+                place[held] = np.arctanh(rho)
+                near = self._climb(problem, engine, place, held)
+                ends[f"correlation {rho:g}"] = self._climb(problem, engine, near.free)
+        return independent, ends
+
+
+def _correlation_held(problem: Problem) -> Mask:
+    """Say which parameter is the correlation, for climbs that hold it."""
+    held = np.zeros(problem.layout.n_free, dtype=bool)
+    held[correlation_places(problem)] = True
+    return held
 
 
 def _refuse_perfect(problem: Problem, engine: Engine, information: Array) -> None:

@@ -33,7 +33,7 @@ from selfselect.solvers.base import Solution, record_starts
 from selfselect.solvers.climb import KEEP_OF_H, Climb, climb
 
 __all__ = [
-    "FLAT", "GRID", "SelectionSearch", "correlation_places", "fit_independent",
+    "FLAT", "GRID", "SAMPLE", "SelectionSearch", "correlation_places", "fit_independent",
     "refuse_separation", "selection_places", "solution_of",
 ]  # fmt: skip
 
