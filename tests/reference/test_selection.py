@@ -103,6 +103,8 @@ R_ML = {
     "outcome:scale": (3.10350, 0.08368),
     "outcome:correlation": (-0.13328, 0.22296),
 }
+R_WOOLDRIDGE_LOGLIK = -832.885081
+"""sampleSelection on Wooldridge's example."""
 R_PERFECT_LOGLIK = -1235.448
 """The same vignette's tobit model as sample selection, where R says that it did not converge."""
 R_BINARY = {
@@ -134,6 +136,7 @@ def check(fit, wanted, tolerance):
 def test_wooldridges_wages_by_maximum_likelihood_are_statas(women):
     fit = ss.sample_selection(*WOOLDRIDGE, women)
     assert fit.llf == pytest.approx(STATA_ML_LOGLIK, rel=SIX_DIGITS)
+    assert fit.llf == pytest.approx(R_WOOLDRIDGE_LOGLIK, abs=1e-6)
     check(fit, STATA_ML, STOPPED)
     ends = dict(zip(fit.names, fit.conf_int().to_numpy(), strict=True))
     for name, wanted in STATA_ML_INTERVALS.items():
