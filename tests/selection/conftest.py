@@ -10,8 +10,9 @@ import pandas as pd
 import pytest
 
 import selfselect as ss
-from selfselect.data.build_selection import SelectionPlan, build_selection_design, find_towards
+from selfselect.data.build_selection import build_selection_design
 from selfselect.data.formulas import parse_formula
+from selfselect.data.selection_plan import SelectionPlan, find_towards
 from selfselect.engines.memory import Memory, RowsInMemory
 from selfselect.likelihoods import evaluate, row_terms
 from selfselect.noises import Selection

@@ -6,7 +6,6 @@ A row needs the covariates and the outcome of its own equation, and of no other.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -31,74 +30,24 @@ from selfselect.data.coder import Coder
 from selfselect.data.coding import KnownColumns, OutcomeCoder
 from selfselect.data.columns import to_numbers
 from selfselect.data.design import DataFacts, Design, Tally
-from selfselect.data.equations import INTERCEPT, SELECTION, Equations, refuse_half_characters
+from selfselect.data.equations import SELECTION, refuse_half_characters
 from selfselect.data.formulas import ParsedFormula
 from selfselect.data.missing import drop_incomplete, drop_unrecorded, find_absent, find_any_absent
-from selfselect.data.restrictions import offset_columns, read_offsets, share
+from selfselect.data.restrictions import read_offsets, share
 from selfselect.data.rows import Rows
 from selfselect.data.selection_coding import SelectionCoding, is_codable, selection_equations
+from selfselect.data.selection_plan import OUTCOME, SelectionPlan, order_of, shared_terms
 from selfselect.data.tables import to_frame
 from selfselect.data.weights import check_weights_kind, refuse_huge_weights, scale_weights
 from selfselect.errors import DataError, OptionError
 from selfselect.rules.base import Label
 
-__all__ = ["OUTCOME", "SLOPES", "SelectionPlan", "build_selection_design", "find_towards"]
+__all__ = ["build_selection_design"]
 
 Array = NDArray[np.float64]
 Indices = NDArray[np.intp]
 
-OUTCOME = "outcome"
-"""The label of the one alternative of a sample-selection model."""
-SLOPES = "slopes"
-"""Stands for all coefficients but constants among those that are shared."""
 POSITION = "position of the row"
-
-
-@dataclass(frozen=True, eq=False)
-class SelectionPlan:
-    """What is asked of a table.
-
-    Attributes
-    ----------
-    outcomes : the formula of the outcome, or one by alternative.
-    selection : the formula of the selection.
-    switching : whether there are several outcomes, and the selection is between them.
-    ordered : labels from the lowest index to the highest, or True for the column's own order;
-        None where there are two outcomes, and no order.
-    shared : coefficients that alternatives have in common, as in `selfselect.fit`; or ``"slopes"``,
-        all but the constants.
-    binary : whether the outcome is true or false.
-    offset : a column that is added to the mean of every outcome, or one by alternative.
-    if_recorded : whether a row is selected where its outcome is recorded; the left side of
-        `selection` then means nothing.
-    """
-
-    outcomes: ParsedFormula | dict[Any, ParsedFormula]
-    selection: ParsedFormula
-    switching: bool
-    if_recorded: bool = False
-    ordered: Any = None
-    shared: Any = None
-    binary: bool = False
-    offset: Any = None
-
-    @property
-    def each(self) -> list[ParsedFormula]:
-        """The formulas of outcomes that were given."""
-        given = self.outcomes
-        return list(given.values()) if isinstance(given, dict) else [given]
-
-    @property
-    def chosen(self) -> tuple[str, ...]:
-        """The columns that say which rows were selected."""
-        return () if self.if_recorded else self.selection.outcome_columns
-
-    @property
-    def terms(self) -> tuple[str, ...]:
-        """The columns of all right sides."""
-        formulas = (*self.each, self.selection)
-        named = [name for one in formulas for name in one.term_columns]
-        return tuple(dict.fromkeys((*named, *offset_columns(self.offset))))
 
 
 def build_selection_design(
@@ -209,7 +158,7 @@ def _find_selected(
         frame[selection.outcome], selection.outcome, plan.outcomes
     )
     if plan.ordered is not None:
-        order = _order(plan.ordered, labels, frame[selection.outcome])
+        order = order_of(plan.ordered, labels, frame[selection.outcome])
         labels, formulas = (tuple(one[place] for place in order) for one in (labels, formulas))
         codes = np.where(codes < 0, -1, np.argsort(order)[codes])
     elif len(labels) != 2:
@@ -224,35 +173,6 @@ def _find_selected(
             "equation. Rename it."
         )
     return labels, codes, formulas
-
-
-def _order(ordered: Any, labels: Sequence[Label], column: pd.Series[Any]) -> list[int]:
-    """Return the places of the labels from the lowest index to the highest."""
-    name = column.name
-    if ordered is True:
-        if isinstance(column.dtype, pd.CategoricalDtype):
-            if column.cat.ordered:
-                known = [str(one) for one in column.cat.categories]
-                return sorted(range(len(labels)), key=lambda j: known.index(str(labels[j])))
-        elif all(isinstance(label, bool | int | float) for label in labels):
-            return sorted(range(len(labels)), key=lambda j: float(labels[j]))
-        raise OptionError(
-            f"ordered=True needs numbers or an ordered category, and {name!r} holds "
-            f"{', '.join(map(repr, labels[:6]))}, which have no order. Give it: ordered=[lowest, "
-            "..., highest]."
-        )
-    if isinstance(ordered, str) or not isinstance(ordered, Sequence):
-        raise OptionError(
-            f"ordered={ordered!r} is not possible. Give the labels of {name!r} in order, "
-            f"ordered={list(labels)!r}, or True for numbers and ordered categories."
-        )
-    texts, given = [str(label) for label in labels], [str(one) for one in ordered]
-    if sorted(texts) != sorted(given):
-        raise OptionError(
-            f"ordered={list(ordered)!r} does not name the labels of {name!r} once each: "
-            f"{', '.join(map(repr, labels))}."
-        )
-    return [texts.index(one) for one in given]
 
 
 def _truth(frame: pd.DataFrame, selection: ParsedFormula) -> NDArray[np.bool_]:
@@ -367,7 +287,7 @@ def _learn(
     )
     if offsets:
         equations = equations.with_offsets(offsets)
-    equations = share(equations, _shared_terms(equations, plan.shared))
+    equations = share(equations, shared_terms(equations, plan.shared))
     known = KnownColumns.resolve(None, None, labels)
     places = tuple(range(1, len(coders)))
     coding = SelectionCoding(equations, coders, places, known, plan.terms, outcome)
@@ -395,20 +315,6 @@ def _learn(
     return coding, covariates
 
 
-def _shared_terms(equations: Equations, shared: Any) -> Any:
-    """Return the terms of all slopes that alternatives have in common, where those are meant."""
-    if shared != SLOPES:
-        return shared
-    every = [term for one in equations.each for term in one.terms if term != INTERCEPT]
-    found = [term for term in dict.fromkeys(every) if every.count(term) > 1]
-    if not found:
-        raise OptionError(
-            "shared='slopes' finds no covariate that two alternatives have. Name the terms that "
-            "belong together: shared={'distance': {'a': 'distance_a', 'b': 'distance_b'}}."
-        )
-    return found
-
-
 def _check_both_sides(plan: SelectionPlan, codes: Indices, labels: Sequence[Label]) -> None:
     if not len(codes):
         raise DataError("No row is complete: every one lacks something, so none is left to fit.")
@@ -430,20 +336,6 @@ def _check_both_sides(plan: SelectionPlan, codes: Indices, labels: Sequence[Labe
             f"{every} row is selected by {plan.selection.outcome!r}: then {why}, and there is no "
             "selection to model. Give rows of both kinds."
         )
-
-
-def find_towards(labels: Sequence[Label], towards: Any) -> Label:
-    """Return the alternative that a positive index selects."""
-    if towards is None:
-        # True and 1 speak for themselves; else the first that the user named.
-        yes = [label for label in labels if label is True or (label == 1 and set(labels) == {0, 1})]
-        return yes[0] if yes else labels[0]
-    found = [label for label in labels if str(label) == str(towards)]
-    if not found:
-        raise OptionError(
-            f"towards={towards!r} is no alternative. Use {' or '.join(map(repr, labels))}."
-        )
-    return found[0]
 
 
 def _weights(frame: pd.DataFrame, column: str | None, kind: str | None) -> Array | None:

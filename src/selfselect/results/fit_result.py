@@ -51,8 +51,8 @@ from selfselect.solvers.base import Solution
 if TYPE_CHECKING:
     from selfselect.inference.profile import Surface
     from selfselect.report.page import Page
-    from selfselect.results.pictures import Pictures
     from selfselect.results.exclusions import Exclusion
+    from selfselect.results.pictures import Pictures
     from selfselect.results.sensitivity import Sensitivity
 
 __all__ = ["FitResult", "SavedAnswers"]

@@ -6,13 +6,9 @@ from dataclasses import replace
 from typing import Any
 
 from selfselect._fit import fit_design
-from selfselect.data.build_selection import (
-    SLOPES,
-    SelectionPlan,
-    build_selection_design,
-    find_towards,
-)
+from selfselect.data.build_selection import build_selection_design
 from selfselect.data.design import Design
+from selfselect.data.selection_plan import SLOPES, SelectionPlan, find_towards
 from selfselect.engines.base import EngineChoice
 from selfselect.engines.choose import engine_for
 from selfselect.errors import OptionError, UnsupportedError

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from selfselect.data.build_selection import SelectionPlan
 from selfselect.data.formulas import parse_formula
+from selfselect.data.selection_plan import SelectionPlan
 from selfselect.errors import FormulaError
 from selfselect.results.call import write_call
 from selfselect.results.fit_result import FitResult
