@@ -590,5 +590,5 @@ def test_a_card_is_asked_for_nothing_it_does_not_know(data, result):
 
 
 def test_shapes_that_do_not_exist_are_refused_with_those_that_do():
-    with pytest.raises(OptionError, match="Use one of logistic, normal"):
+    with pytest.raises(OptionError, match="one of gumbel, gumbel_min, laplace, logistic, normal"):
         Independent(shape="logit")

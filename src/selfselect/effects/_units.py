@@ -93,7 +93,7 @@ def errors_of_units(
 
 def _row_scores(fit: FitResult) -> Array:
     engine, free = fit.engine_of_rows(), fit.solution.free
-    if not rows_are_few(engine, len(free)):
+    if not rows_are_few(fit.problem, engine):
         return engine.collect(partial(free_scores, fit.problem, fit.problem.layout.natural(free)))
     repeated = rows_are_repeated(fit)
     task = partial(corrected_row_scores, fit.problem, free, fit.solution.information, repeated)

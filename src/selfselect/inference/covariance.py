@@ -104,7 +104,8 @@ def estimate_covariance(
     bread, df = _inverse(solution.information), float("inf")
     jacobian = problem.layout.report(solution.free).jacobian
     if kind == "observed":
-        free, description = bread, "observed information"
+        smooth = problem.noise.margin.smooth
+        free, description = bread, "observed information" if smooth else "outer product of scores"
     else:
         meat, description, df = _meat(problem, engine, solution, dependence)
         free = bread @ meat @ bread

@@ -97,8 +97,14 @@ def reduce_bias(scores: Array, parts: Array, information: Array) -> Array:
     return np.asarray(np.einsum("gij,gj->gi", axes, growth * along) @ root.T)
 
 
-def rows_are_few(engine: Engine, n_free: int) -> bool:
-    """Whether the parts of single rows in the information are found."""
+def rows_are_few(problem: Problem, engine: Engine) -> bool:
+    """Whether the parts of single rows in the information are found.
+
+    They are not where the log-likelihood has kinks: it has no second derivatives there.
+    """
+    n_free = problem.layout.n_free
+    if not problem.noise.margin.smooth:
+        return False
     return engine.n_rows <= CORRECTED_ROWS and engine.n_rows * n_free**2 <= CORRECTED_NUMBERS
 
 
@@ -110,7 +116,7 @@ def row_meat(
     Weights are sampling weights, which multiply a row's score, unless rows are `repeated`: then
     each stands for as many of its kind, all with the same score.
     """
-    few = rows_are_few(engine, len(free))
+    few = rows_are_few(problem, engine)
     task = partial(_row_products, problem, free, information if few else None, repeated)
     meat, count = engine.sum(task)
     middle: Array = meat if few else meat * count / (count - 1.0)
@@ -229,7 +235,7 @@ def cluster_scores(
     `sizes` says how many clusters each way has.
     """
     every_join = _every_join(len(sizes))
-    few = rows_are_few(engine, len(free))
+    few = rows_are_few(problem, engine)
     found = engine.sum(partial(_cluster_totals, problem, free, every_join, sizes, few))
     made = []
     for which, clusters in zip(every_join, found, strict=True):
@@ -350,7 +356,8 @@ def _cluster_totals(
 
     def totals(which: tuple[int, ...]) -> ClusterTotals:
         codes = join_ways(ways, which, sizes)
-        if each is None and np.prod([float(sizes[way]) for way in which]) <= CORRECTED_CLUSTERS:
+        few = np.prod([float(sizes[way]) for way in which]) <= CORRECTED_CLUSTERS
+        if each is None and few and problem.noise.margin.smooth:
             return _with_parts(problem, free, codes, counted, batch, scores)
         parts = None if each is None else each[counted]
         return ClusterTotals.of_rows(codes[counted], scores[counted], parts)

@@ -30,9 +30,6 @@ Array = NDArray[np.float64]
 Indices = NDArray[np.intp]
 Sides = NDArray[np.int8]
 
-FAR = 3.0
-"""Scales beyond which limits leave a tail only, which fades from the limit on."""
-
 NODES, WEIGHTS = np.polynomial.legendre.leggauss(10)
 
 
@@ -163,7 +160,7 @@ def _integrated(
     parts = []
     for j in range(mean.shape[1]):
         out = np.maximum(low - mean[:, j], mean[:, j] - high) / spread[:, j]
-        far = ~open_ended & (out > FAR)
+        far = ~open_ended & (out > shape.grid.far)
         for of_kind, make in (
             (open_ended, _trapezoids),
             (~open_ended & ~far, _panels),
@@ -222,7 +219,7 @@ def _tails(
     """Return points dense at the nearer limit, as far as the tail reaches."""
     upper = low > mean
     limit = np.where(upper, low, high)
-    width = spread * shape.tail_reach(np.abs(limit - mean) / spread)
+    width = spread * shape.tail_reach((limit - mean) / spread)
     width = np.minimum(width, high - low)
     panels = 2.0 * float((width / narrowest).max()) / shape.grid.panel
     share, weight = _shares(max(panels, 4.0), shape.grid)

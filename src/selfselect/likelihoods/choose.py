@@ -55,6 +55,11 @@ def choose_likelihood(problem: Problem) -> Likelihood:
             f"a rule with convex explaining sets; {problem.rule.name}, {problem.index} index. Use "
             "noises.Independent()."
         )
+    if problem.partial and not noise.margin.smooth:
+        raise UnsupportedError(
+            "Outcomes that were not recorded are integrated over, and the kink of "
+            f"{noise.margin.name} noise stands in the way. Leave such rows out, or use shape='logistic'."
+        )
     if rank is not None:
         if not known:
             _ = problem.side  # Refuses: without the index an outcome of some rank says too little.

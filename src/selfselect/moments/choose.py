@@ -43,6 +43,12 @@ def moments_of(problem: Problem, rule: Any = None) -> Moments:
             from selfselect.moments.pair import PairMoments
 
             return PairMoments(problem, rule)
+        if not problem.noise.margin.smooth:
+            raise UnsupportedError(
+                "With estimated costs all outcomes are integrated over together, and the kink of "
+                f"{problem.noise.margin.name} noise stands in the way. Use shape='logistic', or "
+                "known costs."
+            )
         from selfselect.moments.joint import JointMoments
 
         return JointMoments(problem, rule)

@@ -179,6 +179,11 @@ class FittedNoise(ABC):
         """Whether the noises of a row are jointly normal, with `standard_covariance`."""
         return False
 
+    def softened(self, width: float) -> FittedNoise:
+        """Return the noise with kinks of its shape rounded over a width; here it has none."""
+        del width
+        return self
+
     def known_correlation(self, alternatives: Sequence[Label]) -> Array | None:
         """Return the correlation (k, k) where it is known and not zero; else None."""
         del alternatives

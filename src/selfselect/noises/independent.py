@@ -37,8 +37,9 @@ class Independent(FittedNoise):
         or a sequence in their order fixes each. ``"~ age + C(region)"`` lets the scale of every
         alternative move with covariates, :math:`\log\sigma_{ij} = z_i'\delta_j`; a mapping of
         such formulas by alternative gives each its own (``"~ 1"``: one that does not move).
-    shape : distribution of :math:`e`, by name: ``"normal"`` (the default), or another file of
-        `selfselect.noises.shapes`.
+    shape : distribution of :math:`e`, by name: ``"normal"`` (the default), ``"logistic"``,
+        ``"laplace"``, ``"gumbel"`` (of maxima) or ``"gumbel_min"`` (of minima). All have mean zero;
+        scales are those of the standard distribution.
 
     Examples
     --------
@@ -134,6 +135,23 @@ class Independent(FittedNoise):
         if self.margin.normal:
             return super().residuals(a, chosen, side, gradient, covariance)
         return self.margin.residuals(a, chosen, side)
+
+    def softened(self, width: float) -> FittedNoise:
+        return Softened(self.scale, self.shape, width)
+
+
+@dataclass(frozen=True)
+class Softened(Independent):
+    """Independent noise with the kinks of its shape rounded over a width, for solvers' first steps.
+
+    It is never that of a fit.
+    """
+
+    width: float = 0.0
+
+    @property
+    def margin(self) -> Shape:
+        return super().margin.softened(self.width)
 
 
 def _formulas(scale: Any) -> str | Mapping[Any, str] | None:

@@ -27,6 +27,9 @@ __all__ = [
     "table_header",
 ]  # fmt: skip
 
+DEVIATION = "std deviation"
+"""Stands below the scale of noise that is not normal: the standard deviation of the noise."""
+
 FEWEST_MEASURED = 8
 """Clusters of the smallest design in which coverage was measured."""
 
@@ -240,10 +243,13 @@ def _blocks(fit: FitResult, level: float, intervals: str) -> tuple[Block, ...]:
         own = table[[one == label for one in table["alternative"]]]
         if not len(own):
             continue  # All it has is shared: the last block says it.
-        rows = in_order(fit, j, coefficient_rows(own.itertuples(index=False)))
+        rows = in_order(fit, j, coefficient_rows(_with_deviations(fit, own)))
         fixed = fit.problem.layout.scales
         if fixed is not None:
             rows = (*rows, (SCALE, format_number(float(fixed[j])), "(fixed)", "", "", "", ""))
+            if not fit.problem.noise.margin.normal:
+                spread = fixed[j] * fit.problem.noise.margin.deviation
+                rows = (*rows, (DEVIATION, format_number(spread), "(fixed)", "", "", "", ""))
         blocks.append(Block(title, header, rows))
     return (*blocks, *shared_block(fit, table, header))
 
@@ -257,7 +263,22 @@ def shared_block(fit: FitResult, table: pd.DataFrame, header: tuple[str, ...]) -
     named = across["alternative"] != COMMON
     across.loc[named, "term"] = across["term"] + " of " + across["alternative"].astype(str)
     title = "across alternatives" if named.any() else "all alternatives"
-    return (Block(title, header, coefficient_rows(across.itertuples(index=False))),)
+    return (Block(title, header, coefficient_rows(_with_deviations(fit, across))),)
+
+
+def _with_deviations(fit: FitResult, table: Any) -> list[Any]:
+    """Return the entries of a tidy table, each scale followed by the standard deviation it means.
+
+    For normal noise they are the same.
+    """
+    shape, entries = fit.problem.noise.margin, []
+    for entry in table.itertuples(index=False):
+        entries.append(entry)
+        if entry.term == SCALE and not shape.normal:
+            numbers = ("estimate", "std_error", "conf_low", "conf_high")
+            grown = {name: shape.deviation * getattr(entry, name) for name in numbers}
+            entries.append(entry._replace(term=DEVIATION, **grown))
+    return entries
 
 
 def in_order(fit: FitResult, j: int, own: tuple[tuple[str, ...], ...]) -> tuple[Any, ...]:

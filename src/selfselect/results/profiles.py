@@ -47,6 +47,8 @@ def no_profile(fit: FitResult) -> str | None:
         return reason
     if not problem.likelihood.exact or fit.solution.loglik_error > 0:
         return "the likelihood is simulated, not exact; use covariance='bootstrap'"
+    if not problem.noise.margin.smooth:
+        return f"the log-likelihood of {problem.noise.margin.name} noise has kinks; use 'wald'"
     if fit.method != "ml":
         return "two steps maximise no likelihood; use method='ml'"
     if not np.isfinite(fit.solution.information).all():

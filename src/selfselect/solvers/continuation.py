@@ -19,6 +19,7 @@ from selfselect.rules.base import HasBounds
 from selfselect.solvers._boundary import ends_at_boundary, find_boundary
 from selfselect.solvers._degeneracy import find_collapse
 from selfselect.solvers._identification import ridge, undetermined
+from selfselect.solvers._kinks import has_kinks, solve_through_smooth
 from selfselect.solvers._order import order_alternatives
 from selfselect.solvers._resolution import refine, with_points
 from selfselect.solvers._start import (
@@ -113,6 +114,10 @@ class Continuation:
         progress: bool | None = None,
     ) -> Solution:
         require(self, problem)
+        if has_kinks(problem):
+            return solve_through_smooth(
+                self, problem, engine, rng=rng, start=start, progress=progress
+            )
         starts: tuple[StartRecord, ...] = ()
         if start is None:
             start, information, starts = self._search(problem, engine, rng, progress)

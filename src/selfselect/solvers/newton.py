@@ -14,6 +14,7 @@ from selfselect.noises import Independent
 from selfselect.problem.problem import Problem
 from selfselect.rules.base import HasBounds
 from selfselect.solvers._identification import undetermined
+from selfselect.solvers._kinks import has_kinks, solve_through_smooth
 from selfselect.solvers._start import (
     any_deficient,
     gram_matrices,
@@ -75,6 +76,10 @@ class Newton:
         progress: bool | None = None,
     ) -> Solution:
         require(self, problem)
+        if has_kinks(problem):
+            return solve_through_smooth(
+                self, problem, engine, rng=rng, start=start, progress=progress
+            )
         trace: tuple[TraceEntry, ...] = ()
         if start is None:
             start, trace = self._start(problem, engine, rng)

@@ -55,12 +55,14 @@ class Grid(NamedTuple):
     step : of the trapezoidal rule, where the outcome has no limits; of the narrowest factor.
     panel : width of a panel of ten Gauss-Legendre nodes, between limits; of the narrowest factor.
     most : nodes that are taken at most.
+    far : how far out limits leave a tail only, which fades from the limit on.
     """
 
     reach: float
     step: float
     panel: float
     most: int
+    far: float = 3.0
 
 
 class Shape(ABC):
@@ -71,6 +73,8 @@ class Shape(ABC):
     name : the first words of what summaries say of the noise.
     normal : whether it is the normal distribution, which tests and compiled kernels know.
     log_concave : whether its density is.
+    smooth : whether its log-density has no kink; solvers come to one by `softened` shapes, and
+        standard errors from the outer product of scores.
     deviation : its standard deviation, in units of the scale.
     reach : how many scales from zero its mass is lost in rounding.
     cuts : scales around a mean at which integrals are cut: between two of them ten nodes are exact.
@@ -80,6 +84,7 @@ class Shape(ABC):
     name: ClassVar[str]
     normal: ClassVar[bool] = False
     log_concave: ClassVar[bool]
+    smooth: bool = True
     deviation: ClassVar[float]
     reach: ClassVar[float]
     cuts: ClassVar[tuple[float, ...]]
@@ -101,12 +106,21 @@ class Shape(ABC):
     def quantile(self, probability: Array) -> Array:
         """Return where F reaches a probability."""
 
-    def tail_reach(self, distance: Array) -> Array:
-        """Return how far beyond a limit at that distance from zero the tail is integrated.
+    def observed(self, a: Array) -> Terms:
+        """Return log f as the likelihood of an observed outcome takes it: with kinks rounded."""
+        return self.density(a)
+
+    def softened(self, width: float) -> Shape:
+        """Return the shape with kinks rounded over that width; here itself: there are none."""
+        del width
+        return self
+
+    def tail_reach(self, limit: Array) -> Array:
+        """Return how far beyond a limit, away from zero, the tail is integrated.
 
         Here for tails that fade exponentially: as far from any limit.
         """
-        return np.full_like(distance, self.grid.reach)
+        return np.full_like(limit, self.grid.reach)
 
     def above(self, a: Array) -> Terms:
         """Return log(1 - F) and its derivatives; here for shapes that are symmetric."""
@@ -181,7 +195,7 @@ class Shape(ABC):
         """Evaluate one alternative's terms: see `kernels.known_index.row_terms`."""
         n_rows = len(location)
         loglik, residual, curvature = np.zeros((3, n_rows))
-        for code, term in ((SEEN, self.density), (BELOW, self.below), (ABOVE, self.above)):
+        for code, term in ((SEEN, self.observed), (BELOW, self.below), (ABOVE, self.above)):
             here = status == code
             if here.any():
                 value, slope, second = term(inverse_scale * limit[here] - location[here])
@@ -218,7 +232,7 @@ class Shape(ABC):
         code = side.copy()
         code[each, chosen] = 2
         value, slope, second = np.zeros((3, n_atoms, k))
-        for which, term in ((2, self.density), (1, self.below), (-1, self.above)):
+        for which, term in ((2, self.observed), (1, self.below), (-1, self.above)):
             here = code == which
             if here.any():
                 value[here], slope[here], second[here] = term(a[here])

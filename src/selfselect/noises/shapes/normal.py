@@ -76,8 +76,9 @@ class Normal(Shape):
     def draw(self, size: tuple[int, ...], rng: Generator) -> Array:
         return rng.standard_normal(size)
 
-    def tail_reach(self, distance: Array) -> Array:
+    def tail_reach(self, limit: Array) -> Array:
         # The tail fades over one over the distance.
+        distance = np.abs(limit)
         reach: Array = self.grid.reach**2 / (np.hypot(self.grid.reach, distance) + distance)
         return reach
 
