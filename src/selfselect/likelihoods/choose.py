@@ -58,7 +58,8 @@ def choose_likelihood(problem: Problem) -> Likelihood:
     if problem.partial and not noise.margin.smooth:
         raise UnsupportedError(
             "Outcomes that were not recorded are integrated over, and the kink of "
-            f"{noise.margin.name} noise stands in the way. Leave such rows out, or use shape='logistic'."
+            f"{noise.margin.name} noise stands in the way. Leave such rows out, or use "
+            "shape='logistic'."
         )
     if rank is not None:
         if not known:
