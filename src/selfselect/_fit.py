@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import warnings
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -12,9 +14,10 @@ from selfselect.engines._recorded import recorded_in
 from selfselect.engines.base import EngineChoice
 from selfselect.engines.choose import engine_for
 from selfselect.engines.memory import Memory
-from selfselect.errors import ConvergenceWarning, UnsupportedError, warn_user
+from selfselect.errors import ConvergenceWarning, DataError, UnsupportedError, warn_user
 from selfselect.inference.covariance import estimate_covariance
 from selfselect.inference.dependence import Dependence
+from selfselect.noises import as_noise
 from selfselect.posing import design_for, pose_design
 from selfselect.results.call import write_call
 from selfselect.results.fit_result import FitResult
@@ -187,6 +190,11 @@ def fit_design(
     checkpoint: str | Path | None = None,
 ) -> FitResult:
     """Fit a design that is already made, as `fit` does; `call` is kept with the result."""
+    tried = () if noise is None else as_noise(noise).candidates
+    if tried:
+        options = {"rule": rule, "solver": solver, "covariance": covariance, "seed": seed,
+                   "progress": progress, "call": call, "engine": engine}  # fmt: skip
+        return _smallest_bic(design, tried, options, checkpoint)
     rng = generator(check_seed(seed, optional=True))
     problem = pose_design(design, rule=rule, noise=noise, rng=rng)
     choice: EngineChoice = Memory() if engine is None else engine
@@ -230,6 +238,37 @@ def fit_design(
         call=call,
         table=design.table,
     )
+
+
+def _smallest_bic(
+    design: Design, tried: Sequence[Any], options: dict[str, Any], checkpoint: str | Path | None
+) -> FitResult:
+    """Fit several noises, and return the fit with the smallest BIC."""
+    if checkpoint is not None:
+        raise UnsupportedError(
+            "A checkpoint keeps the sums of one fit, and choosing by BIC takes several. Give the "
+            "number of components, or leave checkpoint= out."
+        )
+    fits: list[FitResult] = []
+    said: list[str] = []
+    for noise in tried:
+        with warnings.catch_warnings():
+            # A candidate that does not converge is passed over, which is no news for the reader.
+            warnings.simplefilter("ignore", ConvergenceWarning)
+            try:
+                found = fit_design(design, noise=noise, **options)
+            except DataError as error:
+                if not fits:
+                    raise
+                said.append(f"{noise.components}: {error}")
+                continue
+        if found.converged or not fits:
+            fits.append(found)
+        value = f"{found.bic:.1f}" if found.converged else "not converged"
+        said.append(f"{noise.components}: {value}")
+    best = min(fits, key=lambda one: one.bic)
+    reason = f"{best.solver_reason}; BIC by number of components: {', '.join(said)}"
+    return replace(best, solver_reason=reason)
 
 
 def _data_of(design: Design) -> Any:

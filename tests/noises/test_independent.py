@@ -109,7 +109,7 @@ def test_a_noise_without_a_likelihood_is_refused_by_fits_and_drawn_from(noise):
     table = {"x": np.linspace(-1.0, 1.0, 60)}
     truth = {"a": {"Intercept": 0.0, "x": 1.0}, "b": {"Intercept": 0.0, "x": -1.0}}
     sample = ss.simulate(truth, table, noise=noise, scales=1.0, seed=1)
-    wanted = rf"no likelihood for {type(noise).__name__} \({noise.name}\).*Independent, Correlated"
+    wanted = rf"no likelihood for {type(noise).__name__} \({noise.name}\).*Independent, Mixture"
     for door in (ss.fit, ss.pose):
         with pytest.raises(OptionError, match=wanted):
             door("outcome ~ x", sample.data, chosen="chosen", noise=noise)

@@ -67,8 +67,10 @@ Exit codes: 0 the fit converged, 2 bad input, 3 the fit did not converge.
     help="Column of 0 or 1: may it be the chosen one, where --chosen is missing? Repeatable.",
 )  # fmt: skip
 @click.option(
-    "--noise", type=click.Choice(["independent", "correlated", "shared-shock"]),
-    default="independent", show_default=True, help="How noise hangs together across alternatives.",
+    "--noise",
+    type=click.Choice(["independent", "mixture", "student", "correlated", "shared-shock"]),
+    default="independent", show_default=True,
+    help="Shape of noise, and how it hangs together across alternatives.",
 )  # fmt: skip
 @click.option(
     "--case", metavar="COLUMN",

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from selfselect.data.rows import Rows
 from selfselect.errors import UnsupportedError
-from selfselect.moments.choose import is_joint, moments_of
+from selfselect.moments.choose import moments_of
 from selfselect.problem.problem import Problem
 
 __all__ = [
@@ -90,7 +90,7 @@ def cells(vector: Any, k: int) -> Cells:
 
 def refuse_joint(problem: Problem) -> None:
     """Refuse where draws of latent outcomes would need more than independent noise."""
-    if is_joint(problem):
+    if problem.noise.joint or problem.equations.costs:
         raise UnsupportedError(
             "What is simulated needs noise that is independent across alternatives and known "
             f"costs, not {problem.noise.name}. Other effects are there: treatment_effects, "

@@ -178,14 +178,16 @@ def draw(fit: FitResult, setting: Setting, reported: Array, repeats: int, seed: 
     """Draw the latent outcomes of rows, all rows `repeats` times over."""
     problem, n_rows = fit.problem, len(setting.rows)
     means = np.tile(latent_means(problem, reported, setting.rows), (repeats, 1))
-    scales = problem.row_scales(reported, setting.rows)
+    scales, layout = problem.row_scales(reported, setting.rows), problem.layout
     rng, labels = np.random.default_rng(seed), problem.equations.alternatives
-    if problem.layout.spreads:
+    extras = layout.extras_of(reported)[: layout.n_noise_extras]
+    if layout.spreads:
         # Every row has scales of its own.
-        noise = problem.noise.draw(repeats * n_rows, [1.0] * len(labels), labels, rng)
+        noise = problem.noise.draw_at(extras, repeats * n_rows, [1.0] * len(labels), labels, rng)
         noise = noise * np.tile(scales, (repeats, 1))
     else:
-        noise = problem.noise.draw(repeats * n_rows, scales[0].tolist(), labels, rng)
+        each = scales[0].tolist()
+        noise = problem.noise.draw_at(extras, repeats * n_rows, each, labels, rng)
     latent = means + noise
     known = setting.rows.known.take(np.tile(np.arange(n_rows), repeats))
     return Drawn(latent, setting.rule.choose(latent, known))

@@ -12,6 +12,7 @@ in hand and then held: derivatives are taken under the integral.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -59,13 +60,19 @@ class Atoms:
 
 
 def atoms_of(
-    problem: Problem, mean: Array, spread: Array, narrowest: Array, batch: Batch
+    problem: Problem,
+    shapes: Sequence[Shape],
+    mean: Array,
+    spread: Array,
+    narrowest: Array,
+    batch: Batch,
 ) -> list[Atoms]:
     """Return the atoms of a batch: rows that are one atom first, then the others.
 
     Parameters
     ----------
     problem : the model.
+    shapes : of each alternative's noise.
     mean : (n, k) means of the outcomes, in internal units.
     spread : (n, k) their spreads, or (1, k) where all rows have the same: standard deviations for
         normal noise, scales for noise of another shape.
@@ -93,6 +100,7 @@ def atoms_of(
                     batch,
                     part,
                     candidates[~recorded],
+                    shapes,
                     mean[part],
                     np.broadcast_to(spread, mean.shape)[part],
                     np.broadcast_to(narrowest, len(mean))[part],
@@ -143,6 +151,7 @@ def _integrated(
     batch: Batch,
     which: Indices,
     candidates: NDArray[np.bool_],
+    shapes: Sequence[Shape],
     mean: Array,
     spread: Array,
     narrowest: Array,
@@ -156,16 +165,14 @@ def _integrated(
         low, high = units.limits(between[which, 0]), units.limits(between[which, 1])
         low, high = np.where(np.isnan(low), -np.inf, low), np.where(np.isnan(high), np.inf, high)
     open_ended = np.isneginf(low) & np.isposinf(high)
-    shape = problem.noise.margin
     parts = []
-    for j in range(mean.shape[1]):
+    for j, shape in enumerate(shapes):
         out = np.maximum(low - mean[:, j], mean[:, j] - high) / spread[:, j]
         far = ~open_ended & (out > shape.grid.far)
-        for of_kind, make in (
-            (open_ended, _trapezoids),
-            (~open_ended & ~far, _panels),
-            (far, _tails),
-        ):
+        kinds = [(open_ended, _trapezoids), (~open_ended & ~far, _panels), (far, _tails)]
+        if shape.grid.stretched:
+            kinds = [(np.ones_like(far), _stretched)]
+        for of_kind, make in kinds:
             mine = np.flatnonzero(candidates[:, j] & of_kind)
             if len(mine):
                 outcome, log_weight = make(
@@ -226,6 +233,22 @@ def _tails(
     away = width[:, None] * share**2
     outcome = limit[:, None] + np.where(upper, 1.0, -1.0)[:, None] * away
     return outcome, np.log(width[:, None] * weight * 2.0 * share)
+
+
+def _stretched(
+    shape: Shape, mean: Array, spread: Array, narrowest: Array, low: Array, high: Array
+) -> tuple[Array, Array]:
+    """Return Gauss-Legendre points in u, of outcomes that are sinh(u) spreads from the mean."""
+    grid = shape.grid
+    ends = [
+        np.arcsinh(np.clip((end - mean) / spread, -grid.reach, grid.reach)) for end in (low, high)
+    ]
+    width = ends[1] - ends[0]
+    share, weight = _shares(float((width * spread / narrowest).max()) / grid.panel, grid)
+    u = ends[0][:, None] + width[:, None] * share
+    with np.errstate(divide="ignore"):
+        outcome = mean[:, None] + spread[:, None] * np.sinh(u)
+        return outcome, np.log(np.cosh(u) * (spread * width)[:, None] * weight)
 
 
 def _shares(panels: float, grid: Grid) -> tuple[Array, Array]:

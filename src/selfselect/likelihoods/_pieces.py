@@ -79,6 +79,7 @@ class Piece:
     inputs : its inputs, in the kernel's order.
     bent : second derivatives of inputs.
     own_scale : per alternative what the logarithm of its h adds where it is chosen, as an input.
+    extras : the noise's own parameters, as its kernel takes them.
     """
 
     atoms: Atoms
@@ -89,6 +90,7 @@ class Piece:
     inputs: list[Input]
     bent: list[Bend]
     own_scale: list[Input]
+    extras: Array
 
 
 def pieces_of(
@@ -106,20 +108,22 @@ def pieces_of(
         scales = (1.0 / np.abs(h))[None, :]
         if moving is not None:
             scales, spread = scales / moving.factor, spread / moving.factor
-    narrowest = problem.noise.narrowest(covariance) * scales.min(axis=1)
+    extras = _noise_extras(problem, natural)
+    narrowest = problem.noise.narrowest(covariance, extras) * scales.min(axis=1)
+    shapes = problem.noise.margins(extras, len(h))
     given = Given(
         designs, location, _costs(problem, natural, batch), moving, _keys(problem, batch), curvature
     )
     return [
         _evaluate_atoms(problem, natural, atoms, given)
-        for atoms in atoms_of(problem, mean, spread, narrowest, batch)
+        for atoms in atoms_of(problem, shapes, mean, spread, narrowest, batch)
     ]
 
 
 def residuals_of(problem: Problem, piece: Piece, covariance: Array) -> Array:
     """Return the mean (n, k) of the noises given each atom, in units of their scales."""
     return problem.noise.residuals(
-        piece.a, piece.atoms.seen, piece.atoms.side, piece.terms.gradient, covariance
+        piece.a, piece.atoms.seen, piece.atoms.side, piece.terms.gradient, covariance, piece.extras
     )
 
 
@@ -232,11 +236,12 @@ def _evaluate_atoms(problem: Problem, natural: Array, atoms: Atoms, given: Given
     factor = None if moving is None else moving.factor[rows]
     if factor is not None:
         a *= factor
+    extras = kernel_extras(problem, natural)
     terms = problem.noise.evaluate(
         a,
         atoms.seen,
         atoms.side,
-        kernel_extras(problem, natural),
+        extras,
         keys=None if given.keys is None else given.keys[rows],
         curvature=given.curvature,
     )
@@ -283,14 +288,14 @@ def _evaluate_atoms(problem: Problem, natural: Array, atoms: Atoms, given: Given
         logs = logs + moving.log_factor[rows, atoms.seen]
     own_scale = _own_scale(problem, natural, moving, rows)
     if atoms.log_weight is None:
-        return Piece(atoms, np.ones(len(rows)), logs, a, terms, inputs, bent, own_scale)
+        return Piece(atoms, np.ones(len(rows)), logs, a, terms, inputs, bent, own_scale, extras)
     logs = logs + atoms.log_weight
     with np.errstate(divide="ignore", invalid="ignore"):
         largest = np.maximum.reduceat(logs, atoms.first)
         relative = np.exp(logs - largest[atoms.row])
         total = np.add.reduceat(relative, atoms.first)
         share, loglik = relative / total[atoms.row], largest + np.log(total)
-    return Piece(atoms, share, loglik, a, terms, inputs, bent, own_scale)
+    return Piece(atoms, share, loglik, a, terms, inputs, bent, own_scale, extras)
 
 
 def _design(moving: Moving, j: int) -> Array:
@@ -316,10 +321,16 @@ def _own_scale(
     return made
 
 
+def _noise_extras(problem: Problem, natural: Array) -> Array:
+    """Return the noise's own parameters as they stand among the natural ones."""
+    first = int(problem.layout.starts[-1])
+    return natural[first : first + problem.layout.n_noise_extras]
+
+
 def kernel_extras(problem: Problem, natural: Array) -> Array:
     """Return the noise's own parameters as its kernel takes them."""
     layout = problem.layout
-    extras = natural[layout.starts[-1] :]
+    extras = _noise_extras(problem, natural)
     if problem.noise.extras_in_scales:
         return extras[: len(layout.sizes)] * natural[layout.inverse_scale_positions]
     return extras

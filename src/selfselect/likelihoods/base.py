@@ -114,6 +114,12 @@ class Likelihood(ABC):
         return False
 
     @property
+    def continued(self) -> bool:
+        """Whether its optimum is searched from that under independent normal noise on."""
+        log_concave = self.problem.noise.margin.log_concave
+        return self.joint or not (log_concave or self.problem.noise.selected)
+
+    @property
     def weighed(self) -> bool:
         """Whether outcomes are weighed before they are compared, and the index is unknown."""
         return False

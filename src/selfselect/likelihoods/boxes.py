@@ -28,10 +28,11 @@ from selfselect.likelihoods._spreads import (
     with_moved,
 )
 from selfselect.likelihoods.base import Likelihood, RowTerms
+from selfselect.noises.shapes import Shape
 from selfselect.problem.batch import Batch, Evaluation
 from selfselect.problem.observation import Observation, observe
 
-__all__ = ["Boxes"]
+__all__ = ["BoxRows", "Boxes"]
 
 Array = NDArray[np.float64]
 
@@ -183,10 +184,15 @@ class BoxRows(RowTerms):
 
     @cached_property
     def residual(self) -> Array:
-        shape, observation = self.problem.noise.margin, self.batch.observation
+        shape = self.problem.noise.margin
         if shape.normal:
             # The mean of normal noise given a row is the row's score in the mean.
             return np.column_stack([terms.residual for terms in self._standard])
+        return self.means_between(shape)
+
+    def means_between(self, shape: Shape) -> Array:
+        """Return the mean (n, k) of noise of a shape given what each row says of it."""
+        observation = self.batch.observation
         status, a = observation.status, self.standardised
         lower = np.where((status == ABOVE) | (status == BETWEEN), a, -np.inf)
         upper = np.where(status == BELOW, a, np.inf)

@@ -108,6 +108,10 @@ def choose_likelihood(problem: Problem) -> Likelihood:
         from selfselect.likelihoods.sampled import Sampled
 
         return Sampled(problem)
+    if noise.family is not None and problem.layout.n_noise_extras:
+        from selfselect.likelihoods.shaped import ShapedBoxes
+
+        return ShapedBoxes(problem)
     from selfselect.likelihoods.boxes import Boxes
 
     return Boxes(problem)

@@ -11,11 +11,15 @@ from selfselect.data.rows import Rows
 from selfselect.moments._derivatives import partial_moments, partial_values
 from selfselect.moments._expectations import expectations
 from selfselect.moments.base import Expectations, Moments, as_cells, latent_means
+from selfselect.noises.shapes import Shape
 from selfselect.problem.problem import Problem
 
 __all__ = ["MarginMoments"]
 
 Array = NDArray[np.float64]
+
+STEP = 1e-5
+"""Step of the differences in the noise's own parameters."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -29,18 +33,30 @@ class MarginMoments(Moments):
         if shift is not None:
             means = means + shift
         scales = self.problem.row_scales(reported, rows)
-        return expectations(self.rule, means, scales, rows.known, self.problem.noise.margin)
+        return expectations(self.rule, means, scales, rows.known, self._shape(reported))
+
+    def _shape(self, reported: Array) -> Shape:
+        """Return the shape that the noise of all alternatives has."""
+        layout = self.problem.layout
+        return self.problem.noise.margins(layout.extras_of(reported)[: layout.n_noise_extras], 1)[0]
+
+    @property
+    def _at_extras(self) -> list[int]:
+        """Where the noise's own parameters stand among the reported."""
+        layout = self.problem.layout
+        places = layout.reported_extras[: layout.n_noise_extras]
+        return [int(place) for place in places if place >= 0]
 
     def cells(self, reported: Array, rows: Rows) -> Array:
         means = latent_means(self.problem, reported, rows)
         scales = self.problem.row_scales(reported, rows)
-        shape = self.problem.noise.margin
+        shape = self._shape(reported)
         return as_cells(partial_values(self.rule, means, scales, rows.known, shape), means)
 
     def cells_and_slope(self, reported: Array, rows: Rows, weights: Array) -> tuple[Array, Array]:
         means = latent_means(self.problem, reported, rows)
         scales = self.problem.row_scales(reported, rows)
-        shape = self.problem.noise.margin
+        shape = self._shape(reported)
         found = partial_moments(self.rule, means, scales, rows.known, shape)
         k = means.shape[1]
         chance = found.value[:, 0]
@@ -67,6 +83,13 @@ class MarginMoments(Moments):
             axis=1,
         )
         slope = _carry_back(self.problem, rows, by_mean, by_scale, weights, scales)
+        for position in self._at_extras:
+            ends = []
+            for way in (STEP, -STEP):
+                moved = reported.copy()
+                moved[position] += way
+                ends.append(weights @ self.cells(moved, rows))
+            slope[:, position] = (ends[0] - ends[1]) / (2.0 * STEP)
         return as_cells(found.value, means), slope
 
 

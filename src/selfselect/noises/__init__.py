@@ -9,8 +9,10 @@ from selfselect.noises.base import FittedNoise, Noise
 from selfselect.noises.correlated import Correlated
 from selfselect.noises.independent import Independent
 from selfselect.noises.known_covariance import KnownCovariance
+from selfselect.noises.mixture import Mixture
 from selfselect.noises.selection import Selection, SelectionSign, TwoSteps
 from selfselect.noises.shared_shock import SharedShock
+from selfselect.noises.student import Student
 
 __all__ = [
     "FITTED",
@@ -19,10 +21,12 @@ __all__ = [
     "FittedNoise",
     "Independent",
     "KnownCovariance",
+    "Mixture",
     "Noise",
     "Selection",
     "SelectionSign",
     "SharedShock",
+    "Student",
     "TwoSteps",
     "as_drawn_noise",
     "as_noise",
@@ -32,11 +36,14 @@ NAMED: dict[str, Any] = {
     "independent": Independent,
     "correlated": Correlated,
     "shared shock": SharedShock,
+    "mixture": Mixture,
+    "student": Student,
 }
 
 
 FITTED = (
-    Independent, Correlated, SharedShock, KnownCovariance, Selection, SelectionSign, TwoSteps,
+    Independent, Mixture, Student, Correlated, SharedShock, KnownCovariance, Selection,
+    SelectionSign, TwoSteps,
 )  # fmt: skip
 """Noises that there is a likelihood for. One that derives from them would be fitted as if it were
 its parent, and printed under a name of its own."""

@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 
 from selfselect.errors import OptionError
 from selfselect.kernels.joint import Indices, JointTerms, Sides
+from selfselect.noises.shapes._family import Family
 from selfselect.noises.shapes.base import Shape
 from selfselect.noises.shapes.normal import SHAPE as NORMAL
 from selfselect.rules.base import Label
@@ -179,6 +180,43 @@ class FittedNoise(ABC):
         """Whether the noises of a row are jointly normal, with `standard_covariance`."""
         return False
 
+    @property
+    def family(self) -> Family | None:
+        """The shapes among which that of the noise is estimated; None where it is known."""
+        return None
+
+    @property
+    def each(self) -> bool:
+        """Whether every alternative has a shape of its own."""
+        return False
+
+    @property
+    def candidates(self) -> tuple[FittedNoise, ...]:
+        """The noises among which the data chooses by BIC; empty where it is this one."""
+        return ()
+
+    def margins(self, extras: Array, n_alternatives: int) -> list[Shape]:
+        """Return the distribution of each alternative's noise, given the noise's own parameters."""
+        del extras
+        return [self.margin] * n_alternatives
+
+    def draw_at(
+        self,
+        extras: Array,
+        n_rows: int,
+        scales: Sequence[float],
+        alternatives: Sequence[Label],
+        rng: Generator,
+    ) -> Array:
+        """Draw noise (n, k) with given scales and parameters of its own."""
+        del extras
+        return self.draw(n_rows, scales, alternatives, rng)
+
+    def fewest_rows(self, n_alternatives: int) -> int:
+        """Return how many rows its parameters need at least."""
+        del n_alternatives
+        return 0
+
     def softened(self, width: float) -> FittedNoise:
         """Return the noise with kinks of its shape rounded over a width; here it has none."""
         del width
@@ -218,9 +256,9 @@ class FittedNoise(ABC):
         del extras
         return True
 
-    def narrowest(self, covariance: Array) -> float:
+    def narrowest(self, covariance: Array, extras: Array) -> float:
         """Return the spread of the narrowest direction, in units of the smallest scale."""
-        del covariance
+        del covariance, extras
         return 1.0
 
     def evaluate(
@@ -241,13 +279,19 @@ class FittedNoise(ABC):
         return self.margin.atoms(a, chosen, side, curvature=curvature)
 
     def residuals(
-        self, a: Array, chosen: Indices, side: Sides, gradient: Array, covariance: Array
+        self,
+        a: Array,
+        chosen: Indices,
+        side: Sides,
+        gradient: Array,
+        covariance: Array,
+        extras: Array,
     ) -> Array:
         """Return the mean (n, k) of the noises given each atom, in units of their scales.
 
         For normal noise it is minus the gradient in the a, times the covariance.
         """
-        del chosen, side
+        del chosen, side, extras
         return -gradient[:, : a.shape[1]] @ covariance
 
     def begins(self, free: NDArray[np.bool_], inverse_scales: Array) -> list[Begin]:
@@ -256,16 +300,30 @@ class FittedNoise(ABC):
         return []
 
     def boundary(
-        self, alternatives: Sequence[Label], covariance: Array, *, known_scales: bool
+        self,
+        alternatives: Sequence[Label],
+        covariance: Array,
+        extras: Array,
+        *,
+        known_scales: bool,
     ) -> str | None:
         """Return words for what is at its limit, after "At the boundary:"; None if nothing is."""
-        del alternatives, covariance, known_scales
+        del alternatives, covariance, extras, known_scales
+        return None
+
+    def degenerate(self, alternatives: Sequence[Label], extras: Array) -> str | None:
+        """Say why a place is no estimate of the model however likely; None where it may be one."""
+        del alternatives, extras
         return None
 
     def at_limit(self, extras: Array) -> Array | None:
         """Return the extras moved towards the limit they are close to; None where there is none."""
         del extras
         return None
+
+    def arranged(self, extras: Array) -> Array:
+        """Return the extras of the same noise in the order that is agreed on; here as given."""
+        return extras
 
     def turned(self, extras: Array) -> bool:
         """Say whether the extras should change their sign, which the likelihood does not see."""

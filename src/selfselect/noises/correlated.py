@@ -178,7 +178,8 @@ class Correlated(FittedNoise):
     def with_points(self, number: int) -> Self:
         return replace(self, draws=number)
 
-    def narrowest(self, covariance: Array) -> float:
+    def narrowest(self, covariance: Array, extras: Array) -> float:
+        del extras
         return float(np.sqrt(max(np.linalg.eigvalsh(covariance)[0], 1e-4)))
 
     def evaluate(
@@ -209,9 +210,14 @@ class Correlated(FittedNoise):
         return [Begin(f"correlation {r:g}", np.full(len(free), r)) for r in values]
 
     def boundary(
-        self, alternatives: Sequence[Label], covariance: Array, *, known_scales: bool
+        self,
+        alternatives: Sequence[Label],
+        covariance: Array,
+        extras: Array,
+        *,
+        known_scales: bool,
     ) -> str | None:
-        del known_scales
+        del extras, known_scales
         free = [extra.fixed is None for extra in self.extras(alternatives)]
         return name_limit(alternatives, covariance, free, NEARLY_ONE)
 

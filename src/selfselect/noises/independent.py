@@ -56,6 +56,11 @@ class Independent(FittedNoise):
     independent: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
+        if self.shape in ("student", "mixture"):
+            raise OptionError(
+                f"The shape {self.shape!r} has parameters. Use noises.{self.shape.capitalize()}(), "
+                "which estimates them."
+            )
         find_shape(self.shape)
         if self.spread is not None:
             _check_spread(self.scale)
@@ -130,10 +135,16 @@ class Independent(FittedNoise):
         return self.margin.draw((n_rows, len(alternatives)), rng) * np.asarray(scales, float)
 
     def residuals(
-        self, a: Array, chosen: Indices, side: Sides, gradient: Array, covariance: Array
+        self,
+        a: Array,
+        chosen: Indices,
+        side: Sides,
+        gradient: Array,
+        covariance: Array,
+        extras: Array,
     ) -> Array:
         if self.margin.normal:
-            return super().residuals(a, chosen, side, gradient, covariance)
+            return super().residuals(a, chosen, side, gradient, covariance, extras)
         return self.margin.residuals(a, chosen, side)
 
     def softened(self, width: float) -> FittedNoise:

@@ -203,8 +203,14 @@ class SharedShock(FittedNoise):
         return [Begin(f"loading {b:g}", b / inverse_scales) for b in BEGINS]
 
     def boundary(
-        self, alternatives: Sequence[Label], covariance: Array, *, known_scales: bool
+        self,
+        alternatives: Sequence[Label],
+        covariance: Array,
+        extras: Array,
+        *,
+        known_scales: bool,
     ) -> str | None:
+        del extras
         # A shock beside known scales makes no correlation that the data could not refuse.
         if known_scales:
             return None

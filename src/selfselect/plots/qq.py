@@ -100,6 +100,9 @@ def _censored(fit: FitResult) -> dict[Any, pd.DataFrame]:
     observation = problem.likelihood.observe(rows)
     weights = np.ones(len(rows)) if rows.weights is None else rows.weights
     panels = {}
+    layout = problem.layout
+    extras = layout.extras_of(fit.values)[: layout.n_noise_extras]
+    shapes = problem.noise.margins(extras, problem.equations.n_alternatives)
     for j, label in enumerate(problem.equations.alternatives):
         status = observation.status[:, j]
         sides = [side for code, side in ((BELOW, -1.0), (ABOVE, 1.0)) if (status == code).any()]
@@ -113,7 +116,7 @@ def _censored(fit: FitResult) -> dict[Any, pd.DataFrame]:
         # A row that is silent is censored at infinity: it counts nowhere.
         use = np.isin(status, (SEEN, BELOW, ABOVE)) & (weights > 0)
         panels[label] = _product_limit(
-            side * residual[use], status[use] == SEEN, weights[use], side, problem.noise.margin
+            side * residual[use], status[use] == SEEN, weights[use], side, shapes[j]
         )
     return panels
 

@@ -155,12 +155,26 @@ def _facts(fit: FitResult) -> tuple[tuple[str, str], ...]:
         if facts.counts:
             counts = zip(fit.problem.equations.alternatives, facts.counts, strict=True)
             entries.append(("Chosen", ", ".join(f"{label} {count}" for label, count in counts)))
+    entries += _shapes(fit)
     if facts.weights:
         kind = f"{facts.weights_kind}, " if facts.weights_kind else ""
         entries.append(("Weights", f"{facts.weights} ({kind}sum {facts.weight_total:g})"))
     if facts.weights_kind == "probability":
         entries.append(("Effective rows", f"{facts.n_effective:.1f}"))
     return tuple(entries)
+
+
+def _shapes(fit: FitResult) -> list[tuple[str, str]]:
+    """Describe shapes of the noise that have parameters."""
+    family, layout = fit.problem.noise.family, fit.problem.layout
+    extras = layout.extras_of(fit.values)[: layout.n_noise_extras]
+    if family is None or not len(extras):
+        return []
+    size = len(family.terms)
+    said = [family.describe(extras[at : at + size]) for at in range(0, len(extras), size)]
+    labels = fit.problem.equations.alternatives
+    owners = [f" of {label}" for label in labels] if fit.problem.noise.each else [""]
+    return [(f"Components{owner}", one) for owner, one in zip(owners, said, strict=True) if one]
 
 
 def _net_of_costs(fit: FitResult) -> str:
@@ -247,7 +261,7 @@ def _blocks(fit: FitResult, level: float, intervals: str) -> tuple[Block, ...]:
         fixed = fit.problem.layout.scales
         if fixed is not None:
             rows = (*rows, (SCALE, format_number(float(fixed[j])), "(fixed)", "", "", "", ""))
-            if not fit.problem.noise.margin.normal:
+            if fit.problem.noise.margin.deviation != 1.0:
                 spread = fixed[j] * fit.problem.noise.margin.deviation
                 rows = (*rows, (DEVIATION, format_number(spread), "(fixed)", "", "", "", ""))
         blocks.append(Block(title, header, rows))
@@ -271,13 +285,25 @@ def _with_deviations(fit: FitResult, table: Any) -> list[Any]:
 
     For normal noise they are the same.
     """
-    shape, entries = fit.problem.noise.margin, []
+    noise, layout = fit.problem.noise, fit.problem.layout
+    extras, entries = layout.extras_of(fit.values)[: layout.n_noise_extras], []
+    shapes = noise.margins(extras, len(layout.sizes))
     for entry in table.itertuples(index=False):
         entries.append(entry)
-        if entry.term == SCALE and not shape.normal:
-            numbers = ("estimate", "std_error", "conf_low", "conf_high")
-            grown = {name: shape.deviation * getattr(entry, name) for name in numbers}
-            entries.append(entry._replace(term=DEVIATION, **grown))
+        if entry.term == SCALE:
+            labels = fit.problem.equations.alternatives
+            j = 0 if entry.alternative == COMMON else labels.index(entry.alternative)
+            # With parameters of its own that are estimated, a shape would need more than a factor.
+            known = noise.family is None
+            if shapes[j].deviation != 1.0 and np.isfinite(shapes[j].deviation):
+                numbers = ("estimate", "std_error", "conf_low", "conf_high")
+                grown = {
+                    name: shapes[j].deviation * getattr(entry, name)
+                    if known or name == "estimate"
+                    else np.nan
+                    for name in numbers
+                }
+                entries.append(entry._replace(term=DEVIATION, **grown))
     return entries
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import fields, replace
 from typing import TYPE_CHECKING, Any
 
 from selfselect.inference.common_scale import common_scale_test
@@ -127,14 +128,18 @@ def _scale(fit: FitResult) -> list[str]:
         return []
     return [
         f"ONE SCALE FOR ALL REJECTED: {_how(test)}. That alone can make the other tests reject: "
-        f"first fit with noise=selfselect.noises.Independent(scale='each'{_shape(fit)})."
+        f"first fit with noise=selfselect.noises.{_scale_each(fit)}."
     ]
 
 
-def _shape(fit: FitResult) -> str:
-    """Return the shape of a fit's noise as an option, where it is not normal."""
+def _scale_each(fit: FitResult) -> str:
+    """Return a fit's noise with a scale for every alternative, as code."""
     noise: Any = fit.problem.noise
-    return "" if noise.margin.normal else f", shape={noise.shape!r}"
+    each = replace(noise, scale="each")
+    own = [field for field in fields(each) if getattr(each, field.name) != field.default]
+    written = [f"{field.name}={getattr(each, field.name)!r}" for field in own]
+    options = ", ".join(["scale='each'", *written])
+    return f"{type(noise).__name__}({options})"
 
 
 def _suspects(fit: FitResult, found: Departures | str | None, tails: bool, scale: bool) -> str:

@@ -15,6 +15,7 @@ from selfselect.errors import OptionError
 from selfselect.inference.covariance import Covariance
 from selfselect.inference.statistics import interval_reach, two_sided_p_values
 from selfselect.noises.correlated import CORRELATION
+from selfselect.noises.shapes._family import SHAPE_TERM
 from selfselect.noises.shared_shock import LOADING
 from selfselect.problem.parameters import COMMON, LOG_SCALE, SCALE, Reported
 from selfselect.rules.base import Label
@@ -74,7 +75,8 @@ def coefficient_table(
     stay within -1 and 1; so are a correlation's statistic and p-value. A scale is positive by
     definition: that it be zero is no hypothesis, so its statistic and p-value are missing. So are
     those of one loading for all: at zero its sign is lost and its estimate is not normal; `lr_test`
-    against independent noise tests it.
+    against independent noise tests it. So are those of a shape's parameters, for which zero means
+    nothing; intervals of its spreads and degrees of freedom are made on the log scale.
 
     Parameters
     ----------
@@ -84,8 +86,12 @@ def coefficient_table(
     """
     check_level(level)
     values, terms = reported.values, np.array([term for _, term in reported.labels])
-    is_scale, is_correlation = terms == SCALE, terms == CORRELATION
-    untested = is_scale | [label == (COMMON, LOADING) for label in reported.labels]
+    of_shape = np.char.startswith(terms.astype(str), SHAPE_TERM)
+    positive = np.isin(terms, [f"{SHAPE_TERM}degrees"]) | np.char.startswith(
+        terms.astype(str), f"{SHAPE_TERM}spread"
+    )
+    is_scale, is_correlation = (terms == SCALE) | positive, terms == CORRELATION
+    untested = is_scale | of_shape | [label == (COMMON, LOADING) for label in reported.labels]
     # Of a log scale, the constant being zero means no more than a scale of one does.
     untested |= terms == f"{LOG_SCALE}{INTERCEPT}"
     # On a scale of their own, where the normal approximation is better.

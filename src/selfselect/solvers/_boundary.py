@@ -22,11 +22,14 @@ of 95% the limit is then outside of the interval."""
 
 def find_boundary(problem: Problem, free: Array) -> Ending | None:
     """Return an ending that names what is at its limit, or None where nothing is."""
-    if not problem.noise.joint:
+    layout, natural = problem.layout, problem.layout.natural(free)
+    if not layout.n_noise_extras:
         return None
+    first = int(layout.starts[-1])
     reason = problem.noise.boundary(
         problem.equations.alternatives,
-        noise_covariance(problem, problem.layout.natural(free)),
+        noise_covariance(problem, natural),
+        natural[first : first + layout.n_noise_extras],
         known_scales=problem.layout.scales is not None,
     )
     return None if reason is None else Ending(Status.AT_BOUNDARY, {"reason": reason})

@@ -34,6 +34,11 @@ def choose_solver(problem: Problem, given: Any) -> tuple[Solver, str]:
             solvers.Continuation(),
             f"{_joined(problem)}, so the likelihood joins the alternatives",
         )
+    if given is None and problem.likelihood.continued:
+        return solvers.Continuation(), (
+            f"noise is {problem.noise.margin.name}, not log-concave, so the likelihood has several "
+            "optima and is searched from normal noise on"
+        )
     if given is None and not problem.likelihood.concave:
         why = (
             "the chosen alternative was not recorded"
@@ -73,13 +78,13 @@ def choose_solver(problem: Problem, given: Any) -> tuple[Solver, str]:
             f"{type(given).__name__} is {'not ' if problem.noise.selected else ''}for data in "
             "which a selection equation selects. Use solver=None to have one chosen."
         )
-    joint = problem.likelihood.joint or bool(problem.layout.spreads)
+    joint = problem.likelihood.continued or bool(problem.layout.spreads)
     if joint != isinstance(given, solvers.Continuation):
         raise UnsupportedError(
             f"{type(given).__name__} is {'not ' if joint else ''}for likelihoods that join "
             "the alternatives (correlated noise, a shared shock, estimated costs, rows in which "
-            "something was not recorded) or scales that move with covariates. Use solver=None to "
-            "have one chosen."
+            "something was not recorded), scales that move with covariates or noise that is not "
+            "log-concave. Use solver=None to have one chosen."
         )
     if given.concave != problem.likelihood.concave:
         what = {True: "one optimum", False: "several optima"}

@@ -11,6 +11,7 @@ from numpy.random import Generator
 from numpy.typing import NDArray
 
 from selfselect.engines.base import Engine
+from selfselect.errors import DataError
 from selfselect.noises import Independent
 from selfselect.problem.problem import Problem
 from selfselect.progress import progress_bar
@@ -114,29 +115,61 @@ class Continuation:
         progress: bool | None = None,
     ) -> Solution:
         require(self, problem)
+        refuse_few_rows(problem, engine)
         if has_kinks(problem):
             return solve_through_smooth(
                 self, problem, engine, rng=rng, start=start, progress=progress
             )
         starts: tuple[StartRecord, ...] = ()
-        if start is None:
-            start, information, starts = self._search(problem, engine, rng, progress)
-            if problem.likelihood.compiled and engine.n_rows > 2 * LARGER_SAMPLE:
-                # Passes over a larger sample cost little and save some over all rows.
-                part = engine.sample(LARGER_SAMPLE, rng)
-                nearer = climb(
-                    problem, part, start, max_steps=SEARCH_STEPS, tol=ROUGH, progress=False
-                )
-                start = nearer.free
-                information = engine.n_rows / part.n_rows * nearer.information
-            if not problem.likelihood.exact:
-                start = self._by_first_derivatives(problem, engine, start, information, rng)
-            elif problem.likelihood.joint:
-                # Second derivatives of atoms take several times as long as first ones.
-                start = approach(problem, engine, start, information, tol=ROUGH)
+        if start is not None:
+            return self._finish(problem, engine, start, starts, progress)
+        ranked, share, starts = self._search(problem, engine, rng, progress)
+        for place in ranked:
+            start = self._nearer(problem, engine, place.free, share * place.information, rng)
+            found = self._finish(problem, engine, start, starts, progress)
+            fault = _fault(problem, found.free)
+            if fault is None:
+                return found
+        raise DataError(f"The search ended at no estimate: {fault}")
+
+    def _nearer(
+        self,
+        problem: Problem,
+        engine: Engine,
+        start: Array,
+        information: Array,
+        rng: Generator,
+    ) -> Array:
+        """Go from the place that was found on a sample towards the optimum of all rows."""
+        if problem.likelihood.compiled and engine.n_rows > 2 * LARGER_SAMPLE:
+            # Passes over a larger sample cost little and save some over all rows.
+            part = engine.sample(LARGER_SAMPLE, rng)
+            nearer = climb(problem, part, start, max_steps=SEARCH_STEPS, tol=ROUGH, progress=False)
+            start = nearer.free
+            information = engine.n_rows / part.n_rows * nearer.information
+        if not problem.likelihood.exact:
+            return self._by_first_derivatives(problem, engine, start, information, rng)
+        if not problem.likelihood.joint:
+            return start
+        # Second derivatives of atoms take several times as long as first ones.
+        return approach(problem, engine, start, information, tol=ROUGH)
+
+    def _finish(
+        self,
+        problem: Problem,
+        engine: Engine,
+        start: Array,
+        starts: tuple[StartRecord, ...],
+        progress: bool | None,
+    ) -> Solution:
+        """Climb to the optimum of all rows."""
+        start = _arranged(problem, start)
         # At a boundary there is no optimum to reach; a few steps tell that all rows agree.
         steps = self.max_steps if ends_at_boundary(problem, engine, start) is None else AT_BOUNDARY
         best = climb(problem, engine, start, max_steps=steps, tol=self.tol, progress=progress)
+        again = _arranged(problem, best.free)
+        if again is not best.free:
+            best = climb(problem, engine, again, max_steps=steps, tol=self.tol, progress=progress)
         points, settled = None, None
         if self.steady is not None and best.converged:
             refined = refine(problem, engine, best, steady=self.steady, tol=self.tol)
@@ -167,8 +200,11 @@ class Continuation:
 
     def _search(
         self, problem: Problem, engine: Engine, rng: Generator, progress: bool | None
-    ) -> tuple[Array, Array, tuple[StartRecord, ...]]:
-        """Climb on a sample from several values of what the noise adds; return the best."""
+    ) -> tuple[list[Climb], float, tuple[StartRecord, ...]]:
+        """Climb on a sample from several values of what the noise adds.
+
+        Returns where that ended, the best first, and how many times the sample all rows are.
+        """
         part = engine.sample(self.sample, rng)
         points = problem.noise.points(problem.equations.n_alternatives)
         if points is not None and not problem.likelihood.exact:
@@ -188,15 +224,21 @@ class Continuation:
                 free = problem.layout.gather(natural)
                 found.append((name, _rough_climb(problem, part, free)))
                 bar.update()
+        faults = {name: _fault(problem, one.free) for name, one in found}
         # A climb that stopped early may still be the best place to go on from.
-        _, best = max(found, key=lambda one: one[1].loglik)
+        ranked = sorted((one for _, one in found), key=lambda one: -one.loglik)
+        ranked = [one for one in ranked if _fault(problem, one.free) is None] or ranked[:1]
+        best = ranked[0]
         records = record_starts(
-            ((name, one.loglik, None if one.converged else str(one.ending)) for name, one in found),
+            (
+                (name, one.loglik, faults[name] or (None if one.converged else str(one.ending)))
+                for name, one in found
+            ),
             rows=part.n_rows,
             top=best.loglik,
         )
         share = engine.n_rows / part.n_rows
-        return best.free, share * best.information, records if len(records) > 1 else ()
+        return ranked, share, records if len(records) > 1 else ()
 
     def _independent(
         self,
@@ -252,6 +294,24 @@ class Continuation:
             starts=starts,
             points=points,
         )
+
+
+def refuse_few_rows(problem: Problem, engine: Engine) -> None:
+    """Refuse noise with more parameters than the rows can tell."""
+    needed = problem.noise.fewest_rows(problem.equations.n_alternatives)
+    if engine.n_rows < needed:
+        raise DataError(
+            f"{engine.n_rows} rows are too few for noise that is {problem.noise.name}: it takes at "
+            f"least {needed}. Use fewer components, or noises.Independent()."
+        )
+
+
+def _fault(problem: Problem, free: Array) -> str | None:
+    """Say why a place is no estimate of the model; None where it is one."""
+    layout, natural = problem.layout, problem.layout.natural(free)
+    first = int(layout.starts[-1])
+    extras = natural[first : first + layout.n_noise_extras]
+    return problem.noise.degenerate(problem.equations.alternatives, extras)
 
 
 def independent_companion(problem: Problem) -> Problem:
@@ -336,6 +396,17 @@ def _rough_climb(problem: Problem, part: Engine, free: Array) -> Climb:
         return find_boundary(problem, here.free) if looks else None
 
     return climb(problem, part, free, max_steps=SEARCH_STEPS, tol=ROUGH, stop=stop)
+
+
+def _arranged(problem: Problem, free: Array) -> Array:
+    """Put what the likelihood does not order, such as components, in the order agreed on."""
+    layout, natural = problem.layout, problem.layout.natural(free)
+    of_noise = slice(int(layout.starts[-1]), int(layout.starts[-1]) + layout.n_noise_extras)
+    arranged = problem.noise.arranged(natural[of_noise])
+    if np.allclose(arranged, natural[of_noise], rtol=1e-9, atol=1e-9):
+        return free
+    natural[of_noise] = arranged
+    return layout.gather(natural)
 
 
 def _turned(problem: Problem, best: Climb) -> Climb:

@@ -158,6 +158,17 @@ struct Largest {
     double *pair, *pair_fall;      // (n, k, k, k)
 };
 
+// One alternative's rows under a mixture of normals; see `mixture.py`.
+struct MixtureRows {
+    Index n, n_components;
+    Column<std::int8_t> status;
+    bool curved;
+    const double *a, *weights;     // (n,)
+    const double* components;      // (M, 3)
+    double* terms;                 // (3 + 6 M, n): value, slope, bend; by components; mixed
+    double* twice;                 // (3 M, 3 M), zero before
+};
+
 // Says every hundred thousand rows or so whether to go on. A kernel that is told to stop returns
 // false, and what it filled means nothing.
 using GoOn = bool (*)();
@@ -173,6 +184,7 @@ struct Kernels {
     bool (*known_rows)(const KnownRows&, GoOn);
     bool (*memberships)(const Memberships&, GoOn);
     bool (*largest)(const Largest&, GoOn);
+    bool (*mixture)(const MixtureRows&, GoOn);
 };
 
 }  // namespace selfselect

@@ -3,6 +3,7 @@
 #include "joint.hpp"
 #include "known.hpp"
 #include "largest.hpp"
+#include "mixture.hpp"
 #include "rows.hpp"
 #include "unknown.hpp"
 
@@ -11,6 +12,6 @@ extern const Kernels KERNELS;
 const Kernels KERNELS = {
     sum_known,      sum_unknown,        sum_joint,           mix_atoms,
     simulate_atoms, evaluate_tails,     evaluate_intervals,  evaluate_known_rows,
-    evaluate_memberships, sum_largest,
+    evaluate_memberships, sum_largest,  evaluate_mixture,
 };
 }  // namespace selfselect

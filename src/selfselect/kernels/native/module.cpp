@@ -332,6 +332,22 @@ PyObject* largest(PyObject* const* given) {
     Py_RETURN_NONE;
 }
 
+// mixture_rows(a, status, components, weights, curved, terms, twice)
+PyObject* mixture_rows(PyObject* const* given) {
+    const Held<double> a(given[0], 1);
+    const Held<std::int8_t> status(given[1], 1);
+    const Held<double> components(given[2], 2), weights(given[3], 1);
+    const double curved = number(given[4]);
+    const Held<double> terms(given[5], 2, true), twice(given[6], 2, true);
+    const Index n = a.size(0), m = components.size(0);
+    if (components.size(1) != 3 || weights.size(0) != n || status.size(0) != n) disagree();
+    const selfselect::MixtureRows work = {
+        n, m, {status.data(), status.stride(0)}, curved != 0.0, a.flat(n), weights.flat(n), components.flat(3 * m),
+        terms.flat((3 + 6 * m) * n), twice.flat(9 * m * m)};
+    run(n * m, [&] { return chosen->kernels->mixture(work, go_on); });
+    Py_RETURN_NONE;
+}
+
 // ---- instruction sets, from Python ---------------------------------------------------------------
 
 // instructions() -> the names this machine can run, the best first; the first one is in use after
@@ -381,6 +397,7 @@ PyMethodDef METHODS[] = {
     METHOD(known_rows, 6),
     METHOD(memberships, 10),
     METHOD(largest, 11),
+    METHOD(mixture_rows, 7),
     {nullptr, nullptr, 0, nullptr},
 };
 

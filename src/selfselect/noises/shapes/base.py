@@ -14,7 +14,7 @@ that is not symmetric gives `above` as well. The rest follows.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from typing import ClassVar, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 from numpy.random import Generator
@@ -56,6 +56,8 @@ class Grid(NamedTuple):
     panel : width of a panel of ten Gauss-Legendre nodes, between limits; of the narrowest factor.
     most : nodes that are taken at most.
     far : how far out limits leave a tail only, which fades from the limit on.
+    stretched : whether tails fade so slowly that the integral is over u in a = sinh(u); `panel` is
+        then in units of u.
     """
 
     reach: float
@@ -63,6 +65,7 @@ class Grid(NamedTuple):
     panel: float
     most: int
     far: float = 3.0
+    stretched: bool = False
 
 
 class Shape(ABC):
@@ -79,16 +82,18 @@ class Shape(ABC):
     reach : how many scales from zero its mass is lost in rounding.
     cuts : scales around a mean at which integrals are cut: between two of them ten nodes are exact.
     grid : where outcomes that were not recorded are integrated.
+    finest : the distance over which its distribution function changes, in scales.
     """
 
-    name: ClassVar[str]
-    normal: ClassVar[bool] = False
-    log_concave: ClassVar[bool]
+    name: str
+    normal: bool = False
+    log_concave: bool
     smooth: bool = True
-    deviation: ClassVar[float]
-    reach: ClassVar[float]
-    cuts: ClassVar[tuple[float, ...]]
-    grid: ClassVar[Grid]
+    deviation: float
+    reach: float
+    cuts: tuple[float, ...]
+    grid: Grid
+    finest: float = 1.0
 
     @abstractmethod
     def density(self, a: Array) -> Terms:

@@ -8,8 +8,6 @@ their choice is a multinomial logit. The mean over values up to a, times their p
 
 from __future__ import annotations
 
-from typing import ClassVar
-
 import numpy as np
 from numpy.random import Generator
 from scipy.special import exp1
@@ -37,14 +35,14 @@ def powers(t: Array) -> Terms:
 class Gumbel(Shape):
     """Standard Gumbel noise of maxima less its mean, of standard deviation π/√6 scales."""
 
-    name: ClassVar[str] = "Gumbel (maxima)"
-    log_concave: ClassVar[bool] = True
-    deviation: ClassVar[float] = float(np.pi / np.sqrt(6.0))
-    reach: ClassVar[float] = 40.0
-    cuts: ClassVar[tuple[float, ...]] = (
+    name: str = "Gumbel (maxima)"
+    log_concave: bool = True
+    deviation: float = float(np.pi / np.sqrt(6.0))
+    reach: float = 40.0
+    cuts: tuple[float, ...] = (
         -6.0, -4.5, -3.0, -2.0, -1.0, 0.0, 1.5, 3.5, 7.0, 12.0, 20.0, 30.0,
     )  # fmt: skip
-    grid: ClassVar[Grid] = Grid(reach=38.0, step=0.3, panel=1.0, most=4000, far=1.0)
+    grid: Grid = Grid(reach=38.0, step=0.3, panel=1.0, most=4000, far=1.0)
 
     def density(self, a: Array) -> Terms:
         t = a + np.euler_gamma

@@ -6,8 +6,6 @@ duration has it.
 
 from __future__ import annotations
 
-from typing import ClassVar
-
 import numpy as np
 from numpy.random import Generator
 
@@ -24,12 +22,12 @@ def _mirrored(terms: Terms) -> Terms:
 class GumbelMin(Shape):
     """Standard Gumbel noise of minima less its mean, of standard deviation π/√6 scales."""
 
-    name: ClassVar[str] = "Gumbel (minima)"
-    log_concave: ClassVar[bool] = True
-    deviation: ClassVar[float] = MAXIMA.deviation
-    reach: ClassVar[float] = MAXIMA.reach
-    cuts: ClassVar[tuple[float, ...]] = tuple(-cut for cut in reversed(MAXIMA.cuts))
-    grid: ClassVar[Grid] = MAXIMA.grid
+    name: str = "Gumbel (minima)"
+    log_concave: bool = True
+    deviation: float = MAXIMA.deviation
+    reach: float = MAXIMA.reach
+    cuts: tuple[float, ...] = tuple(-cut for cut in reversed(MAXIMA.cuts))
+    grid: Grid = MAXIMA.grid
 
     def density(self, a: Array) -> Terms:
         return _mirrored(MAXIMA.density(-a))

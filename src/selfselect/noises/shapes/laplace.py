@@ -9,8 +9,6 @@ these differences of the highest there is.
 
 from __future__ import annotations
 
-from typing import ClassVar
-
 import numpy as np
 from numpy.random import Generator
 
@@ -27,12 +25,12 @@ SHARPEST = 1e-9
 class Laplace(Shape):
     """Standard Laplace noise, of standard deviation √2 scales; `width` is ε."""
 
-    name: ClassVar[str] = "Laplace"
-    log_concave: ClassVar[bool] = True
-    deviation: ClassVar[float] = float(np.sqrt(2.0))
-    reach: ClassVar[float] = 40.0
-    cuts: ClassVar[tuple[float, ...]] = (-30.0, -18.0, -9.0, -3.0, 0.0, 3.0, 9.0, 18.0, 30.0)
-    grid: ClassVar[Grid] = Grid(reach=38.0, step=0.6, panel=3.0, most=2000)
+    name: str = "Laplace"
+    log_concave: bool = True
+    deviation: float = float(np.sqrt(2.0))
+    reach: float = 40.0
+    cuts: tuple[float, ...] = (-30.0, -18.0, -9.0, -3.0, 0.0, 3.0, 9.0, 18.0, 30.0)
+    grid: Grid = Grid(reach=38.0, step=0.6, panel=3.0, most=2000)
 
     def __init__(self, width: float = SHARPEST, *, smooth: bool = False) -> None:
         self.width, self.smooth = width, smooth

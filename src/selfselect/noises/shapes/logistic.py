@@ -6,8 +6,6 @@ is :math:`aF(a) - \log(1 + e^a)`.
 
 from __future__ import annotations
 
-from typing import ClassVar
-
 import numpy as np
 from numpy.random import Generator
 from scipy.special import expit, logit
@@ -20,12 +18,12 @@ __all__ = ["SHAPE", "Logistic"]
 class Logistic(Shape):
     """Standard logistic noise, of standard deviation π/√3 scales."""
 
-    name: ClassVar[str] = "logistic"
-    log_concave: ClassVar[bool] = True
-    deviation: ClassVar[float] = float(np.pi / np.sqrt(3.0))
-    reach: ClassVar[float] = 40.0
-    cuts: ClassVar[tuple[float, ...]] = (-30.0, -18.0, -9.0, -3.0, 0.0, 3.0, 9.0, 18.0, 30.0)
-    grid: ClassVar[Grid] = Grid(reach=38.0, step=0.6, panel=3.0, most=2000)
+    name: str = "logistic"
+    log_concave: bool = True
+    deviation: float = float(np.pi / np.sqrt(3.0))
+    reach: float = 40.0
+    cuts: tuple[float, ...] = (-30.0, -18.0, -9.0, -3.0, 0.0, 3.0, 9.0, 18.0, 30.0)
+    grid: Grid = Grid(reach=38.0, step=0.6, panel=3.0, most=2000)
 
     def density(self, a: Array) -> Terms:
         far = np.abs(a)

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import ClassVar
-
 import numpy as np
 from numpy.random import Generator
 from scipy.special import ndtr, ndtri
@@ -19,14 +17,14 @@ __all__ = ["SHAPE", "Normal"]
 class Normal(Shape):
     """Standard normal noise, which the compiled kernels are written for."""
 
-    name: ClassVar[str] = "normal"
-    normal: ClassVar[bool] = True
-    log_concave: ClassVar[bool] = True
-    deviation: ClassVar[float] = 1.0
-    reach: ClassVar[float] = 8.5
-    cuts: ClassVar[tuple[float, ...]] = (-6.0, -2.0, 0.0, 2.0, 6.0)
+    name: str = "normal"
+    normal: bool = True
+    log_concave: bool = True
+    deviation: float = 1.0
+    reach: float = 8.5
+    cuts: tuple[float, ...] = (-6.0, -2.0, 0.0, 2.0, 6.0)
     # The trapezoidal rule's error falls faster than any power where functions fade like this one.
-    grid: ClassVar[Grid] = Grid(reach=8.0, step=0.45, panel=1.5, most=600)
+    grid: Grid = Grid(reach=8.0, step=0.45, panel=1.5, most=600)
 
     def density(self, a: Array) -> Terms:
         with np.errstate(over="ignore"):

@@ -1,0 +1,234 @@
+r"""Known index, independent noise of a shape with parameters: a product over alternatives.
+
+As in `boxes`, but the terms of an alternative also depend on the parameters of its shape. They are
+differentiated in the shape's inner parameters (see `noises.shapes._family`), added up over rows,
+and carried to those that are estimated once a batch.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+from numpy.typing import NDArray
+
+from selfselect.kernels import known_index
+from selfselect.kernels.status import ABOVE, BETWEEN, SEEN
+from selfselect.kernels.unknown_index import Curvature
+from selfselect.likelihoods.boxes import Boxes, BoxRows
+from selfselect.noises.shapes._family import Family, Inner
+from selfselect.problem.batch import Batch, Evaluation
+from selfselect.problem.problem import Problem
+
+__all__ = ["ShapedBoxes"]
+
+Array = NDArray[np.float64]
+
+ROWS_AT_ONCE = 8_192
+"""Rows whose second derivatives in the inner parameters are held at once."""
+
+
+@dataclass(frozen=True, eq=False)
+class ShapedBoxes(Boxes):
+    """Known index, rules with bounds, noise of a family of shapes."""
+
+    @property
+    def on_device(self) -> bool:
+        return False
+
+    @property
+    def concave(self) -> bool:
+        return False
+
+    @property
+    def compiled(self) -> bool:
+        return False
+
+    def evaluate(self, natural: Array, batch: Batch, curvature: Curvature) -> Evaluation:
+        total = len(natural)
+        loglik, score, hessian = 0.0, np.zeros(total), np.zeros((total, total))
+        for at in range(0, len(batch), ROWS_AT_ONCE):
+            part = batch.take(slice(at, at + ROWS_AT_ONCE))
+            found = self._evaluate_part(natural, part, curved=curvature != "none")
+            loglik += found.loglik
+            score += found.score
+            hessian += found.hessian
+        return Evaluation(loglik + self.unit_correction(batch.rows), score, hessian)
+
+    def rows(self, natural: Array, batch: Batch) -> ShapedRows:
+        return ShapedRows(self.problem, natural, batch)
+
+    def _evaluate_part(self, natural: Array, batch: Batch, *, curved: bool) -> Evaluation:
+        problem, layout, total = self.problem, self.problem.layout, len(natural)
+        score, hessian = np.zeros(total), np.zeros((total, total))
+        own = _parameters(problem, natural)
+        if not own.possible:
+            return Evaluation(-np.inf, score, hessian)
+        rows, weights = self.rows(natural, batch), batch.rows.weights
+        weight = np.ones(len(batch)) if weights is None else weights
+        loglik, n_inner = 0.0, len(own.inner[0].values)
+        by_inner = [np.zeros(n_inner) for _ in own.inner]
+        twice = [np.zeros((n_inner, n_inner)) for _ in own.inner]
+        for j, design in enumerate(rows.designs):
+            terms = rows.shaped(j, curved=curved, weights=weight)
+            sums = known_index.sum_rows(design, terms.plain, weights, curved=curved)
+            here = slice(layout.starts[j], layout.starts[j + 1])
+            loglik += sums.loglik
+            score[here] = sums.score
+            which = own.of(j)
+            by_inner[which] += terms.by_inner @ weight
+            if curved:
+                hessian[here, here] = sums.hessian
+                twice[which] += terms.twice
+                cross = np.vstack([design.T @ (terms.along_g * weight).T, terms.along_h @ weight])
+                places = own.places(which)
+                cross = cross @ own.inner[which].slope
+                hessian[here, places] += cross
+                hessian[places, here] += cross.T
+        for which, inner in enumerate(own.inner):
+            places = own.places(which)
+            score[places] = inner.slope.T @ by_inner[which]
+            if curved:
+                hessian[places, places] = inner.slope.T @ twice[which] @ inner.slope
+                hessian[places, places] += np.tensordot(by_inner[which], inner.bend, axes=(0, 0))
+        return Evaluation(loglik, score, hessian)
+
+
+@dataclass(frozen=True, eq=False)
+class Parameters:
+    """The parameters of the shapes of a problem.
+
+    Attributes
+    ----------
+    family : the shapes.
+    inner : inner parameters of each shape there is.
+    each : whether every alternative has its own.
+    first : where they begin among the natural parameters.
+    possible : whether there are such shapes.
+    """
+
+    family: Family
+    inner: list[Inner]
+    each: bool
+    first: int
+    possible: bool
+
+    def of(self, j: int) -> int:
+        """Return which shape is that of an alternative."""
+        return j if self.each else 0
+
+    def places(self, which: int) -> slice:
+        """Return where the parameters of a shape stand among the natural ones."""
+        size = len(self.family.terms)
+        return slice(self.first + which * size, self.first + (which + 1) * size)
+
+
+def _parameters(problem: Problem, natural: Array) -> Parameters:
+    noise, layout = problem.noise, problem.layout
+    family, first = noise.family, int(layout.starts[-1])
+    assert family is not None
+    size = len(family.terms)
+    extras = natural[first : first + layout.n_noise_extras]
+    parts = [extras[at : at + size] for at in range(0, len(extras), size)]
+    possible = noise.possible(extras)
+    return Parameters(
+        family, [family.inner(part) for part in parts] if possible else [], noise.each, first,
+        possible,
+    )  # fmt: skip
+
+
+@dataclass(frozen=True, eq=False)
+class ShapedTerms:
+    """One alternative's terms, one entry per row, with derivatives in the inner parameters.
+
+    Attributes
+    ----------
+    plain : log-likelihood and derivatives in (g, h).
+    by_inner : (m, n) first derivatives in the inner parameters.
+    along_g, along_h : (m, n) mixed second derivatives, per unit of x and plain.
+    twice : (m, m) weighted sum of second derivatives in the inner parameters.
+    """
+
+    plain: known_index.RowTerms
+    by_inner: Array
+    along_g: Array
+    along_h: Array
+    twice: Array
+
+
+@dataclass(frozen=True, eq=False)
+class ShapedRows(BoxRows):
+    """What rows say where alternatives are independent and shapes have parameters."""
+
+    @cached_property
+    def parameters(self) -> Parameters:
+        return _parameters(self.problem, self.natural)
+
+    @cached_property
+    def terms(self) -> list[known_index.RowTerms]:
+        return [one.plain for one in self._each]
+
+    @cached_property
+    def _each(self) -> list[ShapedTerms]:
+        ones = np.ones(len(self.batch))
+        return [self.shaped(j, curved=False, weights=ones) for j in range(len(self.designs))]
+
+    def shaped(self, j: int, *, curved: bool, weights: Array) -> ShapedTerms:
+        """Return the terms of one alternative."""
+        layout, units, observation = self.problem.layout, self.problem.units, self.batch.observation
+        start, at_h = int(layout.starts[j]), int(layout.inverse_scale_positions[j])
+        h = float(self.natural[at_h])
+        location = self.designs[j] @ self.natural[start:at_h]
+        status = observation.status[:, j]
+        own = self.parameters
+        family, inner = own.family, own.inner[own.of(j)].values
+        limit = units.limits(observation.limit_of(j))
+        with np.errstate(invalid="ignore"):
+            a = h * limit - location
+        found = family.sums(a, status, inner, weights, curvature=curved)
+        # A limit that says nothing may be infinite, and nothing times it is not a number.
+        c = np.where(status <= ABOVE, limit, 0.0)
+        plain = known_index.RowTerms(
+            found.value, -found.slope, found.slope * c, found.bend, -found.bend * c,
+            found.bend * c * c,
+        )  # fmt: skip
+        by_inner, along_g, along_h, twice = found.by, -found.mixed, found.mixed * c, found.twice
+        chosen = status == SEEN
+        plain.loglik[chosen] += np.log(h)
+        plain.score_h[chosen] += 1.0 / h
+        plain.curvature_hh[chosen] -= 1.0 / h**2
+        here = np.flatnonzero(status == BETWEEN)
+        if observation.upper is not None and len(here):
+            c = np.column_stack([limit[here], units.limits(observation.upper[here, j])])
+            ends = h * c - location[here, None]
+            mass = family.between(ends[:, 0], ends[:, 1], inner, curvature=curved)
+            slope = mass.gradient[:, :2]
+            plain.loglik[here], plain.residual[here] = mass.value, -slope.sum(axis=1)
+            plain.score_h[here] = (slope * c).sum(axis=1)
+            by_inner[:, here] = mass.gradient[:, 2:].T
+            if mass.hessian is not None:
+                bend, mixed = mass.hessian[:, :2, :2], mass.hessian[:, :2, 2:]
+                plain.curvature[here] = bend.sum(axis=(1, 2))
+                plain.curvature_gh[here] = -np.einsum("nij,nj->n", bend, c)
+                plain.curvature_hh[here] = np.einsum("ni,nij,nj->n", c, bend, c)
+                along_g[:, here] = -mixed.sum(axis=1).T
+                along_h[:, here] = np.einsum("ni,nim->mn", c, mixed)
+                twice += np.tensordot(weights[here], mass.hessian[:, 2:, 2:], axes=(0, 0))
+        return ShapedTerms(plain, by_inner, along_g, along_h, twice)
+
+    @cached_property
+    def residual(self) -> Array:
+        first = int(self.problem.layout.starts[-1])
+        extras = self.natural[first : first + self.problem.layout.n_noise_extras]
+        shapes = self.problem.noise.margins(extras, len(self.designs))
+        return np.column_stack([self.means_between(shape)[:, j] for j, shape in enumerate(shapes)])
+
+    @property
+    def score(self) -> Array:
+        own = self.parameters
+        scores = super().score
+        for j, terms in enumerate(self._each):
+            which = own.of(j)
+            scores[:, own.places(which)] += terms.by_inner.T @ own.inner[which].slope
+        return scores

@@ -1,0 +1,202 @@
+r"""Student's t: tails that fade like a power.
+
+With :math:`\nu` degrees of freedom the density is proportional to
+:math:`(1 + a^2/\nu)^{-(\nu+1)/2}`, and the mean over values up to a, times their probability, is
+:math:`-f(a)(\nu + a^2)/(\nu - 1)`. Derivatives of log F in :math:`\nu` have no closed form: they
+are differences of seven values, exact to some ten digits.
+"""
+
+from __future__ import annotations
+
+from functools import lru_cache
+
+import numpy as np
+from numpy.random import Generator
+from numpy.typing import NDArray
+from scipy.special import gammaln, polygamma, psi, stdtr, stdtrit
+
+from selfselect.kernels.mixture import ShapeTerms
+from selfselect.noises.shapes._family import SHAPE_TERM, Family, Inner
+from selfselect.noises.shapes.base import Grid, Shape, Terms
+
+__all__ = ["FEWEST", "MOST", "StudentFamily", "student_shape"]
+
+Array = NDArray[np.float64]
+
+FEWEST, MOST = 1.1, 500.0
+"""Degrees of freedom that are tried: below 1 there is no mean; beyond, nothing but the normal."""
+
+NO_VARIANCE, NORMAL = 2.05, 100.0
+"""Degrees of freedom below which there is no variance, and beyond which the data cannot tell the
+shape from the normal one."""
+
+STEP = 0.05
+"""Of the differences, in log degrees."""
+
+ONCE = np.array([-1.0, 9.0, -45.0, 0.0, 45.0, -9.0, 1.0]) / (60.0 * STEP)
+TWICE = np.array([2.0, -27.0, 270.0, -490.0, 270.0, -27.0, 2.0]) / (180.0 * STEP**2)
+"""Weights of seven values in their first and second derivative."""
+
+TINY = 1e-280
+"""Mass of a tail below which its logarithm is that of its leading terms."""
+
+
+def _log_below(degrees: float, a: Array) -> Array:
+    """Return log F, also where F itself is lost in rounding."""
+    mass = stdtr(degrees, a)
+    value = np.log(np.maximum(mass, TINY))
+    far = mass < TINY
+    if far.any():
+        out = -a[far]
+        # One over a times the ratio of density and tail, to second order.
+        ratio = 1.0 + degrees**2 / (degrees + 2.0) / out**2 * (1.0 + 1.0 / degrees)
+        value[far] = _log_density(degrees, out) + np.log(out / degrees) + np.log(ratio)
+    return value
+
+
+def _log_density(degrees: float, a: Array) -> Array:
+    constant = gammaln(0.5 * (degrees + 1.0)) - gammaln(0.5 * degrees)
+    # A square that overflows has a logarithm all the same.
+    far = np.log1p(np.minimum(np.abs(a), 1e150) ** 2 / degrees)
+    found: Array = constant - 0.5 * np.log(np.pi * degrees) - 0.5 * (degrees + 1.0) * far
+    return found
+
+
+class StudentShape(Shape):
+    """Student's t with known degrees of freedom."""
+
+    name = "Student t"
+    log_concave = False
+
+    def __init__(self, degrees: float) -> None:
+        self.degrees = degrees
+        self.deviation = float(np.sqrt(degrees / (degrees - 2.0))) if degrees > 2 else np.inf
+        # Beyond it the mean of the tail is lost in rounding, or the tail is longer than numbers.
+        self.reach = float(np.clip(10.0 ** (12.0 / (degrees - 1.0)), 40.0, 1e10))
+        growing = np.append(1.5, np.geomspace(3.0, self.reach, 2 + int(np.log(self.reach))))
+        self.cuts = (*(-growing[::-1]).tolist(), 0.0, *growing.tolist())
+        self.grid = Grid(reach=self.reach, step=0.1, panel=0.5, most=6000, stretched=True)
+
+    def density(self, a: Array) -> Terms:
+        nu = self.degrees
+        below = nu + a * a
+        slope = -(nu + 1.0) * a / below
+        return Terms(_log_density(nu, a), slope, -(nu + 1.0) / below - 2.0 * a * slope / below)
+
+    def below(self, a: Array) -> Terms:
+        value = _log_below(self.degrees, a)
+        density = self.density(a)
+        slope = np.exp(density.value - value)
+        return Terms(value, slope, slope * (density.slope - slope))
+
+    def partial_mean(self, a: Array) -> Array:
+        nu = self.degrees
+        log_mean = _log_density(nu, a) + np.log(nu + np.minimum(np.abs(a), 1e150) ** 2)
+        found: Array = -np.exp(log_mean) / (nu - 1.0)
+        return found
+
+    def quantile(self, probability: Array) -> Array:
+        return np.asarray(stdtrit(self.degrees, probability))
+
+    def cdf(self, z: Array) -> Array:
+        return np.asarray(stdtr(self.degrees, z))
+
+    def mass(self, lower: Array, upper: Array) -> Array:
+        nu = self.degrees
+        right = lower > 0
+        found = np.where(
+            right, stdtr(nu, -lower) - stdtr(nu, -upper), stdtr(nu, upper) - stdtr(nu, lower)
+        )
+        return np.maximum(found, 0.0)
+
+    def draw(self, size: tuple[int, ...], rng: Generator) -> Array:
+        return rng.standard_t(self.degrees, size=size)
+
+
+student_shape = lru_cache(maxsize=256)(StudentShape)
+
+
+class StudentFamily(Family):
+    """Student's t with degrees of freedom that are estimated."""
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, StudentFamily)
+
+    def __hash__(self) -> int:
+        return hash("student")
+
+    @property
+    def name(self) -> str:
+        return "Student t with degrees of freedom estimated"
+
+    @property
+    def terms(self) -> tuple[str, ...]:
+        return (f"{SHAPE_TERM}degrees",)
+
+    @property
+    def starts(self) -> Array:
+        return np.array([6.0])
+
+    def possible(self, values: Array) -> bool:
+        return bool(FEWEST < values[0] < MOST)
+
+    def at(self, values: Array) -> Shape:
+        return student_shape(float(values[0]))
+
+    def inner(self, values: Array) -> Inner:
+        return Inner(values, np.eye(1), np.zeros((1, 1, 1)))
+
+    def evaluate(self, a: Array, side: int, inner: Array, *, curvature: bool) -> ShapeTerms:
+        nu = float(inner[0])
+        shape = student_shape(nu)
+        if side == 0:
+            terms, by, twice, mixed = self._density(a, nu)
+        else:
+            terms = shape.below(side * a)
+            terms = Terms(terms.value, side * terms.slope, terms.curvature)
+            by, twice = self._tail(side * a, nu)
+            _, of_density, _, _ = self._density(a, nu)
+            mixed = terms.slope * (of_density - by)
+        gradient = np.column_stack([terms.slope, by])
+        if not curvature:
+            return ShapeTerms(terms.value, gradient, None)
+        hessian = np.empty((len(a), 2, 2))
+        hessian[:, 0, 0], hessian[:, 1, 1] = terms.curvature, twice
+        hessian[:, 0, 1] = hessian[:, 1, 0] = mixed
+        return ShapeTerms(terms.value, gradient, hessian)
+
+    def _density(self, a: Array, nu: float) -> tuple[Terms, Array, Array, Array]:
+        """Return log f, its first and second derivative in nu, and the mixed one."""
+        square = np.minimum(np.abs(a), 1e150) ** 2
+        below = nu + square
+        once = 0.5 * (psi(0.5 * (nu + 1.0)) - psi(0.5 * nu) - 1.0 / nu)
+        by = once - 0.5 * np.log1p(square / nu) + 0.5 * (nu + 1.0) / nu * square / below
+        constant = 0.25 * (polygamma(1, 0.5 * (nu + 1.0)) - polygamma(1, 0.5 * nu)) + 0.5 / nu**2
+        share = square / below
+        twice = constant + share / nu - 0.5 * (nu + 1.0) / nu * share * (1.0 / nu + 1.0 / below)
+        mixed = -a / below + (nu + 1.0) * a / below**2
+        return student_shape(nu).density(a), by, twice, mixed
+
+    def _tail(self, a: Array, nu: float) -> tuple[Array, Array]:
+        """Return the first and second derivative of log F in nu."""
+        each = np.array([_log_below(nu * np.exp(STEP * i), a) for i in range(-3, 4)])
+        once, twice = ONCE @ each, TWICE @ each
+        # From log degrees to degrees.
+        return once / nu, (twice - once) / nu**2
+
+    def begins(self) -> list[tuple[str, Array]]:
+        return [(f"{nu:g} degrees of freedom", np.array([nu])) for nu in (4.0, 12.0)]
+
+    def boundary(self, values: Array) -> str | None:
+        nu = float(values[0])
+        if nu > NORMAL:
+            return (
+                f"{nu:.3g} degrees of freedom cannot be told from the normal distribution. Use "
+                "noises.Independent()."
+            )
+        if nu < NO_VARIANCE:
+            return (
+                f"with {nu:.3g} degrees of freedom the noise has no variance, so standard errors "
+                "and standard deviations mean nothing. Look for outliers, or use shape='laplace'."
+            )
+        return None

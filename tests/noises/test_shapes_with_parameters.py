@@ -1,0 +1,622 @@
+"""Noise of a shape that is estimated: mixtures of normals and Student's t."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pandas as pd
+import pytest
+from scipy import stats
+
+import selfselect as ss
+from selfselect.errors import DataError, OptionError, UnsupportedError
+from selfselect.kernels.mixture import mixture_terms
+from selfselect.likelihoods import Batch, evaluate, row_terms
+from selfselect.noises import Independent, Mixture, Student
+from selfselect.noises.shapes._mixture import MixtureFamily, MixtureShape
+from selfselect.noises.shapes._student import StudentFamily, student_shape
+from selfselect.rules import Maximum
+
+STEP = 1e-5
+DIFFERENCE = 1e-6
+"""Central differences with that step, relative to the largest entry."""
+
+EXACT = 1e-9
+"""What quadrature owes to brute force."""
+
+MONTE_CARLO = 5.0
+"""Standard errors by which one of a few dozen simulated means may be off."""
+
+WEIGHTS = np.array([[1.0, 1.0, 0.5], [0.5, -0.5, 1.0]])
+SCALES = np.array([1.0, 0.7])
+SLOPES = WEIGHTS.ravel()
+
+LAWS = {
+    "t5": lambda rng, size: rng.standard_t(5, size) / np.sqrt(5 / 3),
+    "skewed": lambda rng, size: (rng.gamma(2.0, 1.0, size) - 2.0) / np.sqrt(2.0),
+    "normal": lambda rng, size: rng.standard_normal(size),
+}
+
+
+def simulated(law="skewed", n_rows=500, seed=1, rule="max"):
+    rng = np.random.default_rng([seed, 9])
+    covariates = rng.standard_normal((n_rows, 2))
+    means = np.column_stack([np.ones(n_rows), covariates]) @ WEIGHTS.T
+    latent = means + LAWS[law](rng, (n_rows, 2)) * SCALES
+    chosen = latent.argmax(axis=1) if rule == "max" else latent.argmin(axis=1)
+    return pd.DataFrame(covariates, columns=["x", "z"]).assign(
+        outcome=latent[np.arange(n_rows), chosen],
+        chosen=np.array(["a", "b"])[chosen],
+        town=np.arange(n_rows) % 50,
+        count=1 + np.arange(n_rows) % 3,
+    )
+
+
+NOISES = {
+    "mixture": Mixture(2),
+    "mixtures": Mixture(2, each=True),
+    "student": Student(),
+    "known student": Student(5),
+}
+PARAMETERS = {
+    "mixture": [0.3, 0.5, 1.2],
+    "mixtures": [0.3, 0.5, 1.2, 0.2, -0.4, 1.4],
+    "student": [4.7],
+    "known student": [],
+}
+
+
+@pytest.fixture(scope="module", params=NOISES)
+def name(request):
+    return request.param
+
+
+@pytest.fixture(scope="module")
+def noise(name):
+    return NOISES[name]
+
+
+@pytest.fixture(scope="module")
+def data():
+    return simulated()
+
+
+@pytest.fixture(scope="module")
+def result(noise, data):
+    return ss.fit("outcome ~ x + z", data, chosen="chosen", noise=noise)
+
+
+def shapes_of(fit):
+    layout = fit.problem.layout
+    extras = layout.extras_of(fit.values)[: layout.n_noise_extras]
+    return fit.problem.noise.margins(extras, 2)
+
+
+def coefficients_of(fit):
+    return np.concatenate([fit.params[label].to_numpy()[:3] for label in "ab"])
+
+
+# the distributions
+
+
+def test_a_mixture_has_mean_zero_and_variance_one():
+    family = MixtureFamily(3)
+    values = np.array([0.2, 0.3, 0.5, -0.4, 0.9, 1.1])
+    share, mean, spread = family.components_of(values).T
+    assert share.sum() == pytest.approx(1.0, abs=1e-14)
+    assert share @ mean == pytest.approx(0.0, abs=1e-14)
+    assert share @ (spread**2 + mean**2) == pytest.approx(1.0, abs=1e-14)
+    shape = family.at(values)
+    a = np.linspace(-6.0, 6.0, 49)
+    density = sum(p * stats.norm(m, s).pdf(a) for p, m, s in family.components_of(values))
+    np.testing.assert_allclose(shape.pdf(a), density, rtol=1e-12)
+    np.testing.assert_allclose(np.exp(shape.density(a).value), density, rtol=1e-12)
+    below = sum(p * stats.norm(m, s).cdf(a) for p, m, s in family.components_of(values))
+    np.testing.assert_allclose(np.exp(shape.below(a).value), below, rtol=1e-11)
+    np.testing.assert_allclose(np.exp(shape.above(a).value), 1.0 - below, atol=1e-14)
+    np.testing.assert_allclose(shape.quantile(below[5:44]), a[5:44], atol=1e-9)
+    draws = shape.draw((200_000,), np.random.default_rng(0))
+    assert abs(draws.mean()) < 0.02
+    assert draws.std() == pytest.approx(1.0, abs=0.02)
+
+
+def test_tails_of_a_mixture_are_finite_far_out():
+    shape = MixtureShape(np.array([[0.7, -0.3, 0.6], [0.3, 0.7, 1.3]]))
+    far = np.array([-1e5, -300.0, 300.0, 1e5])
+    for terms in (shape.density(far), shape.below(far), shape.above(far)):
+        assert all(np.isfinite(part).all() for part in terms)
+
+
+def test_means_between_limits_are_integrals():
+    nodes, weights = np.polynomial.legendre.leggauss(200)
+    for shape in (MixtureShape(np.array([[0.7, -0.3, 0.6], [0.3, 0.7, 1.3]])), student_shape(4.0)):
+        for low, high in ((-3.0, 1.0), (0.5, 4.0), (-6.0, -2.0)):
+            t = low + 0.5 * (high - low) * (1.0 + nodes)
+            density = 0.5 * (high - low) * weights * shape.pdf(t)
+            ends = np.array([low]), np.array([high])
+            assert shape.mass(*ends)[0] == pytest.approx(density.sum(), rel=EXACT)
+            assert shape.partial(*ends)[0] == pytest.approx(density @ t, rel=EXACT, abs=1e-14)
+
+
+def test_student_is_students_t():
+    a = np.linspace(-30.0, 30.0, 61)
+    shape, law = student_shape(4.5), stats.t(4.5)
+    np.testing.assert_allclose(shape.density(a).value, law.logpdf(a), rtol=1e-12)
+    np.testing.assert_allclose(shape.below(a).value, law.logcdf(a), rtol=1e-9)
+    assert shape.deviation == pytest.approx(law.std())
+    # A tail that is lost in rounding goes on where the last number was.
+    near, far = student_shape(60.0).below(np.array([-3.8e4, -4.2e4])).value
+    assert far == pytest.approx(near - 60.0 * np.log(4.2 / 3.8), rel=1e-7)
+    assert np.isinf(student_shape(2.0).deviation)
+
+
+@pytest.mark.parametrize("side", [0, 1, -1])
+@pytest.mark.parametrize(
+    ("family", "values"),
+    [
+        (MixtureFamily(2), [0.3, 0.5, 1.2]),
+        (MixtureFamily(3), [0.2, 0.3, 0.5, -0.4, 0.9, 1.1]),
+        (StudentFamily(), [4.7]),
+        (StudentFamily(), [30.0]),
+    ],
+)  # fmt: skip
+def test_shapes_have_their_derivatives(family, values, side):
+    from selfselect.noises.shapes._family import chained
+
+    values, a = np.array(values), np.linspace(-5.0, 5.0, 23)
+
+    def terms(moved, shift=0.0):
+        inner = family.inner(values + moved)
+        return chained(family.evaluate(a + shift, side, inner.values, curvature=True), inner)
+
+    here = terms(0.0)
+    moves = [
+        (0.0, STEP),
+        *((STEP * (np.arange(len(values)) == i), 0.0) for i in range(len(values))),
+    ]
+    for place, (moved, shift) in enumerate(moves):
+        up, down = terms(moved, shift), terms(-np.asarray(moved), -shift)
+        np.testing.assert_allclose(
+            here.gradient[:, place], (up.value - down.value) / (2 * STEP), atol=1e-8
+        )
+        np.testing.assert_allclose(
+            here.hessian[:, place], (up.gradient - down.gradient) / (2 * STEP), atol=1e-7
+        )
+
+
+def test_one_component_is_the_normal_distribution():
+    a = np.linspace(-8.0, 8.0, 33)
+    for side, wanted in ((0, stats.norm.logpdf), (1, stats.norm.logcdf), (-1, stats.norm.logsf)):
+        found = mixture_terms(a, side, np.array([[1.0, 0.0, 1.0]]))
+        np.testing.assert_allclose(found.value, wanted(a), rtol=1e-12)
+
+
+# likelihoods
+
+
+class Band(Maximum):
+    """The others lie below the chosen one, but by no more than three."""
+
+    def bounds(self, _chosen, outcome, *_):
+        upper = np.broadcast_to(outcome[:, None], (len(outcome), 2))
+        return upper - 3.0, upper
+
+
+def assert_derivatives(problem, natural, batch):
+    found = evaluate(problem, natural, batch)
+    score, hessian = [], []
+    for i in range(len(natural)):
+        move = STEP * (np.arange(len(natural)) == i)
+        up, down = (
+            evaluate(problem, natural + move, batch),
+            evaluate(problem, natural - move, batch),
+        )
+        score.append((up.loglik - down.loglik) / (2 * STEP))
+        hessian.append((up.score - down.score) / (2 * STEP))
+    np.testing.assert_allclose(found.score, score, atol=DIFFERENCE * np.abs(score).max())
+    np.testing.assert_allclose(found.hessian, hessian, atol=DIFFERENCE * np.abs(hessian).max())
+    without = evaluate(problem, natural, batch, curvature="none")
+    np.testing.assert_allclose(without.score, found.score, rtol=1e-12, atol=1e-12)
+    rows = row_terms(problem, natural, batch)
+    weights = 1.0 if batch.rows.weights is None else batch.rows.weights[:, None]
+    np.testing.assert_allclose((weights * rows.score).sum(axis=0), found.score, atol=1e-8)
+
+
+NATURAL = [0.2, 0.7, 0.4, 1.1, 0.1, -0.4, 0.8, 1.3]
+
+
+@pytest.mark.parametrize("rule", [Maximum(), ss.rules.Minimum(), Band()], ids=repr)
+def test_the_likelihood_has_its_derivatives(name, noise, data, rule):
+    table = data.iloc[:200]
+    posed = ss.pose("outcome ~ x + z", table, chosen="chosen", noise=noise, weights="count")
+    problem, rows = replace(posed.problem, rule=rule), posed.engine.rows
+    batch = Batch(rows, problem.likelihood.observe(rows))
+    assert_derivatives(problem, np.array(NATURAL + PARAMETERS[name]), batch)
+
+
+def partly_recorded(data):
+    """Return rows without an outcome, some of them with limits, and rows without a choice."""
+    table = data.assign(low=np.nan, high=np.nan)
+    table.loc[:30, "outcome"] = np.nan
+    table.loc[10:20, "low"] = 0.5
+    table.loc[15:25, "high"] = 2.0
+    table.loc[100:130, "chosen"] = None
+    return table
+
+
+KINDS = {
+    "estimated costs": {"chosen": "chosen", "cost": {"a": "~ z"}},
+    "partly recorded": {
+        "chosen": "chosen",
+        "missing_outcome": "silent",
+        "outcome_between": ("low", "high"),
+    },
+    "unknown index": {"alternatives": 2},
+}
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_likelihoods_that_join_alternatives_have_their_derivatives(name, noise, data, kind):
+    table = data.iloc[:160]
+    table = partly_recorded(table) if kind == "partly recorded" else table
+    posed = ss.pose("outcome ~ x + z", table, noise=noise, **KINDS[kind])
+    costs = [0.3, -0.2] if kind == "estimated costs" else []
+    natural = np.array(NATURAL + PARAMETERS[name] + costs)
+    assert_derivatives(posed.problem, natural, posed.engine.batch)
+
+
+def test_rows_without_an_outcome_are_integrated_exactly(name, noise, data):
+    table = partly_recorded(data.iloc[:160])
+    posed = ss.pose("outcome ~ x + z", table, noise=noise, **KINDS["partly recorded"])
+    problem = posed.problem
+    reported = np.array([1.0, 1.0, 0.5, 1.0, 0.5, -0.5, 1.0, 0.7])
+    natural = problem.layout.natural(
+        problem.layout.collect(
+            [WEIGHTS[0], WEIGHTS[1]],
+            SCALES,
+            np.array(PARAMETERS[name]) if PARAMETERS[name] else None,
+        )
+    )
+    found = row_terms(problem, natural, posed.engine.batch).loglik
+    shapes = problem.noise.margins(np.array(PARAMETERS[name]), 2)
+    nodes, weights = np.polynomial.legendre.leggauss(20)
+    design = np.column_stack([np.ones(160), table["x"], table["z"]])
+    means = design @ WEIGHTS.T
+    assert len(reported) == 8
+    for row in (3, 12, 17, 23):
+        own = 0 if table["chosen"][row] == "a" else 1
+        low, high = (0.5 if 10 <= row <= 20 else -np.inf), (2.0 if 15 <= row <= 25 else np.inf)
+        u = np.linspace(*np.arcsinh(np.clip([low - means[row, own], high - means[row, own]],
+                                            -1e8, 1e8)), 801)  # fmt: skip
+        half = 0.5 * np.diff(u)
+        at = (u[:-1, None] + half[:, None] * (1.0 + nodes)).ravel()
+        y = means[row, own] + np.sinh(at)
+        a = (y[:, None] - means[row]) / SCALES
+        density = shapes[own].pdf(a[:, own]) / SCALES[own] * shapes[1 - own].cdf(a[:, 1 - own])
+        wanted = np.log((half[:, None] * weights).ravel() @ (density * np.cosh(at)))
+        assert found[row] + np.log(1.0) == pytest.approx(wanted, abs=1e-8)
+
+
+@pytest.mark.parametrize("kind", ["estimated costs", "unknown index"])
+@pytest.mark.parametrize("name", ["mixture", "student"])
+def test_fits_that_join_alternatives_find_the_truth(name, kind):
+    law = "skewed" if name == "mixture" else "t5"
+    data = simulated(law, 1_200)
+    fit = ss.fit("outcome ~ x + z", data, noise=NOISES[name], seed=1, **KINDS[kind])
+    assert fit.converged
+    if kind == "unknown index":
+        errors = np.concatenate([fit.bse[label].to_numpy()[:3] for label in (1, 2)])
+        found = np.concatenate([fit.params[label].to_numpy()[:3] for label in (1, 2)])
+    else:
+        errors = np.concatenate([fit.bse[label].to_numpy()[:3] for label in "ab"])
+        found = coefficients_of(fit)
+    assert (np.abs(found - SLOPES) < 4.5 * errors).all()
+
+
+@pytest.mark.parametrize("rule", ["max", "min"])
+def test_a_smallest_outcome_does_not_mirror_the_mixture(rule):
+    data = simulated("skewed", 2_000, rule=rule)
+    fit = ss.fit("outcome ~ x + z", data, chosen="chosen", rule=rule, noise=Mixture(2))
+    shape = shapes_of(fit)[0]
+    share, mean, spread = shape.components.T
+    skewness = share @ (mean**3 + 3.0 * mean * spread**2)
+    assert skewness > 0.5
+    errors = np.concatenate([fit.bse[label].to_numpy()[:3] for label in "ab"])
+    assert (np.abs(coefficients_of(fit) - SLOPES) < 4.5 * errors).all()
+
+
+# what equals what
+
+
+@pytest.mark.parametrize("options", [{"chosen": "chosen"}, {"alternatives": 2}])
+def test_one_component_is_the_normal_fit_exactly(data, options):
+    table = data.iloc[:600]
+    one = ss.fit("outcome ~ x + z", table, noise=Mixture(1), seed=1, **options)
+    normal = ss.fit("outcome ~ x + z", table, noise=Independent(), seed=1, **options)
+    np.testing.assert_array_equal(one.params, normal.params)
+    np.testing.assert_array_equal(one.bse, normal.bse)
+    assert one.llf == normal.llf
+    assert one.normality_test(0).possible == normal.normality_test(0).possible
+    np.testing.assert_array_equal(one.predict(kind="outcome"), normal.predict(kind="outcome"))
+
+
+def test_many_degrees_of_freedom_are_the_normal_fit(data):
+    many = ss.fit("outcome ~ x + z", data, chosen="chosen", noise=Student(1e7))
+    normal = ss.fit("outcome ~ x + z", data, chosen="chosen")
+    np.testing.assert_allclose(many.params, normal.params, atol=1e-5)
+    np.testing.assert_allclose(many.bse, normal.bse, rtol=1e-4)
+    assert many.llf == pytest.approx(normal.llf, abs=0.01)
+
+
+def test_estimated_degrees_are_the_best_of_the_known_ones():
+    data = simulated("t5", 2_000)
+    free = ss.fit("outcome ~ x + z", data, chosen="chosen", noise=Student())
+    degrees = free.params["(common)", "shape: degrees"]
+    known = [
+        ss.fit("outcome ~ x + z", data, chosen="chosen", noise=Student(degrees * factor))
+        for factor in (0.9, 1.0, 1.1)
+    ]
+    assert known[1].llf == pytest.approx(free.llf, abs=1e-6)
+    assert max(known[0].llf, known[2].llf) < free.llf
+    np.testing.assert_allclose(known[1].params, free.params[known[1].params.index], rtol=1e-4)
+    low, high = free.conf_int().loc[("(common)", "shape: degrees")]
+    assert low < 5.0 < high
+
+
+@pytest.mark.parametrize("law", ["t5", "skewed"])
+def test_a_mixture_comes_closer_to_the_truth_than_normal_noise(law):
+    errors = {"normal": [], "mixture": []}
+    for seed in range(2):
+        data = simulated(law, 3_000, seed)
+        for name, noise in (("normal", Independent()), ("mixture", Mixture(2))):
+            fit = ss.fit("outcome ~ x + z", data, chosen="chosen", noise=noise)
+            errors[name].append(coefficients_of(fit) - SLOPES)
+    rmse = {name: np.sqrt(np.mean(np.square(found))) for name, found in errors.items()}
+    assert rmse["mixture"] < rmse["normal"]
+
+
+def test_every_start_is_recorded(data):
+    fit = ss.fit("outcome ~ x + z", data, chosen="chosen", noise=Mixture(2))
+    assert list(fit.starts["name"]) == ["heavy tails", "a long right tail", "a long left tail"]
+
+
+def test_bic_chooses_the_number_of_components(data):
+    data = data.iloc[:300]
+    chosen = ss.fit("outcome ~ x + z", data, chosen="chosen", noise=Mixture("bic"))
+    two = ss.fit("outcome ~ x + z", data, chosen="chosen", noise=Mixture(2))
+    assert isinstance(chosen.problem.noise.components, int)
+    assert chosen.problem.noise.components > 1
+    assert chosen.bic <= two.bic
+    assert "BIC by number of components: 1:" in chosen.solver_reason
+    normal = ss.fit("outcome ~ x + z", simulated("normal", 300), chosen="chosen",
+                    noise=Mixture("bic"))  # fmt: skip
+    assert normal.problem.noise.components == 1
+    with pytest.raises(UnsupportedError, match="choosing by BIC takes several"):
+        ss.fit("outcome ~ x + z", data, chosen="chosen", noise=Mixture("bic"), checkpoint="x.json")
+
+
+# what belongs to a fit
+
+
+def test_weights_are_repeated_rows_and_clusters_add_up(noise, data, result):
+    table = data.iloc[:250]
+    fit = ss.fit("outcome ~ x + z", table, chosen="chosen", noise=noise, weights="count")
+    long = ss.fit("outcome ~ x + z", table.loc[table.index.repeat(table["count"])].reset_index(),
+                  chosen="chosen", noise=noise)  # fmt: skip
+    assert fit.llf == pytest.approx(long.llf, rel=1e-9)
+    np.testing.assert_allclose(fit.params, long.params, atol=1e-4)
+    clustered = ss.fit("outcome ~ x + z", data, chosen="chosen", noise=noise, cluster="town")
+    np.testing.assert_allclose(clustered.params, result.params, atol=1e-9)
+    assert 0.6 < np.median((clustered.bse / result.bse)["a"].iloc[:3]) < 1.6
+
+
+def test_shared_coefficients_available_alternatives_and_known_costs(noise, data):
+    shared = ss.fit("outcome ~ x + z", data, chosen="chosen", noise=replace(noise, scale="common"),
+                    shared=["z"])  # fmt: skip
+    apart = ss.fit("outcome ~ x + z", data, chosen="chosen", noise=replace(noise, scale="common"))
+    assert shared.llf < apart.llf
+    assert apart.lr_test(shared).possible
+    table = data.assign(open=(data["town"] % 7 > 0) | (data["chosen"] == "b"))
+    fit = ss.fit("outcome ~ x + z", table, chosen="chosen", noise=noise, available={"b": "open"},
+                 cost={"a": 0.2})  # fmt: skip
+    assert fit.converged
+
+
+@pytest.mark.parametrize("engine", ["files", "card"])
+@pytest.mark.parametrize("name", ["mixture", "student"])
+def test_engines_give_the_same_fit(name, data, engine, tmp_path):
+    noise, options, source = NOISES[name], {}, data
+    if engine == "files":
+        pytest.importorskip("pyarrow", reason="pyarrow is not installed")
+        data.iloc[:200].to_parquet(tmp_path / "1.parquet")
+        data.iloc[200:].to_parquet(tmp_path / "2.parquet")
+        source = f"{tmp_path}/*.parquet"
+    else:
+        pytest.importorskip("torch", reason="PyTorch is not installed")
+        options = {"engine": ss.engines.Torch("cpu")}
+    fit = ss.fit("outcome ~ x + z", source, chosen="chosen", noise=noise, **options)
+    wanted = ss.fit("outcome ~ x + z", data, chosen="chosen", noise=noise)
+    assert fit.llf == pytest.approx(wanted.llf, rel=1e-10)
+    np.testing.assert_allclose(fit.params, wanted.params, atol=1e-4)
+
+
+def test_a_saved_fit_is_the_same_fit(noise, result, tmp_path):
+    result.save(tmp_path / "fit.json")
+    loaded = ss.load(tmp_path / "fit.json")
+    assert loaded.problem.noise == noise
+    assert str(loaded.summary()) == str(result.summary())
+    new = pd.DataFrame({"x": [0.1], "z": [2.0]})
+    np.testing.assert_array_equal(
+        loaded.predict(new, kind="given_seen"), result.predict(new, kind="given_seen")
+    )
+
+
+def test_pages_show_components_and_deviations(data):
+    mixture = str(ss.fit("outcome ~ x + z", data, chosen="chosen", noise=Mixture(2)).summary())
+    assert "Noise: mixture of 2 normals, independent" in mixture
+    assert "Components: share" in mixture
+    assert "shape: spread 2" in mixture
+    assert "std deviation" not in mixture  # its scale is one
+    student = ss.fit("outcome ~ x + z", data, chosen="chosen", noise=Student())
+    spread = (
+        student.params["a", "scale"]
+        * student_shape(student.params["(common)", "shape: degrees"]).deviation
+    )
+    page = str(student.summary())
+    assert f"{spread:.4f}" in page
+    assert "assumes Student t noise" in " ".join(page.split())
+
+
+# predictions and effects
+
+
+def test_predictions_are_what_brute_force_gives(result):
+    new = pd.DataFrame({"x": [-1.0, 0.2, 1.5], "z": [0.5, -1.0, 1.0]})
+    means, scales = result.predict(new).to_numpy(), result.scales.to_numpy()
+    chance = result.predict(new, kind="chance").to_numpy()
+    given = result.predict(new, kind="given_seen").to_numpy().reshape(3, 2, 2)
+    shapes = shapes_of(result)
+    nodes, weights = np.polynomial.legendre.leggauss(20)
+    # Panels that grow with the distance from either mean, for tails that fade like a power.
+    reach = np.append(np.linspace(0.0, 12.0, 200), np.geomspace(12.5, 1e7, 200))
+    for row in range(3):
+        for own, other in ((0, 1), (1, 0)):
+            both = [mean + way * reach for mean in means[row] for way in (1.0, -1.0)]
+            edges = np.unique(np.concatenate(both))
+            half = 0.5 * np.diff(edges)
+            y = (edges[:-1, None] + half[:, None] * (1.0 + nodes)).ravel()
+            a = (y[:, None] - means[row]) / scales
+            weight = (half[:, None] * weights).ravel() / scales[own] * shapes[own].pdf(a[:, own])
+            below = shapes[other].cdf(a[:, other])
+            partial = shapes[other].partial_mean(a[:, other])
+            share = weight @ below
+            mean = means[row, other] * below + scales[other] * partial
+            assert chance[row, own] == pytest.approx(share, abs=1e-8)
+            assert given[row, own, own] == pytest.approx(weight @ (below * y) / share, abs=1e-6)
+            assert given[row, other, own] == pytest.approx(weight @ mean / share, abs=1e-6)
+
+
+def test_effects_are_what_simulation_says(result):
+    shapes, rng = shapes_of(result), np.random.default_rng(5)
+    means = np.tile(result.predict().to_numpy(), (400, 1))
+    draws = np.column_stack([shape.draw((len(means),), rng) for shape in shapes])
+    world = means + draws * result.scales.to_numpy()
+    own, gain = world[:, 0] > world[:, 1], world[:, 0] - world[:, 1]
+
+    def assert_close(estimate, values):
+        assert abs(estimate - values.mean()) < MONTE_CARLO * values.std() / np.sqrt(len(values))
+
+    means = result.potential_outcomes().table.set_index(["group", "alternative"])["estimate"]
+    assert_close(means["a", "b"], world[own, 1])
+    assert_close(means["a", "a"], world[own, 0])
+    everyone = result.gains("a", "b", seed=1).table
+    everyone = everyone[everyone["group"] == "everyone"].set_index("quantity")["estimate"]
+    assert everyone["std"] == pytest.approx(gain.std(), rel=0.03)
+    assert everyone["share above zero"] == pytest.approx(own.mean(), abs=0.01)
+
+
+@pytest.mark.parametrize("name", ["mixture", "student"])
+def test_errors_of_effects_count_the_parameters_of_the_shape(name, data):
+    table = data.iloc[:120]
+    fit = ss.fit("outcome ~ x + z", table, chosen="chosen", noise=NOISES[name])
+    found = fit.treatment_effects("a", "b", covariates="fixed").table
+    problem, values = fit.problem, fit.values
+
+    def at(moved):
+        solution = replace(fit.solution, free=problem.layout.read(moved))
+        return replace(fit, solution=solution).treatment_effects("a", "b").table["estimate"]
+
+    steps = 1e-4 * np.eye(len(values))
+    slopes = np.array([(at(values + one) - at(values - one)) / 2e-4 for one in steps]).T
+    errors = np.sqrt(np.diag(slopes @ fit.covariance.matrix @ slopes.T))
+    np.testing.assert_allclose(found["std_error"], errors, rtol=1e-4)
+
+
+def test_residuals_and_quantiles_are_those_of_the_shape(name, result):
+    natural = result.problem.layout.natural(result.solution.free)
+    residual = row_terms(result.problem, natural, result.engine.batch).residual
+    # The data are skewed, which Student's t is not.
+    assert np.abs(residual.mean(axis=0)).max() < (0.1 if "mixture" in name else 0.3)
+    points = ss.plots.qq(result).data
+    assert len(points) > 50
+
+
+@pytest.mark.parametrize("name", ["mixture", "student"])
+def test_independence_is_tested_with_its_size(name):
+    law = "skewed" if name == "mixture" else "t5"
+    noise = NOISES[name]
+    p_values = [
+        ss.fit("outcome ~ x + z", simulated(law, 300, seed), chosen="chosen", noise=noise)
+        .independence_test().p_value
+        for seed in range(8)
+    ]  # fmt: skip
+    # Of 8 uniform p-values more than 3 are below 5% once in 2,000 times.
+    assert np.sum(np.array(p_values) < 0.05) <= 3
+
+
+# bad input
+
+
+def test_too_many_components_for_the_rows_are_refused(data):
+    with pytest.raises(DataError, match=r"60 rows are too few for noise that is mixture of 3"):
+        ss.fit("outcome ~ x + z", data.iloc[:60], chosen="chosen", noise=Mixture(3))
+    with pytest.raises(DataError, match="it takes at least 150"):
+        ss.fit("outcome ~ x + z", data.iloc[:120], chosen="chosen", noise=Mixture(3, each=True))
+
+
+def test_a_component_that_collapses_is_named_and_never_returned(monkeypatch):
+    """Many rows of 'a' have the same residual: the likelihood is highest without a spread."""
+    data = simulated("normal", 600)
+    own = data.index[data["chosen"] == "a"][:80]
+    data.loc[own, "outcome"] = 2.0 + data.loc[own, "x"] + 0.5 * data.loc[own, "z"]
+    fit = ss.fit("outcome ~ x + z", data, chosen="chosen", noise=Mixture(2))
+    assert shapes_of(fit)[0].components[:, 2].min() > 0.075
+    collapsed = np.array([0.1, 1.0, 0.06])
+    assert "component 2 of the mixture collapses: its share is 10%" in MixtureFamily(2).degenerate(
+        collapsed
+    )
+    monkeypatch.setattr(MixtureFamily, "degenerate", lambda *_: "component 2 collapses.")
+    with pytest.raises(DataError, match="ended at no estimate: component 2 collapses"):
+        ss.fit("outcome ~ x + z", data, chosen="chosen", noise=Mixture(2))
+
+
+def test_degrees_of_freedom_at_the_boundary_are_said():
+    with pytest.warns(ss.errors.ConvergenceWarning, match="cannot be told from the normal"):
+        fit = ss.fit("outcome ~ x + z", simulated("normal", 600, 3), chosen="chosen",
+                     noise=Student())  # fmt: skip
+    assert not fit.converged
+    data = simulated("normal")
+    rng = np.random.default_rng(1)
+    data["outcome"] += 0.3 * np.abs(rng.standard_cauchy(len(data)))
+    with pytest.warns(ss.errors.ConvergenceWarning, match="the noise has no variance"):
+        ss.fit("outcome ~ x + z", data, chosen="chosen", noise=Student())
+
+
+@pytest.mark.parametrize(
+    ("make", "words"),
+    [
+        (lambda: Mixture(0), "not a number of components"),
+        (lambda: Mixture("aic"), "not a number of components"),
+        (lambda: Mixture(2, each="yes"), "must be True"),
+        (lambda: Mixture(2, scale="both"), "no scale 'both'"),
+        (lambda: Mixture(2, scale="~ x"), "moves with covariates"),
+        (lambda: Student(scale={"a": "~ x", "b": "~ 1"}), "moves with covariates"),
+        (lambda: Student(1.0), "are no degrees of freedom"),
+        (lambda: Student(5, each=True), "these are known"),
+        (lambda: Independent(shape="student"), r"Use noises.Student\(\)"),
+        (lambda: Independent(shape="mixture"), r"Use noises.Mixture\(\)"),
+    ],
+)
+def test_options_that_make_no_sense_are_refused(make, words):
+    with pytest.raises(OptionError, match=words):
+        make()
+
+
+def test_what_has_parameters_is_not_drawn_from(data):
+    with pytest.raises(OptionError, match="nothing can be drawn from it before a fit"):
+        ss.simulate({"a": {"x": 1.0}, "b": {"x": 2.0}}, data[["x"]], noise=Mixture(2), seed=1)
+    drawn = ss.simulate({"a": {"x": 1.0}, "b": {"x": 2.0}}, data[["x"]], noise=Student(4), seed=1)
+    assert len(drawn.data) == len(data)
+    with pytest.raises(UnsupportedError, match="Ranked rules need normal noise"):
+        ss.fit("outcome ~ x + z", data, chosen="chosen", noise=Mixture(2), rule=ss.rules.Ranked(1))
