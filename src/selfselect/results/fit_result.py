@@ -33,7 +33,6 @@ from selfselect.results.hypotheses import (
     lr_test,
     other_independence_test,
     selection_independence_test,
-    wald_test,
 )
 from selfselect.results.memberships import expected_shares, responsibilities
 from selfselect.results.naive import ErrorKind, Naive, fit_naive
@@ -466,13 +465,6 @@ class FitResult(Estimates, EffectMethods):
         from selfselect.results.sensitivity import sensitivity
 
         return sensitivity(self, rho, level, progress)
-
-    def wald_test(self, hypothesis: Any) -> TestResult:
-        """Test linear restrictions, such as ``"hunting:height = fishing:height"``.
-
-        Several are separated by commas or given as a list; a matrix R tests R params = 0.
-        """
-        return wald_test(self.values, self.covariance, self.names, hypothesis)
 
     def lr_test(self, other: Any) -> TestResult:
         """Test the smaller of this and another nested fit of the same rows against the larger.
