@@ -117,8 +117,7 @@ def average(fit: FitResult, settings: Sequence[Setting], *, own: bool, covariate
     jacobian, mean = jacobian / total, first / total
     covariance = jacobian @ fit.covariance.matrix @ jacobian.T
     if covariates == "sampled":
-        kind = fit.covariance.kind
-        if own and (kind == "robust" or rows.clusters is not None):
+        if own and (fit.covariance.sandwich or rows.clusters is not None):
             centred = np.hstack([row_cells(fit, one) for one in settings]) - centre - mean
             direct = centred * weights[:, None] / total
             covariance = _with_units(fit, covariance, direct, jacobian)

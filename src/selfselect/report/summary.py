@@ -184,7 +184,7 @@ def notes_on_errors(covariance: Covariance, *, measured: bool = True) -> list[st
     notes = []
     if covariance.few_clusters:
         notes.append(_few_clusters(covariance, measured))
-    if covariance.kind in ("robust", "clustered"):
+    if covariance.sandwich:
         notes.append(
             "Robust standard errors allow for a misspecified variance; they do not repair "
             "estimates that misspecification makes inconsistent."

@@ -300,7 +300,7 @@ class FitResult(Estimates, EffectMethods):
         if self.kept:
             return self.kept.naive
         errors = ErrorKind(
-            robust=self.covariance.kind != "observed",
+            robust=not self.covariance.of_model,
             clusters=self.cluster_sizes,
             repeated=self.facts.weights_kind == "frequency",
         )

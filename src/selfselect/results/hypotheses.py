@@ -185,7 +185,7 @@ def why_no_likelihood_ratio(fit: Any) -> str | None:
             f"rows are clustered by {fit.facts.cluster} and the likelihood takes them as "
             "independent, so its ratios are not chi-square"
         )
-    if fit.covariance.kind == "robust":
+    if fit.covariance.sandwich:
         return (
             "a robust covariance allows for a likelihood that is wrong, and ratios of a wrong one "
             "are not chi-square"
