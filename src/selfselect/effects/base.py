@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from selfselect.effects._averages import Averages
 from selfselect.errors import OptionError
-from selfselect.inference.statistics import format_p_value, interval_reach, two_sided_p_values
+from selfselect.inference.statistics import format_p_value, interval_ends, two_sided_p_values
 from selfselect.results.rejections import rejections
 from selfselect.results.tables import check_level
 
@@ -157,13 +157,7 @@ def effect_table(
     errors = np.sqrt(np.maximum(np.diag(found.covariance), 0.0))
     # What is fixed, such as the share under a quota, errs by rounding only: that is no error.
     errors[errors < ROUNDING * np.abs(estimate)] = 0.0
-    reach = interval_reach(level, df) * errors
-    low, high = estimate - reach, estimate + reach
-    is_share = np.broadcast_to(share, estimate.shape) & (estimate > 0) & (estimate < 1)
-    p = estimate[is_share]
-    odds, factor = p / (1.0 - p), np.exp(np.minimum(reach[is_share] / (p * (1.0 - p)), 700.0))
-    low[is_share] = odds / (factor + odds)
-    high[is_share] = odds / (1.0 / factor + odds)
+    low, high = interval_ends(estimate, errors, level, df, share=share)
     columns: dict[str, Any] = {name: list(values) for name, values in keys.items()}
     columns |= {"estimate": estimate, "std_error": errors}
     if tested:

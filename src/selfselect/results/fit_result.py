@@ -477,7 +477,12 @@ class FitResult(Estimates, EffectMethods):
         return lr_test(self, other)
 
     def predict(
-        self, data: Any = None, kind: str = "latent", scale: str = "model"
+        self,
+        data: Any = None,
+        kind: str = "latent",
+        scale: str = "model",
+        *,
+        level: float | None = None,
     ) -> pd.DataFrame | pd.Series[Any]:
         """Predict for new rows, or for those of the fit where `data` is None.
 
@@ -493,8 +498,21 @@ class FitResult(Estimates, EffectMethods):
             ``given_seen`` its means where it is and where it is not.
         scale : ``model``, as the formula's left side has it; ``level``, where that is a logarithm,
             means of what it is the logarithm of, by the normal noise of the model.
+        level : None for predictions alone; 0.95 for a table with ``estimate``, ``std_error``,
+            ``conf_low`` and ``conf_high`` of each. Intervals are of these means and chances, by
+            the errors of the estimates (delta method), not of single outcomes. Those of chances
+            are made on the logit scale and those of levels on the log scale.
+
+        Examples
+        --------
+        >>> import selfselect as ss
+        >>> villagers = ss.simulators.village(500, seed=1).data
+        >>> result = ss.fit("income ~ height + weight", villagers, chosen="job")
+        >>> made = result.predict(kind="chance", level=0.95)
+        >>> made["hunting"].columns.tolist()
+        ['estimate', 'std_error', 'conf_low', 'conf_high']
         """
-        return predict(self, data, kind, scale)
+        return predict(self, data, kind, scale, level)
 
     def write_predictions(
         self,
@@ -503,6 +521,7 @@ class FitResult(Estimates, EffectMethods):
         kind: str = "latent",
         scale: str = "model",
         *,
+        level: float | None = None,
         keep: Sequence[str] = (),
         overwrite: bool = False,
         progress: bool | None = None,
@@ -517,7 +536,7 @@ class FitResult(Estimates, EffectMethods):
         out : the folder.
         data : files as in `selfselect.fit`: a path, a pattern, a list of them, an Arrow dataset;
             None for those of the fit, where it was made of files.
-        kind, scale : as in `predict`.
+        kind, scale, level : as in `predict`.
         keep : columns that are copied from the files that are read, such as an id.
         overwrite : whether files of the same name may be replaced; else the folder must be empty.
         progress : whether to show progress; None shows it on a terminal for what takes seconds.
@@ -530,7 +549,7 @@ class FitResult(Estimates, EffectMethods):
         from selfselect.results.streaming import write_predictions
 
         return write_predictions(
-            self, data, out, kind=kind, scale=scale, keep=keep, overwrite=overwrite,
+            self, data, out, kind=kind, scale=scale, level=level, keep=keep, overwrite=overwrite,
             progress=progress,
         )  # fmt: skip
 

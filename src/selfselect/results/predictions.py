@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -11,6 +12,7 @@ from numpy.typing import NDArray
 from selfselect.data.coding import CodedRows
 from selfselect.data.rows import Rows
 from selfselect.errors import MissingRowsWarning, OptionError, warn_user
+from selfselect.inference.statistics import interval_ends
 from selfselect.moments.base import latent_means, noise_covariance
 from selfselect.moments.choose import moments_of
 from selfselect.results.levels import (
@@ -20,6 +22,8 @@ from selfselect.results.levels import (
     latent_levels,
     refuse_other_shapes,
 )
+from selfselect.results.prediction_errors import errors_of_rows, refuse_errors, with_intervals
+from selfselect.results.tables import check_level
 
 if TYPE_CHECKING:
     from selfselect.results.fit_result import FitResult
@@ -39,15 +43,16 @@ SCALES = ("model", "level")
 
 
 def predict(
-    fit: FitResult, data: Any, kind: str, scale: str = "model"
+    fit: FitResult, data: Any, kind: str, scale: str = "model", level: float | None = None
 ) -> pd.DataFrame | pd.Series[Any]:
     """Predict for the rows of `data`, or for those of the fit where it is None."""
     if data is None:
         rows = fit.rows
         index = pd.RangeIndex(len(rows)) if fit.row_labels is None else fit.row_labels
-        logarithm = find_kind(fit, kind, scale)
-        return _labelled(fit, *_values(fit, rows, kind, logarithm), index, kind, logarithm)
-    made, n_lacking = predict_new(fit, data, kind, scale)
+        asked = find_kind(fit, kind, scale, level)
+        values, columns, errors = _predicted(fit, rows, asked)
+        return _labelled(fit, values, columns, errors, index, asked)
+    made, n_lacking = predict_new(fit, data, kind, scale, level)
     if n_lacking:
         warn_user(
             say_lacking(n_lacking, len(made), "covariate", "predictions"),
@@ -57,15 +62,20 @@ def predict(
 
 
 def predict_new(
-    fit: FitResult, data: Any, kind: str, scale: str
+    fit: FitResult, data: Any, kind: str, scale: str, level: float | None = None
 ) -> tuple[pd.DataFrame | pd.Series[Any], int]:
     """Predict for new rows; return, too, how many lack a covariate and so have no predictions."""
-    logarithm = find_kind(fit, kind, scale)
+    asked = find_kind(fit, kind, scale, level)
     coded = _code(fit, data, kind)
-    values, columns = _values(fit, coded.rows, kind, logarithm)
-    full = np.full((len(coded.index), values.shape[1]), np.nan)
-    full[coded.complete] = values
-    made = _labelled(fit, full, columns, coded.index, kind, logarithm)
+    values, columns, errors = _predicted(fit, coded.rows, asked)
+
+    def in_place(found: Array) -> Array:
+        full = np.full((len(coded.index), found.shape[1]), np.nan)
+        full[coded.complete] = found
+        return full
+
+    errors = None if errors is None else in_place(errors)
+    made = _labelled(fit, in_place(values), columns, errors, coded.index, asked)
     return made, int((~coded.complete).sum())
 
 
@@ -84,8 +94,24 @@ def say_lacking(n_lacking: int, n_rows: int, what: str, made: str) -> str:
     return f"{n_lacking} of {n_rows} rows have a missing {what}; their {made} are missing."
 
 
-def find_kind(fit: FitResult, kind: str, scale: str) -> Logarithm | None:
-    """Refuse predictions that do not exist; return the logarithm that is to be undone."""
+@dataclass(frozen=True)
+class Asked:
+    """What is to be predicted.
+
+    Attributes
+    ----------
+    kind : one of `KINDS`.
+    logarithm : the one that is to be undone, if any.
+    level : of intervals; None where they are not wanted.
+    """
+
+    kind: str
+    logarithm: Logarithm | None
+    level: float | None
+
+
+def find_kind(fit: FitResult, kind: str, scale: str, level: float | None = None) -> Asked:
+    """Refuse predictions that do not exist."""
     if kind not in KINDS:
         raise OptionError(f"There is no prediction {kind!r}. Use one of {', '.join(KINDS)}.")
     if scale not in SCALES:
@@ -96,49 +122,69 @@ def find_kind(fit: FitResult, kind: str, scale: str) -> Logarithm | None:
         raise OptionError(f"{what}. Leave scale='level' out, or ask for an outcome.")
     if logarithm is not None:
         refuse_other_shapes(fit.problem)
-    return logarithm
+    if level is not None:
+        check_level(level)
+        refuse_errors(fit, kind)
+    return Asked(kind, logarithm, level)
 
 
 def _labelled(
     fit: FitResult,
     values: Array,
     columns: pd.Index[Any],
+    errors: Array | None,
     index: pd.Index[Any],
-    kind: str,
-    logarithm: Logarithm | None,
+    asked: Asked,
 ) -> pd.DataFrame | pd.Series[Any]:
+    logarithm, is_chance = asked.logarithm, asked.kind == "chance"
+    if errors is not None and asked.level is not None:
+        ends = interval_ends(
+            values, errors, asked.level, fit.covariance.df, share=is_chance,
+            above=None if logarithm is None else -logarithm.offset,
+        )  # fmt: skip
+        return with_intervals(values, errors, ends, columns, index)
     if values.shape[1] == 1:
         name = fit.problem.equations.outcome if logarithm is None else logarithm.level
-        return pd.Series(
-            values[:, 0], index=index, name=fit.facts.chosen if kind == "chance" else name
-        )
+        return pd.Series(values[:, 0], index=index, name=fit.facts.chosen if is_chance else name)
     return pd.DataFrame(values, index=index, columns=columns)
 
 
+def _predicted(
+    fit: FitResult, rows: Rows, asked: Asked
+) -> tuple[Array, pd.Index[Any], Array | None]:
+    """Return predictions (n, c), their columns, and their standard errors where they are wanted."""
+    values, columns = _values(fit, fit.values, rows, asked)
+    if asked.level is None:
+        return values, columns, None
+    errors = errors_of_rows(fit, lambda reported: _values(fit, reported, rows, asked)[0], values)
+    return values, columns, errors
+
+
 def _values(
-    fit: FitResult, rows: Rows, kind: str, logarithm: Logarithm | None
+    fit: FitResult, reported: Array, rows: Rows, asked: Asked
 ) -> tuple[Array, pd.Index[Any]]:
+    kind, logarithm = asked.kind, asked.logarithm
     labels = fit.problem.equations.alternatives
     names = pd.Index(labels, name="alternative")
     if kind == "chance":
-        return moments_of(fit.problem).expectations(fit.values, rows).chance, names
+        return moments_of(fit.problem).expectations(reported, rows).chance, names
     if kind == "scale":
-        scales = fit.problem.row_scales(fit.values, rows)
+        scales = fit.problem.row_scales(reported, rows)
         return np.broadcast_to(scales, (len(rows), len(labels))), names
-    means = latent_means(fit.problem, fit.values, rows)
+    means = latent_means(fit.problem, reported, rows)
     if kind == "latent":
         if fit.facts.case is not None and rows.known.available is not None:
             # A case without a row for an alternative does not say what its covariates are.
             means[~rows.known.available] = np.nan
         if logarithm is None:
             return means, names
-        covariance = noise_covariance(fit.problem, fit.values, rows)
+        covariance = noise_covariance(fit.problem, reported, rows)
         variances = np.einsum("nkk->nk", covariance)
         return latent_levels(logarithm, means, variances), names
     if logarithm is None:
-        expected = moments_of(fit.problem).expectations(fit.values, rows)
+        expected = moments_of(fit.problem).expectations(reported, rows)
     else:
-        expected = expected_levels(fit.problem, logarithm, fit.values, rows)
+        expected = expected_levels(fit.problem, logarithm, reported, rows)
     if kind == "outcome":
         return expected.outcome[:, None], names
     if len(labels) == 1:
