@@ -24,6 +24,11 @@ KINDS = ("outcomes", "chances", "marginal", "treatment", "sorting", "gains", "po
 @click.option("--to", help="Alternative, for treatment and gains.")
 @click.option("--versus", help="Alternative it is compared with.")
 @click.option("--alternative", "closed", multiple=True, help="Alternative to close; repeatable.")
+@click.option(
+    "--scale", default="model", show_default=True, type=click.Choice(["model", "level"]),
+    help="For outcomes and treatment: as the formula's left side has it; or, where that is log(y), "
+    "y itself, and per cent.",
+)  # fmt: skip
 @encoding_option
 @click.option("--level", type=float, default=0.95, show_default=True, help="Confidence level.")
 @click.option(
@@ -36,6 +41,7 @@ def command(
     to: str | None,
     versus: str | None,
     closed: tuple[str, ...],
+    scale: str,
     encoding: str | None,
     level: float,
     out: str | None,
@@ -49,6 +55,8 @@ def command(
     rows = read_table(data, encoding=encoding, labels=labels_of(result))
     if what in ("treatment", "gains") and (to is None or versus is None):
         raise click.UsageError(f"--what {what} needs two alternatives: --to A --versus B.")
+    if scale != "model" and what not in ("outcomes", "treatment"):
+        raise click.UsageError(f"--what {what} has no --scale.")
     if what == "close" and not closed:
         raise click.UsageError("--what close needs at least one --alternative A.")
     if what == "close":
@@ -56,10 +64,10 @@ def command(
         _show(changed, changed.outcomes.table, out, write_table)
         return 0
     ask: dict[str, Any] = {
-        "outcomes": lambda: result.potential_outcomes(rows, level=level),
+        "outcomes": lambda: result.potential_outcomes(rows, level=level, scale=scale),
         "chances": lambda: result.choice_probabilities(rows, level=level),
         "marginal": lambda: result.marginal_effects(data=rows, level=level),
-        "treatment": lambda: result.treatment_effects(to, versus, rows, level=level),
+        "treatment": lambda: result.treatment_effects(to, versus, rows, level=level, scale=scale),
         "sorting": lambda: result.sorting(rows, level=level),
         "gains": lambda: result.gains(to, versus, rows, level=level),
         "policy": lambda: result.policy(rows, level=level),

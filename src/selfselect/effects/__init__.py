@@ -10,6 +10,9 @@ Options that all of them share:
 * ``level``: confidence of the intervals, 0.95.
 * ``covariates``: ``"sampled"``, the default, is about the population of which the rows are a
   sample, so errors account for their sampling; ``"fixed"`` is about these rows and no others.
+* ``scale``: where the left side of the formula is a logarithm, ``"level"`` gives effects on what
+  it is the logarithm of, by the normal noise of the model, and says them in per cent;
+  ``"model"``, the default, leaves it as it is.
 
 A group, such as those who choose hunting, is made of all rows by their chance to choose it.
 """

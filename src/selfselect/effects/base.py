@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 from selfselect.effects._averages import Averages
 from selfselect.errors import OptionError
 from selfselect.inference.statistics import format_p_value, interval_ends, two_sided_p_values
+from selfselect.results.levels import asked_logarithm
 from selfselect.results.rejections import rejections
 from selfselect.results.tables import check_level
 
@@ -22,9 +23,14 @@ if TYPE_CHECKING:
     from selfselect.results.fit_result import FitResult
 
 __all__ = [
-    "EffectTable", "alternative_index", "doubts", "effect_table", "how_averaged",
+    "EffectTable",
+    "alternative_index",
+    "doubts",
+    "effect_table",
+    "how_averaged",
     "key_name",
     "only_estimation",
+    "outcome_name",
 ]  # fmt: skip
 
 Array = NDArray[np.float64]
@@ -207,6 +213,12 @@ def how_averaged(fit: FitResult, n_rows: int, covariates: str, *, own: bool) -> 
         "fixed": f"errors account for estimation; the {rows} are taken as they are",
     }[covariates]
     return f"Averages over {which}; {errors} ({fit.covariance.description})."
+
+
+def outcome_name(fit: FitResult, scale: str) -> str:
+    """Return what outcomes are called on a scale."""
+    logarithm = asked_logarithm(fit, scale)
+    return fit.problem.equations.outcome if logarithm is None else logarithm.level
 
 
 def key_name(name: str, taken: Collection[str]) -> str:

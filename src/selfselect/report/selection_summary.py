@@ -14,6 +14,7 @@ from selfselect.report.summary import (
     coefficient_rows,
     errors_in_words,
     notes_on_errors,
+    notes_on_stars,
     profile_facts,
     profile_notes,
     table_header,
@@ -32,14 +33,16 @@ TITLES = {
 METHODS = {"ml": "maximum likelihood", "two-step": "two steps"}
 
 
-def summarise_selection(fit: FitResult, level: float = 0.95, intervals: str = "wald") -> Page:
+def summarise_selection(
+    fit: FitResult, level: float = 0.95, intervals: str = "wald", *, stars: bool = False
+) -> Page:
     """Compose the summary page."""
     return Page(
         title=f"{TITLES[fit.model]}, {METHODS[fit.method]}",
         notices=_notices(fit),
         facts=(*_facts(fit), *profile_facts(intervals)),
-        blocks=_blocks(fit, level, intervals),
-        notes=(*_notes(fit), *profile_notes(fit, level, intervals)),
+        blocks=_blocks(fit, level, intervals, stars),
+        notes=(*_notes(fit), *profile_notes(fit, level, intervals), *notes_on_stars(stars)),
     )
 
 
@@ -117,13 +120,13 @@ def _facts(fit: FitResult) -> tuple[tuple[str, str], ...]:
     return tuple(entries)
 
 
-def _blocks(fit: FitResult, level: float, intervals: str) -> tuple[Block, ...]:
+def _blocks(fit: FitResult, level: float, intervals: str, stars: bool) -> tuple[Block, ...]:
     table = fit.tidy(level, intervals=intervals)
     header = table_header(fit.covariance, level)
 
     def block(label: object, title: str) -> Block:
         own = table[[one == label for one in table["alternative"]]]
-        return Block(title, header, coefficient_rows(own.itertuples(index=False)))
+        return Block(title, header, coefficient_rows(own.itertuples(index=False), stars=stars))
 
     blocks = [
         block(label, f"{label} (observed in {count} rows)")

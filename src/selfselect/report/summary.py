@@ -20,9 +20,22 @@ if TYPE_CHECKING:
     from selfselect.results.fit_result import FitResult
 
 __all__ = [
-    "PSEUDO_LIKELIHOOD", "coefficient_rows", "compare_page", "errors_in_words", "format_number",
-    "notes_on_errors", "profile_facts", "profile_notes", "summarise", "table_header",
-]  # fmt: skip
+    "PSEUDO_LIKELIHOOD",
+    "STARS",
+    "coefficient_rows",
+    "compare_page",
+    "errors_in_words",
+    "format_number",
+    "notes_on_errors",
+    "notes_on_stars",
+    "profile_facts",
+    "profile_notes",
+    "stars_of",
+    "summarise",
+    "table_header",
+]
+
+STARS = "* p < 0.05, ** p < 0.01, *** p < 0.001"
 
 FEWEST_MEASURED = 8
 """Clusters of the smallest design in which coverage was measured."""
@@ -43,14 +56,21 @@ def format_number(value: float) -> str:
     return f"{value:.4f}" if size < 1e4 else f"{value:.1f}"
 
 
-def summarise(fit: FitResult, level: float = 0.95, intervals: str = "wald") -> Page:
+def stars_of(p_value: float) -> str:
+    """Return the stars of a p-value, in a width that keeps numbers in line."""
+    return ("*" * sum(p_value < bound for bound in (0.05, 0.01, 0.001))).ljust(3)
+
+
+def summarise(
+    fit: FitResult, level: float = 0.95, intervals: str = "wald", *, stars: bool = False
+) -> Page:
     """Compose the summary page of a fit."""
     return Page(
         title=f"Linear regression under self-selection, {fit.problem.index} index",
         notices=_notices(fit),
         facts=(*_facts(fit), *profile_facts(intervals)),
-        blocks=_blocks(fit, level, intervals),
-        notes=(*_notes(fit), *profile_notes(fit, level, intervals)),
+        blocks=_blocks(fit, level, intervals, stars),
+        notes=(*_notes(fit), *profile_notes(fit, level, intervals), *notes_on_stars(stars)),
     )
 
 
@@ -225,7 +245,12 @@ def profile_notes(fit: Any, level: float, intervals: str) -> tuple[str, ...]:
     )
 
 
-def _blocks(fit: FitResult, level: float, intervals: str) -> tuple[Block, ...]:
+def notes_on_stars(stars: bool) -> tuple[str, ...]:
+    """Say what stars mean, where there are any."""
+    return (f"{STARS}.",) if stars else ()
+
+
+def _blocks(fit: FitResult, level: float, intervals: str, stars: bool) -> tuple[Block, ...]:
     table = fit.tidy(level, intervals=intervals)
     header = table_header(fit.covariance, level)
     alternatives = fit.problem.equations.alternatives
@@ -237,7 +262,7 @@ def _blocks(fit: FitResult, level: float, intervals: str) -> tuple[Block, ...]:
         own = table[[one == label for one in table["alternative"]]]
         if not len(own):
             continue  # All it has is shared: the last block says it.
-        rows = _in_order(fit, j, coefficient_rows(own.itertuples(index=False)))
+        rows = _in_order(fit, j, coefficient_rows(own.itertuples(index=False), stars=stars))
         fixed = fit.problem.layout.scales
         if fixed is not None:
             rows = (*rows, (SCALE, format_number(float(fixed[j])), "(fixed)", "", "", "", ""))
@@ -247,7 +272,8 @@ def _blocks(fit: FitResult, level: float, intervals: str) -> tuple[Block, ...]:
         named = across["alternative"] != COMMON
         across.loc[named, "term"] = across["term"] + " of " + across["alternative"].astype(str)
         title = "across alternatives" if named.any() else "all alternatives"
-        blocks.append(Block(title, header, coefficient_rows(across.itertuples(index=False))))
+        lines = coefficient_rows(across.itertuples(index=False), stars=stars)
+        blocks.append(Block(title, header, lines))
     return tuple(blocks)
 
 
@@ -265,7 +291,7 @@ def _in_order(fit: FitResult, j: int, own: tuple[tuple[str, ...], ...]) -> tuple
     return (*rows, *left.values())
 
 
-def coefficient_rows(entries: object) -> tuple[tuple[str, ...], ...]:
+def coefficient_rows(entries: object, *, stars: bool = False) -> tuple[tuple[str, ...], ...]:
     """Write rows of a tidy table as text."""
     rows = []
     for entry in entries:  # type: ignore[attr-defined]
@@ -275,7 +301,7 @@ def coefficient_rows(entries: object) -> tuple[tuple[str, ...], ...]:
         rows.append(
             (
                 entry.term,
-                format_number(entry.estimate),
+                format_number(entry.estimate) + (stars_of(entry.p_value) if stars else ""),
                 format_number(entry.std_error),
                 z,
                 p,

@@ -30,11 +30,14 @@ class EffectMethods:
         at: Any = None,
         level: float = 0.95,
         covariates: str = "sampled",
+        scale: str = "model",
     ) -> EffectTable:
         """Return the mean of every outcome by group; see `effects.potential_outcomes`."""
         from selfselect.effects import potential_outcomes
 
-        return potential_outcomes(_fit(self), data, at=at, level=level, covariates=covariates)
+        return potential_outcomes(
+            _fit(self), data, at=at, level=level, covariates=covariates, scale=scale
+        )
 
     def choice_probabilities(
         self,
@@ -58,12 +61,13 @@ class EffectMethods:
         of: Literal["chance", "outcome"] = "chance",
         level: float = 0.95,
         covariates: str = "sampled",
+        scale: str = "model",
     ) -> EffectTable:
         """Return how chances move with each covariate; see `effects.marginal_effects`."""
         from selfselect.effects import marginal_effects
 
         return marginal_effects(
-            _fit(self), columns, data, at=at, of=of, level=level, covariates=covariates
+            _fit(self), columns, data, at=at, of=of, level=level, covariates=covariates, scale=scale
         )
 
     def treatment_effects(
@@ -75,12 +79,13 @@ class EffectMethods:
         at: Any = None,
         level: float = 0.95,
         covariates: str = "sampled",
+        scale: str = "model",
     ) -> EffectTable:
         """Return ATE, ATT and ATU of `to` instead of `versus`; see `effects.treatment_effects`."""
         from selfselect.effects import treatment_effects
 
         return treatment_effects(
-            _fit(self), to, versus, data, at=at, level=level, covariates=covariates
+            _fit(self), to, versus, data, at=at, level=level, covariates=covariates, scale=scale
         )
 
     def decompose(

@@ -28,6 +28,7 @@ from selfselect.results.tables import (
 if TYPE_CHECKING:
     from selfselect.effects.base import EffectTable
     from selfselect.inference.profile import Interval, Surface
+    from selfselect.report.page import Page
 
 __all__ = ["Estimates"]
 
@@ -73,6 +74,15 @@ class Estimates(MaketablesHooks):
     @abstractmethod
     def _surface(self) -> Surface | str:
         """Return the log-likelihood to follow profiles on, or why there is none."""
+
+    @property
+    @abstractmethod
+    def equation_labels(self) -> tuple[Any, ...]:
+        """The labels of all equations."""
+
+    @abstractmethod
+    def summary(self, level: float = 0.95, *, intervals: str = "wald", stars: bool = False) -> Page:
+        """Compose the page to read first."""
 
     @property
     @abstractmethod
@@ -210,6 +220,30 @@ class Estimates(MaketablesHooks):
 
         roots = signed_roots(surface, errors.to_numpy(), AWAY)
         return pd.DataFrame(roots, columns=["below", "above"], index=self.params.index)
+
+    def side_by_side(self, *, stars: bool = False) -> Page:
+        """Compose a page with one column per equation, standard errors below the estimates.
+
+        Parameters
+        ----------
+        stars : whether estimates carry stars for p-values below 0.05, 0.01 and 0.001.
+        """
+        from selfselect.report.side_by_side import side_by_side
+
+        return side_by_side(self, self.equation_labels, stars=stars)
+
+    def to_latex(self, *, stars: bool = False) -> str:
+        """Write all equations side by side in one LaTeX table (booktabs); see `side_by_side`.
+
+        Examples
+        --------
+        >>> import selfselect as ss
+        >>> villagers = ss.simulators.village(300, seed=1).data
+        >>> result = ss.fit("income ~ height + weight", villagers, chosen="job")
+        >>> " & fishing & hunting" in result.to_latex()
+        True
+        """
+        return self.side_by_side(stars=stars).to_latex()
 
     def cov_params(self) -> pd.DataFrame:
         """Covariance of the estimates, labelled by alternative and term."""

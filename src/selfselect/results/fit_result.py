@@ -258,21 +258,29 @@ class FitResult(Estimates, EffectMethods):
         """
         return comparison_table(self)
 
-    def summary(self, level: float = 0.95, *, intervals: str = "wald") -> Page:
+    def summary(self, level: float = 0.95, *, intervals: str = "wald", stars: bool = False) -> Page:
         """Compose the page to read first: prints as text, shows as HTML in notebooks.
 
         Parameters
         ----------
         level : of the intervals.
         intervals : ``"wald"`` or ``"profile"``, see `conf_int`.
+        stars : whether estimates carry stars for p-values below 0.05, 0.01 and 0.001.
         """
         if self.problem.noise.selected:
             from selfselect.report.selection_summary import summarise_selection
 
-            return summarise_selection(self, level, intervals)
+            return summarise_selection(self, level, intervals, stars=stars)
         from selfselect.report.summary import summarise
 
-        return summarise(self, level, intervals)
+        return summarise(self, level, intervals, stars=stars)
+
+    @property
+    def equation_labels(self) -> tuple[Any, ...]:
+        """The labels of all equations: the alternatives, and the selection where there is one."""
+        equations = self.problem.equations
+        selection = () if equations.selection is None else (equations.selection.alternative,)
+        return (*equations.alternatives, *selection)
 
     @property
     def plot(self) -> Pictures:

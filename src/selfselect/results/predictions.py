@@ -13,15 +13,10 @@ from selfselect.data.coding import CodedRows
 from selfselect.data.rows import Rows
 from selfselect.errors import MissingRowsWarning, OptionError, warn_user
 from selfselect.inference.statistics import interval_ends
-from selfselect.moments.base import latent_means, noise_covariance
+from selfselect.moments.base import latent_means
 from selfselect.moments.choose import moments_of
-from selfselect.results.levels import (
-    Logarithm,
-    expected_levels,
-    find_logarithm,
-    latent_levels,
-    refuse_other_shapes,
-)
+from selfselect.moments.levels import LevelMoments, Logarithm
+from selfselect.results.levels import asked_logarithm
 from selfselect.results.prediction_errors import errors_of_rows, refuse_errors, with_intervals
 from selfselect.results.tables import check_level
 
@@ -39,7 +34,6 @@ __all__ = [
 Array = NDArray[np.float64]
 
 KINDS = ("latent", "chance", "outcome", "given_seen", "scale")
-SCALES = ("model", "level")
 
 
 def predict(
@@ -114,14 +108,10 @@ def find_kind(fit: FitResult, kind: str, scale: str, level: float | None = None)
     """Refuse predictions that do not exist."""
     if kind not in KINDS:
         raise OptionError(f"There is no prediction {kind!r}. Use one of {', '.join(KINDS)}.")
-    if scale not in SCALES:
-        raise OptionError(f"There is no scale {scale!r}. Use one of {', '.join(SCALES)}.")
-    logarithm = find_logarithm(fit) if scale == "level" else None
+    logarithm = asked_logarithm(fit, scale)
     if logarithm is not None and kind in ("chance", "scale"):
         what = "A chance has no scale" if kind == "chance" else "Noise scales are the model's"
         raise OptionError(f"{what}. Leave scale='level' out, or ask for an outcome.")
-    if logarithm is not None:
-        refuse_other_shapes(fit.problem)
     if level is not None:
         check_level(level)
         refuse_errors(fit, kind)
@@ -178,13 +168,13 @@ def _values(
             means[~rows.known.available] = np.nan
         if logarithm is None:
             return means, names
-        covariance = noise_covariance(fit.problem, reported, rows)
-        variances = np.einsum("nkk->nk", covariance)
-        return latent_levels(logarithm, means, variances), names
+        levels = LevelMoments(fit.problem, fit.problem.ordered_rule, logarithm)
+        return np.where(np.isnan(means), np.nan, levels.latent(reported, rows)), names
     if logarithm is None:
         expected = moments_of(fit.problem).expectations(reported, rows)
     else:
-        expected = expected_levels(fit.problem, logarithm, reported, rows)
+        levels = LevelMoments(fit.problem, fit.problem.ordered_rule, logarithm)
+        expected = levels.expectations(reported, rows)
     if kind == "outcome":
         return expected.outcome[:, None], names
     if len(labels) == 1:
