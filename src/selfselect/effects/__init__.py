@@ -23,6 +23,7 @@ from selfselect.effects.counterfactual import Counterfactual, counterfactual
 from selfselect.effects.decompose import decompose
 from selfselect.effects.gains import Gains, gains
 from selfselect.effects.marginal_effects import marginal_effects
+from selfselect.effects.mte import MarginalTreatment, mte
 from selfselect.effects.policy import Policy, policy
 from selfselect.effects.potential_outcomes import potential_outcomes
 from selfselect.effects.sorting import sorting
@@ -32,12 +33,14 @@ __all__ = [
     "Counterfactual",
     "EffectTable",
     "Gains",
+    "MarginalTreatment",
     "Policy",
     "choice_probabilities",
     "counterfactual",
     "decompose",
     "gains",
     "marginal_effects",
+    "mte",
     "policy",
     "potential_outcomes",
     "sorting",

@@ -9,6 +9,7 @@ if TYPE_CHECKING:
     from selfselect.effects.base import EffectTable
     from selfselect.effects.counterfactual import Counterfactual
     from selfselect.effects.gains import Gains
+    from selfselect.effects.mte import MarginalTreatment
     from selfselect.effects.policy import Policy
     from selfselect.results.fit_result import FitResult
 
@@ -87,6 +88,26 @@ class EffectMethods:
         return treatment_effects(
             _fit(self), to, versus, data, at=at, level=level, covariates=covariates, scale=scale
         )
+
+    def mte(
+        self,
+        data: Any = None,
+        *,
+        kind: Literal["normal", "polynomial"] = "normal",
+        degree: int = 3,
+        level: float = 0.95,
+        covariates: str = "sampled",
+        replications: int = 200,
+        seed: int = 0,
+        progress: bool | None = None,
+    ) -> MarginalTreatment:
+        """Return marginal treatment effects of a switching regression; see `effects.mte`."""
+        from selfselect.effects import mte
+
+        return mte(
+            _fit(self), data, kind=kind, degree=degree, level=level, covariates=covariates,
+            replications=replications, seed=seed, progress=progress,
+        )  # fmt: skip
 
     def decompose(
         self,
