@@ -149,7 +149,7 @@ def test_the_direction_of_a_shift_does_not_matter(found: ss.effects.MarginalTrea
 def test_moves_to_everyone_and_from_no_one_are_the_effects_on_the_rest(
     found: ss.effects.MarginalTreatment,
 ) -> None:
-    ate, att, atu = found.averages.table["estimate"]
+    _, att, atu = found.averages.table["estimate"]
     assert found.policy({"z": 80.0}).table["estimate"][0] == pytest.approx(atu, rel=1e-9)
     assert found.policy({"z": -80.0}).table["estimate"][0] == pytest.approx(att, rel=1e-9)
 
@@ -241,9 +241,7 @@ def test_weights_and_clusters_are_followed(table: pd.DataFrame) -> None:
             for fit in (weighed, repeated)
         )
         np.testing.assert_allclose(one, other, rtol=1e-3, atol=1e-3)
-    clustered = ss.switching(
-        "y ~ x", "d ~ x + z", small.assign(g=np.arange(400) % 20), cluster="g"
-    )
+    clustered = ss.switching("y ~ x", "d ~ x + z", small.assign(g=np.arange(400) % 20), cluster="g")
     for kind in ("normal", "polynomial"):
         made = clustered.mte(kind=kind, replications=5)
         assert (made.table["std_error"] > 0).all() and made.effect.df == 19

@@ -5,7 +5,7 @@ A row needs the covariates and the outcome of its own equation, and of no other.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -17,6 +17,7 @@ from selfselect.data.alternatives import recorded_alternatives
 from selfselect.data.build import check_word, with_column
 from selfselect.data.checks import (
     check_any_weight,
+    check_chosen_available,
     check_counts,
     check_numbers,
     check_outcome,
@@ -28,7 +29,7 @@ from selfselect.data.checks import (
 )
 from selfselect.data.clusters import cluster_codes, cluster_columns
 from selfselect.data.coder import Coder
-from selfselect.data.coding import KnownColumns, OutcomeCoder
+from selfselect.data.coding import KnownColumns, OutcomeCoder, check_known
 from selfselect.data.columns import to_numbers
 from selfselect.data.design import DataFacts, Design, Tally
 from selfselect.data.equations import SELECTION, refuse_half_characters
@@ -60,6 +61,7 @@ class SelectionPlan:
     outcomes : the formula of the outcome, or one by alternative.
     selection : the formula of the selection.
     switching : whether there are two outcomes, and the selection is between them.
+    several : whether there may be more than two.
     if_recorded : whether a row is selected where its outcome is recorded; the left side of
         `selection` then means nothing.
     """
@@ -68,6 +70,7 @@ class SelectionPlan:
     selection: ParsedFormula
     switching: bool
     if_recorded: bool = False
+    several: bool = False
 
     @property
     def each(self) -> list[ParsedFormula]:
@@ -96,14 +99,17 @@ def build_selection_design(
     cluster: Any = None,
     missing: str = "drop",
     missing_outcome: str = "raise",
+    available: Mapping[Any, str] | None = None,
 ) -> Design:
     """Code a table for a model with a selection equation; options are those of `selfselect.fit`."""
+    check_known(None, available)
     check_weights_kind(weights_kind, weights)
     check_word("missing", missing, ("drop", "raise"))
     check_word("missing_outcome", missing_outcome, ("raise", "drop"))
     first, ways = plan.each[0], cluster_columns(cluster, data)
     columns = [*first.outcome_columns, *plan.chosen, *plan.terms, *ways]
     columns += [weights] if isinstance(weights, str) else []
+    columns += list((available or {}).values())
     frame = to_frame(data, columns)
     frame, weights_column = with_column(frame, weights, "weights")
     if not ways:
@@ -127,13 +133,18 @@ def build_selection_design(
     row_weights = _weights(frame, weights_column, weights_kind)
 
     outcome_coder, outcome = _outcomes(plan, labels, frame, codes)
-    coding, covariates = _learn(plan, formulas, labels, outcome_coder, frame, codes)
+    known = KnownColumns.resolve(None, available, labels)
+    coding, covariates = _learn(plan, formulas, labels, outcome_coder, known, frame, codes)
+    known_rows = known.read(frame)
+    if known_rows.available is not None:
+        check_chosen_available(codes, known_rows.available, labels)
     rows = Rows(
         covariates,
         outcome=outcome,
         chosen=codes,
         weights=row_weights,
         clusters=cluster_codes(frame, ways) if ways else None,
+        known=known_rows,
     )
     tally = Tally.of(outcome, codes, row_weights, labels)
     counts = [tally.counts[label] for label in labels]
@@ -181,7 +192,7 @@ def _find_selected(
     labels, codes, formulas = recorded_alternatives(
         frame[selection.outcome], selection.outcome, plan.outcomes
     )
-    if len(labels) != 2:
+    if len(labels) < 2 or (len(labels) > 2 and not plan.several):
         raise DataError(
             f"There are {len(labels)} alternatives of {selection.outcome!r} "
             f"({', '.join(map(repr, labels[:6]))}). Switching is between two: join some, or use "
@@ -272,6 +283,7 @@ def _learn(
     formulas: Sequence[ParsedFormula],
     labels: Sequence[Label],
     outcome: OutcomeCoder,
+    known: KnownColumns,
     frame: pd.DataFrame,
     codes: Indices,
 ) -> tuple[SelectionCoding, Array]:
@@ -285,7 +297,6 @@ def _learn(
     coders = tuple(coder for coder, _ in learnt)
     texts = [one.text for one in sides]
     equations = selection_equations(plan.each[0].outcome, coders, labels, texts)
-    known = KnownColumns.resolve(None, None, labels)
     places = tuple(range(1, len(coders)))
     coding = SelectionCoding(equations, coders, places, known, plan.terms, outcome)
     covariates = coding.new_covariates(len(frame))
@@ -315,8 +326,8 @@ def _check_both_sides(plan: SelectionPlan, codes: Indices, labels: Sequence[Labe
     if not len(codes):
         raise DataError("No row is complete: every one lacks something, so none is left to fit.")
     if plan.switching:
-        counts = np.bincount(codes, minlength=2).tolist()
-        check_counts(counts, [1, 1], labels, plan.selection.outcome)
+        counts = np.bincount(codes, minlength=len(labels)).tolist()
+        check_counts(counts, [1] * len(labels), labels, plan.selection.outcome)
         return
     selected = int((codes >= 0).sum())
     if selected in (0, len(codes)):

@@ -19,8 +19,8 @@ __all__ = ["side_by_side"]
 
 ACROSS = "across"
 
-LAST = (MILLS, SCALE, CORRELATION)
-"""Terms that are no covariates: below all of those."""
+LAST = (MILLS, "correction", SCALE, CORRELATION)
+"""How terms that are no covariates begin: they stand below all of those."""
 
 
 def side_by_side(fit: Estimates, equations: tuple[Any, ...], *, stars: bool = False) -> Page:
@@ -49,7 +49,7 @@ def side_by_side(fit: Estimates, equations: tuple[Any, ...], *, stars: bool = Fa
         label for label in (*equations, ACROSS) if any(label in each for each in entries.values())
     ]
     rows: list[tuple[str, ...]] = []
-    for term in sorted(entries, key=lambda name: name in LAST):
+    for term in sorted(entries, key=lambda name: name.startswith(LAST)):
         each = entries[term]
         found = [each.get(label, ("", "")) for label in columns]
         rows.append((term, *(one for one, _ in found)))

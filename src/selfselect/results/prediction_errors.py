@@ -18,6 +18,7 @@ from selfselect.errors import UnsupportedError
 from selfselect.moments.choose import moments_of
 
 if TYPE_CHECKING:
+    from selfselect.results.estimates import Estimates
     from selfselect.results.fit_result import FitResult
 
 __all__ = ["QUANTITIES", "errors_of_rows", "refuse_errors", "root_of", "with_intervals"]
@@ -54,7 +55,7 @@ def root_of(covariance: Array) -> Array:
     return np.asarray(sizes[:, None] * axes[:, kept] * np.sqrt(variances[kept]))
 
 
-def errors_of_rows(fit: FitResult, predict: Callable[[Array], Array], values: Array) -> Array:
+def errors_of_rows(fit: Estimates, predict: Callable[[Array], Array], values: Array) -> Array:
     """Return the standard errors of `values`, which `predict` makes of reported parameters."""
     variance = np.zeros_like(values)
     for direction in root_of(fit.covariance.matrix).T:
