@@ -170,6 +170,7 @@ def test_estimates_stand_beside_least_squares_and_the_roy_model(
 def test_the_summary_says_what_is_assumed(correction: str, words: str, table: pd.DataFrame) -> None:
     text = " ".join(str(fitted(table, correction=correction).summary()).split())
     assert words in text
+    assert "Strength of what only the choice has (z1, z2): chi2(4) =" in text
     assert "The choice is assumed to be a logit" in text and "That is not tested here" in text
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
@@ -21,8 +21,6 @@ if TYPE_CHECKING:
 __all__ = ["Support", "changed_rows", "find_support", "propensity", "treated_first"]
 
 Array = NDArray[np.float64]
-
-Change = float | Callable[[Any], Any] | Any
 
 
 def treated_first(fit: FitResult) -> tuple[int, int]:
@@ -84,7 +82,7 @@ def find_support(fit: FitResult, chances: Array | None = None) -> Support | None
     return Support(low, high)
 
 
-def changed_rows(fit: FitResult, change: Mapping[str, Change]) -> Rows:
+def changed_rows(fit: FitResult, change: Mapping[str, Any]) -> Rows:
     """Code the rows of a fit with some columns changed.
 
     Parameters
@@ -115,8 +113,8 @@ def changed_rows(fit: FitResult, change: Mapping[str, Change]) -> Rows:
     return replace(rows, weights=fit.rows.weights, clusters=fit.rows.clusters)
 
 
-def _new_column(column: pd.Series[Any], value: Change) -> pd.Series[Any]:
-    found = value(column) if callable(value) else value
+def _new_column(column: pd.Series[Any], value: Any) -> pd.Series[Any]:
+    found: Any = value(column) if callable(value) else value
     if np.ndim(found) == 0:
         found = [found] * len(column)
     if len(found) != len(column):

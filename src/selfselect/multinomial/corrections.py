@@ -67,6 +67,10 @@ class Correction(ABC):
         `log_chances` (n, k) are -inf where an alternative is not available.
         """
 
+    def means(self, log_chances: Array, given: int) -> dict[int, Array]:
+        """Return the regressors where `given` is chosen, of every alternative that has some."""
+        return {given: self.regressors(log_chances, given, given).values}
+
     @property
     @abstractmethod
     def assumption(self) -> str:
@@ -98,23 +102,33 @@ class DubinMcFadden(Correction):
         ]
 
     def regressors(self, log_chances: Array, own: int, given: int) -> Regressors:
+        values, by_t = self._noises(log_chances, given)
+        n, k = values.shape
+        slopes = np.zeros((n, k, k))
+        slopes[:, range(k), range(k)] = -by_t
+        return Regressors(self._own(values, own), self._own(slopes, own))
+
+    def means(self, log_chances: Array, given: int) -> dict[int, Array]:
+        values, _ = self._noises(log_chances, given)
+        return {own: self._own(values, own) for own in range(values.shape[1])}
+
+    def _noises(self, log_chances: Array, given: int) -> tuple[Array, Array]:
+        """Return the mean (n, k) of every noise of the choice, and its derivative in -log P."""
         t = -np.maximum(log_chances, -700.0)
-        n, k = t.shape
         values, by_t = unchosen_normal(t) if self.variant == 2 else unchosen_gumbel(t)
         chosen = t[:, given]
         if self.variant == 2:
             values[:, given], by_t[:, given] = chosen_normal(chosen)
         else:
             values[:, given], by_t[:, given] = chosen, 1.0
-        slopes = np.zeros((n, k, k))
-        slopes[:, range(k), range(k)] = -by_t
-        if self.variant == 0:
-            rest = [m for m in range(k) if m != own]
-            values, slopes = (
-                values[:, rest] - values[:, [own]],
-                slopes[:, rest] - slopes[:, [own]],
-            )
-        return Regressors(values, slopes)
+        return values, by_t
+
+    def _own(self, noises: Array, own: int) -> Array:
+        """Return what stands for noises in the equation of an alternative."""
+        if self.variant != 0:
+            return noises
+        rest = [m for m in range(noises.shape[1]) if m != own]
+        return np.asarray(noises[:, rest] - noises[:, [own]])
 
     @property
     def assumption(self) -> str:

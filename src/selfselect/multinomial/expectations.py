@@ -54,8 +54,7 @@ def expect(model: Model, values: Array, rows: Rows) -> Expected:
         [model.outcome_design(rows, j) @ own for j, own in enumerate(coefficients)]
     )
     given = np.full((len(rows), k, k), np.nan)
-    for j in range(k):
-        for g in range(k) if model.correction.others else (j,):
-            noise = model.correction.regressors(log_p, j, g).values @ corrections[j]
-            given[:, j, g] = latent[:, j] + noise
+    for g in range(k):
+        for j, regressors in model.correction.means(log_p, g).items():
+            given[:, j, g] = latent[:, j] + regressors @ corrections[j]
     return Expected(np.exp(log_p), latent, given)

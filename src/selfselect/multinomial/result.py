@@ -80,8 +80,12 @@ class MultinomialResult(Estimates):
     @property
     def equation_labels(self) -> tuple[Any, ...]:
         """The alternatives, and the equations of the choice."""
-        choice = [choice_label(one) for m, one in enumerate(self.alternatives) if m != self.base]
-        return (*self.alternatives, *choice)
+        return (*self.alternatives, *self.choice_labels)
+
+    @property
+    def choice_labels(self) -> tuple[str, ...]:
+        """The equations of the choice, by their names in tables."""
+        return tuple(choice_label(one) for m, one in enumerate(self.alternatives) if m != self.base)
 
     @property
     def base(self) -> int:

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 from selfselect.data.equations import INTERCEPT
 from selfselect.errors import OptionError
+from selfselect.inference.statistics import format_p_value
 from selfselect.multinomial.two_steps import choice_label
 from selfselect.report.page import Block, Page
 from selfselect.report.summary import (
@@ -96,6 +97,7 @@ def _notes(fit: MultinomialResult) -> list[str]:
         "Outcomes need not be what the choice compares. Where the largest outcome is what is "
         "chosen, selfselect.fit uses that, and compare(roy) puts both side by side.",
         _exclusions(fit),
+        *_strength(fit),
     ]
     if facts.n_dropped:
         notes.append(f"{facts.n_dropped} rows with a missing covariate were left out.")
@@ -106,6 +108,24 @@ def _notes(fit: MultinomialResult) -> list[str]:
         )
     notes += notes_on_errors(fit.covariance, measured=False)
     return notes
+
+
+def _strength(fit: MultinomialResult) -> list[str]:
+    """Say how strongly what no outcome has moves the choice."""
+    own = {term for equation in fit.model.equations.each for term in equation.terms}
+    excluded = [term for term in fit.model.choice_terms if term not in {*own, INTERCEPT}]
+    if not excluded:
+        return []
+    names = [f"{label}:{term} = 0" for label in fit.choice_labels for term in excluded]
+    test = fit.wald_test(names)
+    if not test.possible:
+        return []
+    law = f"chi2({test.df})" if test.df_residual is None else f"F({test.df}, {test.df_residual:g})"
+    return [
+        f"Strength of what only the choice has ({', '.join(excluded)}): {law} = "
+        f"{test.statistic:.4g}, p = {format_p_value(test.p_value)}. Where it is weak, intervals "
+        "are wide and their coverage is not measured."
+    ]
 
 
 def _exclusions(fit: MultinomialResult) -> str:

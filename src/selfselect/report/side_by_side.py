@@ -34,15 +34,16 @@ def side_by_side(fit: Estimates, equations: tuple[Any, ...], *, stars: bool = Fa
     """
     table = fit.tidy()
     entries: dict[str, dict[Any, tuple[str, str]]] = {}
+    row: Any
     for row in table.itertuples(index=False):
         own = row.alternative in equations
         term = str(row.term)
         if not own and row.alternative != COMMON:
             term = f"{term} of {row.alternative}"
-        shown = format_number(float(row.estimate))
+        shown = format_number(row.estimate)
         if stars:
-            shown += stars_of(float(row.p_value)).strip()
-        error = format_number(float(row.std_error))
+            shown += stars_of(row.p_value).strip()
+        error = format_number(row.std_error)
         column = row.alternative if own else ACROSS
         entries.setdefault(term, {})[column] = (shown, f"({error})" if error else "")
     columns = [
