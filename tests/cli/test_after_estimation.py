@@ -62,3 +62,17 @@ def test_effects_have_a_scale(shell: Callable[..., str], folder: Path) -> None:
     assert "per cent" in text
     assert "Mean pay by group" in shell(*asked)
     assert "has no --scale" in shell(*asked, "--what", "chances", code=2)
+
+
+def test_a_saved_switching_regression_has_marginal_treatment_effects(
+    shell: Callable[..., str], folder: Path
+) -> None:
+    rows = pd.read_csv(folder / "rows.csv")
+    fit = ss.switching("income ~ height", "job ~ height + weight", rows)
+    fit.save(folder / "switching.json")
+    asked = ("effects", folder / "switching.json", folder / "rows.csv", "--what", "mte")
+    text = shell(*asked)
+    assert "Marginal effect of fishing instead of hunting" in text and "ATU" in text
+    shell(*asked, "--out", folder / "curve.csv")
+    curve = pd.read_csv(folder / "curve.csv")
+    np.testing.assert_allclose(curve["estimate"], fit.mte().table["estimate"], rtol=1e-8)

@@ -247,6 +247,13 @@ def test_weights_and_clusters_are_followed(table: pd.DataFrame) -> None:
         assert (made.table["std_error"] > 0).all() and made.effect.df == 19
 
 
+def test_splines_make_the_propensity_flexible(table: pd.DataFrame) -> None:
+    result = ss.switching("y ~ x", "d ~ x * bs(z, df=4)", table, towards="in")
+    found = result.mte(kind="polynomial", degree=2, replications=4)
+    effect = found.late({"z": (-0.2, 0.2)}).table.iloc[0]
+    assert np.isfinite(effect["estimate"]) and effect["std_error"] > 0
+
+
 def test_mixed_moves_are_said(found: ss.effects.MarginalTreatment) -> None:
     text = " ".join(str(found.policy({"z": lambda z: 1.5 * z + 0.2})).split())
     assert "Some rows are moved towards it and some away" in text

@@ -10,7 +10,9 @@ from selfselect.cli._encoding import encoding_option
 
 __all__ = ["command"]
 
-KINDS = ("outcomes", "chances", "marginal", "treatment", "sorting", "gains", "policy", "close")
+KINDS = (
+    "outcomes", "chances", "marginal", "treatment", "mte", "sorting", "gains", "policy", "close",
+)  # fmt: skip
 
 
 @click.command("effects")
@@ -19,7 +21,8 @@ KINDS = ("outcomes", "chances", "marginal", "treatment", "sorting", "gains", "po
 @click.option(
     "--what", type=click.Choice(KINDS), default="outcomes", show_default=True,
     help="Mean outcomes by group; chances; marginal effects on chances; effects of TO instead of "
-    "VERSUS; sorting; distribution of gains; who should be sent where; what closing does.",
+    "VERSUS; marginal treatment effects of a switching regression; sorting; distribution of "
+    "gains; who should be sent where; what closing does.",
 )  # fmt: skip
 @click.option("--to", help="Alternative, for treatment and gains.")
 @click.option("--versus", help="Alternative it is compared with.")
@@ -68,6 +71,7 @@ def command(
         "chances": lambda: result.choice_probabilities(rows, level=level),
         "marginal": lambda: result.marginal_effects(data=rows, level=level),
         "treatment": lambda: result.treatment_effects(to, versus, rows, level=level, scale=scale),
+        "mte": lambda: result.mte(rows, level=level),
         "sorting": lambda: result.sorting(rows, level=level),
         "gains": lambda: result.gains(to, versus, rows, level=level),
         "policy": lambda: result.policy(rows, level=level),
