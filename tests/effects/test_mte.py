@@ -73,7 +73,7 @@ def test_direct_effects_are_weighted_means_of_the_curve(
 ) -> None:
     gain, index, slope = pieces(result)
     p = ndtr(index)
-    nodes, weights = np.polynomial.legendre.leggauss(2_000)
+    nodes, weights = np.polynomial.legendre.leggauss(200)
 
     def integral(low: np.ndarray, high: np.ndarray) -> np.ndarray:
         """Integrate the curve of each row, in u, where its tails are thin."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
@@ -32,6 +32,11 @@ if TYPE_CHECKING:
 __all__ = ["MultinomialResult"]
 
 Array = NDArray[np.float64]
+
+
+def renamed(test: TestResult, name: str, null: str) -> TestResult:
+    """Return a test under the name of what it is used for."""
+    return replace(test, name=name, null=null)
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -165,11 +170,34 @@ class MultinomialResult(Estimates):
                 f"There is no alternative {alternative!r}; there are "
                 f"{', '.join(map(repr, self.alternatives))}."
             )
-        found = self.wald_test(names)
-        return TestResult(
-            "Wald test of the corrections", "choice is independent of outcomes' noise",
-            found.statistic, found.df, found.p_value, found.reason, df_residual=found.df_residual,
-        )  # fmt: skip
+        return renamed(
+            self.wald_test(names),
+            "Wald test of the corrections",
+            "choice is independent of outcomes' noise",
+        )
+
+    def restriction_test(self) -> TestResult:
+        """Test that the coefficients of every outcome's correction add up to zero, as in dmf0.
+
+        It needs ``correction="dmf1"``, which leaves them free.
+        """
+        if self.correction != "dmf1":
+            raise UnsupportedError(
+                "Whether coefficients add up to zero is tested where they are free and would: with "
+                "correction='dmf1'."
+            )
+        labels = self.reported.labels
+        rows = np.array(
+            [
+                [float(label == own and term.startswith(TERM)) for label, term in labels]
+                for own in self.alternatives
+            ]
+        )
+        return renamed(
+            self.wald_test(rows),
+            "Wald test of dmf0",
+            "coefficients of a correction add up to zero, as in dmf0",
+        )
 
     def predict(
         self, data: Any = None, kind: str = "latent", *, level: float | None = None

@@ -88,9 +88,11 @@ def _blocks(fit: MultinomialResult, level: float, stars: bool) -> tuple[Block, .
 
 def _notes(fit: MultinomialResult) -> list[str]:
     facts = fit.facts
-    test = f"{fit.selection_test()}.".replace("..", ".")
+    tests = [fit.selection_test()]
+    if fit.correction == "dmf1":
+        tests.append(fit.restriction_test())
     notes = [
-        test,
+        *(f"{test}.".replace("..", ".") for test in tests),
         "The choice is assumed to be a logit: noises of alternatives are Gumbel, independent, and "
         "a new alternative draws from all others in proportion. That is not tested here.",
         fit.model.correction.assumption,
