@@ -309,4 +309,5 @@ def test_the_picture_holds_the_curve(kind: Any, result: ss.FitResult) -> None:
     picture = ss.plots.mte(found)
     pd.testing.assert_frame_equal(picture.data, found.table)
     assert len(picture.marks[0].texts) == len(found.table)
+    assert result.plot.mte().data.shape[0] > 0
     matplotlib.pyplot.close(picture.axes[0].figure)

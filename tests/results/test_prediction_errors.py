@@ -70,7 +70,7 @@ def test_errors_agree_with_the_exact_derivatives_of_effects(
         np.testing.assert_allclose(found[name], exact[name], rtol=BY_DIFFERENCES)
 
 
-@pytest.mark.parametrize("kind", ["latent", "chance", "outcome", "given_seen"])
+@pytest.mark.parametrize("kind", ["latent", "chance", "outcome", "given_seen", "scale"])
 def test_estimates_are_the_predictions_themselves(
     kind: str, result: ss.FitResult, villagers: pd.DataFrame
 ) -> None:
@@ -188,3 +188,23 @@ def test_what_has_no_errors_is_refused(result: ss.FitResult, villagers: pd.DataF
     with pytest.raises(UnsupportedError, match="are simulated"):
         known.predict(kind="chance", level=0.95)
     assert known.predict(kind="latent", level=0.95).shape == (500, 8)
+
+
+def test_scales_that_move_have_intervals_and_move_levels(villagers: pd.DataFrame) -> None:
+    result = ss.fit(
+        "log(pay) ~ height + weight", villagers, chosen="job",
+        noise=ss.noises.Independent(scale="~ height"),
+    )  # fmt: skip
+    rows = villagers[:3]
+    scales = result.predict(rows, kind="scale", level=0.95)["hunting"]
+    own = [label for label in result.params.index if label[0] == "hunting" and "scale" in label[1]]
+    covariance = result.cov_params().loc[own, own].to_numpy()
+    x = np.column_stack([np.ones(3), rows["height"]])
+    errors = scales["estimate"] * np.sqrt(np.einsum("ni,ij,nj->n", x, covariance, x))
+    np.testing.assert_allclose(scales["std_error"], errors, rtol=BY_DIFFERENCES)
+    assert (scales["conf_low"] > 0).all()
+    means = result.potential_outcomes(rows[:1], covariates="fixed", scale="level").table[:2]
+    exact = result.predict(rows[:1], scale="level", level=0.95)
+    for label in ("hunting", "fishing"):
+        row = means[means["alternative"] == label].iloc[0]
+        assert row["std_error"] == pytest.approx(exact[label]["std_error"].iloc[0], rel=1e-5)

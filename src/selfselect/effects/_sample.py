@@ -81,7 +81,7 @@ def raw_table(fit: FitResult, data: Any) -> pd.DataFrame:
         return pd.DataFrame(covariates, columns=list(fit.problem.equations.covariates))
     if isinstance(data, np.ndarray) and not isinstance(fit.coding, FormulaCoding | LongCoding):
         data = pd.DataFrame(data, columns=list(names))
-    table = to_frame(data, names)[list(names)]
+    table = to_frame(data, names)
     complete = table.notna().all(axis=1)
     if not complete.all():
         warn_user(

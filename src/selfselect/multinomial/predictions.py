@@ -14,7 +14,7 @@ from selfselect.inference.statistics import interval_ends
 from selfselect.multinomial.corrections import Correction
 from selfselect.multinomial.expectations import expect
 from selfselect.results.prediction_errors import errors_of_rows, with_intervals
-from selfselect.results.predictions import KINDS, say_lacking
+from selfselect.results.predictions import say_lacking
 from selfselect.results.tables import check_level
 
 if TYPE_CHECKING:
@@ -23,6 +23,8 @@ if TYPE_CHECKING:
 __all__ = ["NO_LEVELS", "NO_OTHERS", "predict"]
 
 Array = NDArray[np.float64]
+
+KINDS = ("latent", "chance", "outcome", "given_seen")
 
 NO_LEVELS = (
     "Dahl's correction has a constant of its own, so constants of outcomes, and with them levels, "

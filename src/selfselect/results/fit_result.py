@@ -509,7 +509,7 @@ class FitResult(Estimates, EffectMethods):
         level : None for predictions alone; 0.95 for a table with ``estimate``, ``std_error``,
             ``conf_low`` and ``conf_high`` of each. Intervals are of these means and chances, by
             the errors of the estimates (delta method), not of single outcomes. Those of chances
-            are made on the logit scale and those of levels on the log scale.
+            are made on the logit scale, those of levels and noise scales on the log scale.
 
         Examples
         --------

@@ -38,7 +38,7 @@ def refuse_errors(fit: FitResult, kind: str) -> None:
             "The fit has no covariance of its estimates, so its predictions have no standard "
             "errors. Fit with covariance='bootstrap', or leave `level` out."
         )
-    if kind != "latent" and not moments_of(fit.problem).smooth:
+    if kind not in ("latent", "scale") and not moments_of(fit.problem).smooth:
         raise UnsupportedError(
             f"Predictions of the kind {kind!r} are simulated under this rule or noise: they do not "
             "move smoothly with the estimates, so the delta method gives no standard errors. Leave "

@@ -128,9 +128,10 @@ def _labelled(
 ) -> pd.DataFrame | pd.Series[Any]:
     logarithm, is_chance = asked.logarithm, asked.kind == "chance"
     if errors is not None and asked.level is not None:
+        bound = 0.0 if asked.kind == "scale" else None
         ends = interval_ends(
             values, errors, asked.level, fit.covariance.df, share=is_chance,
-            above=None if logarithm is None else -logarithm.offset,
+            above=bound if logarithm is None else -logarithm.offset,
         )  # fmt: skip
         return with_intervals(values, errors, ends, columns, index)
     if values.shape[1] == 1:
