@@ -41,7 +41,14 @@ html_theme_options: dict[str, Any] = {
 html_math_renderer = "mathml"
 html_static_path = ["_site/static"]
 html_css_files = ["site.css"]
-alone = ("index", "tutorial", "how-to", "choose-a-solver", "when-a-fit-does-not-converge")
+alone = (
+    "index",
+    "tutorial",
+    "how-to",
+    "from-stata-and-r",
+    "choose-a-solver",
+    "when-a-fit-does-not-converge",
+)
 html_sidebars: dict[str, list[str]] = {
     name: [] for name in (*alone, "explanation", "paper-to-code", "report", "benchmarks")
 }

@@ -161,10 +161,13 @@ def pose_design(design: Design, *, rule: Any, noise: Any, rng: np.random.Generat
     refuse_extremes(design.equations, units)
     if noise is None and design.index == "unknown":
         noise = Independent(scale="common")
+    fitted = as_noise(noise)
+    if fitted.sign_only:
+        units = replace(units, outcome_shift=0.0, outcome_unit=1.0)
     problem = Problem(
         design.equations,
         as_rule(rule),
-        as_noise(noise),
+        fitted,
         units,
         design.index,
         design.exchangeable,

@@ -17,6 +17,7 @@ KINDS: dict[str, tuple[tuple[str, ...], str]] = {
     "chances": ((), "Chance that each alternative is chosen"),
     "marginal": ((), "variable: height"),
     "treatment": (("--to", "hunting", "--versus", "fishing"), "ATT, hunting chosen"),
+    "heterogeneity": (("--to", "hunting", "--versus", "fishing"), "ATT, ATU and ATT - ATU"),
     "sorting": ((), "comparative advantage"),
     "gains": (("--to", "hunting", "--versus", "fishing"), "share above zero"),
     "policy": ((), "policy - expert"),

@@ -18,6 +18,7 @@ EFFECTS: dict[str, Callable[..., EffectTable]] = {
     "choice probabilities": lambda fit, **o: fit.choice_probabilities(**o),
     "marginal effects": lambda fit, **o: fit.marginal_effects(**o),
     "treatment effects": lambda fit, **o: fit.treatment_effects("a", "b", **o),
+    "heterogeneity": lambda fit, **o: fit.heterogeneity("a", "b", **o),
     "sorting": lambda fit, **o: fit.sorting(**o),
     "gains": lambda fit, **o: fit.gains("a", "b", draws=5_000, **o).effect,
     "policy": lambda fit, **o: fit.policy(**o).value,

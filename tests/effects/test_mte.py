@@ -303,6 +303,17 @@ def test_what_has_no_marginal_effects_is_refused(
         loaded.mte(table).late({"z": (0, 1)})
 
 
+def test_models_beside_plain_switching_are_told_apart(table: pd.DataFrame) -> None:
+    treatment = ss.switching("y ~ x", "d ~ x + z", table, towards="in", shared="slopes")
+    # One noise for both outcomes: no one gains more than others.
+    assert np.ptp(treatment.mte().table["estimate"]) == pytest.approx(0.0, abs=1e-12)
+    with pytest.raises(UnsupportedError, match="shared coefficients or offsets"):
+        treatment.mte(kind="polynomial")
+    ordered = ss.switching("y ~ x", "d ~ x + z", table, ordered=["out", "in"])
+    with pytest.raises(UnsupportedError, match="Leave `ordered` out"):
+        ordered.mte()
+
+
 @pytest.mark.parametrize("kind", ["normal", "polynomial"])
 def test_the_picture_holds_the_curve(kind: Any, result: ss.FitResult) -> None:
     found = result.mte(kind=kind, replications=4)

@@ -10,14 +10,15 @@ import pandas as pd
 import pytest
 
 import selfselect as ss
-from selfselect.data.build_selection import SelectionPlan, build_selection_design, find_towards
+from selfselect.data.build_selection import build_selection_design
 from selfselect.data.formulas import parse_formula
+from selfselect.data.selection_plan import SelectionPlan, find_towards
 from selfselect.engines.memory import Memory, RowsInMemory
 from selfselect.likelihoods import evaluate, row_terms
 from selfselect.noises import Selection
 from selfselect.posing import pose_design
 from selfselect.problem.problem import Problem
-from selfselect.rules import SelectionIndex
+from selfselect.rules import OrderedIndex, SelectionIndex
 
 GAMMA = {"Intercept": 0.2, "x": 0.5, "z": 0.8}
 BETA = {
@@ -25,6 +26,13 @@ BETA = {
     "out": {"Intercept": -0.5, "x": 0.3, "w": 0.4, "scale": 0.8, "correlation": -0.5},
 }
 FORMULAS = {"in": "y ~ x", "out": "y ~ x + w"}
+ORDER = ("none", "part", "full")
+CUTS = {"cut none|part": -0.7, "cut part|full": 0.8}
+ORDERED = {
+    "none": {"Intercept": -0.5, "x": 0.3, "scale": 0.8, "correlation": -0.5},
+    "part": {"Intercept": 0.4, "x": -0.2, "w": 0.4, "scale": 1.2, "correlation": 0.4},
+    "full": {"Intercept": 1.0, "x": 0.7, "scale": 1.5, "correlation": 0.6},
+}
 
 
 def simulate(n_rows=400, seed=0):
@@ -53,6 +61,30 @@ def simulate(n_rows=400, seed=0):
             "group": rng.integers(0, n_rows // 8, n_rows),
         }
     )
+
+
+def simulate_ordered(n_rows=400, seed=0):
+    """Simulate rows of a switching regression among three ordered alternatives."""
+    rng = np.random.default_rng([seed, 6])
+    x, z, w, u = rng.standard_normal((4, n_rows))
+    hours = np.digitize(GAMMA["x"] * x + GAMMA["z"] * z + u, list(CUTS.values()))
+    pay = np.empty(n_rows)
+    for j, beta in enumerate(ORDERED.values()):
+        rho = beta["correlation"]
+        noise = rho * u + np.sqrt(1 - rho**2) * rng.standard_normal(n_rows)
+        mean = beta["Intercept"] + beta["x"] * x + beta.get("w", 0.0) * w
+        pay = np.where(hours == j, mean + beta["scale"] * noise, pay)
+    table = pd.DataFrame({"x": x, "z": z, "w": w, "hours": np.array(ORDER)[hours], "pay": pay})
+    return table.assign(
+        weight=rng.integers(1, 4, n_rows).astype(float), group=rng.integers(0, n_rows // 8, n_rows)
+    )
+
+
+simulate_ordered.truth = {
+    **{("selection", term): GAMMA[term] for term in "xz"},
+    **{("selection", term): value for term, value in CUTS.items()},
+    **{(label, term): value for label, beta in ORDERED.items() for term, value in beta.items()},
+}
 
 
 @dataclass(frozen=True)
@@ -90,7 +122,8 @@ class Model:
     @property
     def signs(self):
         """+1 or -1 by row, the sign of the index that was selected."""
-        signs = self.problem.rule.signs(self.problem.equations.alternatives)
+        ends = self.problem.rule.intervals(self.problem.equations.alternatives)
+        signs = [1.0 if upper is None else -1.0 for _, upper in ends]
         return np.append(signs, -1.0)[self.engine.rows.chosen]
 
 
@@ -101,7 +134,8 @@ def model_of(fit):
 
 def _pose(plan, table, **options):
     design = build_selection_design(plan, table, **options)
-    rule = SelectionIndex(find_towards(design.equations.alternatives, None))
+    labels = design.equations.alternatives
+    rule = OrderedIndex(labels) if plan.ordered else SelectionIndex(find_towards(labels, None))
     problem = pose_design(design, rule=rule, noise=Selection(), rng=np.random.default_rng(0))
     return Model(problem, Memory().load(problem, design.rows))
 
@@ -117,6 +151,15 @@ def tobit_5(table, **options):
     return _pose(plan, table, **options)
 
 
+def ordered(table, **options):
+    formulas = {label: parse_formula("pay ~ x") for label in ORDER}
+    formulas["part"] = parse_formula("pay ~ x + w")
+    plan = SelectionPlan(
+        formulas, parse_formula("hours ~ x + z"), switching=True, ordered=list(ORDER)
+    )
+    return _pose(plan, table, **options)
+
+
 simulate.truth = {
     **{("selection", term): value for term, value in GAMMA.items()},
     **{(label, term): value for label, beta in BETA.items() for term, value in beta.items()},
@@ -127,6 +170,23 @@ simulate.truth = {
 def simulator():
     """Return the function that simulates, with the true parameters as its `truth`."""
     return simulate
+
+
+@pytest.fixture(scope="session", name="simulate_ordered")
+def ordered_simulator():
+    """Return the function that simulates ordered alternatives, with its `truth`."""
+    return simulate_ordered
+
+
+@pytest.fixture(scope="session")
+def ordered_table():
+    return simulate_ordered()
+
+
+@pytest.fixture(scope="session")
+def build_ordered():
+    """Return the function that poses the ordered model on a table."""
+    return ordered
 
 
 @pytest.fixture(scope="session", name="model_of")

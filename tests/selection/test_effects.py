@@ -76,6 +76,23 @@ def test_potential_outcomes_are_means_of_simulated_groups(fit, drawn):
     assert chances.sum() == pytest.approx(1.0)
 
 
+def test_heterogeneity_is_that_of_simulated_groups_and_holds_the_treatment_effects(fit, drawn):
+    chosen, outcomes = drawn
+    table = fit.heterogeneity("in", "out").table.set_index(["group", "of"])
+    found = table["estimate"]
+    for group, rows in (("in chosen", chosen), ("in not chosen", ~chosen)):
+        for label, values in outcomes.items():
+            assert agrees(found[group, label], values[rows])
+    effects = fit.treatment_effects("in", "out").table.set_index("effect")
+    for group, name in (("in chosen", "ATT"), ("in not chosen", "ATU")):
+        for column in ("estimate", "std_error"):
+            assert table.loc[(group, "effect"), column] == pytest.approx(effects.loc[name, column])
+    for of in ("in", "out", "effect"):
+        gap = found["in chosen", of] - found["in not chosen", of]
+        assert found["difference", of] == pytest.approx(gap)
+    assert (table["std_error"] > 0).all()
+
+
 def test_parts_of_a_decomposition_add_up_and_are_near_the_gap_in_the_data(fit, table):
     found = fit.decompose("in", "out").table.set_index("part")["estimate"]
     parts = found["covariates"] + found["pay"] + found["selection"]

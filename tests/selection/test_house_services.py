@@ -25,6 +25,13 @@ CALLS = {
     "two steps": lambda data, **more: ss.switching(
         FORMULAS, "chosen ~ x + z", data, method="two-step", **more
     ),
+    "ordered": lambda data, **more: ss.switching(
+        "y ~ x",
+        "hours ~ x + z",
+        data.assign(hours=np.digitize(data["z"] + data["y"], [-1, 1])),
+        ordered=True,
+        **more,
+    ),
     "splines": lambda data, **more: ss.switching(
         "y ~ bs(x, df=4)", "chosen ~ bs(x, df=4) + z", data, **more
     ),

@@ -123,7 +123,7 @@ def test_the_summary_says_what_matters(selection, switching):
     for words in (
         "Endogenous switching (tobit-5), maximum likelihood", "in (observed in",
         "selection towards in",
-        "correlation", "Excluded from in: z; Excluded from out: z",
+        "correlation", "Excluded from in: z; strength chi2(1) =",
         "Likelihood-ratio test of independence", "observed information",
     ):  # fmt: skip
         assert words in text
@@ -131,8 +131,31 @@ def test_the_summary_says_what_matters(selection, switching):
     assert max(map(len, text.splitlines())) <= 79
 
 
+def test_the_strength_of_an_exclusion_is_walds_test_of_the_first_step(table):
+    data = table.assign(noise=np.random.default_rng(4).standard_normal(len(table)))
+    for method in ("ml", "two-step"):
+        fit = ss.sample_selection("wage ~ x", "works ~ x + z + noise", data, method=method)
+        (found,) = fit.exclusions()
+        same = fit.wald_test("selection:z = 0, selection:noise = 0")
+        assert (found.alternative, found.terms) == ("outcome", ("z", "noise"))
+        assert (found.test.statistic, found.test.df) == (pytest.approx(same.statistic), 2)
+        assert not found.weak
+        weak = ss.sample_selection("wage ~ x + z", "works ~ x + z + noise", data, method=method)
+        (found,) = weak.exclusions()
+        assert found.weak and found.terms == ("noise",)
+        said = " ".join(str(weak.summary()).split())
+        assert "Excluded from outcome: noise; strength chi2(1) = " in said and ", weak." in said
+        assert ('conf_int(method="profile")' if method == "ml" else "method='ml'") in said
+    clustered = ss.sample_selection("wage ~ x", "works ~ x + z", data, cluster="group")
+    assert clustered.exclusions()[0].test.df_residual is not None
+    roy = ss.fit("y ~ x", data, chosen="chosen")
+    with pytest.raises(ss.errors.UnsupportedError, match="Only models with a selection equation"):
+        roy.exclusions()
+
+
 def test_the_summary_says_when_only_functional_form_identifies(table):
     fit = ss.sample_selection("wage ~ x", "works ~ x", table)
+    assert fit.exclusions()[0].weak and fit.exclusions()[0].test is None
     assert "identified by functional form" in " ".join(str(fit.summary()).split())
     assert "of the Mills ratio's size" in " ".join(str(fit.summary()).split())
 

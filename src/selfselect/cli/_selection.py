@@ -37,7 +37,7 @@ _OPTIONS = (
         help="What to do with rows that lack a covariate.",
     ),
     click.option(
-        "--missing-outcome", type=click.Choice(["raise", "drop"]), default="raise",
+        "--missing-outcome", type=click.Choice(["raise", "drop", "silent"]), default="raise",
         show_default=True, help="What to do with rows that lack the outcome.",
     ),
     encoding_option,

@@ -11,7 +11,8 @@ from selfselect.cli._encoding import encoding_option
 __all__ = ["command"]
 
 KINDS = (
-    "outcomes", "chances", "marginal", "treatment", "mte", "sorting", "gains", "policy", "close",
+    "outcomes", "chances", "marginal", "treatment", "mte", "heterogeneity", "sorting", "gains",
+    "policy", "close",
 )  # fmt: skip
 
 
@@ -21,10 +22,10 @@ KINDS = (
 @click.option(
     "--what", type=click.Choice(KINDS), default="outcomes", show_default=True,
     help="Mean outcomes by group; chances; marginal effects on chances; effects of TO instead of "
-    "VERSUS; marginal treatment effects of a switching regression; sorting; distribution of "
-    "gains; who should be sent where; what closing does.",
+    "VERSUS; marginal treatment effects of a switching regression; how those who choose TO "
+    "differ; sorting; distribution of gains; who should be sent where; what closing does.",
 )  # fmt: skip
-@click.option("--to", help="Alternative, for treatment and gains.")
+@click.option("--to", help="Alternative, for treatment, heterogeneity and gains.")
 @click.option("--versus", help="Alternative it is compared with.")
 @click.option("--alternative", "closed", multiple=True, help="Alternative to close; repeatable.")
 @click.option(
@@ -56,7 +57,7 @@ def command(
     check_out(out, fit, data)
     result = ss.load(fit)
     rows = read_table(data, encoding=encoding, labels=labels_of(result))
-    if what in ("treatment", "gains") and (to is None or versus is None):
+    if what in ("treatment", "heterogeneity", "gains") and (to is None or versus is None):
         raise click.UsageError(f"--what {what} needs two alternatives: --to A --versus B.")
     if scale != "model" and what not in ("outcomes", "treatment"):
         raise click.UsageError(f"--what {what} has no --scale.")
@@ -72,6 +73,7 @@ def command(
         "marginal": lambda: result.marginal_effects(data=rows, level=level),
         "treatment": lambda: result.treatment_effects(to, versus, rows, level=level, scale=scale),
         "mte": lambda: result.mte(rows, level=level),
+        "heterogeneity": lambda: result.heterogeneity(to, versus, rows, level=level),
         "sorting": lambda: result.sorting(rows, level=level),
         "gains": lambda: result.gains(to, versus, rows, level=level),
         "policy": lambda: result.policy(rows, level=level),

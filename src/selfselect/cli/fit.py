@@ -11,7 +11,7 @@ from selfselect.cli._encoding import encoding_option
 from selfselect.cli._engines import ENGINE_HELP, engine_named, rows_of, split_words
 from selfselect.cli._options import covariance_option
 
-__all__ = ["command"]
+__all__ = ["command", "offset_columns", "pairs_of", "shared_terms"]
 
 EPILOG = """\b
 Examples:
@@ -211,8 +211,8 @@ def command(
         available=pairs_of(available, "--available") or None,
         possible=pairs_of(possible, "--possible") or None,
         cost=None if mixes else cost or None,
-        shared=_shared(shared),
-        offset=_offset(offsets),
+        shared=shared_terms(shared),
+        offset=offset_columns(offsets),
         rule=_mixed(mixes, rule, cost) if mixes else rule,
         noise=_noise(noise, scale),
         weights=weights,
@@ -239,6 +239,7 @@ def command(
 
 
 def pairs_of(entries: Sequence[str], option: str) -> dict[str, str]:
+    """Read entries of the form ``alternative=value``."""
     pairs: dict[str, str] = {}
     for entry in entries:
         label, mark, value = entry.partition("=")
@@ -270,7 +271,7 @@ def _noise(name: str, scale: Any) -> Any:
     return make() if scale is None else make(scale=scale)
 
 
-def _shared(entries: Sequence[str]) -> Any:
+def shared_terms(entries: Sequence[str]) -> Any:
     """Read ``all``, ``distance``, ``distance=a,b`` and ``distance=a:distance_a,b:distance_b``."""
     if not entries:
         return None
@@ -286,7 +287,7 @@ def _shared(entries: Sequence[str]) -> Any:
     return shared
 
 
-def _offset(entries: Sequence[str]) -> Any:
+def offset_columns(entries: Sequence[str]) -> Any:
     """Read one column for all alternatives, or one by alternative."""
     if len(entries) == 1 and "=" not in entries[0]:
         return entries[0]

@@ -31,6 +31,7 @@ Exit codes: 0 the fit converged, 2 bad input, 3 the fit did not converge.
 @click.argument("data")
 @click.argument("outcome")
 @click.argument("selection")
+@click.option("--binary", is_flag=True, help="The outcome is true or false: probit with selection.")
 @shared_options
 def command(
     data: str,

@@ -6,7 +6,6 @@ A row needs the covariates and the outcome of its own equation, and of no other.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -35,59 +34,21 @@ from selfselect.data.design import DataFacts, Design, Tally
 from selfselect.data.equations import SELECTION, refuse_half_characters
 from selfselect.data.formulas import ParsedFormula
 from selfselect.data.missing import drop_incomplete, drop_unrecorded, find_absent, find_any_absent
+from selfselect.data.restrictions import read_offsets, share
 from selfselect.data.rows import Rows
 from selfselect.data.selection_coding import SelectionCoding, is_codable, selection_equations
+from selfselect.data.selection_plan import OUTCOME, SelectionPlan, order_of, shared_terms
 from selfselect.data.tables import to_frame
 from selfselect.data.weights import check_weights_kind, refuse_huge_weights, scale_weights
 from selfselect.errors import DataError, OptionError
 from selfselect.rules.base import Label
 
-__all__ = ["OUTCOME", "SelectionPlan", "build_selection_design", "find_towards"]
+__all__ = ["build_selection_design"]
 
 Array = NDArray[np.float64]
 Indices = NDArray[np.intp]
 
-OUTCOME = "outcome"
-"""The label of the one alternative of a sample-selection model."""
 POSITION = "position of the row"
-
-
-@dataclass(frozen=True, eq=False)
-class SelectionPlan:
-    """What is asked of a table.
-
-    Attributes
-    ----------
-    outcomes : the formula of the outcome, or one by alternative.
-    selection : the formula of the selection.
-    switching : whether there are two outcomes, and the selection is between them.
-    several : whether there may be more than two.
-    if_recorded : whether a row is selected where its outcome is recorded; the left side of
-        `selection` then means nothing.
-    """
-
-    outcomes: ParsedFormula | dict[Any, ParsedFormula]
-    selection: ParsedFormula
-    switching: bool
-    if_recorded: bool = False
-    several: bool = False
-
-    @property
-    def each(self) -> list[ParsedFormula]:
-        """The formulas of outcomes that were given."""
-        given = self.outcomes
-        return list(given.values()) if isinstance(given, dict) else [given]
-
-    @property
-    def chosen(self) -> tuple[str, ...]:
-        """The columns that say which rows were selected."""
-        return () if self.if_recorded else self.selection.outcome_columns
-
-    @property
-    def terms(self) -> tuple[str, ...]:
-        """The columns of all right sides."""
-        formulas = (*self.each, self.selection)
-        return tuple(dict.fromkeys(name for one in formulas for name in one.term_columns))
 
 
 def build_selection_design(
@@ -105,7 +66,7 @@ def build_selection_design(
     check_known(None, available)
     check_weights_kind(weights_kind, weights)
     check_word("missing", missing, ("drop", "raise"))
-    check_word("missing_outcome", missing_outcome, ("raise", "drop"))
+    check_word("missing_outcome", missing_outcome, ("raise", "drop", "silent"))
     first, ways = plan.each[0], cluster_columns(cluster, data)
     columns = [*first.outcome_columns, *plan.chosen, *plan.terms, *ways]
     columns += [weights] if isinstance(weights, str) else []
@@ -121,12 +82,13 @@ def build_selection_design(
 
     n_before = len(frame)
     for name in plan.chosen:
-        frame, _ = drop_unrecorded(frame, (), name, missing_outcome, name, can_keep=False)
+        choice = "raise" if missing_outcome == "silent" else missing_outcome
+        frame, _ = drop_unrecorded(frame, (), name, choice, name, can_keep=False)
     n_without = n_before - len(frame)
     frame, n_dropped = drop_incomplete(frame, plan.selection.term_columns, missing)
     labels, codes, formulas = _find_selected(plan, frame)
     frame, codes, n_more, n_silent = _drop_lacking(
-        plan, formulas, frame, codes, missing, missing_outcome
+        plan, labels, formulas, frame, codes, missing, missing_outcome
     )
     _check_both_sides(plan, codes, labels)
     refuse_half_characters((first.outcome, *labels, *plan.terms))
@@ -134,7 +96,8 @@ def build_selection_design(
 
     outcome_coder, outcome = _outcomes(plan, labels, frame, codes)
     known = KnownColumns.resolve(None, available, labels)
-    coding, covariates = _learn(plan, formulas, labels, outcome_coder, known, frame, codes)
+    shown = np.where(np.isnan(outcome), -1, codes)
+    coding, covariates = _learn(plan, formulas, labels, outcome_coder, known, frame, shown)
     known_rows = known.read(frame)
     if known_rows.available is not None:
         check_chosen_available(codes, known_rows.available, labels)
@@ -146,7 +109,7 @@ def build_selection_design(
         clusters=cluster_codes(frame, ways) if ways else None,
         known=known_rows,
     )
-    tally = Tally.of(outcome, codes, row_weights, labels)
+    tally = Tally.of(outcome, shown, row_weights, labels)
     counts = [tally.counts[label] for label in labels]
     sizes = [len(equation.terms) + 2 for equation in coding.equations.each]
     check_counts(counts, sizes, labels, plan.selection.outcome)
@@ -164,12 +127,23 @@ def build_selection_design(
         weight_total=tally.weight_total,
         outcome_range=(tally.lowest, tally.highest),
         n_silent=tally.n_rows - tally.n_recorded,
+        two_values=_has_two_values(outcome, tally),
+        n_selected_silent=int(((codes >= 0) & np.isnan(outcome)).sum()),
         weights_kind=weights_kind,
         n_zero_weight=tally.n_rows - tally.n_weighted,
         n_effective=0.0 if weights is None else tally.n_effective,
         selection=f"~ {plan.selection.terms}" if plan.if_recorded else plan.selection.text,
     )
     return Design(coding, rows, facts, frame.index, frame)
+
+
+def _has_two_values(outcome: Array, tally: Tally) -> bool:
+    """Say whether an outcome has two values alone; few rows tell most that have more."""
+    for part in (outcome[:1_000], outcome):
+        inside = (part > tally.lowest) & (part < tally.highest)
+        if inside.any():
+            return False
+    return True
 
 
 def _find_selected(
@@ -192,11 +166,15 @@ def _find_selected(
     labels, codes, formulas = recorded_alternatives(
         frame[selection.outcome], selection.outcome, plan.outcomes
     )
-    if len(labels) < 2 or (len(labels) > 2 and not plan.several):
+    if plan.ordered is not None:
+        order = order_of(plan.ordered, labels, frame[selection.outcome])
+        labels, formulas = (tuple(one[place] for place in order) for one in (labels, formulas))
+        codes = np.where(codes < 0, -1, np.argsort(order)[codes])
+    elif len(labels) < 2 or (len(labels) > 2 and not plan.several):
         raise DataError(
             f"There are {len(labels)} alternatives of {selection.outcome!r} "
-            f"({', '.join(map(repr, labels[:6]))}). Switching is between two: join some, or use "
-            "selfselect.fit for more."
+            f"({', '.join(map(repr, labels[:6]))}). Switching is between two: join some, give "
+            "ordered=[...] if they have an order, or use selfselect.fit for more."
         )
     if SELECTION in map(str, labels):
         raise DataError(
@@ -233,6 +211,7 @@ def _truth(frame: pd.DataFrame, selection: ParsedFormula) -> NDArray[np.bool_]:
 
 def _drop_lacking(
     plan: SelectionPlan,
+    labels: Sequence[Label],
     formulas: Sequence[ParsedFormula],
     frame: pd.DataFrame,
     codes: Indices,
@@ -244,18 +223,24 @@ def _drop_lacking(
     n_dropped = n_silent = 0
     if any(find_absent(frame[name]) is not None for name in {*first.outcome_columns, *plan.terms}):
         frame = frame.assign(**{POSITION: np.arange(len(frame))})
-        kept = codes < 0
-        for position, formula in enumerate(formulas):
+        # Rows without an outcome need what explains the selection, and nothing else.
+        alone = codes < 0
+        if missing_outcome == "silent":
+            absent = find_any_absent(frame, first.outcome_columns)
+            alone = alone if absent is None else alone | absent
+        kept = alone.copy()
+        offsets = read_offsets(plan.offset, labels)
+        for position, (label, formula) in enumerate(zip(labels, formulas, strict=True)):
+            needed = (*formula.term_columns, *([offsets[label]] if label in offsets else []))
             own, n_incomplete = drop_incomplete(
-                frame[codes == position], formula.term_columns, missing
+                frame[(codes == position) & ~alone], needed, missing
             )
             n_dropped += n_incomplete
             kept[own[POSITION].to_numpy()] = True
         observed, n_silent = drop_unrecorded(
-            frame[kept & (codes >= 0)], first.outcome_columns, None, missing_outcome, first.outcome,
-            can_keep=False,
-        )  # fmt: skip
-        kept &= codes < 0
+            frame[kept & ~alone], first.outcome_columns, None, missing_outcome, first.outcome
+        )
+        kept &= alone
         kept[observed[POSITION].to_numpy()] = True
         frame, codes = frame[kept].drop(columns=POSITION), codes[kept]
     return frame, codes, n_dropped, n_silent
@@ -265,13 +250,23 @@ def _outcomes(
     plan: SelectionPlan, labels: Sequence[Label], frame: pd.DataFrame, codes: Indices
 ) -> tuple[OutcomeCoder, Array]:
     """Code the outcome where one was selected; it is nan elsewhere."""
-    first, observed = plan.each[0], np.flatnonzero(codes >= 0)
+    first = plan.each[0]
+    absent = find_any_absent(frame, first.outcome_columns)
+    observed = np.flatnonzero(codes >= 0 if absent is None else (codes >= 0) & ~absent)
     own_rows = frame if len(observed) == len(frame) else frame.iloc[observed]
     coder, values = OutcomeCoder.learn(first.outcome, first.outcome_columns, own_rows)
     for j, label in enumerate(labels):
         name = f"{first.outcome} of {label}" if plan.switching else first.outcome
         own = values[codes[observed] == j]
+        if not len(own):
+            raise DataError(f"No row shows {name}: nothing says what it depends on.")
         check_outcome(own, name)
+        if plan.binary and not np.isin(own, (0.0, 1.0)).all():
+            odd = own[~np.isin(own, (0.0, 1.0))][0]
+            raise DataError(
+                f"binary=True needs an outcome of 1 and 0 (or true and false), but {name!r} holds "
+                f"{odd:g}. Make a column that is, such as data[{name!r}] > 0, or leave it out."
+            )
         check_varies(own.min(), own.max(), name)
     outcome = np.full(len(frame), np.nan)
     outcome[observed] = values
@@ -296,7 +291,13 @@ def _learn(
     ]
     coders = tuple(coder for coder, _ in learnt)
     texts = [one.text for one in sides]
-    equations = selection_equations(plan.each[0].outcome, coders, labels, texts)
+    offsets = read_offsets(plan.offset, labels)
+    equations = selection_equations(
+        plan.each[0].outcome, coders, labels, texts, ordered=plan.ordered is not None
+    )
+    if offsets:
+        equations = equations.with_offsets(offsets)
+    equations = share(equations, shared_terms(equations, plan.shared))
     places = tuple(range(1, len(coders)))
     coding = SelectionCoding(equations, coders, places, known, plan.terms, outcome)
     covariates = coding.new_covariates(len(frame))
@@ -309,6 +310,7 @@ def _learn(
                 "Correct them, leave them out, or use another transform."
             )
         coding.place_side(place, own_rows[place], matrix, covariates)
+    coding.place_offsets(frame, covariates)
     for place in places:
         # Effects ask what the rows of one alternative would have in another.
         columns = [column - 1 for column in coding.equation_of(place).columns if column]
@@ -326,6 +328,11 @@ def _check_both_sides(plan: SelectionPlan, codes: Indices, labels: Sequence[Labe
     if not len(codes):
         raise DataError("No row is complete: every one lacks something, so none is left to fit.")
     if plan.switching:
+        if len(labels) < 2:
+            raise DataError(
+                f"Every row has {labels[0]!r} in {plan.selection.outcome!r}: there is no selection "
+                "to model. Give rows of several alternatives."
+            )
         counts = np.bincount(codes, minlength=len(labels)).tolist()
         check_counts(counts, [1] * len(labels), labels, plan.selection.outcome)
         return
@@ -338,20 +345,6 @@ def _check_both_sides(plan: SelectionPlan, codes: Indices, labels: Sequence[Labe
             f"{every} row is selected by {plan.selection.outcome!r}: then {why}, and there is no "
             "selection to model. Give rows of both kinds."
         )
-
-
-def find_towards(labels: Sequence[Label], towards: Any) -> Label:
-    """Return the alternative that a positive index selects."""
-    if towards is None:
-        # True and 1 speak for themselves; else the first that the user named.
-        yes = [label for label in labels if label is True or (label == 1 and set(labels) == {0, 1})]
-        return yes[0] if yes else labels[0]
-    found = [label for label in labels if str(label) == str(towards)]
-    if not found:
-        raise OptionError(
-            f"towards={towards!r} is no alternative. Use {' or '.join(map(repr, labels))}."
-        )
-    return found[0]
 
 
 def _weights(frame: pd.DataFrame, column: str | None, kind: str | None) -> Array | None:

@@ -52,6 +52,8 @@ class DataFacts:
     weight_total : sum of the weights; the number of rows where there are none.
     outcome_range : smallest and largest outcome.
     n_silent : rows used for what their choice says, without an outcome.
+    n_selected_silent : those of them that a selection equation selected.
+    two_values : whether an outcome that a selection equation selects has two values alone.
     n_undecided : rows without a recorded choice, where others have one.
     weights_kind : frequency or probability; None where it was not said.
     n_zero_weight : rows used whose weight is zero.
@@ -73,6 +75,8 @@ class DataFacts:
     weight_total: float
     outcome_range: tuple[float, float]
     n_silent: int = 0
+    n_selected_silent: int = 0
+    two_values: bool = False
     n_undecided: int = 0
     weights_kind: str | None = None
     n_zero_weight: int = 0

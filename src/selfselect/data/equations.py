@@ -38,12 +38,28 @@ class Equation:
     terms : names of its coefficients, the intercept first where there is one.
     columns : where they stand in the virtual matrix [1 | covariates]: 0 is the constant.
     has_offset : whether the last term is an offset: its coefficient is one and not estimated.
+    n_cuts : how many of the last terms are cut points: an index passes them one after the other.
     """
 
     alternative: Label
     terms: tuple[str, ...]
     columns: tuple[int, ...]
     has_offset: bool = False
+    n_cuts: int = 0
+
+    @property
+    def n_slopes(self) -> int:
+        """How many terms multiply a covariate or a constant, and are no cut points."""
+        return len(self.terms) - self.n_cuts
+
+    def with_one_constant(self) -> Equation:
+        """Return the equation with a constant in place of its cut points."""
+        if not self.n_cuts:
+            return self
+        keep = self.n_slopes
+        return Equation(
+            self.alternative, (*self.terms[:keep], INTERCEPT), (*self.columns[:keep], 0)
+        )
 
     @property
     def has_intercept(self) -> bool:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -12,6 +13,7 @@ from numpy.typing import NDArray
 
 from selfselect.data.coder import Coder
 from selfselect.data.coding import CodedRows, FormulaCoding
+from selfselect.data.columns import to_numbers
 from selfselect.data.equations import INTERCEPT, SELECTION, Equation, Equations, intercept_first
 from selfselect.data.missing import find_any_absent
 from selfselect.data.rows import Rows
@@ -19,7 +21,7 @@ from selfselect.data.tables import to_frame
 from selfselect.errors import DataError, FormulaError, SelfSelectError
 from selfselect.rules.base import Label, RowData
 
-__all__ = ["SelectionCoding", "selection_equations"]
+__all__ = ["SelectionCoding", "cut_names", "is_codable", "selection_equations"]
 
 Array = NDArray[np.float64]
 Mask = NDArray[np.bool_]
@@ -46,10 +48,25 @@ class SelectionCoding(FormulaCoding):
     def place_side(self, place: int, which: Any, matrix: Array, covariates: Array) -> None:
         """Write coded rows of a coder, at the positions `which`, into all covariates (n, D)."""
         coder, equation = self.coders[place], self.equation_of(place)
-        column_of = dict(zip(equation.terms, equation.columns, strict=True))
+        column_of = dict(zip(equation.estimated, equation.columns, strict=False))
         for position, name in enumerate(coder.names):
             if name != INTERCEPT:
                 covariates[which, column_of[name] - 1] = matrix[:, position]
+
+    def place_offsets(self, frame: pd.DataFrame, covariates: Array) -> None:
+        """Write the offsets of all rows; nan where a row has none."""
+        for name in self.offset_columns:
+            values = to_numbers(frame[name], f"The offset column {name!r}")
+            if np.isinf(values).any():
+                raise DataError(f"The offset column {name!r} is infinite in some rows.")
+            covariates[:, self.equations.covariates.index(name)] = values
+
+    @property
+    def offset_columns(self) -> tuple[str, ...]:
+        """The columns that are added to means as they are."""
+        names = self.equations.covariates
+        found = (names[one.columns[-1] - 1] for one in self.equations.each if one.has_offset)
+        return tuple(dict.fromkeys(found))
 
     def equation_of(self, place: int) -> Equation:
         """Return the equation that a coder codes."""
@@ -66,6 +83,8 @@ class SelectionCoding(FormulaCoding):
         """Code new rows; `needed` are all equations, the "outcomes" or the "selection"."""
         sides = {"outcomes": self.coder_of, "selection": (0,)}.get(needed, (0, *self.coder_of))
         columns = dict.fromkeys(name for place in sides for name in self.coders[place].kinds)
+        if needed != "selection":
+            columns |= dict.fromkeys(self.offset_columns)
         if with_outcome:
             columns |= dict.fromkeys(self.outcome.columns)
         if with_known:
@@ -81,15 +100,24 @@ class SelectionCoding(FormulaCoding):
                 name = self.coders[place].names[int(np.argmin(np.isfinite(matrix).all(axis=0)))]
                 raise DataError(f"The term {name!r} is infinite or not a number in the new rows.")
             self.place_side(place, slice(None), matrix, covariates)
+        if needed != "selection":
+            self.place_offsets(kept, covariates)
         outcome = self.outcome.code(kept) if with_outcome else None
         known = self.known.read(kept) if with_known else RowData()
         return CodedRows(Rows(covariates, outcome=outcome, known=known), frame.index, complete)
 
 
 def selection_equations(
-    outcome: str, coders: Sequence[Coder], labels: Sequence[Label], texts: Sequence[str]
+    outcome: str,
+    coders: Sequence[Coder],
+    labels: Sequence[Label],
+    texts: Sequence[str],
+    *,
+    ordered: bool = False,
 ) -> Equations:
     """Lay out the selection's equation and the alternatives', in the order of their coders.
+
+    Where alternatives are `ordered`, the selection has cut points between them and no constant.
 
     Equations share a covariate of the same name, unless it is made by a transform (a spline, a
     centred column) that learnt something else from the rows of another equation.
@@ -120,7 +148,30 @@ def selection_equations(
             name = f"{term}[{label}]" if any(one in term for one in own) else term
             columns.append(covariates.setdefault(name, len(covariates) + 1))
         made.append(Equation(label, tuple(terms), tuple(columns)))
-    return Equations(outcome, tuple(covariates), tuple(made[1:]), selection=made[0])
+    selection = _with_cuts(made[0], labels, texts[0]) if ordered else made[0]
+    return Equations(outcome, tuple(covariates), tuple(made[1:]), selection=selection)
+
+
+def _with_cuts(selection: Equation, labels: Sequence[Label], text: str) -> Equation:
+    """Put the cut points between ordered alternatives in the place of the constant."""
+    slopes = [place for place, column in enumerate(selection.columns) if column]
+    if not slopes:
+        raise FormulaError(
+            f"The formula {text!r} of the selection has no covariate: nothing moves the selection "
+            "among ordered alternatives. Give one."
+        )
+    cuts = cut_names(labels)
+    return Equation(
+        SELECTION,
+        (*(selection.terms[place] for place in slopes), *cuts),
+        (*(selection.columns[place] for place in slopes), *(0 for _ in cuts)),
+        n_cuts=len(cuts),
+    )
+
+
+def cut_names(labels: Sequence[Label]) -> tuple[str, ...]:
+    """Name the cut points between ordered alternatives."""
+    return tuple(f"cut {one}|{other}" for one, other in pairwise(labels))
 
 
 def is_codable(coding: SelectionCoding, place: int, frame: pd.DataFrame) -> Array | None:

@@ -22,6 +22,7 @@ from selfselect.effects.choice_probabilities import choice_probabilities
 from selfselect.effects.counterfactual import Counterfactual, counterfactual
 from selfselect.effects.decompose import decompose
 from selfselect.effects.gains import Gains, gains
+from selfselect.effects.heterogeneity import heterogeneity
 from selfselect.effects.marginal_effects import marginal_effects
 from selfselect.effects.mte import MarginalTreatment, mte
 from selfselect.effects.policy import Policy, policy
@@ -39,6 +40,7 @@ __all__ = [
     "counterfactual",
     "decompose",
     "gains",
+    "heterogeneity",
     "marginal_effects",
     "mte",
     "policy",

@@ -30,6 +30,11 @@ def treated_first(fit: FitResult) -> tuple[int, int]:
             "Marginal treatment effects are of a selection between two alternatives with an "
             "equation of its own. Fit it with selfselect.switching."
         )
+    if fit.problem.ordered_rule.has_cuts:
+        raise UnsupportedError(
+            "Marginal treatment effects need a selection towards one of two alternatives, and this "
+            "one is by order. Leave `ordered` out: with two alternatives it is the same model."
+        )
     first = fit.problem.equations.alternatives.index(fit.problem.ordered_rule.towards)
     return first, 1 - first
 

@@ -251,6 +251,11 @@ def mte(
         raise OptionError(
             "Polynomial effects are averaged over the rows of the fit. Leave data out."
         )
+    if fit.problem.equations.restricted:
+        raise UnsupportedError(
+            "Polynomial effects estimate all coefficients of both outcomes freely, and this fit has "
+            "shared coefficients or offsets. Use kind='normal', or fit without them."
+        )
     _check_whole("degree", degree, 2)
     _check_whole("replications", replications, 2)
     refuse_lacking(fit)

@@ -5,10 +5,12 @@ A likelihood's module is loaded when it is chosen, so that a process starts quic
 
 from __future__ import annotations
 
+from typing import Any
+
 from selfselect.errors import UnsupportedError
 from selfselect.likelihoods.base import Likelihood, is_weighed
 from selfselect.problem.problem import Problem
-from selfselect.rules import SelectionIndex, has_bounds
+from selfselect.rules import has_bounds
 
 __all__ = ["choose_likelihood"]
 
@@ -19,7 +21,7 @@ def choose_likelihood(problem: Problem) -> Likelihood:
     known = problem.index == "known"
     of_selection = (
         noise.selected,
-        isinstance(problem.rule, SelectionIndex),
+        bool(getattr(problem.rule, "selects", False)),
         problem.equations.selection is not None,
     )
     if any(of_selection):
@@ -29,6 +31,16 @@ def choose_likelihood(problem: Problem) -> Likelihood:
                 "likelihood here: a selection equation, its rule and noises.Selection belong "
                 "together. Use selfselect.sample_selection or selfselect.switching."
             )
+        selection: Any = problem.equations.selection
+        if rule.has_cuts != bool(selection.n_cuts):
+            raise UnsupportedError(
+                "rules.OrderedIndex and cut points in the selection equation belong together. Use "
+                "selfselect.switching with ordered=[...]."
+            )
+        if noise.sign_only:
+            from selfselect.likelihoods.binary_selection import BinarySelection
+
+            return BinarySelection(problem)
         from selfselect.likelihoods.selection import SelectionLikelihood
 
         return SelectionLikelihood(problem)

@@ -15,6 +15,11 @@ With :math:`v = d\,(z, -x, y)` joined, :math:`a = v'(\gamma\cosh t, (g, h)\sinh 
 so is :math:`\dot a = da/dt = v'(\gamma\sinh t, (g, h)\cosh t)`. So two sums over the rows of an
 alternative, :math:`\sum \lambda(a)\,v` and :math:`\sum \delta(a)\,v v'`, hold everything in the
 score and the Hessian but what :math:`\sum e^2` says, and that is quadratic.
+
+Ordered alternatives have cut points: alternative j is chosen where
+:math:`m + c_{j-1} + u > 0 \ge m + c_j + u`, with :math:`c_j` minus the cut point above it. In place
+of :math:`\log\Phi(a)` stands :math:`\log[\Phi(a) - \Phi(b)]`, with m + c in place of m in both:
+joined rows have an entry more for each cut point, and all else is the same.
 """
 
 from __future__ import annotations
@@ -29,9 +34,9 @@ from numpy.typing import NDArray
 
 from selfselect.data.rows import Rows
 from selfselect.errors import UnsupportedError
-from selfselect.kernels.mills_sums import SignedRows
+from selfselect.kernels.mills_sums import IntervalRows, SignedRows
 from selfselect.kernels.status import SEEN, UNKNOWN
-from selfselect.kernels.tails import HALF_LOG_TWO_PI, mills_terms
+from selfselect.kernels.tails import HALF_LOG_TWO_PI
 from selfselect.kernels.unknown_index import Curvature
 from selfselect.likelihoods.base import Likelihood, RowTerms
 from selfselect.problem.batch import Batch, Evaluation
@@ -51,15 +56,41 @@ class OwnRows:
     Attributes
     ----------
     which : (m,) their positions.
-    joined : covariates of the selection, then slopes of the noise h y - x'g in g and h.
+    joined : covariates of the selection, its own cut points, then slopes of the noise h y - x'g
+        in g and h.
     gram : (p + 1, p + 1) weighted products of the slopes of the noise.
     total : sum of the weights.
+    sign : of the joined rows; 1 for those between two cut points.
+    selection : positions, among the coefficients of the selection, of those that are joined.
     """
 
     which: Indices
-    joined: SignedRows
+    joined: SignedRows | IntervalRows
     gram: Array
     total: float
+    sign: float
+    selection: Indices
+
+    @property
+    def noise_slopes(self) -> Array:
+        """(p + 1, m) slopes of the noise in g and h."""
+        return self.sign * self.joined.values[-len(self.gram) :]
+
+
+@dataclass(frozen=True, eq=False)
+class SilentRows:
+    """Rows of a batch that were not selected, or whose outcome was not recorded.
+
+    Attributes
+    ----------
+    which : (m,) their positions.
+    signed : covariates of the selection, and its own cut points.
+    selection : positions, among the coefficients of the selection, of those.
+    """
+
+    which: Indices
+    signed: SignedRows | IntervalRows
+    selection: Indices
 
 
 @dataclass(frozen=True, eq=False)
@@ -68,14 +99,14 @@ class JoinedRows:
 
     Attributes
     ----------
-    n_selection : number of coefficients of the selection.
+    n_slopes : number of coefficients of the selection that are no cut points.
     own : the rows of each alternative.
-    silent : positions of rows without an outcome, and those rows; None where there are none.
+    silent : rows without an outcome, by what they say of the selection.
     """
 
-    n_selection: int
+    n_slopes: int
     own: tuple[OwnRows, ...]
-    silent: tuple[Indices, SignedRows] | None
+    silent: tuple[SilentRows, ...]
 
 
 def join_rows(problem: Problem, batch: Batch) -> JoinedRows:
@@ -91,54 +122,89 @@ def join_rows(problem: Problem, batch: Batch) -> JoinedRows:
 def _join(problem: Problem, rows: Rows) -> JoinedRows:
     equations, units, rule = problem.equations, problem.units, problem.ordered_rule
     assert equations.selection is not None and rows.chosen is not None and rows.outcome is not None
-    signs = rule.signs(equations.alternatives)
-    own = []
-    for j, equation in enumerate(equations.each):
-        which = np.flatnonzero(rows.chosen == j)
-        covariates = rows.covariates[which]
-        z = units.design(covariates, equations.selection.columns)
-        x = units.design(covariates, equation.columns)
+    selection = equations.selection
+    columns = selection.columns[: selection.n_slopes]
+    own: list[OwnRows] = []
+    silent: list[SilentRows] = []
+    recorded = ~np.isnan(rows.outcome)
+
+    def sign_rows(
+        which: Indices, ends: tuple[int | None, int | None], slopes: Array
+    ) -> tuple[SignedRows | IntervalRows, float]:
+        """Join the covariates of the selection, its cut points and slopes (n, p)."""
+        lower, upper = ends
+        z = units.design(rows.covariates[which], columns)
+        weights = None if rows.weights is None else rows.weights[which]
+        between = lower is not None and upper is not None
+        sign = 1.0 if upper is None or between else -1.0
+        # Beyond one cut point its constant is a covariate like any other.
+        constant = np.ones((len(z), 1 if selection.n_cuts and not between else 0))
+        values = np.ascontiguousarray(np.hstack([z, constant, slopes]).T)
+        values *= sign
+        if between:
+            return IntervalRows(values, weights, len(columns)), sign
+        return SignedRows(values, weights), sign
+
+    ends = rule.intervals(equations.alternatives)
+    for j, at_selection in enumerate(_own_selection(problem)):
+        which = np.flatnonzero((rows.chosen == j) & recorded)
+        x = units.design(rows.covariates[which], equations.each[j].columns)
         slopes = np.column_stack([-x, units.limits(rows.outcome[which])])
-        joined = np.ascontiguousarray(np.hstack([z, slopes]).T)
-        joined *= signs[j]
         weights = None if rows.weights is None else rows.weights[which]
         counted = slopes if weights is None else slopes * weights[:, None]
         total = float(len(which) if weights is None else weights.sum())
-        own.append(OwnRows(which, SignedRows(joined, weights), slopes.T @ counted, total))
-    silent = None
+        joined, sign = sign_rows(which, ends[j], slopes)
+        own.append(OwnRows(which, joined, slopes.T @ counted, total, sign, at_selection))
+        without = np.flatnonzero((rows.chosen == j) & ~recorded)
+        if len(without):
+            signed, _ = sign_rows(without, ends[j], np.empty((len(without), 0)))
+            silent.append(SilentRows(without, signed, at_selection))
     without = np.flatnonzero(rows.chosen < 0)
     if len(without):
-        z = units.design(rows.covariates[without], equations.selection.columns)
-        weights = None if rows.weights is None else rows.weights[without]
-        silent = (without, SignedRows(np.ascontiguousarray(-z.T), weights))
-    return JoinedRows(len(equations.selection.columns), tuple(own), silent)
+        # One outcome alone has a positive index where it is selected.
+        signed, _ = sign_rows(without, (None, 0), np.empty((len(without), 0)))
+        silent.append(SilentRows(without, signed, np.arange(len(columns))))
+    return JoinedRows(len(columns), tuple(own), tuple(silent))
+
+
+def _own_selection(problem: Problem) -> tuple[Indices, ...]:
+    """Return by alternative which coefficients of the selection decide on it."""
+    selection = problem.equations.selection
+    assert selection is not None
+    slopes = np.arange(selection.n_slopes)
+    intervals = problem.ordered_rule.intervals(problem.equations.alternatives)
+    if not selection.n_cuts:
+        return (slopes,) * len(intervals)
+    return tuple(
+        np.append(slopes, [len(slopes) + cut for cut in ends if cut is not None]).astype(np.intp)
+        for ends in intervals
+    )
 
 
 @dataclass(frozen=True, eq=False)
 class SelectionLikelihood(Likelihood):
-    """One or two outcomes, and an equation that says which of them, if any, is observed."""
+    """Outcomes, and an equation that says which of them, if any, is observed."""
 
     @cached_property
     def places(self) -> tuple[Indices, ...]:
-        """By alternative, where γ, g, h and t stand among the natural parameters."""
+        """By alternative, where γ, its cut points, g, h and t stand among the natural ones."""
         layout = self.problem.layout
-        gamma = self.gamma
         if not layout.turned[: len(layout.sizes)].all():
             raise UnsupportedError("Two steps maximise no likelihood. Use method='ml'.")
         return tuple(
             np.concatenate(
                 [
-                    np.arange(gamma.start, gamma.stop),
+                    self.gamma.start + selected,
                     np.arange(layout.starts[j], layout.starts[j + 1]),
                     [layout.starts[-1] + j],
                 ]
             )
-            for j in range(len(layout.sizes))
+            for j, selected in enumerate(_own_selection(self.problem))
         )
 
     @cached_property
     def gamma(self) -> slice:
-        """Where the coefficients of the selection stand among the natural parameters."""
+        """Where the coefficients and cut points of the selection stand among the natural ones."""
         layout = self.problem.layout
         assert layout.equations.selection is not None
         return slice(layout.n_natural - len(layout.equations.selection.columns), layout.n_natural)
@@ -147,7 +213,7 @@ class SelectionLikelihood(Likelihood):
         assert rows.chosen is not None and rows.outcome is not None
         shape = (len(rows), self.problem.equations.n_alternatives)
         status = np.full(shape, UNKNOWN, dtype=np.int8)
-        observed = np.flatnonzero(rows.chosen >= 0)
+        observed = np.flatnonzero((rows.chosen >= 0) & ~np.isnan(rows.outcome))
         status[observed, rows.chosen[observed]] = SEEN
         return Observation(status, rows.outcome[:, None])
 
@@ -157,13 +223,14 @@ class SelectionLikelihood(Likelihood):
         log_unit = math.log(self.problem.units.outcome_unit)
         loglik, score = 0.0, np.zeros(len(natural))
         hessian = np.zeros((len(natural), len(natural)))
-        if rows.silent is not None:
-            sums = rows.silent[1].at(natural[self.gamma], curved=curved)
-            loglik += sums.log_cdf
-            score[self.gamma] += sums.pull
-            hessian[self.gamma, self.gamma] -= sums.curvature
+        for silent in rows.silent:
+            at = self.gamma.start + silent.selection
+            sums = silent.signed.at(natural[at], curved=curved)
+            loglik += sums.log_mass
+            score[at] += sums.pull
+            hessian[at[:, None], at] -= sums.curvature
         for own, places in zip(rows.own, self.places, strict=True):
-            part = _evaluate_own(own, natural[places], rows.n_selection, curved)
+            part = _evaluate_own(own, natural[places], len(own.selection), curved)
             loglik += part.loglik - own.total * log_unit
             score[places] += part.score
             hessian[places[:, None], places] += part.hessian
@@ -195,7 +262,7 @@ def _evaluate_own(own: OwnRows, natural: Array, n_gamma: int, curved: bool) -> E
         hessian[:-1, -1] = hessian[-1, :-1] = swapped * sums.pull - slopes * twist
         hessian[-1, -1] = sums.pull @ along - turned @ twist
     constant = own.total * (math.log(h) - HALF_LOG_TWO_PI) if own.total else 0.0
-    loglik = float(constant - 0.5 * natural[noise] @ squares + sums.log_cdf)
+    loglik = float(constant - 0.5 * natural[noise] @ squares + sums.log_mass)
     return Evaluation(loglik, score, hessian)
 
 
@@ -208,27 +275,23 @@ class SelectionRows(RowTerms):
         """The log-likelihood (n,) and the score (n, n_natural) of every row."""
         likelihood: Any = self.problem.likelihood
         natural, rows = self.natural, join_rows(self.problem, self.batch)
-        gamma = likelihood.gamma
         loglik, scores = np.zeros(len(self.batch)), np.zeros((len(self.batch), len(natural)))
-        if rows.silent is not None:
-            which, signed = rows.silent
-            mills = mills_terms(natural[gamma] @ signed.values)
-            loglik[which] = mills.log_cdf
-            scores[which, gamma] = (signed.values * mills.ratio).T
-        signs = self.problem.ordered_rule.signs(self.problem.equations.alternatives)
-        for own, places, sign in zip(rows.own, likelihood.places, signs, strict=True):
+        for silent in rows.silent:
+            at = likelihood.gamma.start + silent.selection
+            loglik[silent.which], pull = silent.signed.each(natural[at])
+            scores[silent.which[:, None], at] = pull.T
+        for own, places in zip(rows.own, likelihood.places, strict=True):
             h, t = float(natural[places[-2]]), float(natural[places[-1]])
-            c, s = math.cosh(t), math.sinh(t)
-            values = sign * own.joined.values
-            z, x = values[: rows.n_selection], values[rows.n_selection :]
-            index = natural[places[: rows.n_selection]] @ z
-            noise = natural[places[rows.n_selection : -1]] @ x
-            mills = mills_terms(sign * (c * index + s * noise))
-            pull = sign * mills.ratio
-            loglik[own.which] = math.log(h) - HALF_LOG_TWO_PI - 0.5 * noise**2 + mills.log_cdf
-            of_noise = x * (s * pull - noise)
-            of_noise[-1] += 1.0 / h
-            own_scores = np.vstack([z * (c * pull), of_noise, pull * (s * index + c * noise)])
+            n_gamma, of_noise = len(own.selection), own.noise_slopes
+            slopes, swapped = np.full((2, len(places) - 1), math.sinh(t))
+            slopes[:n_gamma] = swapped[n_gamma:] = math.cosh(t)
+            inside = natural[places[:-1]]
+            noise = inside[n_gamma:] @ of_noise
+            log_mass, pull = own.joined.each(slopes * inside)
+            loglik[own.which] = math.log(h) - HALF_LOG_TWO_PI - 0.5 * noise**2 + log_mass
+            own_scores = np.vstack([slopes[:, None] * pull, (swapped * inside) @ pull])
+            own_scores[n_gamma:-1] -= of_noise * noise
+            own_scores[-2] += 1.0 / h
             scores[own.which[:, None], places] = own_scores.T
         return loglik, scores
 
@@ -256,13 +319,13 @@ class SelectionRows(RowTerms):
             self._refuse_others("residuals of every alternative")
         (own,), (places,) = rows.own, likelihood.places
         residual = np.empty((len(self.batch), 1))
-        # The joined rows have the sign of what selects the outcome, which is positive.
-        of_noise = own.joined.values[rows.n_selection :]
-        residual[own.which, 0] = self.natural[places[rows.n_selection : -1]] @ of_noise
-        if rows.silent is not None:
-            which, signed = rows.silent
-            ratio = mills_terms(self.natural[likelihood.gamma] @ signed.values).ratio
-            residual[which, 0] = -math.tanh(float(self.natural[places[-1]])) * ratio
+        residual[own.which, 0] = self.natural[places[len(own.selection) : -1]] @ own.noise_slopes
+        chosen = self.batch.rows.chosen
+        assert chosen is not None
+        for silent in rows.silent:
+            ratio, _ = silent.signed.moments(self.natural[likelihood.gamma])
+            sign = 1.0 if chosen[silent.which[0]] >= 0 else -1.0
+            residual[silent.which, 0] = sign * math.tanh(float(self.natural[places[-1]])) * ratio
         return residual
 
     @property

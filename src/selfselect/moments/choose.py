@@ -24,6 +24,10 @@ def moments_of(problem: Problem, rule: Any = None) -> Moments:
     """Return the moments of a problem under its own rule, or under another one."""
     rule = problem.ordered_rule if rule is None else rule
     if problem.noise.selected:
+        if problem.noise.sign_only:
+            from selfselect.moments.binary_selection import BinarySelectionMoments
+
+            return BinarySelectionMoments(problem, rule)
         from selfselect.moments.selection import SelectionMoments
 
         return SelectionMoments(problem, rule)

@@ -8,8 +8,9 @@ from typing import Any
 import numpy as np
 from numpy.random import SeedSequence
 
-from selfselect.data.build_selection import SelectionPlan, build_selection_design
+from selfselect.data.build_selection import build_selection_design
 from selfselect.data.formulas import parse_formula, parse_formulas
+from selfselect.data.selection_plan import SelectionPlan
 from selfselect.errors import DataError, FormulaError, OptionError
 from selfselect.inference.bootstrap import Bootstrap
 from selfselect.inference.covariance import covariance_kind

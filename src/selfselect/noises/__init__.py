@@ -9,7 +9,7 @@ from selfselect.noises.base import FittedNoise, Noise
 from selfselect.noises.correlated import Correlated
 from selfselect.noises.independent import Independent
 from selfselect.noises.known_covariance import KnownCovariance
-from selfselect.noises.selection import Selection, TwoSteps
+from selfselect.noises.selection import Selection, SelectionSign, TwoSteps
 from selfselect.noises.shared_shock import SharedShock
 
 __all__ = [
@@ -21,6 +21,7 @@ __all__ = [
     "KnownCovariance",
     "Noise",
     "Selection",
+    "SelectionSign",
     "SharedShock",
     "TwoSteps",
     "as_drawn_noise",
@@ -34,7 +35,9 @@ NAMED: dict[str, Any] = {
 }
 
 
-FITTED = (Independent, Correlated, SharedShock, KnownCovariance, Selection, TwoSteps)
+FITTED = (
+    Independent, Correlated, SharedShock, KnownCovariance, Selection, SelectionSign, TwoSteps,
+)  # fmt: skip
 """Noises that there is a likelihood for. One that derives from them would be fitted as if it were
 its parent, and printed under a name of its own."""
 

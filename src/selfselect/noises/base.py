@@ -121,6 +121,7 @@ class FittedNoise(ABC):
     one_sided : whether independence is the edge of what its extras can be.
     extras_in_scales : whether the kernel takes the extras in units of the alternatives' scales.
     selected : whether it is correlated with the noise of a selection equation, which it needs.
+    sign_only : whether only the side of zero on which the outcome lies is recorded.
     method : how its parameters are estimated, ``ml`` or ``two-step``.
     """
 
@@ -130,6 +131,7 @@ class FittedNoise(ABC):
     one_sided: ClassVar[bool] = False
     extras_in_scales: ClassVar[bool] = False
     selected: ClassVar[bool] = False
+    sign_only: ClassVar[bool] = False
     method: ClassVar[str] = "ml"
 
     @property

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import ClassVar, NamedTuple, NoReturn
 
 import numpy as np
@@ -11,20 +11,28 @@ from numpy.random import Generator
 from numpy.typing import NDArray
 
 from selfselect.errors import UnsupportedError
-from selfselect.noises.base import Extra, FittedNoise
+from selfselect.noises.base import COMMON, Extra, FittedNoise
 from selfselect.noises.correlated import CORRELATION
 from selfselect.plain import archived
 from selfselect.rules.base import Label
 
-__all__ = ["BOUNDARY", "MILLS", "NEARLY_ONE", "Selection", "SelectionCovariance", "TwoSteps"]
+__all__ = [
+    "BOUNDARY", "MILLS", "NEARLY_ONE", "Selection", "SelectionCovariance", "SelectionSign",
+    "TwoSteps",
+]  # fmt: skip
 
 Array = NDArray[np.float64]
 
 MILLS = "mills ratio"
 """The term, in tables of two-step estimates, of the Mills ratio's coefficient."""
 
-BOUNDARY = 0.999
-"""The largest correlation with the selection that is tried."""
+BOUNDARY = 1.0 - 1e-12
+"""The largest correlation with the selection that is tried: the log-likelihood there is that of the
+limit to a few thousandths. In the limit it is concave, with linear restrictions: that no row's
+noise contradicts its selection."""
+
+SIGN_BOUNDARY = 1.0 - 1e-6
+"""The same for a binary outcome, whose likelihood is smooth up to a correlation of one."""
 
 NEARLY_ONE = 0.99
 """Size from which a correlation with the selection may be at its boundary."""
@@ -55,6 +63,10 @@ class Selection(FittedNoise):
     is in no likelihood: no row shows both. It is the noise of `selfselect.sample_selection` and
     `selfselect.switching`.
 
+    Parameters
+    ----------
+    common : whether the noise is the same in all outcomes: one scale and one correlation.
+
     Examples
     --------
     >>> from selfselect.noises import Selection
@@ -62,21 +74,28 @@ class Selection(FittedNoise):
     [('union', 'correlation'), ('other', 'correlation')]
     """
 
+    common: bool = False
+
     selected: ClassVar[bool] = True
 
     @property
     def scale(self) -> str:
-        return "each"
+        return "common" if self.common else "each"
 
     @property
     def name(self) -> str:
-        return "normal, correlated with the noise of the selection; one scale per outcome"
+        which = "the same for all outcomes" if self.common else "one scale per outcome"
+        return f"normal, correlated with the noise of the selection; {which}"
 
-    def fixed_scales(self, alternatives: Sequence[Label]) -> None:
+    def fixed_scales(self, alternatives: Sequence[Label]) -> Array | None:
         """Return None: scales are estimated."""
         del alternatives
+        return None
 
     def extras(self, alternatives: Sequence[Label]) -> tuple[Extra, ...]:
+        if self.common:
+            one = Extra((COMMON, CORRELATION), 0.0, turned=True, limit=BOUNDARY)
+            return (one, *(replace(one, tied_to=0) for _ in alternatives[1:]))
         return tuple(
             Extra((label, CORRELATION), 0.0, turned=True, limit=BOUNDARY, alternative=j)
             for j, label in enumerate(alternatives)
@@ -102,6 +121,31 @@ class Selection(FittedNoise):
             "The noises of outcomes that a selection equation selects cannot be drawn together: "
             f"{self.why_no_score_test()}."
         )
+
+
+@archived("selection of a sign")
+@dataclass(frozen=True)
+class SelectionSign(Selection):
+    """The same noise of a binary outcome: its scale is one, for only its side of zero is known.
+
+    It is the noise of `selfselect.sample_selection` with ``binary=True``.
+    """
+
+    sign_only: ClassVar[bool] = True
+
+    @property
+    def scale(self) -> str:
+        return "known"
+
+    @property
+    def name(self) -> str:
+        return "standard normal, correlated with the noise of the selection"
+
+    def fixed_scales(self, alternatives: Sequence[Label]) -> Array:
+        return np.ones(len(alternatives))
+
+    def extras(self, alternatives: Sequence[Label]) -> tuple[Extra, ...]:
+        return tuple(replace(one, limit=SIGN_BOUNDARY) for one in super().extras(alternatives))
 
 
 @archived("two steps")

@@ -9,7 +9,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from selfselect.errors import OptionError
+from selfselect.errors import OptionError, UnsupportedError
 from selfselect.moments.base import latent_means
 from selfselect.plots.base import (
     CORRECTED,
@@ -79,6 +79,11 @@ def selection_lines(
     most_points : rows whose outcomes are drawn, spread evenly over all.
     axes : matplotlib axes to draw on, one per alternative; made where None.
     """
+    if fit.problem.noise.sign_only:
+        raise UnsupportedError(
+            "A binary outcome does not lie on the lines of its index. Draw the table of "
+            "result.predict(kind='outcome') instead."
+        )
     path = walk_along(fit, covariate)
     equations = fit.problem.equations
     if latent is not None and latent.shape != (len(fit.rows), equations.n_alternatives):

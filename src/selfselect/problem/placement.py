@@ -276,16 +276,23 @@ class Placement:
     def extra_carry(self) -> Array:
         """From the extras in internal units, correlations as they are, to the user's (e, e).
 
-        The constant of the selection equation takes up the shift of its covariates.
+        The constant of the selection equation takes up the shift of its covariates. So do its cut
+        points; what solvers move is minus them, the constant of being beyond each.
         """
         carry = np.diag(self.extra_units)
         selection = self.equations.selection
-        if selection is not None and selection.has_intercept:
-            first = len(self.extras) - len(selection.columns)
-            constant = first + selection.columns.index(0)
-            for place, column in enumerate(selection.columns, start=first):
-                if column:
-                    carry[constant, place] = -self.units.shift[column] / self.units.unit[column]
+        if selection is None:
+            return carry
+        first = len(self.extras) - len(selection.columns)
+        lean = self.units.shift / self.units.unit
+        for constant, column in enumerate(selection.columns):
+            if column:
+                continue
+            sign = 1.0 if constant < selection.n_slopes else -1.0
+            carry[first + constant, first + constant] = sign
+            for place, other in enumerate(selection.columns, start=first):
+                if other:
+                    carry[first + constant, place] = -sign * lean[other]
         return carry
 
     def scales_of(self, reported: Array) -> Array:
@@ -321,6 +328,6 @@ class Placement:
         return tuple(with_one[place] for place in self.reported_places)
 
     def selection_of(self, reported: Array) -> Array:
-        """Return the coefficients of the selection equation."""
+        """Return the coefficients of the selection equation, its cut points last."""
         assert self.equations.selection is not None
         return np.asarray(reported[self.reported_extras[-len(self.equations.selection.terms) :]])

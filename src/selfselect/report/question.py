@@ -52,7 +52,9 @@ def _question_of_selection(fit: FitResult) -> tuple[str, ...]:
         observed = f"only in the {facts.counts[0]} rows that were selected"
         whom = "for everyone and not only for the selected"
     else:
-        observed = f"for one of two alternatives, {listed(equations.alternatives)}"
+        observed = (
+            f"for one of {equations.n_alternatives} alternatives, {listed(equations.alternatives)}"
+        )
         whom = "in each alternative, for everyone and not only for those found in it"
     return (
         f"In {facts.n_rows} rows {outcome} was observed {observed}. Selection follows an equation "

@@ -6,19 +6,22 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from selfselect.data.equations import INTERCEPT, SELECTION
+from selfselect.data.equations import SELECTION
 from selfselect.noises.selection import NEARLY_ONE
 from selfselect.report.page import Block, Page
 from selfselect.report.summary import (
     PSEUDO_LIKELIHOOD,
     coefficient_rows,
     errors_in_words,
+    in_order,
     notes_on_errors,
     notes_on_stars,
     profile_facts,
     profile_notes,
+    shared_block,
     table_header,
 )
+from selfselect.results.exclusions import exclusions
 from selfselect.solvers.base import same_optimum
 
 if TYPE_CHECKING:
@@ -29,6 +32,9 @@ __all__ = ["summarise_selection"]
 TITLES = {
     "sample selection": "Sample selection (tobit-2)",
     "switching": "Endogenous switching (tobit-5)",
+    "binary": "Probit with sample selection",
+    "treatment": "Endogenous treatment: one noise for all alternatives",
+    "ordered": "Endogenous switching among ordered alternatives",
 }
 METHODS = {"ml": "maximum likelihood", "two-step": "two steps"}
 
@@ -37,8 +43,13 @@ def summarise_selection(
     fit: FitResult, level: float = 0.95, intervals: str = "wald", *, stars: bool = False
 ) -> Page:
     """Compose the summary page."""
+    model = "ordered" if fit.problem.ordered_rule.has_cuts else fit.model
+    if fit.problem.noise.scale == "common":
+        model = "treatment"
+    if fit.problem.noise.sign_only:
+        model = "binary"
     return Page(
-        title=f"{TITLES[fit.model]}, {METHODS[fit.method]}",
+        title=f"{TITLES[model]}, {METHODS[fit.method]}",
         notices=_notices(fit),
         facts=(*_facts(fit), *profile_facts(intervals)),
         blocks=_blocks(fit, level, intervals, stars),
@@ -55,7 +66,8 @@ def _notices(fit: FitResult) -> tuple[str, ...]:
             f"AT THE BOUNDARY: the correlation of {label} with the selection is "
             f"{fit.correlations[label]:+.3f}, as good as {np.sign(fit.correlations[label]):+.0f}: "
             "each noise determines the other. It has no standard error, and the others take it as "
-            "given. Noise that is not normal, such as that of a skewed outcome, may look like this."
+            "given; at +1 or -1 itself the log-likelihood is that of the limit. Noise that is not "
+            "normal, such as that of a skewed outcome, may look like this."
         )
     for label, correlation in fit.correlations.items():
         if abs(correlation) > 1:
@@ -124,26 +136,29 @@ def _blocks(fit: FitResult, level: float, intervals: str, stars: bool) -> tuple[
     table = fit.tidy(level, intervals=intervals)
     header = table_header(fit.covariance, level)
 
-    def block(label: object, title: str) -> Block:
+    def rows(label: object) -> tuple[tuple[str, ...], ...]:
         own = table[[one == label for one in table["alternative"]]]
-        return Block(title, header, coefficient_rows(own.itertuples(index=False), stars=stars))
+        return coefficient_rows(own.itertuples(index=False), stars=stars)
 
+    labels, counts = fit.problem.equations.alternatives, fit.facts.counts
     blocks = [
-        block(label, f"{label} (observed in {count} rows)")
-        for label, count in zip(fit.problem.equations.alternatives, fit.facts.counts, strict=True)
+        Block(f"{label} (observed in {count} rows)", header, in_order(fit, j, rows(label)))
+        for j, (label, count) in enumerate(zip(labels, counts, strict=True))
     ]
-    rule = fit.problem.ordered_rule
-    towards = "" if fit.model != "switching" else f" towards {rule.towards}"
-    return (*blocks, block(SELECTION, f"{SELECTION}{towards}"))
+    towards = "" if fit.model != "switching" else fit.problem.ordered_rule.pointing
+    last = Block(f"{SELECTION}{towards}", header, rows(SELECTION))
+    return (*blocks, *shared_block(fit, table, header, stars=stars), last)
 
 
 def _notes(fit: FitResult) -> tuple[str, ...]:
     facts = fit.facts
-    notes = [f"{fit.independence_test()}.".replace("..", "."), _exclusions(fit)]
+    notes = [f"{fit.independence_test()}.".replace("..", "."), *_exclusions(fit)]
     if fit.method == "ml" and len(fit.solution.starts) == 1:
+        begun = fit.solution.starts[0].name
+        where = "the two-step estimate" if begun == "two-step" else begun
         notes.append(
-            "Climbed from the two-step estimate alone: no better optimum was looked for. "
-            "start='search' looks for one."
+            f"Climbed from {where} alone: no better optimum was looked for. start='search' looks "
+            "for one."
         )
     for label, correlation in fit.correlations.items():
         if label not in fit.boundary and NEARLY_ONE <= abs(correlation) <= 1:
@@ -161,6 +176,20 @@ def _notes(fit: FitResult) -> tuple[str, ...]:
             f"{facts.n_without_outcome} rows without a recorded outcome or choice were left out on "
             "request: that selects on the outcome unless they are missing at random."
         )
+    if facts.two_values and not fit.problem.noise.sign_only:
+        low, high = facts.outcome_range
+        instead = (
+            " sample_selection(..., binary=True) is a probit." if (low, high) == (0, 1) else ""
+        )
+        notes.append(
+            f"The outcome {fit.problem.equations.outcome} has two values, {low:g} and {high:g}: "
+            f"this is a linear model of it, with normal noise that it cannot have.{instead}"
+        )
+    if facts.n_selected_silent:
+        notes.append(
+            f"{facts.n_selected_silent} rows were selected and have no recorded outcome; they "
+            "count for the selection alone, as if it were missing at random."
+        )
     if facts.weights_kind == "probability" and fit.method == "ml":
         notes.append(PSEUDO_LIKELIHOOD)
     notes += notes_on_errors(fit.covariance, measured=False)
@@ -168,22 +197,16 @@ def _notes(fit: FitResult) -> tuple[str, ...]:
     return tuple(notes)
 
 
-def _exclusions(fit: FitResult) -> str:
-    """Say which covariates move the selection and not the outcome."""
-    equations = fit.problem.equations
-    assert equations.selection is not None
-    sentences = []
-    for equation in equations.each:
-        excluded = [
-            term
-            for term in equations.selection.terms
-            if term not in equation.terms and term != INTERCEPT
-        ]
-        if excluded:
-            sentences.append(f"Excluded from {equation.alternative}: {', '.join(excluded)}")
-        else:
-            sentences.append(
-                f"{equation.alternative} is identified by functional form: no covariate of the "
-                "selection is excluded from its equation"
-            )
-    return "; ".join(sentences) + "."
+def _exclusions(fit: FitResult) -> list[str]:
+    """Say which covariates move the selection and not the outcome, and how strongly."""
+    found = exclusions(fit)
+    sentences = list(dict.fromkeys(one.sentence for one in found))
+    if any(one.weak and one.test is not None for one in found):
+        instead = 'Use result.conf_int(method="profile")'
+        if fit.method == "two-step":
+            instead = "method='ml' has profile intervals, which hold better"
+        sentences.append(
+            "Where the excluded covariates are weak, intervals from standard errors are too short "
+            f"in samples of some hundred rows. {instead}."
+        )
+    return sentences

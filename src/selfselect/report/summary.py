@@ -6,7 +6,9 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+import pandas as pd
 
+from selfselect.data.equations import SELECTION
 from selfselect.inference.covariance import Covariance
 from selfselect.inference.statistics import FLAG_LEVEL
 from selfselect.problem.parameters import COMMON, SCALE
@@ -26,10 +28,12 @@ __all__ = [
     "compare_page",
     "errors_in_words",
     "format_number",
+    "in_order",
     "notes_on_errors",
     "notes_on_stars",
     "profile_facts",
     "profile_notes",
+    "shared_block",
     "stars_of",
     "summarise",
     "table_header",
@@ -262,22 +266,30 @@ def _blocks(fit: FitResult, level: float, intervals: str, stars: bool) -> tuple[
         own = table[[one == label for one in table["alternative"]]]
         if not len(own):
             continue  # All it has is shared: the last block says it.
-        rows = _in_order(fit, j, coefficient_rows(own.itertuples(index=False), stars=stars))
+        rows = in_order(fit, j, coefficient_rows(own.itertuples(index=False), stars=stars))
         fixed = fit.problem.layout.scales
         if fixed is not None:
             rows = (*rows, (SCALE, format_number(float(fixed[j])), "(fixed)", "", "", "", ""))
         blocks.append(Block(title, header, rows))
-    across = table[[one not in alternatives for one in table["alternative"]]].copy()
-    if len(across):
-        named = across["alternative"] != COMMON
-        across.loc[named, "term"] = across["term"] + " of " + across["alternative"].astype(str)
-        title = "across alternatives" if named.any() else "all alternatives"
-        lines = coefficient_rows(across.itertuples(index=False), stars=stars)
-        blocks.append(Block(title, header, lines))
-    return tuple(blocks)
+    return (*blocks, *shared_block(fit, table, header, stars=stars))
 
 
-def _in_order(fit: FitResult, j: int, own: tuple[tuple[str, ...], ...]) -> tuple[Any, ...]:
+def shared_block(
+    fit: FitResult, table: pd.DataFrame, header: tuple[str, ...], *, stars: bool = False
+) -> tuple[Block, ...]:
+    """Return the block of parameters of several alternatives; none where there are none."""
+    others = (*fit.problem.equations.alternatives, SELECTION)
+    across = table[[one not in others for one in table["alternative"]]].copy()
+    if not len(across):
+        return ()
+    named = across["alternative"] != COMMON
+    across.loc[named, "term"] = across["term"] + " of " + across["alternative"].astype(str)
+    title = "across alternatives" if named.any() else "all alternatives"
+    lines = coefficient_rows(across.itertuples(index=False), stars=stars)
+    return (Block(title, header, lines),)
+
+
+def in_order(fit: FitResult, j: int, own: tuple[tuple[str, ...], ...]) -> tuple[Any, ...]:
     """Add to an alternative's own rows what it shares, and its offset, in the equation's order."""
     if not fit.problem.equations.restricted:
         return own

@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from selfselect.data.coding import check_known
 from selfselect.data.equations import INTERCEPT, SELECTION, Equation, Equations
 from selfselect.data.formulas import parse_side
+from selfselect.data.selection_coding import cut_names
 from selfselect.data.sizes import refuse_beyond_memory
 from selfselect.errors import ArchiveError
 from selfselect.inference.moments import SUBJECTS
@@ -52,6 +53,10 @@ def check_equations(equations: Equations, *, own_covariates: bool) -> None:
     """Refuse equations whose labels, terms and positions do not belong together."""
     labels, selection = equations.alternatives, equations.selection
     fewest, most = (2, MOST_ALTERNATIVES) if selection is None else (1, 2)
+    if selection is not None and selection.n_cuts:
+        fewest, most = 2, MOST_ALTERNATIVES
+        if selection.terms[selection.n_slopes :] != cut_names(labels):
+            raise ArchiveError("its cut points are not those between its alternatives")
     if not fewest <= len(labels) <= most:
         raise ArchiveError(
             f"it has {len(labels)} alternatives, and {fewest} to {most} are possible"
@@ -87,7 +92,10 @@ def _check_terms(equation: Equation, covariates: tuple[str, ...], own: bool) -> 
     terms, columns = equation.terms, equation.columns
     if len(terms) != len(columns) or len(set(terms)) < len(terms):
         raise ArchiveError(f"{where} has {len(terms)} terms in {len(columns)} columns")
-    for term, column in zip(terms, columns, strict=True):
+    if not 0 <= equation.n_cuts <= len(terms) or any(columns[equation.n_slopes :]):
+        raise ArchiveError(f"{where} has {equation.n_cuts} cut points")
+    slopes = zip(terms[: equation.n_slopes], columns, strict=False)
+    for term, column in slopes:
         if not 0 <= column <= len(covariates):
             raise ArchiveError(f"{where} has a term in the column {column}")
         name = INTERCEPT if column == 0 else covariates[column - 1]

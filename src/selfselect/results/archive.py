@@ -16,7 +16,7 @@ from typing import Any
 from selfselect.data.build import DataFacts
 from selfselect.data.coder import Coder
 from selfselect.data.coding import ArrayCoding, Coding, FormulaCoding, KnownColumns, OutcomeCoder
-from selfselect.data.equations import Equation, Equations, SharedTerm
+from selfselect.data.equations import INTERCEPT, Equation, Equations, SharedTerm
 from selfselect.data.formulas import parse_formula
 from selfselect.data.long import LongCoding, Source
 from selfselect.data.selection_coding import SelectionCoding
@@ -314,7 +314,8 @@ def _check_selection(
         raise ArchiveError("the selection equation, or its formula, is missing")
     parsed = parse_formula(f"recorded {text}" if text.startswith("~") else text)
     same = _squeezed(parsed.terms) == _squeezed(coders[0].text)
-    if not same or set(coders[0].names) != set(selection.terms):
+    terms = {*selection.terms[: selection.n_slopes], *([INTERCEPT] if selection.n_cuts else [])}
+    if not same or {*coders[0].names, *([INTERCEPT] if selection.n_cuts else [])} != terms:
         raise ArchiveError("the selection equation has other terms than its formula")
     used = {column for one in (*equations.each, selection) for column in one.columns}
     if used | {0} != set(range(len(equations.covariates) + 1)):

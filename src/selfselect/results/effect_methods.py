@@ -109,6 +109,23 @@ class EffectMethods:
             replications=replications, seed=seed, progress=progress,
         )  # fmt: skip
 
+    def heterogeneity(
+        self,
+        to: Any,
+        versus: Any,
+        data: Any = None,
+        *,
+        at: Any = None,
+        level: float = 0.95,
+        covariates: str = "sampled",
+    ) -> EffectTable:
+        """Return how those who choose `to` differ in both outcomes; see `effects.heterogeneity`."""
+        from selfselect.effects import heterogeneity
+
+        return heterogeneity(
+            _fit(self), to, versus, data, at=at, level=level, covariates=covariates
+        )
+
     def decompose(
         self,
         to: Any,

@@ -50,6 +50,7 @@ from selfselect.solvers.base import Solution
 if TYPE_CHECKING:
     from selfselect.inference.profile import Surface
     from selfselect.report.page import Page
+    from selfselect.results.exclusions import Exclusion
     from selfselect.results.pictures import Pictures
     from selfselect.results.sensitivity import Sensitivity
 
@@ -201,8 +202,11 @@ class FitResult(Estimates, EffectMethods):
         if self.kept is not None:
             values = np.array(self.kept.shares)
         elif self.facts.counts:
-            every = self.nobs if len(self.facts.counts) == 1 else sum(self.facts.counts)
-            values = np.array(self.facts.counts) / every
+            found = np.array(self.facts.counts)
+            every = found.sum()
+            if len(found) == 1:
+                found, every = found + self.facts.n_selected_silent, self.nobs
+            values = found / every
         else:
             values = expected_shares(self.problem, self.engine_of_rows(), self.solution.free)
         return pd.Series(values, index=index, name="share")
@@ -365,6 +369,16 @@ class FitResult(Estimates, EffectMethods):
         if kind is None or kind == natural:
             return self._independence
         return other_independence_test(self, kind)
+
+    def exclusions(self) -> tuple[Exclusion, ...]:
+        """Say which covariates move the selection and not an outcome, and test how strongly.
+
+        One for each outcome of a model with a selection equation. Where they are weak, use
+        ``conf_int(method="profile")``.
+        """
+        from selfselect.results.exclusions import exclusions
+
+        return exclusions(self)
 
     @cached_property
     def memory(self) -> dict[Any, Any]:

@@ -13,9 +13,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from selfselect.data.rows import Rows
 from selfselect.engines.base import Engine, Parts
 from selfselect.inference.sandwich import cluster_products, cluster_totals
-from selfselect.likelihoods import Batch
+from selfselect.likelihoods import Batch, row_terms
 from selfselect.problem.problem import Problem
 from selfselect.problem.ties import Ties
 
@@ -63,6 +64,8 @@ CLASSICAL = ErrorKind()
 
 def fit_naive(problem: Problem, engine: Engine, errors: ErrorKind = CLASSICAL) -> Naive:
     """Fit every alternative by least squares on its own rows; robust errors take a second pass."""
+    if problem.noise.sign_only:
+        return _fit_probit(problem, engine, errors)
     sums = _pairs(engine.sum(partial(_grams, problem)))
     if problem.layout.ties is not None:
         return _fit_restricted(problem, engine, problem.layout.ties, sums, errors)
@@ -97,6 +100,36 @@ def fit_naive(problem: Problem, engine: Engine, errors: ErrorKind = CLASSICAL) -
         scales.append(np.sqrt(variance) * units.outcome_unit)
     deviation = problem.noise.margin.deviation
     return Naive(tuple(coefficients), tuple(std_errors), np.array(scales) / deviation)
+
+
+def _fit_probit(problem: Problem, engine: Engine, errors: ErrorKind) -> Naive:
+    """Fit a binary outcome by a probit on the rows that show it."""
+    # Imported here: few outcomes are binary, and all fits should start quickly.
+    from selfselect.solvers.climb import climb
+
+    layout = problem.layout
+    (equation,) = problem.equations.each
+    own = slice(len(equation.columns))
+    held = np.ones(layout.n_free, dtype=bool)
+    held[own] = False
+    found = climb(problem, engine, np.zeros(layout.n_free), max_steps=100, tol=1e-8, held=held)
+    spread = np.linalg.inv(found.information[own, own])
+    if errors.robust:
+        meat = engine.sum(partial(_probit_scores, problem, found.free, errors))
+        if errors.clusters:
+            meat = cluster_products(meat, len(errors.clusters))[0]
+        spread = spread @ meat @ spread
+    carry = _to_user_units(problem.units.unit, problem.units.shift, equation.columns)
+    return Naive(
+        (carry @ found.free[own],), (_root(np.diag(carry @ spread @ carry.T)),), np.ones(1)
+    )
+
+
+def _probit_scores(problem: Problem, free: Array, errors: ErrorKind, batch: Batch) -> Any:
+    """Sum products of what rows, or clusters, say of the probit's coefficients."""
+    own = slice(len(problem.equations.each[0].columns))
+    scores = row_terms(problem, problem.layout.natural(free), batch).score[:, own]
+    return _products(batch.rows, scores, errors)
 
 
 def _root(variances: Array) -> Array:
@@ -138,7 +171,11 @@ def _scores(
             joined[:, :-1] * (factors[j] * (joined[:, -1] - joined[:, :-1] @ slopes[j]))[:, None]
         )
         parts.append(each)
-    scores = np.concatenate(parts, axis=1)
+    return _products(rows, np.concatenate(parts, axis=1), errors)
+
+
+def _products(rows: Rows, scores: Array, errors: ErrorKind) -> Any:
+    """Return products of the scores of rows, or the totals of clusters."""
     if rows.weights is not None:
         repeated = errors.repeated and not errors.clusters
         scores *= (np.sqrt(rows.weights) if repeated else rows.weights)[:, None]

@@ -27,6 +27,7 @@ from selfselect.rules.linear import LinearArgmax
 from selfselect.rules.maximum import Maximum
 from selfselect.rules.minimum import Minimum
 from selfselect.rules.monotone import MonotoneArgmax
+from selfselect.rules.ordered_index import OrderedIndex
 from selfselect.rules.ranked import Ranked
 from selfselect.rules.selection_index import SelectionIndex
 
@@ -40,6 +41,7 @@ __all__ = [
     "Maximum",
     "Minimum",
     "MonotoneArgmax",
+    "OrderedIndex",
     "Ranked",
     "RowData",
     "RuleCheck",

@@ -6,8 +6,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import ClassVar
 
-import numpy as np
-
 from selfselect.errors import OptionError, UnsupportedError
 from selfselect.plain import archived
 from selfselect.rules.base import NO_ROW_DATA, Array, Indices, Label, RowData
@@ -29,18 +27,25 @@ class SelectionIndex:
     Examples
     --------
     >>> from selfselect.rules import SelectionIndex
-    >>> SelectionIndex("union").signs(["other", "union"]).tolist()
-    [-1.0, 1.0]
+    >>> SelectionIndex("union").intervals(["other", "union"])
+    ((None, 0), (0, None))
     """
 
     towards: Label
 
     trusted: ClassVar[bool] = True
+    selects: ClassVar[bool] = True
+    has_cuts: ClassVar[bool] = False
     words: ClassVar[str] = "the one that the selection equation selects"
 
     @property
     def name(self) -> str:
         return f"a selection equation selects, towards {self.towards}"
+
+    @property
+    def pointing(self) -> str:
+        """Which way the index points, in words for tables."""
+        return f" towards {self.towards}"
 
     def for_alternatives(self, alternatives: Sequence[Label]) -> SelectionIndex:
         """Return the rule, or refuse one that points to no alternative."""
@@ -51,9 +56,9 @@ class SelectionIndex:
             )
         return self
 
-    def signs(self, alternatives: Sequence[Label]) -> Array:
-        """Return by alternative the sign (k,) of the index that selects it."""
-        return np.array([1.0 if label == self.towards else -1.0 for label in alternatives])
+    def intervals(self, alternatives: Sequence[Label]) -> tuple[tuple[int | None, int | None], ...]:
+        """Return by alternative the cut points below and above it; the only one is at zero."""
+        return tuple((0, None) if label == self.towards else (None, 0) for label in alternatives)
 
     def choose(self, latent: Array, rows: RowData = NO_ROW_DATA) -> Indices:
         """Refuse: outcomes do not say which of them is observed."""

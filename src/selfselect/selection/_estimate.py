@@ -6,20 +6,22 @@ from dataclasses import replace
 from typing import Any
 
 from selfselect._fit import fit_design
-from selfselect.data.build_selection import SelectionPlan, build_selection_design, find_towards
+from selfselect.data.build_selection import build_selection_design
 from selfselect.data.design import Design
+from selfselect.data.selection_plan import SLOPES, SelectionPlan, find_towards
 from selfselect.engines.base import EngineChoice
 from selfselect.engines.choose import engine_for
 from selfselect.errors import OptionError, UnsupportedError
 from selfselect.inference.bootstrap import Bootstrap
 from selfselect.inference.covariance import covariance_kind, estimate_covariance
 from selfselect.inference.dependence import Dependence
-from selfselect.noises import Selection, TwoSteps
+from selfselect.noises import Selection, SelectionSign, TwoSteps
 from selfselect.posing import pose_design
 from selfselect.results.fit_result import FitResult
-from selfselect.rules import SelectionIndex
+from selfselect.rules import OrderedIndex, SelectionIndex
 from selfselect.seeds import check_seed, generator
 from selfselect.selection.two_step import TwoStep, two_step_covariance
+from selfselect.solvers.binary_search import BinarySearch
 from selfselect.solvers.selection_search import SelectionSearch
 from selfselect.threads import one_blas_thread
 
@@ -50,6 +52,18 @@ def estimate(
     for name, given, words in (("method", method, METHODS), ("start", start, STARTS)):
         if given not in words:
             raise OptionError(f"There is no {name} {given!r}. Use one of {', '.join(words)}.")
+    if plan.ordered is not None:
+        _refuse_with_order(method, towards)
+    if plan.binary and method == "two-step":
+        raise UnsupportedError(
+            "A binary outcome is fitted by maximum likelihood: a probit with a Mills ratio among "
+            "its covariates is not consistent. Leave method='two-step' out."
+        )
+    if (plan.shared, plan.offset) != (None, None) and method == "two-step":
+        raise UnsupportedError(
+            "Coefficients are shared or given by maximum likelihood, not in two steps. Leave "
+            "method='two-step' out."
+        )
     check_seed(seed, optional=True)
     choice = engine_for(data, engine)
     if choice.open(data) is not None:
@@ -60,14 +74,17 @@ def estimate(
         )
     with one_blas_thread():
         design = build_selection_design(plan, data, **told)
-    rule = SelectionIndex(find_towards(design.equations.alternatives, towards))
+    labels = design.equations.alternatives
+    rule: SelectionIndex | OrderedIndex = OrderedIndex(labels)
+    if plan.ordered is None:
+        rule = SelectionIndex(find_towards(labels, towards))
     if method == "two-step":
         return _two_steps(design, rule, covariance, choice, seed, progress, call)
     return fit_design(
         design,
         rule=rule,
-        noise=Selection(),
-        solver=SelectionSearch(start),
+        noise=SelectionSign() if plan.binary else Selection(common=plan.shared == SLOPES),
+        solver=BinarySearch(start) if plan.binary else SelectionSearch(start),
         covariance=covariance,
         seed=seed,
         progress=progress,
@@ -76,9 +93,23 @@ def estimate(
     )
 
 
+def _refuse_with_order(method: str, towards: Any) -> None:
+    """Refuse what ordered alternatives do not have."""
+    if method == "two-step":
+        raise UnsupportedError(
+            "Ordered alternatives are fitted by maximum likelihood, not in two steps. Leave "
+            "method='two-step' out."
+        )
+    if towards is not None:
+        raise OptionError(
+            f"towards={towards!r} is for two alternatives without an order; `ordered` says which "
+            "way the index points. Leave `towards` out."
+        )
+
+
 def _two_steps(
     design: Design,
-    rule: SelectionIndex,
+    rule: Any,
     covariance: Any,
     engine: EngineChoice,
     seed: int | None,

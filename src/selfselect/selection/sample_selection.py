@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from selfselect.data.build_selection import SelectionPlan
 from selfselect.data.formulas import parse_formula
+from selfselect.data.selection_plan import SelectionPlan
 from selfselect.errors import FormulaError
 from selfselect.results.call import write_call
 from selfselect.results.fit_result import FitResult
@@ -21,6 +21,7 @@ def sample_selection(
     *,
     method: str = "ml",
     start: str = "search",
+    binary: bool = False,
     weights: Any = None,
     weights_kind: str | None = None,
     missing: str = "drop",
@@ -48,12 +49,17 @@ def sample_selection(
         errors that know of the first.
     start : the likelihood may have several optima. ``"search"`` looks for the best of them;
         ``"two-step"`` takes the one above the two-step estimate, from which others start.
+    binary : whether the outcome is true or false (1 or 0): a probit with sample selection, of which
+        the outcome is one where :math:`x'\beta + e > 0`, by maximum likelihood. It is the model of
+        Stata's ``heckprobit``. Means of the outcome are probabilities; ``predict(kind="latent")``
+        is :math:`x'\beta`.
     weights, weights_kind : a column, or one number per row, and what it means; as in
         `selfselect.fit`.
     missing : ``"drop"`` leaves rows that lack a covariate out, counts them and warns; ``"raise"``
         refuses them.
     missing_outcome : ``"raise"`` refuses rows that were selected but have no outcome; ``"drop"``
-        leaves them out.
+        leaves them out; ``"silent"`` keeps them for what they say of the selection, as if their
+        outcome were missing at random given the selection.
     covariance : ``"observed"`` for that of the model, ``"robust"``, ``"clustered"``,
         ``"bootstrap"``, or a `selfselect.inference.Bootstrap`.
     cluster : a column, a list of columns for several ways of clustering at once, or one label per
@@ -94,7 +100,7 @@ def sample_selection(
             "which is not known where it was not selected. Leave it out."
         )
     return estimate(
-        SelectionPlan(equation, choice, switching=False, if_recorded=if_recorded),
+        SelectionPlan(equation, choice, switching=False, if_recorded=if_recorded, binary=binary),
         data,
         method=method,
         start=start,

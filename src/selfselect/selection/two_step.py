@@ -233,7 +233,8 @@ def _probit_scores(estimate: _Estimate, batch: Batch) -> Array:
     problem, rows = estimate.problem, batch.rows
     selection = problem.equations.selection
     assert selection is not None and rows.chosen is not None
-    signs = np.append(problem.ordered_rule.signs(problem.equations.alternatives), -1.0)[rows.chosen]
+    ends = problem.ordered_rule.intervals(problem.equations.alternatives)
+    signs = np.array([*(1.0 if upper is None else -1.0 for _, upper in ends), -1.0])[rows.chosen]
     z = problem.units.design(rows.covariates, selection.columns)
     pull = signs * SHAPE.below(signs * (z @ estimate.gamma)).slope
     return np.asarray(z * (pull if rows.weights is None else rows.weights * pull)[:, None])

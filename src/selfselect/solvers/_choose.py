@@ -16,9 +16,11 @@ __all__ = ["choose_solver"]
 def choose_solver(problem: Problem, given: Any) -> tuple[Solver, str]:
     """Return the solver to use and the reason for it."""
     if given is None and problem.noise.selected:
+        from selfselect.solvers.binary_search import BinarySearch
         from selfselect.solvers.selection_search import SelectionSearch
 
-        return SelectionSearch(), (
+        search: Solver = BinarySearch() if problem.noise.sign_only else SelectionSearch()
+        return search, (
             "a selection equation selects: the likelihood is exact, concave for given correlations "
             "only, and searched over them"
         )
@@ -66,10 +68,7 @@ def choose_solver(problem: Problem, given: Any) -> tuple[Solver, str]:
             f"{given!r} is not a solver. Use None to have one chosen, or an object such as "
             "selfselect.solvers.Newton(max_steps=100)."
         )
-    # Imported here: few fits have a selection equation, and all should start quickly.
-    from selfselect.solvers.selection_search import SelectionSearch
-
-    if problem.noise.selected != isinstance(given, SelectionSearch):
+    if problem.noise.selected != bool(getattr(given, "selects", False)):
         raise UnsupportedError(
             f"{type(given).__name__} is {'not ' if problem.noise.selected else ''}for data in "
             "which a selection equation selects. Use solver=None to have one chosen."

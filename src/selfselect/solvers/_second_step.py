@@ -8,12 +8,14 @@ left over has variance :math:`\sigma^2(1 - \rho^2\delta)`.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
 
 import numpy as np
 from numpy.typing import NDArray
 
+from selfselect.data.equations import Equation
 from selfselect.engines.base import Engine
 from selfselect.errors import DataError
 from selfselect.likelihoods.selection import join_rows
@@ -23,7 +25,8 @@ from selfselect.problem.problem import Problem
 from selfselect.solvers._start import refuse_dependent
 
 __all__ = [
-    "OwnRegressors", "SecondStep", "least_squares", "own_regressors", "second_steps",
+    "OwnRegressors", "SecondStep", "first_coefficients", "least_squares", "own_regressors",
+    "second_steps",
 ]  # fmt: skip
 
 Array = NDArray[np.float64]
@@ -62,20 +65,19 @@ class OwnRegressors:
 
 def own_regressors(problem: Problem, gamma: Array, batch: Batch, j: int) -> OwnRegressors:
     """Return what the second step needs of the rows in which alternative `j` was observed."""
-    sign = problem.ordered_rule.signs(problem.equations.alternatives)[j]
     rows = join_rows(problem, batch)
     own = rows.own[j]
-    joined = sign * own.joined.values
-    z = joined[: rows.n_selection]
-    tail = SHAPE.below(sign * (gamma @ z))
-    weights = own.joined.weights
+    n_noise = len(own.gram)
+    # With no correlation the log mass depends on γ alone, and its slopes are the noise's moments.
+    ratio, delta = own.joined.moments(np.append(gamma[own.selection], np.zeros(n_noise)))
+    weights, slopes = own.joined.weights, own.noise_slopes
     return OwnRegressors(
         own.which,
-        -joined[rows.n_selection : -1].T,
-        z.T,
-        sign * tail.slope,
-        -tail.curvature,
-        joined[-1],
+        -slopes[:-1].T,
+        own.sign * own.joined.values[: rows.n_slopes].T,
+        own.sign * ratio,
+        delta,
+        slopes[-1],
         np.ones(len(own.which)) if weights is None else weights,
     )
 
@@ -141,7 +143,7 @@ def least_squares(problem: Problem, engine: Engine) -> tuple[SecondStep, ...]:
     """
     selection = problem.equations.selection
     assert selection is not None
-    gamma = np.zeros(len(selection.columns))
+    gamma = first_coefficients(selection)
     sums = engine.sum(partial(_sums, problem, gamma))
     found = []
     for j, equation in enumerate(problem.equations.each):
@@ -156,8 +158,21 @@ def least_squares(problem: Problem, engine: Engine) -> tuple[SecondStep, ...]:
                 f"The covariates explain the outcome of {equation.alternative!r} exactly, so there "
                 "is no noise to estimate. Leave out covariates computed from the outcome."
             )
-    refuse_dependent(selection, np.pad(sums[-1], (0, 1)))
+    refuse_dependent(selection.with_one_constant(), np.pad(sums[-1], (0, 1)))
     return tuple(found)
+
+
+def first_coefficients(selection: Equation, totals: Sequence[float] = ()) -> Array:
+    """Return coefficients of a selection to begin with: none, and cut points by their shares.
+
+    `totals` are the weights of the alternatives in order; without them all are alike.
+    """
+    found = np.zeros(len(selection.columns))
+    if selection.n_cuts:
+        sizes = np.ones(selection.n_cuts + 1) if not totals else np.array(totals)
+        below = np.cumsum(sizes)[:-1] / sizes.sum()
+        found[selection.n_slopes :] = -SHAPE.quantile(below)
+    return found
 
 
 def _sums(problem: Problem, gamma: Array, batch: Batch) -> Parts:
@@ -177,7 +192,8 @@ def _sums(problem: Problem, gamma: Array, batch: Batch) -> Parts:
         ]
     selection = problem.equations.selection
     assert selection is not None
-    z = problem.units.design(rows.covariates, selection.columns)
+    columns = selection.with_one_constant().columns
+    z = problem.units.design(rows.covariates, columns)
     counted = z if rows.weights is None else z * rows.weights[:, None]
     return Parts([*parts, z.T @ counted])
 
@@ -190,7 +206,7 @@ def _regress(products: Array, total: float, shrunk: float) -> SecondStep:
     explained, naive = inverse @ ratio, inverse @ outcome
     spread = float(products[size, size])
     own_spread = max(spread - float(ratio @ explained), 0.0)
-    unexplained = float(np.sqrt(own_spread / spread))
+    unexplained = float(np.sqrt(own_spread / spread)) if spread > 0 else 0.0
     own_product = float(products[size, size + 1]) - float(explained @ outcome)
     slope = own_product / own_spread if unexplained > DEPENDENT else 0.0
     left_over = max(float(products[-1, -1]) - float(naive @ outcome), 0.0) / total

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from itertools import product
 from typing import ClassVar
 
@@ -17,13 +18,24 @@ from numpy.typing import NDArray
 
 from selfselect.engines.base import Engine
 from selfselect.errors import DataError
+from selfselect.likelihoods import row_terms
 from selfselect.noises.selection import NEARLY_ONE
+from selfselect.problem.batch import Batch, Parts
+from selfselect.problem.parameters import Layout
 from selfselect.problem.problem import Problem
-from selfselect.solvers._second_step import SecondStep, least_squares, second_steps
+from selfselect.solvers._second_step import (
+    SecondStep,
+    first_coefficients,
+    least_squares,
+    second_steps,
+)
 from selfselect.solvers.base import Solution, record_starts
 from selfselect.solvers.climb import KEEP_OF_H, Climb, climb
 
-__all__ = ["SelectionSearch", "fit_independent", "selection_places"]
+__all__ = [
+    "FLAT", "GRID", "SAMPLE", "SelectionSearch", "correlation_places", "fit_independent",
+    "refuse_separation", "selection_places", "solution_of",
+]  # fmt: skip
 
 Array = NDArray[np.float64]
 Mask = NDArray[np.bool_]
@@ -35,6 +47,9 @@ SAMPLE = 10_000
 from the optima there a few steps on all rows suffice."""
 FOLLOWED = 3
 """How many of them are followed to their optimum."""
+ALL_COMBINED = 2
+"""Alternatives up to which all combinations are looked at: there are three times as many for each
+one more."""
 NEAR = 1.0
 """Distance to a known optimum, in its standard errors over all parameters together, at which the
 likelihood is all but quadratic: a climb that comes so near would end there."""
@@ -69,6 +84,7 @@ class SelectionSearch:
 
     requires: ClassVar[tuple[type, ...]] = ()
     concave: ClassVar[bool] = False
+    selects: ClassVar[bool] = True
 
     def solve(
         self,
@@ -94,27 +110,7 @@ class SelectionSearch:
             independent, ends = self._by_sample(problem, engine, engine.sample(SAMPLE, rng))
         else:
             independent, ends = self._by_starts(problem, engine)
-        best = max(ends.values(), key=lambda end: (end.converged, end.loglik))
-        held = _at_boundary(problem, best, ascend)
-        return Solution(
-            free=best.free,
-            loglik=best.loglik,
-            information=_with_certain(best.information, held),
-            ending=best.ending,
-            trace=best.trace,
-            n_passes=sum(end.n_passes for end in ends.values()),
-            solver=repr(self),
-            starts=record_starts(
-                (
-                    (name, end.loglik, None if end.converged else str(end.ending))
-                    for name, end in ends.items()
-                ),
-                rows=engine.n_rows,
-                top=best.loglik,
-            ),
-            held=tuple(np.flatnonzero(held).tolist()),
-            loglik_independent=np.nan if independent is None else independent.loglik,
-        )
+        return solution_of(problem, engine, self, ends, independent, ascend)
 
     def _by_starts(self, problem: Problem, engine: Engine) -> tuple[Climb, dict[str, Climb]]:
         """Return the fit without correlation, and where each start leads."""
@@ -161,7 +157,7 @@ class SelectionSearch:
             "correlation " + ", ".join(f"{rho:g}" for rho in correlations): _glance(
                 problem, engine, start_at(problem, independent, steps, correlations)
             )
-            for correlations in product(GRID, repeat=len(steps))
+            for correlations in _combinations(problem, engine, independent, steps)
         }
         promises = {name: np.nan_to_num(one.loglik, nan=-np.inf) for name, one in glances.items()}
         promising = sorted(glances, key=lambda name: -promises[name])[:FOLLOWED]
@@ -173,6 +169,80 @@ class SelectionSearch:
                 reached = climb(problem, engine, end.free, max_steps=self.max_steps, tol=self.tol)
             ends[name] = reached
         return ends
+
+
+def solution_of(
+    problem: Problem,
+    engine: Engine,
+    solver: object,
+    ends: dict[str, Climb],
+    independent: Climb | None,
+    ascend: Callable[[Array, Mask | None], Climb],
+) -> Solution:
+    """Return the best of several ends of climbs, with what is at its boundary."""
+    best = max(ends.values(), key=lambda end: (end.converged, end.loglik))
+    held = _at_boundary(problem, best, ascend)
+    return Solution(
+        free=best.free,
+        loglik=best.loglik,
+        information=_with_certain(best.information, held),
+        ending=best.ending,
+        trace=best.trace,
+        n_passes=sum(end.n_passes for end in ends.values()),
+        solver=repr(solver),
+        starts=record_starts(
+            (
+                (name, end.loglik, None if end.converged else str(end.ending))
+                for name, end in ends.items()
+            ),
+            rows=engine.n_rows,
+            top=best.loglik,
+        ),
+        held=tuple(np.flatnonzero(held).tolist()),
+        loglik_independent=np.nan if independent is None else independent.loglik,
+    )
+
+
+def _combinations(
+    problem: Problem, engine: Engine, independent: Array, steps: tuple[SecondStep, ...]
+) -> list[tuple[float, ...]]:
+    """Return correlations to look at: each with each, or the best of them for many alternatives.
+
+    Given the selection, an alternative's correlation matters to its own rows alone. So what a
+    combination promises is a sum over alternatives, and the best sums of some are among those of
+    one fewer.
+    """
+    if len(set(correlation_places(problem).tolist())) == 1:
+        return [(rho,) * len(steps) for rho in GRID]
+    if len(steps) <= ALL_COMBINED:
+        return list(product(GRID, repeat=len(steps)))
+    promises = [
+        engine.sum(
+            partial(
+                _own_logliks, problem, start_at(problem, independent, steps, [rho] * len(steps))
+            )
+        )[0]
+        for rho in GRID
+    ]
+    best: list[tuple[float, tuple[float, ...]]] = [(0.0, ())]
+    for own in zip(*promises, strict=True):
+        longer = [
+            (total + promise, (*taken, rho))
+            for total, taken in best
+            for promise, rho in zip(own, GRID, strict=True)
+        ]
+        best = sorted(longer, key=lambda one: -one[0])[:FOLLOWED]
+    return [taken for _, taken in best]
+
+
+def _own_logliks(problem: Problem, free: Array, batch: Batch) -> Parts:
+    """Sum the log-likelihood of each alternative's own rows (k,)."""
+    rows = batch.rows
+    assert rows.chosen is not None
+    each = row_terms(problem, problem.layout.natural(free), batch).loglik
+    weighed = each if rows.weights is None else each * rows.weights
+    k = problem.equations.n_alternatives
+    return Parts([np.bincount(rows.chosen, weights=weighed, minlength=k)])
 
 
 def _glance(problem: Problem, engine: Engine, start: Array) -> Climb:
@@ -211,24 +281,31 @@ def fit_independent(
     ----------
     problem, engine : model and rows.
     tol : distance to the optimum, in standard errors, at which the probit stops.
-    gamma : where it starts; None for zero.
+    gamma : where it starts; None for zero, and cut points by the shares of the alternatives.
     """
-    layout = problem.layout
+    layout, selection = problem.layout, problem.equations.selection
+    assert selection is not None
     at_gamma = selection_places(problem)
-    free = np.zeros(layout.n_free)
-    for j, step in enumerate(least_squares(problem, engine)):
-        h = 1.0 / step.naive_scale
-        free[layout.starts[j] : layout.inverse_scale_positions[j]] = step.naive * h
-        free[layout.inverse_scale_positions[j]] = h
-    free[at_gamma] = 0.0 if gamma is None else gamma
-    held = np.ones(len(free), dtype=bool)
-    held[at_gamma] = False
+    natural = np.zeros(layout.n_natural)
+    steps = least_squares(problem, engine)
+    for j, step in enumerate(steps):
+        _put(layout, natural, j, step.naive, step.naive_scale)
+    free = layout.gather(natural)
+    totals = [step.total for step in steps]
+    free[at_gamma] = first_coefficients(selection, totals) if gamma is None else gamma
+    if layout.n_free == layout.n_natural:
+        held = np.ones(len(free), dtype=bool)
+        held[at_gamma] = False
+    else:
+        # Where outcomes share parameters, least squares of each alone is not their best.
+        held = np.zeros(len(free), dtype=bool)
+        held[correlation_places(problem)] = True
     found = climb(problem, engine, free, max_steps=100, tol=tol, held=held)
-    _refuse_separation(problem, engine, found.information[np.ix_(at_gamma, at_gamma)])
+    refuse_separation(problem, engine, found.information[np.ix_(at_gamma, at_gamma)])
     return found
 
 
-def _refuse_separation(problem: Problem, engine: Engine, information: Array) -> None:
+def refuse_separation(problem: Problem, engine: Engine, information: Array) -> None:
     """Refuse covariates that predict selection perfectly: their coefficients are infinite."""
     values, vectors = np.linalg.eigh(information / engine.weight_total)
     if values[0] > FLAT:
@@ -252,13 +329,19 @@ def start_at(
 ) -> Array:
     """Return free parameters with correlations given: γ of the probit, and least squares."""
     layout = problem.layout
-    free = independent.copy()
-    free[correlation_places(problem)] = np.arctanh(correlations)
+    natural = layout.natural(independent)
+    first = int(layout.starts[-1])
+    natural[first : first + len(steps)] = np.arctanh(correlations)
     for j, (step, correlation) in enumerate(zip(steps, correlations, strict=True)):
-        coefficients, scale = step.at_correlation(correlation)
-        free[layout.starts[j] : layout.inverse_scale_positions[j]] = coefficients / scale
-        free[layout.inverse_scale_positions[j]] = 1.0 / scale
-    return free
+        _put(layout, natural, j, *step.at_correlation(correlation))
+    return layout.gather(natural)
+
+
+def _put(layout: Layout, natural: Array, j: int, coefficients: Array, scale: float) -> None:
+    """Write the coefficients and the scale of an alternative among the natural parameters."""
+    at_h = int(layout.inverse_scale_positions[j])
+    natural[layout.starts[j] : at_h] = coefficients / scale
+    natural[at_h] = 1.0 / scale
 
 
 def two_step_start(problem: Problem, independent: Array, steps: tuple[SecondStep, ...]) -> Array:

@@ -1,0 +1,74 @@
+"""Heterogeneity: how those who choose an alternative differ in each outcome, and in its effect."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from selfselect.effects._ask import ask
+from selfselect.effects._moments import Cells
+from selfselect.effects.base import EffectTable, effect_table
+from selfselect.effects.treatment_effects import two_alternatives
+
+if TYPE_CHECKING:
+    from selfselect.results.fit_result import FitResult
+
+__all__ = ["heterogeneity"]
+
+
+def heterogeneity(
+    fit: FitResult,
+    to: Any,
+    versus: Any,
+    data: Any = None,
+    *,
+    at: Any = None,
+    level: float = 0.95,
+    covariates: str = "sampled",
+) -> EffectTable:
+    r"""Return mean outcomes of those who choose `to` and of those who do not, and all differences.
+
+    There are two outcomes and their difference, the effect, in two groups and their difference:
+    ``of="effect"`` has ATT, ATU and ATT - ATU; the group ``"difference"`` says by how much those
+    who choose `to` would do better in either alternative anyway. It is the table that R's
+    endoSwitch prints, and of Di Falco, Veronesi and Yesuf (2011).
+
+    Parameters
+    ----------
+    fit : a fitted model.
+    to, versus : labels of two alternatives.
+    data, at, level, covariates : see `selfselect.effects`.
+
+    Examples
+    --------
+    >>> import selfselect as ss
+    >>> villagers = ss.simulators.village(300, seed=1).data
+    >>> result = ss.fit("income ~ height + weight", villagers, chosen="job")
+    >>> table = result.heterogeneity("hunting", "fishing").table
+    >>> table.loc[table["of"] == "effect", "group"].tolist()
+    ['hunting chosen', 'hunting not chosen', 'difference']
+    """
+    a, b = two_alternatives(fit, to, versus)
+
+    def parts(cells: Cells) -> Any:
+        share = cells.chance[a]
+        both = np.array([a, b])
+        inside = cells.outcome[both, a]
+        groups = [inside / share, (cells.mean[both] - inside) / (1.0 - share)]
+        groups.append(groups[0] - groups[1])
+        return np.concatenate([np.append(one, one[0] - one[1]) for one in groups])
+
+    answer = ask(fit, parts, data=data, at=at, covariates=covariates)
+    groups = [f"{to} chosen", f"{to} not chosen", "difference"]
+    return effect_table(
+        f"Mean {fit.problem.equations.outcome} of those who choose {to} and of those who do not",
+        answer.keys(
+            group=[group for group in groups for _ in range(3)], of=[to, versus, "effect"] * 3
+        ),
+        answer.found,
+        level=level,
+        df=fit.covariance.df,
+        warnings=answer.warnings,
+        notes=(*answer.notes, "The effect in the three groups: ATT, ATU and ATT - ATU."),
+    )

@@ -1,0 +1,132 @@
+"""Maximum likelihood of a binary outcome that a selection equation selects."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+import numpy as np
+from numpy.random import Generator
+from numpy.typing import NDArray
+
+from selfselect.engines.base import Engine
+from selfselect.errors import DataError
+from selfselect.problem.problem import Problem
+from selfselect.solvers._second_step import least_squares
+from selfselect.solvers.base import Solution
+from selfselect.solvers.climb import Climb, climb
+from selfselect.solvers.selection_search import (
+    FLAT,
+    GRID,
+    SAMPLE,
+    correlation_places,
+    refuse_separation,
+    selection_places,
+    solution_of,
+)
+
+__all__ = ["BinarySearch"]
+
+Array = NDArray[np.float64]
+Mask = NDArray[np.bool_]
+
+
+@dataclass(frozen=True)
+class BinarySearch:
+    """Climb from two probits, and from correlations on a grid.
+
+    Parameters
+    ----------
+    start : ``"search"``, or ``"two-step"`` to climb from two probits without correlation alone.
+    max_steps : steps of a climb after which it gives up.
+    tol : distance to the optimum, in standard errors, at which a climb stops.
+    """
+
+    start: str = "search"
+    max_steps: int = 100
+    tol: float = 1e-7
+
+    requires: ClassVar[tuple[type, ...]] = ()
+    concave: ClassVar[bool] = False
+    selects: ClassVar[bool] = True
+
+    def solve(
+        self,
+        problem: Problem,
+        engine: Engine,
+        *,
+        rng: Generator,
+        start: Array | None = None,
+        progress: bool | None = None,
+    ) -> Solution:
+        """Estimate the parameters; from `start`, where it is given, and from nowhere else."""
+
+        def ascend(place: Array, held: Mask | None = None) -> Climb:
+            return self._climb(problem, engine, place, held, progress)
+
+        if start is not None:
+            return solution_of(problem, engine, self, {"given": ascend(start)}, None, ascend)
+        if engine.n_rows <= 2 * SAMPLE:
+            independent, ends = self._by_starts(problem, engine)
+            return solution_of(problem, engine, self, ends, independent, ascend)
+        # From the optima of a sample a few steps on all rows suffice.
+        first, found = self._by_starts(problem, engine.sample(SAMPLE, rng))
+        independent = ascend(first.free, _correlation_held(problem))
+        _refuse_perfect(problem, engine, independent.information)
+        reached: dict[float, Climb] = {}
+        for end in found.values():
+            if round(end.loglik, 3) not in reached:
+                reached[round(end.loglik, 3)] = ascend(end.free)
+        ends = {name: reached[round(end.loglik, 3)] for name, end in found.items()}
+        return solution_of(problem, engine, self, ends, independent, ascend)
+
+    def _climb(
+        self,
+        problem: Problem,
+        engine: Engine,
+        place: Array,
+        held: Mask | None = None,
+        progress: bool | None = False,
+    ) -> Climb:
+        return climb(
+            problem, engine, place, max_steps=self.max_steps, tol=self.tol, progress=progress,
+            held=held,
+        )  # fmt: skip
+
+    def _by_starts(self, problem: Problem, engine: Engine) -> tuple[Climb, dict[str, Climb]]:
+        """Return the fit without correlation, and where each start leads."""
+        least_squares(problem, engine)
+        held = _correlation_held(problem)
+        independent = self._climb(problem, engine, np.zeros(problem.layout.n_free), held)
+        _refuse_perfect(problem, engine, independent.information)
+        ends = {"two probits": self._climb(problem, engine, independent.free)}
+        for rho in GRID if self.start == "search" else ():
+            if rho:
+                place = independent.free.copy()
+                place[held] = np.arctanh(rho)
+                near = self._climb(problem, engine, place, held)
+                ends[f"correlation {rho:g}"] = self._climb(problem, engine, near.free)
+        return independent, ends
+
+
+def _correlation_held(problem: Problem) -> Mask:
+    """Say which parameter is the correlation, for climbs that hold it."""
+    held = np.zeros(problem.layout.n_free, dtype=bool)
+    held[correlation_places(problem)] = True
+    return held
+
+
+def _refuse_perfect(problem: Problem, engine: Engine, information: Array) -> None:
+    """Refuse covariates that predict selection, or the outcome, perfectly."""
+    at_gamma = selection_places(problem)
+    refuse_separation(problem, engine, information[np.ix_(at_gamma, at_gamma)])
+    (equation,) = problem.equations.each
+    own = information[: len(equation.terms), : len(equation.terms)] / engine.weight_total
+    values, vectors = np.linalg.eigh(own)
+    if values[0] <= FLAT:
+        size = np.abs(vectors[:, 0]) * [column > 0 for column in equation.columns]
+        raise DataError(
+            f"The covariates predict the outcome perfectly in some or all rows, by "
+            f"{equation.terms[int(np.argmax(size))]!r} above all: its coefficient would be "
+            "infinite. Leave that covariate out, or the rows it decides."
+        )

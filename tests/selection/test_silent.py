@@ -1,0 +1,110 @@
+"""Rows that were selected and have no outcome count for the selection alone."""
+
+from __future__ import annotations
+
+import numpy as np
+import pandas as pd
+import pytest
+from scipy.stats import norm
+
+import selfselect as ss
+from selfselect.errors import DataError
+from selfselect.likelihoods import evaluate, row_terms
+
+
+@pytest.fixture(scope="module")
+def lost(table):
+    """Leave out some outcomes, and an own covariate of some of them."""
+    rng = np.random.default_rng(3)
+    gone = rng.random(len(table)) < 0.2
+    return table.assign(
+        wage=table["wage"].mask(gone), y=table["y"].mask(gone), w=table["w"].mask(gone), gone=gone
+    )
+
+
+def selection(data, **options):
+    return ss.sample_selection("wage ~ x + w", "works ~ x + z", data, **options)
+
+
+def switching(data, **options):
+    return ss.switching({"in": "y ~ x", "out": "y ~ x + w"}, "chosen ~ x + z", data, **options)
+
+
+@pytest.fixture(params=[selection, switching], ids=["sample selection", "switching"])
+def call(request):
+    return request.param
+
+
+def test_they_add_the_chance_of_their_selection(lost, call):
+    fit = call(lost, missing_outcome="silent")
+    shown = call(lost[~lost["gone"] | ~lost["works"]] if call is selection else lost[~lost["gone"]])
+    problem, natural = fit.problem, fit.problem.layout.natural(fit.solution.free)
+    params = fit.params["selection"]
+    index = params["Intercept"] + params["x"] * lost["x"] + params["z"] * lost["z"]
+    silent = lost["gone"] & (lost["works"] | (call is switching))
+    chance = norm.logcdf(np.where(lost["works"], index, -index))[silent].sum()
+    rows = np.flatnonzero(~silent)
+    part = fit.engine.batch.take(rows)
+    assert fit.llf == pytest.approx(evaluate(problem, natural, part).loglik + chance, rel=1e-9)
+    assert len(rows) == shown.nobs and fit.facts.n_selected_silent == silent.sum()
+    each = row_terms(problem, natural, fit.engine.batch)
+    whole = evaluate(problem, natural, fit.engine.batch)
+    np.testing.assert_allclose(each.score.sum(axis=0), whole.score, atol=1e-6)
+
+
+def test_selection_is_estimated_from_all_rows_and_better(lost, call):
+    fit = call(lost, missing_outcome="silent")
+    dropped = call(lost.assign(w=lost["w"].fillna(0.0)), missing_outcome="drop")
+    assert fit.nobs == len(lost) and dropped.nobs < len(lost)
+    assert (fit.bse["selection"] < dropped.bse["selection"]).all()
+    said = " ".join(str(fit.summary()).split())
+    assert "and have no recorded outcome; they count for the selection alone" in said
+
+
+def test_two_steps_and_robust_errors_take_them_too(lost, call):
+    two = call(lost, missing_outcome="silent", method="two-step")
+    probit = call(lost.assign(wage=lost["wage"].fillna(0.0), y=lost["y"].fillna(0.0),
+                              w=lost["w"].fillna(0.0)), method="two-step")  # fmt: skip
+    np.testing.assert_allclose(two.params["selection"], probit.params["selection"], rtol=1e-6)
+    robust = call(lost, missing_outcome="silent", covariance="robust")
+    assert np.isfinite(robust.bse).all()
+
+
+def test_the_share_of_the_selected_counts_them(lost):
+    fit = selection(lost, missing_outcome="silent")
+    assert fit.shares["outcome"] == pytest.approx(lost["works"].mean())
+    assert fit.counts["outcome"] == (lost["works"] & ~lost["gone"]).sum()
+    ss.plots.residuals(fit)
+
+
+def test_outcomes_that_are_all_missing_and_unknown_choices_are_refused(lost, call):
+    empty = lost.assign(wage=np.nan, y=np.where(lost["works"], np.nan, lost["y"]))
+    with pytest.raises(DataError, match="No row"):
+        call(empty, missing_outcome="silent")
+    unknown = lost.assign(works=lost["works"].astype(object).mask(lost.index == 3),
+                          chosen=lost["chosen"].mask(lost.index == 3))  # fmt: skip
+    with pytest.raises(DataError, match="the chosen alternative is not known"):
+        call(unknown, missing_outcome="silent")
+    with pytest.raises(DataError, match="missing_outcome='silent' keeps them"):
+        call(lost.assign(w=lost["w"].fillna(0.0)))
+
+
+def test_a_saved_fit_remembers_them(lost, tmp_path):
+    fit = selection(lost, missing_outcome="silent")
+    fit.save(tmp_path / "fit.json")
+    assert str(ss.load(tmp_path / "fit.json").summary()) == str(fit.summary())
+
+
+def test_ordered_alternatives_have_them_too(ordered_table):
+    order = ["none", "part", "full"]
+    lost = ordered_table.assign(pay=ordered_table["pay"].mask(ordered_table.index % 7 == 0))
+    fit = ss.switching("pay ~ x", "hours ~ x + z", lost, ordered=order, missing_outcome="silent")
+    params = fit.params["selection"]
+    index = (params["x"] * lost["x"] + params["z"] * lost["z"]).to_numpy()
+    ends = np.array([-np.inf, params["cut none|part"], params["cut part|full"], np.inf])
+    place = lost["hours"].map(order.index).to_numpy()
+    chance = np.log(norm.cdf(ends[place + 1] - index) - norm.cdf(ends[place] - index))
+    silent = lost["pay"].isna().to_numpy()
+    each = row_terms(fit.problem, fit.problem.layout.natural(fit.solution.free), fit.engine.batch)
+    np.testing.assert_allclose(each.loglik[silent], chance[silent], rtol=1e-9)
+    assert isinstance(fit.summary().notes, tuple) and pd.notna(fit.bse).all()
