@@ -253,7 +253,7 @@ def mte(
         )
     if fit.problem.equations.restricted:
         raise UnsupportedError(
-            "Polynomial effects estimate all coefficients of both outcomes freely, and this fit has "
+            "Polynomial effects estimate all coefficients of both outcomes, and this fit has "
             "shared coefficients or offsets. Use kind='normal', or fit without them."
         )
     _check_whole("degree", degree, 2)
