@@ -38,6 +38,7 @@ RANKS = [
     {"posing"},
     {"_fit"},
     {"selection"},
+    {"multinomial"},
     {"choose"},
     {"sklearn"},
     {"cli"},

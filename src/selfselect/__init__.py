@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     )
     from selfselect._fit import fit
     from selfselect.choose import choose_alternatives
+    from selfselect.multinomial import MultinomialResult, multinomial_switching
     from selfselect.posing import pose
     from selfselect.results.archive import load
     from selfselect.results.assumptions import assumptions
@@ -56,6 +57,8 @@ _NAMES = {
     "choose_alternatives": "selfselect.choose",
     "fit": "selfselect._fit",
     "load": "selfselect.results.archive",
+    "multinomial_switching": "selfselect.multinomial",
+    "MultinomialResult": "selfselect.multinomial",
     "pose": "selfselect.posing",
     "FitResult": "selfselect.results.fit_result",
     "sample_selection": "selfselect.selection",
@@ -66,6 +69,7 @@ _NAMES = {
 
 __all__ = [
     "FitResult",
+    "MultinomialResult",
     "SelfSelectionRegressor",
     "assumptions",
     "choose_alternatives",
@@ -76,6 +80,7 @@ __all__ = [
     "fit",
     "inference",
     "load",
+    "multinomial_switching",
     "noises",
     "plots",
     "pose",

@@ -108,7 +108,9 @@ def fit(
     outcome_between : (lowest, highest) outcome of rows without one, in units of the formula's left
         side: columns or numbers, None where there is no limit. Top-coded outcomes are missing
         outcomes with ``("topcode", None)``.
-    covariance : ``"observed"``, ``"robust"``, ``"clustered"``, ``"bootstrap"``, or a
+    covariance : ``"observed"`` information, also ``"nonrobust"``; ``"opg"``, outer products of
+        scores; ``"robust"``, a sandwich corrected for its bias; ``"HC0"``, a plain one, and
+        ``"HC1"``, that times n/(n - k) for k parameters; ``"clustered"``; ``"bootstrap"`` or a
         `selfselect.inference.Bootstrap`.
     cluster : a column, a list of columns for several ways of clustering at once, or one label per
         row; implies ``"clustered"``, or (one way only) a bootstrap of clusters.

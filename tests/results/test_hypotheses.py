@@ -9,7 +9,7 @@ from scipy import stats
 
 import selfselect as ss
 from selfselect.errors import OptionError
-from selfselect.results.hypotheses import linear_restrictions
+from selfselect.results.expressions import linear_restrictions
 
 NAMES = [
     "a:x",
@@ -59,6 +59,8 @@ def test_restrictions_with_factors_and_constants(result: ss.FitResult) -> None:
         ("a:C(p, Treatment('q'))[T.r] = 2", [0, 0, 0, 0, 0, 1], 2.0),
         ("`a:x` = 1", [1, 0, 0, 0, 0, 0], 1.0),
         ("a:x-b:x=0", [1, 0, -1, 0, 0, 0], 0.0),
+        ("1/2*(a:x - 3*b:x) = sqrt(4)", [0.5, 0, -1.5, 0, 0, 0], 2.0),
+        ("--a:x/4 = 2**3", [0.25, 0, 0, 0, 0, 0], 8.0),
     ],
 )
 def test_a_restriction_is_read_as_it_is_written(
@@ -93,7 +95,10 @@ def test_an_unknown_parameter_is_answered_with_the_nearest(text: str) -> None:
         ("a:x = ", "not a sum of parameters"),
         ("2 a:x", "not a sum of parameters"),
         ("a:x +", "not a sum of parameters"),
-        ("1/2*a:x", "no parameter"),
+        ("1/0*a:x", "divides by zero"),
+        ("1/a:x = 1", "not a sum of parameters"),
+        ("exp(a:x)", "not a sum of parameters"),
+        ("2*(a:x", "not a sum of parameters"),
         ("", "is empty"),
         (" , ", "is empty"),
     ],

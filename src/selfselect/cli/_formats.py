@@ -19,11 +19,13 @@ __all__ = ["FORMATS", "render"]
 FORMATS = ("text", "json", "latex", "markdown", "html", "csv")
 
 
-def render(fit: FitResult, form: str, level: float, intervals: str = "wald") -> str:
+def render(
+    fit: FitResult, form: str, level: float, intervals: str = "wald", *, stars: bool = False
+) -> str:
     """Return the summary of a fit in one of `FORMATS`."""
 
     def page() -> Any:
-        return fit.summary(level, intervals=intervals)
+        return fit.summary(level, intervals=intervals, stars=stars)
 
     forms: dict[str, Callable[[], str]] = {
         "text": lambda: page().to_text(),

@@ -8,6 +8,7 @@ from typing import Any
 import click
 
 from selfselect.cli._encoding import encoding_option
+from selfselect.cli._options import covariance_option
 
 __all__ = ["rows_for", "shared_options", "show", "split_options", "way_of_clustering"]
 
@@ -26,11 +27,7 @@ _OPTIONS = (
         help="Weights are numbers of identical rows, or correct for unequal sampling (robust "
         "errors).",
     ),
-    click.option(
-        "--covariance", default="observed", show_default=True,
-        type=click.Choice(["observed", "robust", "clustered", "bootstrap"]),
-        help="How standard errors are computed.",
-    ),
+    covariance_option,
     click.option(
         "--cluster", "clusters", multiple=True, metavar="COLUMN",
         help="Clusters of rows; implies clustered. Repeat to cluster in several ways.",

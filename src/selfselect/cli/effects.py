@@ -11,8 +11,8 @@ from selfselect.cli._encoding import encoding_option
 __all__ = ["command"]
 
 KINDS = (
-    "outcomes", "chances", "marginal", "treatment", "heterogeneity", "sorting", "gains", "policy",
-    "close",
+    "outcomes", "chances", "marginal", "treatment", "mte", "heterogeneity", "sorting", "gains",
+    "policy", "close",
 )  # fmt: skip
 
 
@@ -22,12 +22,17 @@ KINDS = (
 @click.option(
     "--what", type=click.Choice(KINDS), default="outcomes", show_default=True,
     help="Mean outcomes by group; chances; marginal effects on chances; effects of TO instead of "
-    "VERSUS; how those who choose TO differ; sorting; distribution of gains; who should be sent "
-    "where; what closing does.",
+    "VERSUS; marginal treatment effects of a switching regression; how those who choose TO "
+    "differ; sorting; distribution of gains; who should be sent where; what closing does.",
 )  # fmt: skip
 @click.option("--to", help="Alternative, for treatment, heterogeneity and gains.")
 @click.option("--versus", help="Alternative it is compared with.")
 @click.option("--alternative", "closed", multiple=True, help="Alternative to close; repeatable.")
+@click.option(
+    "--scale", default="model", show_default=True, type=click.Choice(["model", "level"]),
+    help="For outcomes and treatment: as the formula's left side has it; or, where that is log(y), "
+    "y itself, and per cent.",
+)  # fmt: skip
 @encoding_option
 @click.option("--level", type=float, default=0.95, show_default=True, help="Confidence level.")
 @click.option(
@@ -40,6 +45,7 @@ def command(
     to: str | None,
     versus: str | None,
     closed: tuple[str, ...],
+    scale: str,
     encoding: str | None,
     level: float,
     out: str | None,
@@ -53,6 +59,8 @@ def command(
     rows = read_table(data, encoding=encoding, labels=labels_of(result))
     if what in ("treatment", "heterogeneity", "gains") and (to is None or versus is None):
         raise click.UsageError(f"--what {what} needs two alternatives: --to A --versus B.")
+    if scale != "model" and what not in ("outcomes", "treatment"):
+        raise click.UsageError(f"--what {what} has no --scale.")
     if what == "close" and not closed:
         raise click.UsageError("--what close needs at least one --alternative A.")
     if what == "close":
@@ -60,10 +68,11 @@ def command(
         _show(changed, changed.outcomes.table, out, write_table)
         return 0
     ask: dict[str, Any] = {
-        "outcomes": lambda: result.potential_outcomes(rows, level=level),
+        "outcomes": lambda: result.potential_outcomes(rows, level=level, scale=scale),
         "chances": lambda: result.choice_probabilities(rows, level=level),
         "marginal": lambda: result.marginal_effects(data=rows, level=level),
-        "treatment": lambda: result.treatment_effects(to, versus, rows, level=level),
+        "treatment": lambda: result.treatment_effects(to, versus, rows, level=level, scale=scale),
+        "mte": lambda: result.mte(rows, level=level),
         "heterogeneity": lambda: result.heterogeneity(to, versus, rows, level=level),
         "sorting": lambda: result.sorting(rows, level=level),
         "gains": lambda: result.gains(to, versus, rows, level=level),

@@ -9,6 +9,7 @@ import click
 
 from selfselect.cli._encoding import encoding_option
 from selfselect.cli._engines import ENGINE_HELP, engine_named, rows_of, split_words
+from selfselect.cli._options import covariance_option
 
 __all__ = ["command", "offset_columns", "pairs_of", "shared_terms"]
 
@@ -97,11 +98,7 @@ Exit codes: 0 the fit converged, 2 bad input, 3 the fit did not converge.
     "--weights-kind", type=click.Choice(["frequency", "probability"]),
     help="Weights are numbers of identical rows, or correct for unequal sampling (robust errors).",
 )  # fmt: skip
-@click.option(
-    "--covariance", default="observed", show_default=True,
-    type=click.Choice(["observed", "robust", "clustered", "bootstrap"]),
-    help="How standard errors are computed.",
-)  # fmt: skip
+@covariance_option
 @click.option(
     "--cluster", "clusters", multiple=True, metavar="COLUMN",
     help="Clusters of rows; implies clustered. Repeat to cluster in several ways.",

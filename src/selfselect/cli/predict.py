@@ -32,6 +32,11 @@ Examples:
     help="As the formula's left side has it; or, where that is log(y), means of y itself.",
 )  # fmt: skip
 @click.option(
+    "--level",
+    type=float,
+    help="Confidence, such as 0.95: adds standard errors and intervals to every prediction.",
+)
+@click.option(
     "--keep", multiple=True, metavar="COLUMN",
     help="Column of DATA to copy beside the predictions, such as an id; repeatable.",
 )  # fmt: skip
@@ -47,6 +52,7 @@ def command(
     data: Sequence[str],
     kind: str,
     scale: str,
+    level: float | None,
     keep: Sequence[str],
     out: str | None,
     encoding: str | None,
@@ -67,20 +73,24 @@ def command(
     inferred = kind == "responsibilities"
     if inferred and scale != "model":
         raise click.UsageError("A probability has no scale. Leave --scale out.")
+    if inferred and level is not None:
+        raise click.UsageError("Probable choices have no intervals. Leave --level out.")
     if out is not None and is_folder(out):
         options: dict[str, Any] = {"keep": keep, "overwrite": overwrite}
         files = open_files(list(data), encoding=encoding).with_labels(labels_of(result))
         if inferred:
             result.write_responsibilities(out, files, **options)
         else:
-            result.write_predictions(out, files, kind, scale, **options)
+            result.write_predictions(out, files, kind, scale, level=level, **options)
         return 0
     check_out(out, fit, *data)
     rows = rows_of(data, None, encoding=encoding, labels=labels_of(result))
     if isinstance(rows, list):
         rows = open_files(rows, encoding=encoding).with_labels(labels_of(result))
     made: Any = (
-        result.responsibilities(rows) if inferred else result.predict(rows, kind=kind, scale=scale)
+        result.responsibilities(rows)
+        if inferred
+        else result.predict(rows, kind=kind, scale=scale, level=level)
     )
     write_table(made, out, index=False, beside=to_frame(rows, keep) if keep else None)
     return 0

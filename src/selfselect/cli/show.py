@@ -15,13 +15,25 @@ __all__ = ["command"]
     help="What to print.",
 )  # fmt: skip
 @click.option("--level", default=0.95, show_default=True, help="Confidence level of intervals.")
+@click.option(
+    "--combination", "combinations", multiple=True, metavar="EXPRESSION",
+    help="Function of parameters with its standard error, such as 'a:x - b:x'; repeatable.",
+)  # fmt: skip
+@click.option("--stars", is_flag=True, help="Mark p-values below 0.05, 0.01 and 0.001 by stars.")
 @click.option("--compare", is_flag=True, help="Put least squares beside the corrected estimates.")
 @click.option(
     "--diagnose", is_flag=True, help="Say what the data determines, and what it does not."
 )
 @click.option("--report", metavar="FILE", help="Write what needs no rows into one HTML file.")
 def command(
-    fit: str, form: str, level: float, compare: bool, diagnose: bool, report: str | None
+    fit: str,
+    form: str,
+    level: float,
+    combinations: tuple[str, ...],
+    stars: bool,
+    compare: bool,
+    diagnose: bool,
+    report: str | None,
 ) -> int:
     """Print the saved FIT."""
     import selfselect as ss
@@ -32,7 +44,9 @@ def command(
 
     refuse_inputs(report, fit)
     result = ss.load(fit)
-    click.echo(render(result, form, level))
+    click.echo(render(result, form, level, stars=stars))
+    if combinations:
+        click.echo("\n" + str(result.nlcom(*combinations, level=level)))
     if compare:
         click.echo("\n" + str(compare_page(result)))
     if diagnose:

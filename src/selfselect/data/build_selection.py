@@ -5,7 +5,7 @@ A row needs the covariates and the outcome of its own equation, and of no other.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -16,6 +16,7 @@ from selfselect.data.alternatives import recorded_alternatives
 from selfselect.data.build import check_word, with_column
 from selfselect.data.checks import (
     check_any_weight,
+    check_chosen_available,
     check_counts,
     check_numbers,
     check_outcome,
@@ -27,7 +28,7 @@ from selfselect.data.checks import (
 )
 from selfselect.data.clusters import cluster_codes, cluster_columns
 from selfselect.data.coder import Coder
-from selfselect.data.coding import KnownColumns, OutcomeCoder
+from selfselect.data.coding import KnownColumns, OutcomeCoder, check_known
 from selfselect.data.columns import to_numbers
 from selfselect.data.design import DataFacts, Design, Tally
 from selfselect.data.equations import SELECTION, refuse_half_characters
@@ -59,14 +60,17 @@ def build_selection_design(
     cluster: Any = None,
     missing: str = "drop",
     missing_outcome: str = "raise",
+    available: Mapping[Any, str] | None = None,
 ) -> Design:
     """Code a table for a model with a selection equation; options are those of `selfselect.fit`."""
+    check_known(None, available)
     check_weights_kind(weights_kind, weights)
     check_word("missing", missing, ("drop", "raise"))
     check_word("missing_outcome", missing_outcome, ("raise", "drop", "silent"))
     first, ways = plan.each[0], cluster_columns(cluster, data)
     columns = [*first.outcome_columns, *plan.chosen, *plan.terms, *ways]
     columns += [weights] if isinstance(weights, str) else []
+    columns += list((available or {}).values())
     frame = to_frame(data, columns)
     frame, weights_column = with_column(frame, weights, "weights")
     if not ways:
@@ -91,14 +95,19 @@ def build_selection_design(
     row_weights = _weights(frame, weights_column, weights_kind)
 
     outcome_coder, outcome = _outcomes(plan, labels, frame, codes)
+    known = KnownColumns.resolve(None, available, labels)
     shown = np.where(np.isnan(outcome), -1, codes)
-    coding, covariates = _learn(plan, formulas, labels, outcome_coder, frame, shown)
+    coding, covariates = _learn(plan, formulas, labels, outcome_coder, known, frame, shown)
+    known_rows = known.read(frame)
+    if known_rows.available is not None:
+        check_chosen_available(codes, known_rows.available, labels)
     rows = Rows(
         covariates,
         outcome=outcome,
         chosen=codes,
         weights=row_weights,
         clusters=cluster_codes(frame, ways) if ways else None,
+        known=known_rows,
     )
     tally = Tally.of(outcome, shown, row_weights, labels)
     counts = [tally.counts[label] for label in labels]
@@ -161,7 +170,7 @@ def _find_selected(
         order = order_of(plan.ordered, labels, frame[selection.outcome])
         labels, formulas = (tuple(one[place] for place in order) for one in (labels, formulas))
         codes = np.where(codes < 0, -1, np.argsort(order)[codes])
-    elif len(labels) != 2:
+    elif len(labels) < 2 or (len(labels) > 2 and not plan.several):
         raise DataError(
             f"There are {len(labels)} alternatives of {selection.outcome!r} "
             f"({', '.join(map(repr, labels[:6]))}). Switching is between two: join some, give "
@@ -269,6 +278,7 @@ def _learn(
     formulas: Sequence[ParsedFormula],
     labels: Sequence[Label],
     outcome: OutcomeCoder,
+    known: KnownColumns,
     frame: pd.DataFrame,
     codes: Indices,
 ) -> tuple[SelectionCoding, Array]:
@@ -288,7 +298,6 @@ def _learn(
     if offsets:
         equations = equations.with_offsets(offsets)
     equations = share(equations, shared_terms(equations, plan.shared))
-    known = KnownColumns.resolve(None, None, labels)
     places = tuple(range(1, len(coders)))
     coding = SelectionCoding(equations, coders, places, known, plan.terms, outcome)
     covariates = coding.new_covariates(len(frame))

@@ -19,7 +19,7 @@ from selfselect.data.missing import find_any_absent
 from selfselect.data.rows import Rows
 from selfselect.data.tables import to_frame
 from selfselect.errors import DataError, FormulaError, SelfSelectError
-from selfselect.rules.base import Label
+from selfselect.rules.base import Label, RowData
 
 __all__ = ["SelectionCoding", "cut_names", "is_codable", "selection_equations"]
 
@@ -81,13 +81,14 @@ class SelectionCoding(FormulaCoding):
         self, data: Any, *, with_known: bool, with_outcome: bool = False, needed: str = "all"
     ) -> CodedRows:
         """Code new rows; `needed` are all equations, the "outcomes" or the "selection"."""
-        del with_known
         sides = {"outcomes": self.coder_of, "selection": (0,)}.get(needed, (0, *self.coder_of))
         columns = dict.fromkeys(name for place in sides for name in self.coders[place].kinds)
         if needed != "selection":
             columns |= dict.fromkeys(self.offset_columns)
         if with_outcome:
             columns |= dict.fromkeys(self.outcome.columns)
+        if with_known:
+            columns |= dict.fromkeys(self.known.columns)
         frame = to_frame(data, tuple(columns))
         lacking = find_any_absent(frame, columns)
         complete = np.ones(len(frame), dtype=bool) if lacking is None else ~lacking
@@ -102,7 +103,8 @@ class SelectionCoding(FormulaCoding):
         if needed != "selection":
             self.place_offsets(kept, covariates)
         outcome = self.outcome.code(kept) if with_outcome else None
-        return CodedRows(Rows(covariates, outcome=outcome), frame.index, complete)
+        known = self.known.read(kept) if with_known else RowData()
+        return CodedRows(Rows(covariates, outcome=outcome, known=known), frame.index, complete)
 
 
 def selection_equations(

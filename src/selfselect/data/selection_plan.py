@@ -36,6 +36,7 @@ class SelectionPlan:
     shared : coefficients that alternatives have in common, as in `selfselect.fit`; or ``"slopes"``,
         all but the constants.
     binary : whether the outcome is true or false.
+    several : whether there may be more than two outcomes without an order.
     offset : a column that is added to the mean of every outcome, or one by alternative.
     if_recorded : whether a row is selected where its outcome is recorded; the left side of
         `selection` then means nothing.
@@ -49,6 +50,7 @@ class SelectionPlan:
     shared: Any = None
     binary: bool = False
     offset: Any = None
+    several: bool = False
 
     @property
     def each(self) -> list[ParsedFormula]:

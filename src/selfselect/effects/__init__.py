@@ -10,6 +10,9 @@ Options that all of them share:
 * ``level``: confidence of the intervals, 0.95.
 * ``covariates``: ``"sampled"``, the default, is about the population of which the rows are a
   sample, so errors account for their sampling; ``"fixed"`` is about these rows and no others.
+* ``scale``: where the left side of the formula is a logarithm, ``"level"`` gives effects on what
+  it is the logarithm of, by the normal noise of the model, and says them in per cent;
+  ``"model"``, the default, leaves it as it is.
 
 A group, such as those who choose hunting, is made of all rows by their chance to choose it.
 """
@@ -21,6 +24,7 @@ from selfselect.effects.decompose import decompose
 from selfselect.effects.gains import Gains, gains
 from selfselect.effects.heterogeneity import heterogeneity
 from selfselect.effects.marginal_effects import marginal_effects
+from selfselect.effects.mte import MarginalTreatment, mte
 from selfselect.effects.policy import Policy, policy
 from selfselect.effects.potential_outcomes import potential_outcomes
 from selfselect.effects.sorting import sorting
@@ -30,6 +34,7 @@ __all__ = [
     "Counterfactual",
     "EffectTable",
     "Gains",
+    "MarginalTreatment",
     "Policy",
     "choice_probabilities",
     "counterfactual",
@@ -37,6 +42,7 @@ __all__ = [
     "gains",
     "heterogeneity",
     "marginal_effects",
+    "mte",
     "policy",
     "potential_outcomes",
     "sorting",

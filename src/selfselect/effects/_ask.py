@@ -20,6 +20,7 @@ from selfselect.effects._moments import Cells, Setting, cells
 from selfselect.effects._profiles import make_profiles
 from selfselect.effects._sample import code_rows, sample_of
 from selfselect.effects.base import NUMBERS, doubts, how_averaged, key_name, only_estimation
+from selfselect.results.levels import asked_logarithm
 
 if TYPE_CHECKING:
     from selfselect.results.fit_result import FitResult
@@ -61,6 +62,7 @@ def ask(
     data: Any = None,
     at: Any = None,
     covariates: str = "sampled",
+    scale: str = "model",
 ) -> Answer:
     """Evaluate a smooth function of the cells.
 
@@ -71,8 +73,10 @@ def ask(
     data : rows to average over; None for those of the fit.
     at : None to average; else what `make_profiles` takes.
     covariates : ``"sampled"`` or ``"fixed"``.
+    scale : ``"model"``, or ``"level"`` where a logarithm was modelled.
     """
     check_covariates_word(covariates)
+    logarithm = asked_logarithm(fit, scale)
     k, rule = fit.problem.equations.n_alternatives, fit.problem.ordered_rule
 
     def of_vector(vector: Any) -> Any:
@@ -80,11 +84,11 @@ def ask(
 
     if at is None:
         sample = sample_of(fit, data)
-        if sample.own:
+        if sample.own and logarithm is None:
             found = average_of_fit(fit, covariates=covariates)
         else:
-            settings = [Setting(sample.rows, rule)]
-            found = average(fit, settings, own=False, covariates=covariates)
+            settings = [Setting(sample.rows, rule, logarithm)]
+            found = average(fit, settings, own=sample.own, covariates=covariates)
         note = how_averaged(fit, len(sample.rows), covariates, own=sample.own)
         return Answer(
             transform(found, of_vector),
@@ -97,7 +101,10 @@ def ask(
     each = [
         transform(
             average(
-                fit, [Setting(rows.take(slice(i, i + 1)), rule)], own=False, covariates="fixed"
+                fit,
+                [Setting(rows.take(slice(i, i + 1)), rule, logarithm)],
+                own=False,
+                covariates="fixed",
             ),
             of_vector,
         )

@@ -14,7 +14,7 @@ that, and their covariance is estimated too.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 from weakref import WeakKeyDictionary
 
@@ -25,7 +25,6 @@ from selfselect.effects._moments import Setting, row_values
 from selfselect.effects._units import errors_of_units, rows_are_repeated, without_negative
 from selfselect.engines.base import Parts
 from selfselect.errors import OptionError
-from selfselect.moments.choose import moments_of
 from selfselect.threads import parallel_map
 
 if TYPE_CHECKING:
@@ -90,7 +89,7 @@ def average(fit: FitResult, settings: Sequence[Setting], *, own: bool, covariate
     total = weights.sum()
     squared = weights if rows_are_repeated(fit) else weights**2
     # Any point amid the values will do: sums of squares about it lose no digits.
-    few = [Setting(one.rows.take(slice(0, CENTRED_ON)), one.rule) for one in settings]
+    few = [replace(one, rows=one.rows.take(slice(0, CENTRED_ON))) for one in settings]
     centre = np.hstack([row_cells(fit, one) for one in few]).mean(axis=0)
 
     def sums(start: int) -> Parts:
@@ -99,7 +98,7 @@ def average(fit: FitResult, settings: Sequence[Setting], *, own: bool, covariate
         parts = []
         for setting in settings:
             rows_here = setting.rows.take(block)
-            moments = moments_of(problem, setting.rule)
+            moments = setting.moments(problem)
             found, slope_here = moments.cells_and_slope(fit.values, rows_here, weights[block])
             parts.append(found)
             slope = slope_here if isinstance(slope, float) else np.vstack([slope, slope_here])
@@ -117,8 +116,7 @@ def average(fit: FitResult, settings: Sequence[Setting], *, own: bool, covariate
     jacobian, mean = jacobian / total, first / total
     covariance = jacobian @ fit.covariance.matrix @ jacobian.T
     if covariates == "sampled":
-        kind = fit.covariance.kind
-        if own and (kind == "robust" or rows.clusters is not None):
+        if own and (fit.covariance.sandwich or rows.clusters is not None):
             centred = np.hstack([row_cells(fit, one) for one in settings]) - centre - mean
             direct = centred * weights[:, None] / total
             covariance = _with_units(fit, covariance, direct, jacobian)
@@ -172,7 +170,7 @@ def row_cells(fit: FitResult, setting: Setting) -> Array:
 
     def block(start: int) -> Array:
         rows = setting.rows.take(slice(start, start + ROWS_AT_ONCE))
-        return row_values(fit.problem, fit.values, Setting(rows, setting.rule))
+        return row_values(fit.problem, fit.values, replace(setting, rows=rows))
 
     return np.vstack(list(_by_blocks(block, len(setting.rows))))
 

@@ -10,7 +10,9 @@ from numpy.typing import NDArray
 
 from selfselect.data.rows import Rows
 from selfselect.errors import UnsupportedError
+from selfselect.moments.base import Moments
 from selfselect.moments.choose import moments_of
+from selfselect.moments.levels import LevelMoments, Logarithm
 from selfselect.problem.problem import Problem
 
 __all__ = [
@@ -35,10 +37,18 @@ class Setting:
     ----------
     rows : covariates, known costs and availability.
     rule : in the order of the alternatives.
+    logarithm : the one that was modelled, where outcomes are to be levels.
     """
 
     rows: Rows
     rule: Any
+    logarithm: Logarithm | None = None
+
+    def moments(self, problem: Problem) -> Moments:
+        """Return what to ask of a problem in this setting."""
+        if self.logarithm is not None:
+            return LevelMoments(problem, self.rule, self.logarithm)
+        return moments_of(problem, self.rule)
 
 
 @dataclass(frozen=True, eq=False)
@@ -115,4 +125,4 @@ def refuse_unsupported(problem: Problem, rule: Any) -> None:
 
 def row_values(problem: Problem, reported: Array, setting: Setting) -> Array:
     """Compute the cells (n, q) of every row of a block, without derivatives."""
-    return moments_of(problem, setting.rule).cells(reported, setting.rows)
+    return setting.moments(problem).cells(reported, setting.rows)

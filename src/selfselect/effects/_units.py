@@ -62,7 +62,7 @@ class UnitErrors:
 
 def rows_are_repeated(fit: FitResult) -> bool:
     """Whether a row of weight w stands for w identical ones, rather than being drawn rarely."""
-    return fit.covariance.kind == "observed" or fit.facts.weights_kind == "frequency"
+    return fit.covariance.of_model or fit.facts.weights_kind == "frequency"
 
 
 def errors_of_units(

@@ -13,7 +13,8 @@ from numpy.typing import NDArray
 
 from selfselect.effects._averages import Averages
 from selfselect.errors import OptionError
-from selfselect.inference.statistics import format_p_value, interval_reach, two_sided_p_values
+from selfselect.inference.statistics import format_p_value, interval_ends, two_sided_p_values
+from selfselect.results.levels import asked_logarithm
 from selfselect.results.rejections import rejections
 from selfselect.results.tables import check_level
 
@@ -22,9 +23,14 @@ if TYPE_CHECKING:
     from selfselect.results.fit_result import FitResult
 
 __all__ = [
-    "EffectTable", "alternative_index", "doubts", "effect_table", "how_averaged",
+    "EffectTable",
+    "alternative_index",
+    "doubts",
+    "effect_table",
+    "how_averaged",
     "key_name",
     "only_estimation",
+    "outcome_name",
 ]  # fmt: skip
 
 Array = NDArray[np.float64]
@@ -157,13 +163,7 @@ def effect_table(
     errors = np.sqrt(np.maximum(np.diag(found.covariance), 0.0))
     # What is fixed, such as the share under a quota, errs by rounding only: that is no error.
     errors[errors < ROUNDING * np.abs(estimate)] = 0.0
-    reach = interval_reach(level, df) * errors
-    low, high = estimate - reach, estimate + reach
-    is_share = np.broadcast_to(share, estimate.shape) & (estimate > 0) & (estimate < 1)
-    p = estimate[is_share]
-    odds, factor = p / (1.0 - p), np.exp(np.minimum(reach[is_share] / (p * (1.0 - p)), 700.0))
-    low[is_share] = odds / (factor + odds)
-    high[is_share] = odds / (1.0 / factor + odds)
+    low, high = interval_ends(estimate, errors, level, df, share=share)
     columns: dict[str, Any] = {name: list(values) for name, values in keys.items()}
     columns |= {"estimate": estimate, "std_error": errors}
     if tested:
@@ -213,6 +213,12 @@ def how_averaged(fit: FitResult, n_rows: int, covariates: str, *, own: bool) -> 
         "fixed": f"errors account for estimation; the {rows} are taken as they are",
     }[covariates]
     return f"Averages over {which}; {errors} ({fit.covariance.description})."
+
+
+def outcome_name(fit: FitResult, scale: str) -> str:
+    """Return what outcomes are called on a scale."""
+    logarithm = asked_logarithm(fit, scale)
+    return fit.problem.equations.outcome if logarithm is None else logarithm.level
 
 
 def key_name(name: str, taken: Collection[str]) -> str:

@@ -29,8 +29,10 @@ from selfselect.effects.base import (
     effect_table,
     how_averaged,
     key_name,
+    outcome_name,
 )
 from selfselect.errors import DataError, OptionError
+from selfselect.results.levels import asked_logarithm
 
 if TYPE_CHECKING:
     from selfselect.results.fit_result import FitResult
@@ -53,6 +55,7 @@ def marginal_effects(
     of: Literal["chance", "outcome"] = "chance",
     level: float = 0.95,
     covariates: str = "sampled",
+    scale: str = "model",
 ) -> EffectTable:
     """Return how the chance of each alternative moves with each column of the data.
 
@@ -66,7 +69,7 @@ def marginal_effects(
     columns : one or several columns of the data; None for all.
     at : ``"average"`` for the mean of all rows' effects; else as in `selfselect.effects`.
     of : ``"chance"`` of each alternative, or the mean observed ``"outcome"``.
-    data, level, covariates : see `selfselect.effects`.
+    data, level, covariates, scale : see `selfselect.effects`.
 
     Examples
     --------
@@ -79,6 +82,9 @@ def marginal_effects(
     if of not in ("chance", "outcome"):
         raise OptionError(f"of={of!r} is not possible. Use 'chance' or 'outcome'.")
     check_covariates_word(covariates)
+    logarithm = asked_logarithm(fit, scale)
+    if logarithm is not None and of == "chance":
+        raise OptionError("A chance has no scale. Leave scale='level' out, or use of='outcome'.")
     own = data is None
     if own:
         refuse_lacking(fit)
@@ -97,17 +103,21 @@ def marginal_effects(
             profiles.sentence,
             f"Errors account for estimation ({fit.covariance.description}).",
         ]
+    rule = fit.problem.ordered_rule
     rows: list[tuple[Any, ...]] = []
     each: list[Averages] = []
     for point, setting in zip(points.itertuples(index=False), settings, strict=True):
         for name in _chosen_columns(columns, fit, table):
             for change, up, down, step in _changes(fit, table[name], setting):
-                each.append(_difference(fit, up, down, step, of, own=own, covariates=covariates))
+                states = [
+                    Setting(_with_weights(fit, one, own=own), rule, logarithm) for one in (up, down)
+                ]
+                each.append(_difference(fit, states, step, of, own=own, covariates=covariates))
                 rows += [(*point, name, change, label) for label in alternatives]
     own_keys = ("variable", "change", "alternative")
     given = [key_name(str(name), {*own_keys, *NUMBERS}) for name in points]
     keys = pd.DataFrame(rows, columns=[*given, *own_keys])
-    what = "the chance of each alternative" if of == "chance" else fit.problem.equations.outcome
+    what = "the chance of each alternative" if of == "chance" else outcome_name(fit, scale)
     return effect_table(
         f"Marginal effects on {what}",
         {str(name): keys[name].tolist() for name in keys},
@@ -180,8 +190,7 @@ def _changes(
 
 def _difference(
     fit: FitResult,
-    up: pd.DataFrame,
-    down: pd.DataFrame,
+    settings: Sequence[Setting],
     step: float,
     of: str,
     *,
@@ -189,8 +198,7 @@ def _difference(
     covariates: str,
 ) -> Averages:
     """Return the difference that a change makes, over its size."""
-    k, rule = fit.problem.equations.n_alternatives, fit.problem.ordered_rule
-    settings = [Setting(_with_weights(fit, one, own=own), rule) for one in (up, down)]
+    k = fit.problem.equations.n_alternatives
     found = average(fit, settings, own=own, covariates=covariates)
 
     def difference(vector: Any) -> Any:

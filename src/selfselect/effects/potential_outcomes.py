@@ -8,7 +8,7 @@ import numpy as np
 
 from selfselect.effects._ask import ask
 from selfselect.effects._moments import Cells
-from selfselect.effects.base import EffectTable, effect_table
+from selfselect.effects.base import EffectTable, effect_table, outcome_name
 
 if TYPE_CHECKING:
     from selfselect.results.fit_result import FitResult
@@ -25,6 +25,7 @@ def potential_outcomes(
     at: Any = None,
     level: float = 0.95,
     covariates: str = "sampled",
+    scale: str = "model",
 ) -> EffectTable:
     r"""Return the mean of every outcome, among all and among those who choose each alternative.
 
@@ -35,7 +36,7 @@ def potential_outcomes(
     Parameters
     ----------
     fit : a fitted model.
-    data, at, level, covariates : see `selfselect.effects`.
+    data, at, level, covariates, scale : see `selfselect.effects`.
 
     Examples
     --------
@@ -51,10 +52,10 @@ def potential_outcomes(
         groups = [cells.outcome_in(group) for group in range(len(labels))]
         return np.concatenate([cells.mean, *groups])
 
-    answer = ask(fit, means, data=data, at=at, covariates=covariates)
+    answer = ask(fit, means, data=data, at=at, covariates=covariates, scale=scale)
     groups = [group for group in (EVERYONE, *labels) for _ in labels]
     return effect_table(
-        f"Mean {fit.problem.equations.outcome} by group and alternative",
+        f"Mean {outcome_name(fit, scale)} by group and alternative",
         answer.keys(group=groups, alternative=list(labels) * (1 + len(labels))),
         answer.found,
         level=level,

@@ -2,19 +2,22 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from selfselect.effects._ask import ask
 from selfselect.effects._moments import Cells
-from selfselect.effects.base import EffectTable, alternative_index, effect_table
+from selfselect.effects.base import EffectTable, alternative_index, effect_table, outcome_name
 from selfselect.errors import OptionError, UnsupportedError
 
 if TYPE_CHECKING:
     from selfselect.results.fit_result import FitResult
 
 __all__ = ["treatment_effects", "two_alternatives"]
+
+PER_CENT = "per cent"
 
 
 def two_alternatives(fit: FitResult, to: Any, versus: Any) -> tuple[int, int]:
@@ -39,6 +42,7 @@ def treatment_effects(
     at: Any = None,
     level: float = 0.95,
     covariates: str = "sampled",
+    scale: str = "model",
 ) -> EffectTable:
     r"""Return the mean gain :math:`y_{to} - y_{versus}` over groups.
 
@@ -49,7 +53,7 @@ def treatment_effects(
     ----------
     fit : a fitted model.
     to, versus : labels of two alternatives.
-    data, at, level, covariates : see `selfselect.effects`.
+    data, at, level, covariates, scale : see `selfselect.effects`.
 
     Examples
     --------
@@ -65,13 +69,22 @@ def treatment_effects(
         everyone = cells.mean[a] - cells.mean[b]
         treated = cells.outcome[a, a] - cells.outcome[b, a]
         share = cells.chance[a]
-        return np.array([everyone, treated / share, (everyone - treated) / (1.0 - share)])
+        found = np.array([everyone, treated / share, (everyone - treated) / (1.0 - share)])
+        if scale == "model":
+            return found
+        mean, among = cells.mean[b], cells.outcome[b, a]
+        base = np.array([mean, among / share, (mean - among) / (1.0 - share)])
+        return np.concatenate([found, 100.0 * found / base])
 
-    answer = ask(fit, effects, data=data, at=at, covariates=covariates)
+    answer = ask(fit, effects, data=data, at=at, covariates=covariates, scale=scale)
     groups = ["everyone", f"{to} chosen", f"{to} not chosen"]
-    return effect_table(
-        f"Effect of {to} instead of {versus} on {fit.problem.equations.outcome}",
-        answer.keys(effect=["ATE", "ATT", "ATU"], group=groups),
+    outcome = outcome_name(fit, scale)
+    own: dict[str, list[Any]] = {"effect": ["ATE", "ATT", "ATU"], "group": groups}
+    if scale == "level":
+        own = {"unit": [outcome] * 3 + [PER_CENT] * 3} | {key: own[key] * 2 for key in own}
+    made = effect_table(
+        f"Effect of {to} instead of {versus} on {outcome}",
+        answer.keys(**own),
         answer.found,
         level=level,
         df=fit.covariance.df,
@@ -79,3 +92,20 @@ def treatment_effects(
         notes=answer.notes,
         tested=True,
     )
+    if scale == "model" or at is not None:
+        return made
+    return replace(made, notes=(*_in_words(made, to, versus, outcome), *made.notes))
+
+
+def _in_words(made: EffectTable, to: Any, versus: Any, outcome: str) -> list[str]:
+    """Say effects in per cent of what `versus` would give the same group."""
+    said = []
+    for row in made.table[made.table["unit"] == PER_CENT].itertuples():
+        size: Any = row.estimate
+        moves = "raises" if size >= 0 else "lowers"
+        ends = f"{row.conf_low:.1f} to {row.conf_high:.1f}"
+        said.append(
+            f"{to} instead of {versus} {moves} the mean of {outcome} by {abs(size):.1f} per cent: "
+            f"{row.group} ({100 * made.level:g}% interval of the change: {ends})."
+        )
+    return said

@@ -17,15 +17,39 @@ from selfselect.engines.base import Engine
 from selfselect.errors import OptionError
 from selfselect.inference.bootstrap import Bootstrap, bootstrap_draws
 from selfselect.inference.dependence import Dependence
-from selfselect.inference.sandwich import ONE_CLUSTER, cluster_meat, make_positive, row_meat
+from selfselect.inference.sandwich import (
+    ONE_CLUSTER,
+    cluster_meat,
+    make_positive,
+    row_meat,
+    row_products,
+)
 from selfselect.problem.problem import Problem
 from selfselect.solvers.base import Solution, Solver
 
-__all__ = ["FEW_CLUSTERS", "Covariance", "covariance_kind", "degrees", "estimate_covariance"]
+__all__ = [
+    "FEW_CLUSTERS",
+    "Covariance",
+    "covariance_kind",
+    "degrees",
+    "estimate_covariance",
+    "plain_meat",
+]
 
 Array = NDArray[np.float64]
 
-KINDS = ("observed", "robust", "clustered", "bootstrap")
+KINDS = ("observed", "robust", "clustered", "bootstrap", "HC0", "HC1", "opg")
+
+OTHER_NAMES = {
+    "nonrobust": "observed",
+    "oim": "observed",
+    "sandwich": "robust",
+    "cluster": "clustered",
+}
+"""Names that other programs have for the same, beside those of `KINDS`; case does not matter."""
+
+UNCORRECTED = ("HC0", "HC1")
+"""Sandwiches of plain scores of rows: as they are, and times n/(n - k) for k parameters."""
 
 FEW_CLUSTERS = 40
 """Clusters below which a page says what their number does to intervals."""
@@ -37,7 +61,7 @@ class Covariance:
 
     Attributes
     ----------
-    kind : observed, robust, clustered or bootstrap.
+    kind : observed, opg (outer products of scores), robust, HC0, HC1, clustered or bootstrap.
     description : a few words for summaries.
     matrix : (m, m) covariance of the reported parameters; nan where it cannot be had.
     df : degrees of freedom of the t distribution that intervals and p-values refer to: clusters
@@ -59,6 +83,16 @@ class Covariance:
         shown[list(self.missing), :] = np.nan
         shown[:, list(self.missing)] = np.nan
         return shown
+
+    @property
+    def of_model(self) -> bool:
+        """Whether it is that of a model that is right, by either side of the information."""
+        return self.kind in ("observed", "opg")
+
+    @property
+    def sandwich(self) -> bool:
+        """Whether rows, or clusters, are not taken at the likelihood's word."""
+        return self.kind in ("robust", "clustered", *UNCORRECTED)
 
     @property
     def few_clusters(self) -> bool:
@@ -107,8 +141,8 @@ def estimate_covariance(
         smooth = problem.noise.margin.smooth
         free, description = bread, "observed information" if smooth else "outer product of scores"
     else:
-        meat, description, df = _meat(problem, engine, solution, dependence)
-        free = bread @ meat @ bread
+        meat, description, df = _meat(problem, engine, solution, kind, dependence)
+        free = _inverse(meat) if kind == "opg" else bread @ meat @ bread
     if solution.noise is not None:
         free, description = free + solution.noise, f"{description}, with Monte-Carlo error"
     held = list(solution.held)
@@ -121,19 +155,28 @@ def covariance_kind(kind: Any, dependence: Dependence) -> str | Bootstrap:
 
     Clusters ask for a clustered one, and probability weights for a robust one.
     """
-    if kind == "bootstrap":
-        return Bootstrap()
     if isinstance(kind, Bootstrap):
         return kind
-    if not isinstance(kind, str) or kind not in KINDS:
+    known = {name.lower(): name for name in KINDS} | OTHER_NAMES
+    if not isinstance(kind, str) or kind.lower() not in known:
         raise OptionError(
             f"There is no covariance {kind!r}. Use one of {', '.join(KINDS)}, or "
             "selfselect.inference.Bootstrap(replications=...)."
         )
+    kind = known[kind.lower()]
+    if kind == "bootstrap":
+        return Bootstrap()
     if kind == "clustered" and not dependence.clusters:
         raise OptionError(
             "covariance='clustered' needs to know the clusters. Give cluster='column'."
         )
+    if kind in ("opg", *UNCORRECTED) and dependence.reason is not None:
+        if kind == "opg" or dependence.clusters:
+            raise OptionError(
+                f"covariance={kind!r} takes rows as independent draws of the same kind, but "
+                f"{dependence.reason}. Leave `covariance` out for errors that allow for it."
+            )
+        return kind
     if dependence.clusters:
         return "clustered"
     # The inverse information is no variance of estimates from rows drawn unequally.
@@ -164,13 +207,16 @@ def _inverse(information: Array) -> Array:
 
 
 def _meat(
-    problem: Problem, engine: Engine, solution: Solution, dependence: Dependence
+    problem: Problem, engine: Engine, solution: Solution, kind: str, dependence: Dependence
 ) -> tuple[Array, str, float]:
     """Return the middle of the sandwich, its description and its degrees of freedom."""
     if problem.likelihood.sampled:
-        return _drawn_meat(engine, solution, dependence)
+        return _drawn_meat(engine, solution, kind, dependence)
     clusters = dependence.clusters
     free, information = solution.free, solution.information
+    if kind in ("opg", *UNCORRECTED):
+        meat, count = row_products(problem, engine, free, repeated=dependence.repeated)
+        return *plain_meat(kind, meat, count, len(free)), float("inf")
     if not clusters:
         meat = row_meat(problem, engine, free, information, repeated=dependence.repeated)
         return meat, "robust (sandwich)", float("inf")
@@ -184,13 +230,31 @@ def _meat(
     return meat, description, degrees(counts)
 
 
+def plain_meat(kind: str, meat: Array, count: float, n_parameters: int) -> tuple[Array, str]:
+    """Return a middle of plain scores with the factor its name says, and a description."""
+    if kind == "opg":
+        return meat, "outer products of scores (OPG)"
+    factor = 1.0
+    if kind == "HC1":
+        if count <= n_parameters:
+            raise OptionError(
+                f"HC1 divides by rows less parameters, and there are {count:g} rows for "
+                f"{n_parameters} parameters. Use covariance='robust'."
+            )
+        factor = count / (count - n_parameters)
+    return meat * factor, f"robust ({kind})"
+
+
 def _drawn_meat(
-    engine: Engine, solution: Solution, dependence: Dependence
+    engine: Engine, solution: Solution, kind: str, dependence: Dependence
 ) -> tuple[Array, str, float]:
     """Return the middle of the sandwich where only draws know the rows' scores."""
     clusters = dependence.clusters
     nothing = np.full_like(solution.information, np.nan)
     drawn = nothing if solution.outer is None else solution.outer
+    if kind in ("opg", *UNCORRECTED):
+        count, n_free = float(engine.n_rows), len(solution.free)
+        return *plain_meat(kind, drawn, count, n_free), float("inf")
     if not clusters:
         return drawn * engine.n_rows / (engine.n_rows - 1), "robust (sandwich)", float("inf")
     if len(clusters) > 1:

@@ -44,6 +44,7 @@ __all__ = [
     "make_positive",
     "reduce_bias",
     "row_meat",
+    "row_products",
     "rows_are_few",
 ]
 
@@ -117,10 +118,26 @@ def row_meat(
     each stands for as many of its kind, all with the same score.
     """
     few = rows_are_few(problem, engine)
-    task = partial(_row_products, problem, free, information if few else None, repeated)
-    meat, count = engine.sum(task)
-    middle: Array = meat if few else meat * count / (count - 1.0)
-    return middle
+    meat, count = row_products(
+        problem, engine, free, information if few else None, repeated=repeated
+    )
+    return meat if few else meat * count / (count - 1.0)
+
+
+def row_products(
+    problem: Problem,
+    engine: Engine,
+    free: Array,
+    information: Array | None = None,
+    *,
+    repeated: bool,
+) -> tuple[Array, float]:
+    """Return the summed outer products of scores, and how many rows they are of.
+
+    Scores are corrected for their rows' parts in `information`, where it is given.
+    """
+    meat, count = engine.sum(partial(_row_products, problem, free, information, repeated))
+    return meat, count
 
 
 def _row_products(

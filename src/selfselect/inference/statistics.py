@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -12,6 +13,7 @@ __all__ = [
     "TestResult",
     "chi_square_test",
     "impossible_test",
+    "interval_ends",
     "interval_reach",
     "two_sided_p_values",
     "undecided_test",
@@ -138,6 +140,39 @@ def two_sided_p_values(statistic: Array, df: float = float("inf")) -> Array:
     size = np.abs(statistic)
     tail = erfc(size / np.sqrt(2.0)) if np.isinf(df) else 2.0 * stdtr(df, -size)
     return np.asarray(tail)
+
+
+def interval_ends(
+    estimate: Array,
+    errors: Array,
+    level: float,
+    df: float = float("inf"),
+    *,
+    share: Any = False,
+    above: float | None = None,
+) -> tuple[Array, Array]:
+    """Return the ends of intervals of confidence `level`.
+
+    Parameters
+    ----------
+    estimate, errors : estimates and their standard errors, of one shape.
+    level, df : as in `interval_reach`.
+    share : which estimates lie between 0 and 1; their intervals, made on the logit scale, do too.
+    above : a bound that all estimates exceed; intervals, made on the log scale, do too.
+    """
+    reach = interval_reach(level, df) * errors
+    low, high = estimate - reach, estimate + reach
+    with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
+        if above is not None:
+            distance = estimate - above
+            factor = np.exp(reach / distance)
+            return above + distance / factor, above + distance * factor
+    is_share = np.broadcast_to(share, estimate.shape) & (estimate > 0) & (estimate < 1)
+    p = estimate[is_share]
+    odds, factor = p / (1.0 - p), np.exp(np.minimum(reach[is_share] / (p * (1.0 - p)), 700.0))
+    low[is_share] = odds / (factor + odds)
+    high[is_share] = odds / (1.0 / factor + odds)
+    return low, high
 
 
 def interval_reach(level: float, df: float = float("inf")) -> float:

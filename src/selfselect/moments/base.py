@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -68,6 +68,9 @@ class Moments(ABC):
 
     problem: Problem
     rule: Any
+
+    smooth: ClassVar[bool] = True
+    """Whether expectations are smooth in the parameters, so that differences are derivatives."""
 
     @abstractmethod
     def expectations(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, NoReturn
+from typing import Any, ClassVar, NoReturn
 
 import numpy as np
 from numpy.typing import NDArray
@@ -32,6 +32,8 @@ their rows do, and the same prediction comes out every time."""
 @dataclass(frozen=True, eq=False)
 class SimulatedMoments(Moments):
     """Averages over simulated latent outcomes; effects are refused."""
+
+    smooth: ClassVar[bool] = False
 
     def expectations(
         self, reported: Array, rows: Rows, *, shift: Array | None = None

@@ -5,6 +5,7 @@ from selfselect.plots.choice_probabilities import choice_probabilities
 from selfselect.plots.coefficients import coefficients
 from selfselect.plots.convergence import convergence
 from selfselect.plots.gains import gains
+from selfselect.plots.mte import mte
 from selfselect.plots.qq import qq
 from selfselect.plots.residuals import residuals
 from selfselect.plots.responsibilities import responsibilities
@@ -20,6 +21,7 @@ __all__ = [
     "coefficients",
     "convergence",
     "gains",
+    "mte",
     "qq",
     "residuals",
     "responsibilities",

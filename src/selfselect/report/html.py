@@ -33,4 +33,5 @@ def _block(block: Block) -> str:
         + "</tr>"
         for row in block.rows
     )
-    return f"<table><caption>{escape(block.title)}</caption><tr>{head}</tr>\n{body}</table>"
+    title = f"<caption>{escape(block.title)}</caption>" if block.title else ""
+    return f"<table>{title}<tr>{head}</tr>\n{body}</table>"

@@ -28,8 +28,8 @@ def render(page: Page) -> str:
         rf"\begin{{tabular}}{{l{'r' * (width - 1)}}}",
         r"\toprule",
     ]
-    for block in page.blocks:
-        lines += _block(block, width)
+    for place, block in enumerate(page.blocks):
+        lines += [r"\midrule"] * (place > 0) + _block(block, width)
     lines += [r"\bottomrule", r"\end{tabular}"]
     sentences = [*(f"{name}: {value}." for name, value in page.facts), *page.notes]
     lines += [rf"\par\small {escape_latex(sentence)}" for sentence in sentences]
@@ -42,4 +42,5 @@ def _block(block: Block, width: int) -> list[str]:
         return " & ".join(escape_latex(cell) for cell in row) + r" \\"
 
     title = rf"\multicolumn{{{width}}}{{l}}{{\textbf{{{escape_latex(block.title)}}}}} \\"
-    return [title, line(block.header), r"\midrule", *(line(row) for row in block.rows), r"\midrule"]
+    head = [title] if block.title else []
+    return [*head, line(block.header), r"\midrule", *(line(row) for row in block.rows)]

@@ -31,4 +31,5 @@ def _block(block: Block) -> str:
 
     rule = "|:---|" + "---:|" * (len(block.header) - 1)
     rows = "\n".join(line(row) for row in block.rows)
-    return f"**{_safe(block.title)}**\n\n{line(block.header)}\n{rule}\n{rows}"
+    title = f"**{_safe(block.title)}**\n\n" if block.title else ""
+    return f"{title}{line(block.header)}\n{rule}\n{rows}"

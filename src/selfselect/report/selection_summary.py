@@ -15,6 +15,7 @@ from selfselect.report.summary import (
     errors_in_words,
     in_order,
     notes_on_errors,
+    notes_on_stars,
     profile_facts,
     profile_notes,
     shared_block,
@@ -38,7 +39,9 @@ TITLES = {
 METHODS = {"ml": "maximum likelihood", "two-step": "two steps"}
 
 
-def summarise_selection(fit: FitResult, level: float = 0.95, intervals: str = "wald") -> Page:
+def summarise_selection(
+    fit: FitResult, level: float = 0.95, intervals: str = "wald", *, stars: bool = False
+) -> Page:
     """Compose the summary page."""
     model = "ordered" if fit.problem.ordered_rule.has_cuts else fit.model
     if fit.problem.noise.scale == "common":
@@ -49,8 +52,8 @@ def summarise_selection(fit: FitResult, level: float = 0.95, intervals: str = "w
         title=f"{TITLES[model]}, {METHODS[fit.method]}",
         notices=_notices(fit),
         facts=(*_facts(fit), *profile_facts(intervals)),
-        blocks=_blocks(fit, level, intervals),
-        notes=(*_notes(fit), *profile_notes(fit, level, intervals)),
+        blocks=_blocks(fit, level, intervals, stars),
+        notes=(*_notes(fit), *profile_notes(fit, level, intervals), *notes_on_stars(stars)),
     )
 
 
@@ -129,13 +132,13 @@ def _facts(fit: FitResult) -> tuple[tuple[str, str], ...]:
     return tuple(entries)
 
 
-def _blocks(fit: FitResult, level: float, intervals: str) -> tuple[Block, ...]:
+def _blocks(fit: FitResult, level: float, intervals: str, stars: bool) -> tuple[Block, ...]:
     table = fit.tidy(level, intervals=intervals)
     header = table_header(fit.covariance, level)
 
     def rows(label: object) -> tuple[tuple[str, ...], ...]:
         own = table[[one == label for one in table["alternative"]]]
-        return coefficient_rows(own.itertuples(index=False))
+        return coefficient_rows(own.itertuples(index=False), stars=stars)
 
     labels, counts = fit.problem.equations.alternatives, fit.facts.counts
     blocks = [
@@ -144,7 +147,7 @@ def _blocks(fit: FitResult, level: float, intervals: str) -> tuple[Block, ...]:
     ]
     towards = "" if fit.model != "switching" else fit.problem.ordered_rule.pointing
     last = Block(f"{SELECTION}{towards}", header, rows(SELECTION))
-    return (*blocks, *shared_block(fit, table, header), last)
+    return (*blocks, *shared_block(fit, table, header, stars=stars), last)
 
 
 def _notes(fit: FitResult) -> tuple[str, ...]:

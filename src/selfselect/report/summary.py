@@ -22,10 +22,24 @@ if TYPE_CHECKING:
     from selfselect.results.fit_result import FitResult
 
 __all__ = [
-    "PSEUDO_LIKELIHOOD", "coefficient_rows", "compare_page", "errors_in_words", "format_number",
-    "in_order", "notes_on_errors", "profile_facts", "profile_notes", "shared_block", "summarise",
+    "PSEUDO_LIKELIHOOD",
+    "STARS",
+    "coefficient_rows",
+    "compare_page",
+    "errors_in_words",
+    "format_number",
+    "in_order",
+    "notes_on_errors",
+    "notes_on_stars",
+    "profile_facts",
+    "profile_notes",
+    "shared_block",
+    "stars_of",
+    "summarise",
     "table_header",
-]  # fmt: skip
+]
+
+STARS = "* p < 0.05, ** p < 0.01, *** p < 0.001"
 
 DEVIATION = "std deviation"
 """Stands below the scale of noise that is not normal: the standard deviation of the noise."""
@@ -49,14 +63,21 @@ def format_number(value: float) -> str:
     return f"{value:.4f}" if size < 1e4 else f"{value:.1f}"
 
 
-def summarise(fit: FitResult, level: float = 0.95, intervals: str = "wald") -> Page:
+def stars_of(p_value: float) -> str:
+    """Return the stars of a p-value, in a width that keeps numbers in line."""
+    return ("*" * sum(p_value < bound for bound in (0.05, 0.01, 0.001))).ljust(3)
+
+
+def summarise(
+    fit: FitResult, level: float = 0.95, intervals: str = "wald", *, stars: bool = False
+) -> Page:
     """Compose the summary page of a fit."""
     return Page(
         title=f"Linear regression under self-selection, {fit.problem.index} index",
         notices=_notices(fit),
         facts=(*_facts(fit), *profile_facts(intervals)),
-        blocks=_blocks(fit, level, intervals),
-        notes=(*_notes(fit), *profile_notes(fit, level, intervals)),
+        blocks=_blocks(fit, level, intervals, stars),
+        notes=(*_notes(fit), *profile_notes(fit, level, intervals), *notes_on_stars(stars)),
     )
 
 
@@ -204,7 +225,7 @@ def notes_on_errors(covariance: Covariance, *, measured: bool = True) -> list[st
     notes = []
     if covariance.few_clusters:
         notes.append(_few_clusters(covariance, measured))
-    if covariance.kind in ("robust", "clustered"):
+    if covariance.sandwich:
         notes.append(
             "Robust standard errors allow for a misspecified variance; they do not repair "
             "estimates that misspecification makes inconsistent."
@@ -245,7 +266,12 @@ def profile_notes(fit: Any, level: float, intervals: str) -> tuple[str, ...]:
     )
 
 
-def _blocks(fit: FitResult, level: float, intervals: str) -> tuple[Block, ...]:
+def notes_on_stars(stars: bool) -> tuple[str, ...]:
+    """Say what stars mean, where there are any."""
+    return (f"{STARS}.",) if stars else ()
+
+
+def _blocks(fit: FitResult, level: float, intervals: str, stars: bool) -> tuple[Block, ...]:
     table = fit.tidy(level, intervals=intervals)
     header = table_header(fit.covariance, level)
     alternatives = fit.problem.equations.alternatives
@@ -257,7 +283,7 @@ def _blocks(fit: FitResult, level: float, intervals: str) -> tuple[Block, ...]:
         own = table[[one == label for one in table["alternative"]]]
         if not len(own):
             continue  # All it has is shared: the last block says it.
-        rows = in_order(fit, j, coefficient_rows(_with_deviations(fit, own)))
+        rows = in_order(fit, j, coefficient_rows(_with_deviations(fit, own), stars=stars))
         fixed = fit.problem.layout.scales
         if fixed is not None:
             rows = (*rows, (SCALE, format_number(float(fixed[j])), "(fixed)", "", "", "", ""))
@@ -265,10 +291,12 @@ def _blocks(fit: FitResult, level: float, intervals: str) -> tuple[Block, ...]:
                 spread = fixed[j] * fit.problem.noise.margin.deviation
                 rows = (*rows, (DEVIATION, format_number(spread), "(fixed)", "", "", "", ""))
         blocks.append(Block(title, header, rows))
-    return (*blocks, *shared_block(fit, table, header))
+    return (*blocks, *shared_block(fit, table, header, stars=stars))
 
 
-def shared_block(fit: FitResult, table: pd.DataFrame, header: tuple[str, ...]) -> tuple[Block, ...]:
+def shared_block(
+    fit: FitResult, table: pd.DataFrame, header: tuple[str, ...], *, stars: bool = False
+) -> tuple[Block, ...]:
     """Return the block of parameters of several alternatives; none where there are none."""
     others = (*fit.problem.equations.alternatives, SELECTION)
     across = table[[one not in others for one in table["alternative"]]].copy()
@@ -277,7 +305,7 @@ def shared_block(fit: FitResult, table: pd.DataFrame, header: tuple[str, ...]) -
     named = across["alternative"] != COMMON
     across.loc[named, "term"] = across["term"] + " of " + across["alternative"].astype(str)
     title = "across alternatives" if named.any() else "all alternatives"
-    return (Block(title, header, coefficient_rows(_with_deviations(fit, across))),)
+    return (Block(title, header, coefficient_rows(_with_deviations(fit, across), stars=stars)),)
 
 
 def _with_deviations(fit: FitResult, table: Any) -> list[Any]:
@@ -321,7 +349,7 @@ def in_order(fit: FitResult, j: int, own: tuple[tuple[str, ...], ...]) -> tuple[
     return (*rows, *left.values())
 
 
-def coefficient_rows(entries: object) -> tuple[tuple[str, ...], ...]:
+def coefficient_rows(entries: object, *, stars: bool = False) -> tuple[tuple[str, ...], ...]:
     """Write rows of a tidy table as text."""
     rows = []
     for entry in entries:  # type: ignore[attr-defined]
@@ -331,7 +359,7 @@ def coefficient_rows(entries: object) -> tuple[tuple[str, ...], ...]:
         rows.append(
             (
                 entry.term,
-                format_number(entry.estimate),
+                format_number(entry.estimate) + (stars_of(entry.p_value) if stars else ""),
                 format_number(entry.std_error),
                 z,
                 p,

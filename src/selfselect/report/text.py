@@ -59,4 +59,5 @@ def _block(block: Block) -> list[str]:
         )
         return (row[0].ljust(widths[0]) + numbers).rstrip()
 
-    return [rule, block.title, line(block.header), rule, *(line(row) for row in block.rows)]
+    title = [block.title] if block.title else []
+    return [rule, *title, line(block.header), rule, *(line(row) for row in block.rows)]

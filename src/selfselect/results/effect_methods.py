@@ -9,6 +9,7 @@ if TYPE_CHECKING:
     from selfselect.effects.base import EffectTable
     from selfselect.effects.counterfactual import Counterfactual
     from selfselect.effects.gains import Gains
+    from selfselect.effects.mte import MarginalTreatment
     from selfselect.effects.policy import Policy
     from selfselect.results.fit_result import FitResult
 
@@ -30,11 +31,14 @@ class EffectMethods:
         at: Any = None,
         level: float = 0.95,
         covariates: str = "sampled",
+        scale: str = "model",
     ) -> EffectTable:
         """Return the mean of every outcome by group; see `effects.potential_outcomes`."""
         from selfselect.effects import potential_outcomes
 
-        return potential_outcomes(_fit(self), data, at=at, level=level, covariates=covariates)
+        return potential_outcomes(
+            _fit(self), data, at=at, level=level, covariates=covariates, scale=scale
+        )
 
     def choice_probabilities(
         self,
@@ -58,12 +62,13 @@ class EffectMethods:
         of: Literal["chance", "outcome"] = "chance",
         level: float = 0.95,
         covariates: str = "sampled",
+        scale: str = "model",
     ) -> EffectTable:
         """Return how chances move with each covariate; see `effects.marginal_effects`."""
         from selfselect.effects import marginal_effects
 
         return marginal_effects(
-            _fit(self), columns, data, at=at, of=of, level=level, covariates=covariates
+            _fit(self), columns, data, at=at, of=of, level=level, covariates=covariates, scale=scale
         )
 
     def treatment_effects(
@@ -75,13 +80,34 @@ class EffectMethods:
         at: Any = None,
         level: float = 0.95,
         covariates: str = "sampled",
+        scale: str = "model",
     ) -> EffectTable:
         """Return ATE, ATT and ATU of `to` instead of `versus`; see `effects.treatment_effects`."""
         from selfselect.effects import treatment_effects
 
         return treatment_effects(
-            _fit(self), to, versus, data, at=at, level=level, covariates=covariates
+            _fit(self), to, versus, data, at=at, level=level, covariates=covariates, scale=scale
         )
+
+    def mte(
+        self,
+        data: Any = None,
+        *,
+        kind: Literal["normal", "polynomial"] = "normal",
+        degree: int = 3,
+        level: float = 0.95,
+        covariates: str = "sampled",
+        replications: int = 200,
+        seed: int = 0,
+        progress: bool | None = None,
+    ) -> MarginalTreatment:
+        """Return marginal treatment effects of a switching regression; see `effects.mte`."""
+        from selfselect.effects import mte
+
+        return mte(
+            _fit(self), data, kind=kind, degree=degree, level=level, covariates=covariates,
+            replications=replications, seed=seed, progress=progress,
+        )  # fmt: skip
 
     def heterogeneity(
         self,

@@ -14,7 +14,9 @@ from numpy.typing import NDArray
 from selfselect.data.tables import nearest
 from selfselect.errors import OptionError, UnsupportedError
 from selfselect.inference.covariance import Covariance
+from selfselect.inference.statistics import TestResult
 from selfselect.problem.parameters import flat_names
+from selfselect.results.hypotheses import wald_test
 from selfselect.results.maketables import MaketablesHooks, hidden_property
 from selfselect.results.tables import (
     check_level,
@@ -24,7 +26,9 @@ from selfselect.results.tables import (
 )
 
 if TYPE_CHECKING:
+    from selfselect.effects.base import EffectTable
     from selfselect.inference.profile import Interval, Surface
+    from selfselect.report.page import Page
 
 __all__ = ["Estimates"]
 
@@ -70,6 +74,25 @@ class Estimates(MaketablesHooks):
     @abstractmethod
     def _surface(self) -> Surface | str:
         """Return the log-likelihood to follow profiles on, or why there is none."""
+
+    @property
+    @abstractmethod
+    def equation_labels(self) -> tuple[Any, ...]:
+        """The labels of all equations."""
+
+    @abstractmethod
+    def summary(self, level: float = 0.95, *, intervals: str = "wald", stars: bool = False) -> Page:
+        """Compose the page to read first."""
+
+    @property
+    @abstractmethod
+    def converged(self) -> bool:
+        """Whether the solver reached the optimum."""
+
+    @property
+    @abstractmethod
+    def status(self) -> str:
+        """How the solver ended, in a sentence."""
 
     @cached_property
     def _profiles(self) -> dict[tuple[int, float], Interval]:
@@ -198,6 +221,85 @@ class Estimates(MaketablesHooks):
         roots = signed_roots(surface, errors.to_numpy(), AWAY)
         return pd.DataFrame(roots, columns=["below", "above"], index=self.params.index)
 
+    def side_by_side(self, *, stars: bool = False) -> Page:
+        """Compose a page with one column per equation, standard errors below the estimates.
+
+        Parameters
+        ----------
+        stars : whether estimates carry stars for p-values below 0.05, 0.01 and 0.001.
+        """
+        from selfselect.report.side_by_side import side_by_side
+
+        return side_by_side(self, self.equation_labels, stars=stars)
+
+    def to_latex(self, *, stars: bool = False) -> str:
+        """Write all equations side by side in one LaTeX table (booktabs); see `side_by_side`.
+
+        Examples
+        --------
+        >>> import selfselect as ss
+        >>> villagers = ss.simulators.village(300, seed=1).data
+        >>> result = ss.fit("income ~ height + weight", villagers, chosen="job")
+        >>> " & fishing & hunting" in result.to_latex()
+        True
+        """
+        return self.side_by_side(stars=stars).to_latex()
+
     def cov_params(self) -> pd.DataFrame:
         """Covariance of the estimates, labelled by alternative and term."""
         return labelled_matrix(self.covariance.shown, self.reported.labels)
+
+    def wald_test(self, hypothesis: Any) -> TestResult:
+        """Test linear restrictions, such as ``"hunting:height = fishing:height"``.
+
+        Several are separated by commas or given as a list; a matrix R tests R params = 0.
+        """
+        return wald_test(self.values, self.covariance, self.names, hypothesis)
+
+    def lincom(self, *expressions: str, level: float = 0.95) -> EffectTable:
+        """Return linear combinations of parameters with standard errors and intervals.
+
+        Parameters
+        ----------
+        expressions : such as ``"hunting:height - fishing:height"``, parameters as in `names`. Each
+            text may hold several, separated by commas.
+        level : of the intervals.
+
+        Examples
+        --------
+        >>> import selfselect as ss
+        >>> villagers = ss.simulators.village(500, seed=1).data
+        >>> result = ss.fit("income ~ height + weight", villagers, chosen="job")
+        >>> made = result.lincom("hunting:height - fishing:height", "10*hunting:weight").table
+        >>> made["expression"].tolist()
+        ['hunting:height - fishing:height', '10*hunting:weight']
+        """
+        from selfselect.results.combinations import combine
+
+        return combine(self, expressions, level=level, linear=True)
+
+    def nlcom(self, *expressions: str, level: float = 0.95) -> EffectTable:
+        """Return functions of parameters with standard errors and intervals by the delta method.
+
+        Derivatives are exact. Intervals are symmetric: where the function is far from straight
+        within them, a function that is straighter, such as the logarithm of a ratio, has better
+        ones.
+
+        Parameters
+        ----------
+        expressions : such as ``"exp(hunting:height) / fishing:height"``, of parameters as in
+            `names`, numbers, ``+ - * / ^``, parentheses, and exp, log, sqrt, tanh, abs. Each text
+            may hold several, separated by commas.
+        level : of the intervals.
+
+        Examples
+        --------
+        >>> import selfselect as ss
+        >>> villagers = ss.simulators.village(500, seed=1).data
+        >>> result = ss.fit("income ~ height + weight", villagers, chosen="job")
+        >>> len(result.nlcom("hunting:height / fishing:height, log(hunting:scale)").table)
+        2
+        """
+        from selfselect.results.combinations import combine
+
+        return combine(self, expressions, level=level, linear=False)

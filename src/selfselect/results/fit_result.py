@@ -33,7 +33,6 @@ from selfselect.results.hypotheses import (
     lr_test,
     other_independence_test,
     selection_independence_test,
-    wald_test,
 )
 from selfselect.results.memberships import expected_shares, responsibilities
 from selfselect.results.naive import ErrorKind, Naive, fit_naive
@@ -263,21 +262,29 @@ class FitResult(Estimates, EffectMethods):
         """
         return comparison_table(self)
 
-    def summary(self, level: float = 0.95, *, intervals: str = "wald") -> Page:
+    def summary(self, level: float = 0.95, *, intervals: str = "wald", stars: bool = False) -> Page:
         """Compose the page to read first: prints as text, shows as HTML in notebooks.
 
         Parameters
         ----------
         level : of the intervals.
         intervals : ``"wald"`` or ``"profile"``, see `conf_int`.
+        stars : whether estimates carry stars for p-values below 0.05, 0.01 and 0.001.
         """
         if self.problem.noise.selected:
             from selfselect.report.selection_summary import summarise_selection
 
-            return summarise_selection(self, level, intervals)
+            return summarise_selection(self, level, intervals, stars=stars)
         from selfselect.report.summary import summarise
 
-        return summarise(self, level, intervals)
+        return summarise(self, level, intervals, stars=stars)
+
+    @property
+    def equation_labels(self) -> tuple[Any, ...]:
+        """The labels of all equations: the alternatives, and the selection where there is one."""
+        equations = self.problem.equations
+        selection = () if equations.selection is None else (equations.selection.alternative,)
+        return (*equations.alternatives, *selection)
 
     @property
     def plot(self) -> Pictures:
@@ -305,7 +312,7 @@ class FitResult(Estimates, EffectMethods):
         if self.kept:
             return self.kept.naive
         errors = ErrorKind(
-            robust=self.covariance.kind != "observed",
+            robust=not self.covariance.of_model,
             clusters=self.cluster_sizes,
             repeated=self.facts.weights_kind == "frequency",
         )
@@ -481,13 +488,6 @@ class FitResult(Estimates, EffectMethods):
 
         return sensitivity(self, rho, level, progress)
 
-    def wald_test(self, hypothesis: Any) -> TestResult:
-        """Test linear restrictions, such as ``"hunting:height = fishing:height"``.
-
-        Several are separated by commas or given as a list; a matrix R tests R params = 0.
-        """
-        return wald_test(self.values, self.covariance, self.names, hypothesis)
-
     def lr_test(self, other: Any) -> TestResult:
         """Test the smaller of this and another nested fit of the same rows against the larger.
 
@@ -499,7 +499,12 @@ class FitResult(Estimates, EffectMethods):
         return lr_test(self, other)
 
     def predict(
-        self, data: Any = None, kind: str = "latent", scale: str = "model"
+        self,
+        data: Any = None,
+        kind: str = "latent",
+        scale: str = "model",
+        *,
+        level: float | None = None,
     ) -> pd.DataFrame | pd.Series[Any]:
         """Predict for new rows, or for those of the fit where `data` is None.
 
@@ -515,8 +520,21 @@ class FitResult(Estimates, EffectMethods):
             ``given_seen`` its means where it is and where it is not.
         scale : ``model``, as the formula's left side has it; ``level``, where that is a logarithm,
             means of what it is the logarithm of, by the normal noise of the model.
+        level : None for predictions alone; 0.95 for a table with ``estimate``, ``std_error``,
+            ``conf_low`` and ``conf_high`` of each. Intervals are of these means and chances, by
+            the errors of the estimates (delta method), not of single outcomes. Those of chances
+            are made on the logit scale, those of levels and noise scales on the log scale.
+
+        Examples
+        --------
+        >>> import selfselect as ss
+        >>> villagers = ss.simulators.village(500, seed=1).data
+        >>> result = ss.fit("income ~ height + weight", villagers, chosen="job")
+        >>> made = result.predict(kind="chance", level=0.95)
+        >>> made["hunting"].columns.tolist()
+        ['estimate', 'std_error', 'conf_low', 'conf_high']
         """
-        return predict(self, data, kind, scale)
+        return predict(self, data, kind, scale, level)
 
     def write_predictions(
         self,
@@ -525,6 +543,7 @@ class FitResult(Estimates, EffectMethods):
         kind: str = "latent",
         scale: str = "model",
         *,
+        level: float | None = None,
         keep: Sequence[str] = (),
         overwrite: bool = False,
         progress: bool | None = None,
@@ -539,7 +558,7 @@ class FitResult(Estimates, EffectMethods):
         out : the folder.
         data : files as in `selfselect.fit`: a path, a pattern, a list of them, an Arrow dataset;
             None for those of the fit, where it was made of files.
-        kind, scale : as in `predict`.
+        kind, scale, level : as in `predict`.
         keep : columns that are copied from the files that are read, such as an id.
         overwrite : whether files of the same name may be replaced; else the folder must be empty.
         progress : whether to show progress; None shows it on a terminal for what takes seconds.
@@ -552,7 +571,7 @@ class FitResult(Estimates, EffectMethods):
         from selfselect.results.streaming import write_predictions
 
         return write_predictions(
-            self, data, out, kind=kind, scale=scale, keep=keep, overwrite=overwrite,
+            self, data, out, kind=kind, scale=scale, level=level, keep=keep, overwrite=overwrite,
             progress=progress,
         )  # fmt: skip
 

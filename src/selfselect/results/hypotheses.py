@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Sequence
 from itertools import combinations
 from typing import TYPE_CHECKING, Any
@@ -10,7 +9,6 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from selfselect.data.tables import nearest
 from selfselect.errors import OptionError
 from selfselect.inference.covariance import Covariance
 from selfselect.inference.independence import (
@@ -32,6 +30,7 @@ from selfselect.inference.statistics import (
 from selfselect.noises.correlated import CORRELATION
 from selfselect.noises.selection import MILLS
 from selfselect.problem.problem import Problem
+from selfselect.results.expressions import linear_restrictions
 from selfselect.results.refit import covariance_of_refit
 from selfselect.results.roy import why_not_roy
 from selfselect.rules import picks
@@ -41,7 +40,6 @@ if TYPE_CHECKING:
     from selfselect.results.fit_result import FitResult
 
 __all__ = [
-    "linear_restrictions",
     "lr_test",
     "other_independence_test",
     "selection_independence_test",
@@ -105,122 +103,6 @@ def _gaps(
             gap[i] = np.arctanh(value) - np.arctanh(wanted)
             slopes[i, involved[0]] = 1.0 / (1.0 - value**2)
     return gap, slopes
-
-
-def linear_restrictions(hypothesis: Any, names: Sequence[str]) -> tuple[Array, Array, str]:
-    """Return (R, r, text) such that the hypothesis reads R b = r."""
-    if isinstance(hypothesis, str):
-        hypothesis = [hypothesis]
-    if isinstance(hypothesis, Sequence) and all(isinstance(part, str) for part in hypothesis):
-        rows = [
-            _restriction(tokens, names, part)
-            for part in hypothesis
-            for tokens in _split(_tokens(part, names), ",")
-            if tokens
-        ]
-        if not rows:
-            raise OptionError(
-                "The hypothesis is empty. Write it as 'alternative:term = 0', or several of them "
-                "separated by commas."
-            )
-        return (
-            np.array([row for row, _ in rows]),
-            np.array([constant for _, constant in rows]),
-            ", ".join(hypothesis),
-        )
-    matrix = np.atleast_2d(np.asarray(hypothesis, dtype=float))
-    if matrix.ndim != 2 or matrix.shape[1] != len(names):
-        raise OptionError(
-            f"The restriction matrix has the shape {matrix.shape}; there are {len(names)} "
-            f"parameters, one per column: {', '.join(names)}."
-        )
-    return matrix, np.zeros(len(matrix)), f"R b = 0 ({len(matrix)} restrictions)"
-
-
-_NUMBER = re.compile(r"(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?")
-_SIGN = re.compile(r"[-+*=,]")
-_SPACE = re.compile(r"[\s`]+")
-
-Token = int | float | str
-"""The position of a parameter, a number, or one of the signs ``+ - * = ,``."""
-
-
-def _tokens(text: str, names: Sequence[str]) -> list[Token]:
-    """Cut a hypothesis into parameters, numbers and signs.
-
-    Parameters are matched first and the longest first, since their names may hold anything that
-    is a sign elsewhere: ``bs(x, df=4)[1]``.
-    """
-    # Not inside a longer word: x is no parameter of a hypothesis about x2 or x:z.
-    parameter = re.compile(
-        "|".join(
-            rf"{re.escape(name)}(?![\w:\[(.])" for name in sorted(names, key=len, reverse=True)
-        )
-    )
-    position = {name: i for i, name in enumerate(names)}
-    tokens: list[Token] = []
-    place = 0
-    while place < len(text):
-        if found := parameter.match(text, place):
-            tokens.append(position[found[0]])
-        elif found := _NUMBER.match(text, place):
-            tokens.append(float(found[0]))
-        elif found := _SIGN.match(text, place):
-            tokens.append(found[0])
-        elif not (found := _SPACE.match(text, place)):
-            word = re.split(r"[\s=+*,-]", text[place:])[0] or text[place:]
-            raise OptionError(
-                f"In the hypothesis {text!r}, {word!r} is no parameter.{nearest(word, names)} "
-                "Write parameters as alternative:term, and factors before them, as in "
-                "2*alternative:term."
-            )
-        place = found.end()
-    return tokens
-
-
-def _split(tokens: list[Token], sign: str) -> list[list[Token]]:
-    parts: list[list[Token]] = [[]]
-    for token in tokens:
-        if token == sign:
-            parts.append([])
-        else:
-            parts[-1].append(token)
-    return parts
-
-
-def _restriction(tokens: list[Token], names: Sequence[str], text: str) -> tuple[Array, float]:
-    """Read ``2*a:x - b:x = 1`` as coefficients and a constant."""
-    sides = _split(tokens, "=")
-    if len(sides) > 2:
-        raise OptionError(f"The hypothesis {text!r} has more than one '='.")
-    left, left_constant = _linear(sides[0], names, text)
-    if len(sides) == 1:
-        return left, -left_constant
-    right, right_constant = _linear(sides[1], names, text)
-    return left - right, right_constant - left_constant
-
-
-def _linear(tokens: list[Token], names: Sequence[str], text: str) -> tuple[Array, float]:
-    """Read a sum of numbers and of parameters with their factors."""
-    coefficients, constant = np.zeros(len(names)), 0.0
-    if not tokens or tokens[0] not in ("+", "-"):
-        tokens = ["+", *tokens]
-    starts = [place for place, token in enumerate(tokens) if token in ("+", "-")]
-    for start, end in zip(starts, [*starts[1:], len(tokens)], strict=True):
-        factors, signs = tokens[start + 1 : end : 2], tokens[start + 2 : end : 2]
-        parameters = [token for token in factors if isinstance(token, int)]
-        numbers = [token for token in factors if isinstance(token, float)]
-        if signs != ["*"] * (len(parameters + numbers) - 1) or len(parameters) > 1 or not factors:
-            raise OptionError(
-                f"The hypothesis {text!r} is not a sum of parameters. Write it like "
-                "2*alternative:term - alternative:term = 1."
-            )
-        value = float(np.prod(numbers)) * (1.0 if tokens[start] == "+" else -1.0)
-        if parameters:
-            coefficients[parameters[0]] += value
-        else:
-            constant += value
-    return coefficients, constant
 
 
 def lr_test(one: FitResult, other: FitResult) -> TestResult:
@@ -303,7 +185,7 @@ def why_no_likelihood_ratio(fit: Any) -> str | None:
             f"rows are clustered by {fit.facts.cluster} and the likelihood takes them as "
             "independent, so its ratios are not chi-square"
         )
-    if fit.covariance.kind == "robust":
+    if fit.covariance.sandwich:
         return (
             "a robust covariance allows for a likelihood that is wrong, and ratios of a wrong one "
             "are not chi-square"

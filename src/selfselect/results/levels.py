@@ -1,66 +1,28 @@
-r"""Predictions of the outcome itself, where its logarithm was modelled.
+"""Which logarithm the left side of a formula is, where predictions of the outcome itself are asked.
 
-The mean of :math:`e^y` is not :math:`e^{E y}`. For normal noise it is known exactly: weighing a
-normal density by :math:`e^{c y_j}` gives one whose means are moved by c times the covariances with
-:math:`y_j`,
-
-.. math:: e^{cy_j}\,\phi(y; \mu, \Sigma) =
-   e^{c\mu_j + c^2\Sigma_{jj}/2}\,\phi(y; \mu + c\Sigma_{\cdot j}, \Sigma),
-
-so the mean of :math:`e^{c y_j}` among rows in which l is chosen is the constant before it times the
-chance of l with the means moved so, over its chance without.
-
-Smearing (averaging the exponentials of residuals) would be wrong here: the residuals that are
-observed are those of outcomes that were selected.
+Their mathematics is in `moments.levels`.
 """
 
 from __future__ import annotations
 
 import ast
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from numpy.typing import NDArray
 
-from selfselect.data.rows import Rows
 from selfselect.errors import OptionError, UnsupportedError
-from selfselect.moments.base import NEGLIGIBLE, Expectations, latent_means, noise_covariance
-from selfselect.moments.choose import moments_of
-from selfselect.moments.selection import SelectionMoments
+from selfselect.moments.levels import Logarithm
 from selfselect.problem.problem import Problem
 
 if TYPE_CHECKING:
     from selfselect.results.fit_result import FitResult
 
-__all__ = [
-    "Logarithm",
-    "expected_levels",
-    "find_logarithm",
-    "latent_levels",
-    "refuse_other_shapes",
-]
+__all__ = ["SCALES", "asked_logarithm", "find_logarithm", "refuse_other_shapes"]
 
-Array = NDArray[np.float64]
+SCALES = ("model", "level")
 
 RATES = {"log": 1.0, "log2": float(np.log(2.0)), "log10": float(np.log(10.0)), "log1p": 1.0}
 """By function, c in e^(cy), which undoes it; log1p leaves one to subtract."""
-
-
-@dataclass(frozen=True)
-class Logarithm:
-    """A left side that is a logarithm.
-
-    Attributes
-    ----------
-    level : what it is the logarithm of, as text.
-    rate : c, where the level is e^(cy) less the offset.
-    offset : one for log1p, else zero.
-    """
-
-    level: str
-    rate: float
-    offset: float
 
 
 def find_logarithm(fit: FitResult) -> Logarithm:
@@ -92,52 +54,12 @@ def refuse_other_shapes(problem: Problem) -> None:
         )
 
 
-def latent_levels(logarithm: Logarithm, means: Array, variances: Array) -> Array:
-    """Return the mean (n, k) of every outcome's level."""
-    rate = logarithm.rate
-    with np.errstate(over="ignore"):
-        levels: Array = np.exp(rate * means + 0.5 * rate**2 * variances) - logarithm.offset
-    return levels
-
-
-def expected_levels(
-    problem: Problem, logarithm: Logarithm, reported: Array, rows: Rows
-) -> Expectations:
-    """Return expectations over rows in which outcomes are levels; chances stay what they are."""
-    if problem.noise.selected:
-        return _selected_levels(problem, logarithm, reported, rows)
-    moments = moments_of(problem)
-    means = latent_means(problem, reported, rows)
-    covariance = noise_covariance(problem, reported, rows)
-    chance = moments.expectations(reported, rows).chance
-    variances = np.einsum("nkk->nk", covariance)
-    plain = latent_levels(logarithm, means, variances) + logarithm.offset
-    given = np.empty((*means.shape, means.shape[1]))
-    outcome = np.full(len(means), -logarithm.offset)
-    for j in range(means.shape[1]):
-        shift = logarithm.rate * covariance[:, :, j]
-        weighed = moments.expectations(reported, rows, shift=shift).chance
-        with np.errstate(divide="ignore", invalid="ignore"):
-            given[:, j, :] = plain[:, [j]] * weighed / chance - logarithm.offset
-        outcome += plain[:, j] * weighed[:, j]
-    given[np.repeat(chance[:, None, :] < NEGLIGIBLE, means.shape[1], axis=1)] = np.nan
-    return Expectations(chance, outcome, given)
-
-
-def _selected_levels(
-    problem: Problem, logarithm: Logarithm, reported: Array, rows: Rows
-) -> Expectations:
-    """Return the same where a selection equation selects.
-
-    Weighing by e^(cy) moves the mean of the selection's noise by c times its covariance with y.
-    """
-    moments = SelectionMoments(problem, problem.ordered_rule)
-    plain = moments.expectations(reported, rows)
-    means, scales = latent_means(problem, reported, rows), problem.layout.scales_of(reported)
-    levels = latent_levels(logarithm, means, scales**2) + logarithm.offset
-    ratio = moments.weighed_chances(reported, rows, logarithm.rate)
-    given = levels[:, :, None] * ratio - logarithm.offset
-    if given.shape[1] == 1:
-        return Expectations(plain.chance, given[:, 0, 0], given)
-    own = np.einsum("nll->nl", given)
-    return Expectations(plain.chance, (plain.chance * own).sum(axis=1), given)
+def asked_logarithm(fit: FitResult, scale: str) -> Logarithm | None:
+    """Return the logarithm that `scale` asks to undo, or None; refuse what cannot be undone."""
+    if scale not in SCALES:
+        raise OptionError(f"There is no scale {scale!r}. Use one of {', '.join(SCALES)}.")
+    if scale == "model":
+        return None
+    logarithm = find_logarithm(fit)
+    refuse_other_shapes(fit.problem)
+    return logarithm

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -70,6 +70,18 @@ class Pictures:
         from selfselect.plots import gains
 
         return gains(self.fit.gains(to, versus, level=level), axes=axes)
+
+    def mte(
+        self,
+        *,
+        kind: Literal["normal", "polynomial"] = "normal",
+        level: float = 0.95,
+        axes: Any = None,
+    ) -> Picture:
+        """Draw marginal treatment effects of a switching regression, with band and support."""
+        from selfselect.plots import mte
+
+        return mte(self.fit.mte(kind=kind, level=level), axes=axes)
 
     def qq(self, *, axes: Any = None) -> Picture:
         """Draw the quantiles of residuals against those of the assumed noise."""

@@ -26,7 +26,7 @@ def not_chi_square(fit: Any) -> str | None:
     """Say why a likelihood ratio of a fit is not chi-square, or None where it is."""
     if not fit.converged:
         return "the fit did not converge"
-    if fit.covariance.kind in ("robust", "clustered") or fit.facts.cluster is not None:
+    if fit.covariance.sandwich or fit.facts.cluster is not None:
         return (
             "with a robust or clustered covariance rows are not taken at their word, and then the "
             "likelihood ratio is not chi-square; use method='wald'"

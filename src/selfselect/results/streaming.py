@@ -38,12 +38,19 @@ Make = Callable[[pd.DataFrame], tuple[Any, int]]
 
 
 def write_predictions(
-    fit: FitResult, data: Any, out: str | Path, *, kind: str, scale: str, **options: Any
+    fit: FitResult,
+    data: Any,
+    out: str | Path,
+    *,
+    kind: str,
+    scale: str,
+    level: float | None,
+    **options: Any,
 ) -> list[Path]:
     """Write predictions for the rows of files into a folder."""
-    find_kind(fit, kind, scale)
+    find_kind(fit, kind, scale, level)
     known = kind not in ("latent", "scale")
-    make = partial(predict_new, fit, kind=kind, scale=scale)
+    make = partial(predict_new, fit, kind=kind, scale=scale, level=level)
     return _write(fit, data, out, make, _columns(fit, known=known, outcome=False), **options)
 
 

@@ -17,8 +17,8 @@ from numpy.random import Generator
 from numpy.typing import NDArray
 
 from selfselect.engines.base import Engine, Parts
-from selfselect.errors import DataError
-from selfselect.inference.covariance import Covariance, degrees
+from selfselect.errors import DataError, OptionError
+from selfselect.inference.covariance import UNCORRECTED, Covariance, degrees, plain_meat
 from selfselect.inference.dependence import Dependence
 from selfselect.inference.sandwich import cluster_products, cluster_totals
 from selfselect.likelihoods import Batch
@@ -118,6 +118,11 @@ def two_step_covariance(
     Parameters are those of `inference.covariance.estimate_covariance`; scales and correlations
     have no standard error.
     """
+    if kind == "opg":
+        raise OptionError(
+            "covariance='opg' is of maximum likelihood, and two steps maximise none. Use "
+            "covariance='robust', or method='ml'."
+        )
     estimate = _Estimate.read(problem, solution)
     sums = engine.sum(partial(_own_sums, estimate))
     at_gamma = selection_places(problem)
@@ -149,6 +154,8 @@ def two_step_covariance(
         else:
             products, count = found
             internal, description = products * count / (count - 1.0), "robust (sandwich)"
+            if kind in UNCORRECTED:
+                internal, description = plain_meat(kind, products, count, len(products))
     carry, missing = _carry(problem, solution)
     return Covariance(kind, description, carry @ internal @ carry.T, df, missing)
 

@@ -1,0 +1,130 @@
+"""Changes of the propensity, and how much of them the data supports."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+
+from selfselect.data.rows import Rows
+from selfselect.effects._sample import code_rows, raw_table
+from selfselect.errors import DataError, OptionError, UnsupportedError
+from selfselect.moments.choose import moments_of
+
+if TYPE_CHECKING:
+    from selfselect.results.fit_result import FitResult
+
+__all__ = ["Support", "changed_rows", "find_support", "propensity", "treated_first"]
+
+Array = NDArray[np.float64]
+
+
+def treated_first(fit: FitResult) -> tuple[int, int]:
+    """Return the positions of the alternative that the index selects, and of the other."""
+    if not fit.problem.noise.selected or fit.problem.equations.n_alternatives != 2:
+        raise UnsupportedError(
+            "Marginal treatment effects are of a selection between two alternatives with an "
+            "equation of its own. Fit it with selfselect.switching."
+        )
+    if fit.problem.ordered_rule.has_cuts:
+        raise UnsupportedError(
+            "Marginal treatment effects need a selection towards one of two alternatives, and this "
+            "one is by order. Leave `ordered` out: with two alternatives it is the same model."
+        )
+    first = fit.problem.equations.alternatives.index(fit.problem.ordered_rule.towards)
+    return first, 1 - first
+
+
+def propensity(fit: FitResult, rows: Rows, reported: Array | None = None) -> Array:
+    """Return each row's chance (n,) of the alternative that the index selects."""
+    values = fit.values if reported is None else reported
+    chance = moments_of(fit.problem).expectations(values, rows).chance
+    return np.asarray(chance[:, treated_first(fit)[0]])
+
+
+@dataclass(frozen=True)
+class Support:
+    """Propensities at which rows of both alternatives are found.
+
+    Attributes
+    ----------
+    low, high : its ends.
+    """
+
+    low: float
+    high: float
+
+    def outside(self, before: Array, after: Array, weights: Array) -> float:
+        """Return which share of shifts of the propensity, from one to the other, lies outside."""
+        low, high = np.minimum(before, after), np.maximum(before, after)
+        inside = np.clip(np.minimum(high, self.high) - np.maximum(low, self.low), 0.0, None)
+        total = float(weights @ (high - low))
+        return 1.0 - float(weights @ inside) / total if total > 0 else 0.0
+
+    def __str__(self) -> str:
+        return f"{self.low:.3f} to {self.high:.3f}"
+
+
+def find_support(fit: FitResult, chances: Array | None = None) -> Support | None:
+    """Return the support in the rows of a fit; None where it has no rows."""
+    if not fit.has_rows:
+        return None
+    rows = fit.rows
+    assert rows.chosen is not None
+    chances = propensity(fit, rows) if chances is None else chances
+    counted = np.ones(len(rows), bool) if rows.weights is None else rows.weights > 0
+    own = [chances[counted & (rows.chosen == place)] for place in treated_first(fit)]
+    low, high = (float(max(map(np.min, own))), float(min(map(np.max, own))))
+    if not low < high:
+        raise UnsupportedError(
+            "No propensity is found in rows of both alternatives, so treated and untreated rows "
+            "cannot be compared. The selection separates them."
+        )
+    return Support(low, high)
+
+
+def changed_rows(fit: FitResult, change: Mapping[str, Any]) -> Rows:
+    """Code the rows of a fit with some columns changed.
+
+    Parameters
+    ----------
+    fit : a fit with its rows.
+    change : by column, a value for all rows, one per row, or a function of the column. Columns of
+        outcome equations are refused: their effect on outcomes is no effect of selection.
+    """
+    if not isinstance(change, Mapping) or not change:
+        raise OptionError(
+            "A change is given by columns, such as {'distance': 0} or "
+            "{'distance': lambda column: column / 2}."
+        )
+    coding: Any = fit.coding
+    own = {name for place in coding.coder_of for name in coding.coders[place].kinds}
+    possible = [name for name in coding.coders[0].kinds if name not in own]
+    table = raw_table(fit, None)
+    made = {}
+    for name, value in change.items():
+        if name not in possible:
+            why = "is in an outcome equation" if name in own else "is in no equation"
+            there = ", ".join(map(repr, possible)) or "none"
+            raise OptionError(
+                f"{name!r} {why}. Only columns of the selection alone may change: {there}."
+            )
+        made[name] = _new_column(table[name], value)
+    rows = code_rows(fit, table.assign(**made))
+    return replace(rows, weights=fit.rows.weights, clusters=fit.rows.clusters)
+
+
+def _new_column(column: pd.Series[Any], value: Any) -> pd.Series[Any]:
+    found: Any = value(column) if callable(value) else value
+    if np.ndim(found) == 0:
+        found = [found] * len(column)
+    if len(found) != len(column):
+        raise DataError(
+            f"The change of {column.name!r} has {len(found)} values for {len(column)} rows. Give "
+            "one per row of the fit, one for all, or a function of the column."
+        )
+    return pd.Series(list(found), index=column.index, name=column.name)

@@ -1,0 +1,141 @@
+r"""Moments of the outcome itself, where its logarithm was modelled.
+
+The mean of :math:`e^y` is not :math:`e^{E y}`. For normal noise it is known exactly: weighing a
+normal density by :math:`e^{c y_j}` gives one whose means are moved by c times the covariances with
+:math:`y_j`,
+
+.. math:: e^{cy_j}\,\phi(y; \mu, \Sigma) =
+   e^{c\mu_j + c^2\Sigma_{jj}/2}\,\phi(y; \mu + c\Sigma_{\cdot j}, \Sigma),
+
+so the mean of :math:`e^{c y_j}` among rows in which l is chosen is the constant before it times the
+chance of l with the means moved so, over its chance without.
+
+Smearing (averaging the exponentials of residuals) would be wrong here: the residuals that are
+observed are those of outcomes that were selected.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from selfselect.data.rows import Rows
+from selfselect.moments.base import (
+    NEGLIGIBLE,
+    Expectations,
+    Moments,
+    as_cells,
+    latent_means,
+    noise_covariance,
+)
+from selfselect.moments.choose import moments_of
+from selfselect.moments.selection import SelectionMoments
+
+__all__ = ["LevelMoments", "Logarithm"]
+
+Array = NDArray[np.float64]
+
+STEP = 1e-5
+"""Of central differences in the parameters, in internal units."""
+
+
+@dataclass(frozen=True)
+class Logarithm:
+    """A left side that is a logarithm.
+
+    Attributes
+    ----------
+    level : what it is the logarithm of, as text.
+    rate : c, where the level is e^(cy) less the offset.
+    offset : one for log1p, else zero.
+    """
+
+    level: str
+    rate: float
+    offset: float
+
+
+@dataclass(frozen=True, eq=False)
+class LevelMoments(Moments):
+    """Moments in which outcomes are levels; chances stay what they are.
+
+    Attributes
+    ----------
+    logarithm : which one was modelled.
+    """
+
+    logarithm: Logarithm
+
+    def latent(self, reported: Array, rows: Rows) -> Array:
+        """Return the mean (n, k) of every outcome's level."""
+        if self.problem.noise.selected:
+            variances = self.problem.layout.scales_of(reported) ** 2
+        else:
+            variances = np.einsum("nkk->nk", noise_covariance(self.problem, reported, rows))
+        rate = self.logarithm.rate
+        means = latent_means(self.problem, reported, rows)
+        with np.errstate(over="ignore"):
+            levels: Array = np.exp(rate * means + 0.5 * rate**2 * variances)
+        return levels - self.logarithm.offset
+
+    def expectations(
+        self, reported: Array, rows: Rows, *, shift: Array | None = None
+    ) -> Expectations:
+        """Integrate over the latent outcomes of rows; `shift` is none of theirs."""
+        assert shift is None
+        if self.problem.noise.selected:
+            return self._selected(reported, rows)
+        moments, logarithm = moments_of(self.problem, self.rule), self.logarithm
+        covariance = noise_covariance(self.problem, reported, rows)
+        chance = moments.expectations(reported, rows).chance
+        plain = self.latent(reported, rows) + logarithm.offset
+        given = np.empty((*plain.shape, plain.shape[1]))
+        outcome = np.full(len(plain), -logarithm.offset)
+        for j in range(plain.shape[1]):
+            moved = logarithm.rate * covariance[:, :, j]
+            weighed = moments.expectations(reported, rows, shift=moved).chance
+            with np.errstate(divide="ignore", invalid="ignore"):
+                given[:, j, :] = plain[:, [j]] * weighed / chance - logarithm.offset
+            outcome += plain[:, j] * weighed[:, j]
+        given[np.repeat(chance[:, None, :] < NEGLIGIBLE, plain.shape[1], axis=1)] = np.nan
+        return Expectations(chance, outcome, given)
+
+    def _selected(self, reported: Array, rows: Rows) -> Expectations:
+        """Return the same where a selection equation selects.
+
+        Weighing by e^(cy) moves the mean of the selection's noise by c times its covariance with y.
+        """
+        moments, offset = SelectionMoments(self.problem, self.rule), self.logarithm.offset
+        plain = moments.expectations(reported, rows)
+        levels = self.latent(reported, rows) + offset
+        ratio = moments.weighed_chances(reported, rows, self.logarithm.rate)
+        given = levels[:, :, None] * ratio - offset
+        if given.shape[1] == 1:
+            return Expectations(plain.chance, given[:, 0, 0], given)
+        own = np.einsum("nll->nl", given)
+        return Expectations(plain.chance, (plain.chance * own).sum(axis=1), given)
+
+    def check_cells(self) -> None:
+        moments_of(self.problem, self.rule).check_cells()
+
+    def cells(self, reported: Array, rows: Rows) -> Array:
+        self.check_cells()
+        found, means = self.expectations(reported, rows), self.latent(reported, rows)
+        given = found.given_seen[:, :, : means.shape[1]]
+        outcome = np.where(np.isnan(given), 0.0, given) * found.chance[:, None, :]
+        return as_cells(np.concatenate([found.chance[:, None, :], outcome], axis=1), means)
+
+    def cells_and_slope(self, reported: Array, rows: Rows, weights: Array) -> tuple[Array, Array]:
+        layout = self.problem.layout
+        sizes = np.linalg.norm(layout.report(layout.read(reported)).jacobian, axis=1)
+        here = self.cells(reported, rows)
+        slope = np.empty((here.shape[1], len(reported)))
+        for place, step in enumerate(STEP * sizes):
+            up, down = reported.copy(), reported.copy()
+            up[place] += step
+            down[place] -= step
+            difference = self.cells(up, rows) - self.cells(down, rows)
+            slope[:, place] = weights @ difference / (2.0 * step) if step else 0.0
+        return here, slope

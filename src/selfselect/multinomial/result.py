@@ -1,0 +1,282 @@
+"""The result of a multinomial switching regression: estimates of both steps and what they say."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+
+from selfselect.data.coding import Coding
+from selfselect.data.design import DataFacts
+from selfselect.data.rows import Rows
+from selfselect.errors import OptionError, UnsupportedError
+from selfselect.inference.covariance import Covariance
+from selfselect.inference.dependence import Dependence
+from selfselect.inference.statistics import TestResult
+from selfselect.multinomial.corrections import TERM
+from selfselect.multinomial.two_steps import Model, TwoSteps, choice_label
+from selfselect.problem.parameters import Reported
+from selfselect.results.estimates import Estimates
+
+if TYPE_CHECKING:
+    from selfselect.effects.base import EffectTable
+    from selfselect.inference.profile import Surface
+    from selfselect.report.page import Page
+    from selfselect.results.fit_result import FitResult
+
+__all__ = ["MultinomialResult"]
+
+Array = NDArray[np.float64]
+
+
+def renamed(test: TestResult, name: str, null: str) -> TestResult:
+    """Return a test under the name of what it is used for."""
+    return replace(test, name=name, null=null)
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class MultinomialResult(Estimates):
+    """A fitted multinomial switching regression.
+
+    Attributes
+    ----------
+    coding : how tables are coded, for new rows.
+    model : equations and correction.
+    found : both steps, estimated.
+    covariance : of the estimates of both steps.
+    facts : what to know of the data.
+    rows : coded.
+    row_labels : the caller's labels of the rows that were used.
+    influence : (n, m) what each row does to the estimates; None after a bootstrap.
+    call : the call that made the fit, as code.
+    """
+
+    coding: Coding
+    model: Model
+    found: TwoSteps
+    covariance: Covariance
+    facts: DataFacts
+    rows: Rows
+    row_labels: pd.Index[Any]
+    influence: Array | None = field(default=None)
+    call: str | None = field(default=None)
+
+    @cached_property
+    def reported(self) -> Reported:
+        """Labels and values of all estimated parameters."""
+        values = self.found.values
+        return Reported(self.model.parameters, values, np.eye(len(values)))
+
+    @property
+    def correction(self) -> str:
+        """The correction by its name."""
+        return self.model.correction.name
+
+    @property
+    def alternatives(self) -> tuple[Any, ...]:
+        """The alternatives, in order."""
+        return self.model.labels
+
+    @property
+    def equation_labels(self) -> tuple[Any, ...]:
+        """The alternatives, and the equations of the choice."""
+        return (*self.alternatives, *self.choice_labels)
+
+    @property
+    def choice_labels(self) -> tuple[str, ...]:
+        """The equations of the choice, by their names in tables."""
+        return tuple(choice_label(one) for m, one in enumerate(self.alternatives) if m != self.base)
+
+    @property
+    def base(self) -> int:
+        """The position of the alternative whose coefficients in the choice are zero."""
+        return self.model.base
+
+    @property
+    def nobs(self) -> int:
+        """Rows used; with frequency weights, how many rows they stand for."""
+        return self.facts.n_observations
+
+    @property
+    def llf(self) -> float:
+        """The log-likelihood of the first step, the choice alone."""
+        return self.found.logit.loglik
+
+    @property
+    def aic(self) -> float:
+        """Missing: two steps maximise no likelihood."""
+        return float("nan")
+
+    @property
+    def bic(self) -> float:
+        """Missing: two steps maximise no likelihood."""
+        return float("nan")
+
+    @property
+    def converged(self) -> bool:
+        """Whether both steps were solved: they are, or the fit is refused."""
+        return True
+
+    @property
+    def status(self) -> str:
+        """How the estimate was made, in a sentence."""
+        return f"A logit in {self.found.logit.n_steps} Newton steps and least squares, both solved."
+
+    @property
+    def dependence(self) -> Dependence:
+        """What keeps the rows from being independent draws: clusters and weights."""
+        facts = self.facts
+        return Dependence(self.rows.cluster_sizes, facts.cluster, facts.weights_kind)
+
+    @property
+    def __maketables_depvar__(self) -> str:
+        return str(self.model.equations.outcome)
+
+    def _surface(self) -> Surface | str:
+        return "two steps maximise no likelihood"
+
+    def summary(self, level: float = 0.95, *, intervals: str = "wald", stars: bool = False) -> Page:
+        """Compose the page to read first: prints as text, shows as HTML in notebooks.
+
+        Parameters
+        ----------
+        level : of the intervals.
+        intervals : ``"wald"``; there are no others.
+        stars : whether estimates carry stars for p-values below 0.05, 0.01 and 0.001.
+        """
+        from selfselect.multinomial.summary import summarise
+
+        return summarise(self, level, intervals, stars=stars)
+
+    def selection_test(self, alternative: Any = None) -> TestResult:
+        """Test that no correction is needed: all of its coefficients are zero.
+
+        Parameters
+        ----------
+        alternative : of which outcome; None for all together.
+        """
+        names = [
+            f"{name} = 0"
+            for name, (label, term) in zip(self.names, self.reported.labels, strict=True)
+            if term.startswith(TERM) and (alternative is None or label == alternative)
+        ]
+        if not names:
+            raise OptionError(
+                f"There is no alternative {alternative!r}; there are "
+                f"{', '.join(map(repr, self.alternatives))}."
+            )
+        return renamed(
+            self.wald_test(names),
+            "Wald test of the corrections",
+            "choice is independent of outcomes' noise",
+        )
+
+    def restriction_test(self) -> TestResult:
+        """Test that the coefficients of every outcome's correction add up to zero, as in dmf0.
+
+        It needs ``correction="dmf1"``, which leaves them free.
+        """
+        if self.correction != "dmf1":
+            raise UnsupportedError(
+                "Whether coefficients add up to zero is tested where they are free and would: with "
+                "correction='dmf1'."
+            )
+        labels = self.reported.labels
+        rows = np.array(
+            [
+                [float(label == own and term.startswith(TERM)) for label, term in labels]
+                for own in self.alternatives
+            ]
+        )
+        return renamed(
+            self.wald_test(rows),
+            "Wald test of dmf0",
+            "coefficients of a correction add up to zero, as in dmf0",
+        )
+
+    def predict(
+        self, data: Any = None, kind: str = "latent", *, level: float | None = None
+    ) -> pd.DataFrame | pd.Series[Any]:
+        """Predict for new rows, or for those of the fit where `data` is None.
+
+        Parameters
+        ----------
+        data : any table with the covariates (and availability columns, if any).
+        kind : ``latent``, the mean of every outcome; ``chance`` of each alternative; ``outcome``,
+            the mean of the observed outcome; ``given_seen``, the mean of every outcome where each
+            alternative is chosen. What the correction does not identify is refused.
+        level : None for predictions alone; 0.95 for standard errors and intervals too.
+        """
+        from selfselect.multinomial.predictions import predict
+
+        return predict(self, data, kind, level)
+
+    def potential_outcomes(
+        self, data: Any = None, *, level: float = 0.95, covariates: str = "sampled"
+    ) -> EffectTable:
+        """Return the mean of every outcome, among all and among those who choose each alternative.
+
+        Parameters
+        ----------
+        data, level, covariates : see `selfselect.effects`.
+        """
+        from selfselect.multinomial.effects import potential_outcomes
+
+        return potential_outcomes(self, data, level=level, covariates=covariates)
+
+    def treatment_effects(
+        self,
+        to: Any,
+        versus: Any,
+        data: Any = None,
+        *,
+        level: float = 0.95,
+        covariates: str = "sampled",
+    ) -> EffectTable:
+        """Return ATE, ATT and ATU of `to` instead of `versus`, as far as they are identified.
+
+        Dahl's correction leaves levels open, so there are none; Lee's says nothing of noise where
+        another alternative is chosen, so there is ATE alone.
+
+        Parameters
+        ----------
+        to, versus : labels of two alternatives.
+        data, level, covariates : see `selfselect.effects`.
+        """
+        from selfselect.multinomial.effects import treatment_effects
+
+        return treatment_effects(self, to, versus, data, level=level, covariates=covariates)
+
+    def compare(self, roy: FitResult | None = None) -> pd.DataFrame:
+        """Least squares and the corrected estimates side by side; and a Roy fit of the same data.
+
+        Parameters
+        ----------
+        roy : a fit of `selfselect.fit` to the same rows and outcomes: there the largest (or
+            smallest) outcome is chosen, here whatever a logit says.
+        """
+        from selfselect.multinomial.comparison import comparison_table
+
+        return comparison_table(self, roy)
+
+    def save(self, path: Any) -> None:
+        """Refuse: such fits cannot be saved."""
+        raise UnsupportedError(
+            f"A multinomial switching regression cannot be saved, so {path} was not written. Keep "
+            "result.tidy() and result.cov_params(), or the call: result.call."
+        )
+
+    def __repr__(self) -> str:
+        labels: Sequence[str] = [str(label) for label in self.alternatives]
+        return (
+            f"<MultinomialResult: {self.model.equations.outcome} of {', '.join(labels)}; "
+            f"{self.nobs} rows, correction {self.correction}>"
+        )
+
+    def _repr_html_(self) -> str:
+        return self.summary().to_html()

@@ -1,0 +1,149 @@
+"""The summary of a multinomial switching regression: what is assumed, what was found."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from selfselect.data.equations import INTERCEPT
+from selfselect.errors import OptionError
+from selfselect.inference.statistics import format_p_value
+from selfselect.multinomial.two_steps import choice_label
+from selfselect.report.page import Block, Page
+from selfselect.report.summary import (
+    coefficient_rows,
+    errors_in_words,
+    notes_on_errors,
+    notes_on_stars,
+    table_header,
+)
+
+if TYPE_CHECKING:
+    from selfselect.multinomial.result import MultinomialResult
+
+__all__ = ["summarise"]
+
+NAMES = {
+    "dmf0": "Dubin and McFadden 1984, coefficients that add up to zero (dmf0)",
+    "dmf1": "Dubin and McFadden 1984, free coefficients (dmf1)",
+    "dmf2": "Dubin and McFadden 1984, noises turned normal (dmf2)",
+    "lee": "Lee 1983",
+    "dahl": "Dahl 2002",
+}
+
+
+def summarise(fit: MultinomialResult, level: float, intervals: str, *, stars: bool = False) -> Page:
+    """Compose the summary page."""
+    if intervals != "wald":
+        raise OptionError(
+            "Two steps maximise no likelihood, so there are no profile intervals. Use 'wald'."
+        )
+    return Page(
+        title="Multinomial switching regression, two steps",
+        notices=(),
+        facts=_facts(fit),
+        blocks=_blocks(fit, level, stars),
+        notes=(*_notes(fit), *notes_on_stars(stars)),
+    )
+
+
+def _facts(fit: MultinomialResult) -> tuple[tuple[str, str], ...]:
+    facts = fit.facts
+    own = list(dict.fromkeys(facts.formulas))
+    entries = [("Formula", own[0])]
+    if len(own) > 1:
+        pairs = zip(fit.alternatives, facts.formulas, strict=True)
+        entries = [(str(label), text) for label, text in pairs]
+    entries += [
+        ("Choice", f"{facts.selection} (logit; base {fit.alternatives[fit.base]})"),
+        ("Correction", NAMES[fit.correction]),
+        ("Rows", str(facts.n_rows)),
+        ("Std errors", errors_in_words(fit.covariance)),
+        ("Choice's log-likelihood", f"{fit.llf:.4f}"),
+    ]
+    if facts.weights:
+        kind = f"{facts.weights_kind}, " if facts.weights_kind else ""
+        entries.append(("Weights", f"{facts.weights} ({kind}sum {facts.weight_total:g})"))
+    return tuple(entries)
+
+
+def _blocks(fit: MultinomialResult, level: float, stars: bool) -> tuple[Block, ...]:
+    table = fit.tidy(level)
+    header = table_header(fit.covariance, level)
+
+    def block(label: object, title: str) -> Block:
+        own = table[[one == label for one in table["alternative"]]]
+        return Block(title, header, coefficient_rows(own.itertuples(index=False), stars=stars))
+
+    outcomes = [
+        block(label, f"{label} (chosen in {count} rows)")
+        for label, count in zip(fit.alternatives, fit.facts.counts, strict=True)
+    ]
+    choices = [
+        block(choice_label(label), f"choice of {label} instead of {fit.alternatives[fit.base]}")
+        for m, label in enumerate(fit.alternatives)
+        if m != fit.base
+    ]
+    return (*outcomes, *choices)
+
+
+def _notes(fit: MultinomialResult) -> list[str]:
+    facts = fit.facts
+    tests = [fit.selection_test()]
+    if fit.correction == "dmf1":
+        tests.append(fit.restriction_test())
+    notes = [
+        *(f"{test}.".replace("..", ".") for test in tests),
+        "The choice is assumed to be a logit: noises of alternatives are Gumbel, independent, and "
+        "a new alternative draws from all others in proportion. That is not tested here.",
+        fit.model.correction.assumption,
+        "Outcomes need not be what the choice compares. Where the largest outcome is what is "
+        "chosen, selfselect.fit uses that, and compare(roy) puts both side by side.",
+        _exclusions(fit),
+        *_strength(fit),
+    ]
+    if facts.n_dropped:
+        notes.append(f"{facts.n_dropped} rows with a missing covariate were left out.")
+    if facts.n_without_outcome:
+        notes.append(
+            f"{facts.n_without_outcome} rows without a recorded outcome or choice were left out on "
+            "request: that selects on the outcome unless they are missing at random."
+        )
+    notes += notes_on_errors(fit.covariance, measured=False)
+    return notes
+
+
+def _strength(fit: MultinomialResult) -> list[str]:
+    """Say how strongly what no outcome has moves the choice."""
+    own = {term for equation in fit.model.equations.each for term in equation.terms}
+    excluded = [term for term in fit.model.choice_terms if term not in {*own, INTERCEPT}]
+    if not excluded:
+        return []
+    names = [f"{label}:{term} = 0" for label in fit.choice_labels for term in excluded]
+    test = fit.wald_test(names)
+    if not test.possible:
+        return []
+    law = f"chi2({test.df})" if test.df_residual is None else f"F({test.df}, {test.df_residual:g})"
+    return [
+        f"Strength of what only the choice has ({', '.join(excluded)}): {law} = "
+        f"{test.statistic:.4g}, p = {format_p_value(test.p_value)}. Where it is weak, intervals "
+        "are wide and their coverage is not measured."
+    ]
+
+
+def _exclusions(fit: MultinomialResult) -> str:
+    """Say which covariates move the choice and not the outcome."""
+    sentences = []
+    for equation in fit.model.equations.each:
+        excluded = [
+            term
+            for term in fit.model.choice_terms
+            if term not in equation.terms and term != INTERCEPT
+        ]
+        if excluded:
+            sentences.append(f"Excluded from {equation.alternative}: {', '.join(excluded)}")
+        else:
+            sentences.append(
+                f"{equation.alternative} is identified by functional form: no covariate of the "
+                "choice is excluded from its equation"
+            )
+    return "; ".join(sentences) + "."

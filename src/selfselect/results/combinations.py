@@ -1,0 +1,87 @@
+"""Combinations of parameters with standard errors, by the delta method."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from selfselect.errors import OptionError
+from selfselect.results.expressions import Expression, read_expressions
+
+if TYPE_CHECKING:
+    from selfselect.effects.base import EffectTable
+    from selfselect.results.estimates import Estimates
+
+__all__ = ["combine"]
+
+
+def combine(
+    fit: Estimates, expressions: Sequence[str], *, level: float, linear: bool
+) -> EffectTable:
+    """Return estimates, standard errors and intervals of expressions of the parameters.
+
+    Parameters
+    ----------
+    fit : estimates and their covariance.
+    expressions : each text may hold several, separated by commas.
+    level : of the intervals.
+    linear : whether to refuse what is not linear in the parameters.
+    """
+    from selfselect.effects._averages import Averages
+    from selfselect.effects.base import effect_table
+
+    found = _read(fit, expressions, linear)
+    slopes = np.array([one.slope for one in found])
+    covariance = slopes @ fit.covariance.matrix @ slopes.T
+    unknown = slopes[:, list(fit.covariance.missing)].any(axis=1)
+    covariance[unknown, :] = np.nan
+    covariance[:, unknown] = np.nan
+    notes = [f"Standard errors by the delta method ({fit.covariance.description})."]
+    if unknown.any():
+        names = [fit.names[i] for i in fit.covariance.missing if slopes[:, i].any()]
+        notes.append(f"There is no standard error where {', '.join(names)} has none.")
+    warnings = [] if fit.converged else [f"NOT CONVERGED. {fit.status} Do not use these numbers."]
+    if not np.isfinite(fit.covariance.matrix).all():
+        warnings.append("NO STANDARD ERRORS: the fit has no covariance of its estimates.")
+    return effect_table(
+        f"{'Linear combinations' if linear else 'Functions'} of parameters",
+        {"expression": [one.text for one in found]},
+        Averages(np.array([one.value for one in found]), covariance, slopes),
+        level=level,
+        df=fit.covariance.df,
+        warnings=warnings,
+        notes=notes,
+        tested=True,
+    )
+
+
+def _read(fit: Estimates, expressions: Sequence[str], linear: bool) -> list[Expression]:
+    for text in expressions:
+        if not isinstance(text, str):
+            raise OptionError(
+                f"An expression is text, such as 'alternative:term - alternative:term', not "
+                f"{text!r}. Give several as several arguments."
+            )
+    found = [one for text in expressions for one in read_expressions(text, fit.names, fit.values)]
+    if not found:
+        raise OptionError(
+            f"There is no expression. Write parameters as alternative:term: {', '.join(fit.names)}."
+        )
+    for one in found:
+        if one.is_equation:
+            raise OptionError(
+                f"{one.text!r} is a hypothesis, since it has an '='. Test it with wald_test, or "
+                "write the difference of its sides."
+            )
+        if linear and one.degree > 1:
+            raise OptionError(
+                f"The expression {one.text!r} is not linear in the parameters. Use nlcom."
+            )
+        if not (np.isfinite(one.value) and np.isfinite(one.slope).all()):
+            raise OptionError(
+                f"The expression {one.text!r} or its derivative is not a finite number at the "
+                "estimates, so it has no standard error there."
+            )
+    return found

@@ -1,0 +1,78 @@
+"""What the shell offers after estimation: intervals, combinations, levels."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+
+import selfselect as ss
+from selfselect.cli.main import main
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    made = tmp_path_factory.mktemp("after")
+    table = ss.simulators.village(300, seed=1).data
+    table["pay"] = np.exp(0.05 * table["income"] - 4)
+    table.to_csv(made / "rows.csv", index=False)
+    fit = ss.fit("log(pay) ~ height + weight", table, chosen="job", covariance="hc1")
+    fit.save(made / "fit.json")
+    return made
+
+
+@pytest.fixture
+def shell(capsys: pytest.CaptureFixture[str]) -> Callable[..., str]:
+    def run(*words: object, code: int = 0) -> str:
+        with pytest.raises(SystemExit) as stopped:
+            main([str(word) for word in words])
+        said = capsys.readouterr()
+        assert (stopped.value.code or 0) == code, said
+        return said.out + said.err
+
+    return run
+
+
+def test_predictions_have_intervals(shell: Callable[..., str], folder: Path) -> None:
+    shell("predict", folder / "fit.json", folder / "rows.csv", "--level", 0.9, "--kind", "chance",
+        "--out", folder / "made.csv")  # fmt: skip
+    made = pd.read_csv(folder / "made.csv")
+    assert made.columns[:4].tolist() == [
+        f"fishing:{name}" for name in ("estimate", "std_error", "conf_low", "conf_high")
+    ]
+    fit, rows = ss.load(folder / "fit.json"), pd.read_csv(folder / "rows.csv")
+    np.testing.assert_allclose(made, fit.predict(rows, kind="chance", level=0.9), rtol=1e-9)
+
+
+def test_a_saved_fit_shows_combinations_and_stars(shell: Callable[..., str], folder: Path) -> None:
+    text = shell(
+        "show", folder / "fit.json", "--stars", "--combination", "exp(hunting:height) - 1",
+        "--combination", "hunting:height - fishing:height",
+    )  # fmt: skip
+    assert "exp(hunting:height) - 1" in text
+    assert "* p < 0.05" in text
+
+
+def test_effects_have_a_scale(shell: Callable[..., str], folder: Path) -> None:
+    asked = ("effects", folder / "fit.json", folder / "rows.csv", "--scale", "level")
+    text = shell(*asked, "--what", "treatment", "--to", "hunting", "--versus", "fishing")
+    assert "per cent" in text
+    assert "Mean pay by group" in shell(*asked)
+    assert "has no --scale" in shell(*asked, "--what", "chances", code=2)
+
+
+def test_a_saved_switching_regression_has_marginal_treatment_effects(
+    shell: Callable[..., str], folder: Path
+) -> None:
+    rows = pd.read_csv(folder / "rows.csv")
+    fit = ss.switching("income ~ height", "job ~ height + weight", rows)
+    fit.save(folder / "switching.json")
+    asked = ("effects", folder / "switching.json", folder / "rows.csv", "--what", "mte")
+    text = shell(*asked)
+    assert "Marginal effect of fishing instead of hunting" in text and "ATU" in text
+    shell(*asked, "--out", folder / "curve.csv")
+    curve = pd.read_csv(folder / "curve.csv")
+    np.testing.assert_allclose(curve["estimate"], fit.mte().table["estimate"], rtol=1e-8)

@@ -1,0 +1,167 @@
+"""Effects on the level of an outcome whose logarithm was modelled."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pandas as pd
+import pytest
+
+import selfselect as ss
+from selfselect.errors import OptionError, UnsupportedError
+from selfselect.moments.levels import LevelMoments
+from selfselect.results.levels import find_logarithm
+
+DRAWS = 800
+
+
+def made(n: int = 700, seed: int = 4) -> pd.DataFrame:
+    rng = np.random.default_rng(seed)
+    x, z = rng.standard_normal((2, n))
+    a = 1.0 + 0.5 * x + 0.6 * rng.standard_normal(n)
+    b = 0.8 + 0.2 * x + 0.3 * z + 0.4 * rng.standard_normal(n)
+    chosen = np.where(a > b, "a", "b")
+    return pd.DataFrame({"x": x, "z": z, "job": chosen, "wage": np.exp(np.maximum(a, b))})
+
+
+@pytest.fixture(scope="module")
+def table() -> pd.DataFrame:
+    return made()
+
+
+@pytest.fixture(scope="module")
+def roy(table: pd.DataFrame) -> ss.FitResult:
+    return ss.fit({"a": "log(wage) ~ x", "b": "log(wage) ~ x + z"}, table, chosen="job")
+
+
+@pytest.fixture(scope="module")
+def switching(table: pd.DataFrame) -> ss.FitResult:
+    formulas = {"a": "log(wage) ~ x", "b": "log(wage) ~ x"}
+    return ss.switching(formulas, "job ~ x + z", table)
+
+
+def simulated(fit: ss.FitResult) -> np.ndarray:
+    """Return level effects and their per cents over the rows of a Roy fit, by draws."""
+    rng = np.random.default_rng(9)
+    means = fit.predict().to_numpy()
+    latent = means + fit.scales.to_numpy() * rng.standard_normal((DRAWS, *means.shape))
+    levels, first = np.exp(latent), latent[..., 0] > latent[..., 1]
+    found, base = [], []
+    for group in (np.ones_like(first), first, ~first):
+        mean = levels[group].mean(axis=0)
+        found.append(mean[0] - mean[1])
+        base.append(mean[1])
+    return np.concatenate([found, 100 * np.array(found) / base])
+
+
+def test_level_effects_are_those_of_simulated_levels(roy: ss.FitResult) -> None:
+    effects = roy.treatment_effects("a", "b", scale="level").table
+    # 600,000 draws of levels with a spread of about 3 leave an error of half a hundredth.
+    np.testing.assert_allclose(effects["estimate"], simulated(roy), rtol=0.01, atol=0.02)
+    assert effects["unit"].tolist() == ["wage"] * 3 + ["per cent"] * 3
+    assert effects["effect"].tolist() == ["ATE", "ATT", "ATU"] * 2
+
+
+def test_switching_effects_are_those_of_simulated_levels(switching: ss.FitResult) -> None:
+    rng = np.random.default_rng(9)
+    index = switching.predict(kind="chance")
+    from scipy.special import ndtri
+
+    u = rng.standard_normal((DRAWS, len(index)))
+    treated = ndtri(index["a"].to_numpy()) + u > 0
+    means, levels = switching.predict(), {}
+    for label in ("a", "b"):
+        scale, correlation = switching.scales[label], switching.correlations[label]
+        own = rng.standard_normal(u.shape)
+        noise = correlation * u + np.sqrt(1 - correlation**2) * own
+        levels[label] = np.exp(means[label].to_numpy() + scale * noise)
+    gain = levels["a"] - levels["b"]
+    found = np.array([gain.mean(), gain[treated].mean(), gain[~treated].mean()])
+    effects = switching.treatment_effects("a", "b", scale="level").table
+    np.testing.assert_allclose(effects["estimate"][:3], found, rtol=0.01, atol=0.02)
+
+
+def test_the_overall_effect_is_the_weighted_mean_of_its_parts(roy: ss.FitResult) -> None:
+    ate, att, atu = roy.treatment_effects("a", "b", scale="level").table["estimate"][:3]
+    share = roy.choice_probabilities().table.set_index("alternative")["estimate"]["a"]
+    assert ate == pytest.approx(share * att + (1 - share) * atu, rel=1e-9)
+
+
+@pytest.mark.parametrize("model", ["roy", "switching"])
+def test_slopes_by_differences_agree_with_smaller_steps(
+    model: str, request: pytest.FixtureRequest
+) -> None:
+    fit: ss.FitResult = request.getfixturevalue(model)
+    moments = LevelMoments(fit.problem, fit.problem.ordered_rule, find_logarithm(fit))
+    rows = fit.rows.take(slice(0, 50))
+    weights = np.linspace(0.5, 1.5, 50)
+    _, slope = moments.cells_and_slope(fit.values, rows, weights)
+    for place in range(len(fit.values)):
+        step = 3e-4 * fit.bse.to_numpy()[place]
+        up, down = fit.values.copy(), fit.values.copy()
+        up[place] += step
+        down[place] -= step
+        found = weights @ (moments.cells(up, rows) - moments.cells(down, rows)) / (2 * step)
+        np.testing.assert_allclose(slope[:, place], found, rtol=1e-4, atol=1e-4)
+
+
+def test_errors_of_levels_are_those_of_predictions(roy: ss.FitResult, table: pd.DataFrame) -> None:
+    row = table[3:4]
+    means = roy.potential_outcomes(row, covariates="fixed", scale="level").table[:2]
+    exact = roy.predict(row, scale="level", level=0.95)
+    for label in ("a", "b"):
+        own = means[means["alternative"] == label].iloc[0]
+        assert own["estimate"] == pytest.approx(exact[label]["estimate"].iloc[0], rel=1e-9)
+        assert own["std_error"] == pytest.approx(exact[label]["std_error"].iloc[0], rel=1e-5)
+
+
+def test_per_cents_do_not_depend_on_the_unit_of_the_level(
+    roy: ss.FitResult, table: pd.DataFrame
+) -> None:
+    cents = table.assign(wage=100 * table["wage"])
+    other = ss.fit({"a": "log(wage) ~ x", "b": "log(wage) ~ x + z"}, cents, chosen="job")
+    one, two = (fit.treatment_effects("a", "b", scale="level").table for fit in (roy, other))
+    np.testing.assert_allclose(two["estimate"][:3], 100 * one["estimate"][:3], rtol=1e-6)
+    np.testing.assert_allclose(two["std_error"][3:], one["std_error"][3:], rtol=1e-5)
+
+
+def test_marginal_effects_are_differences_of_predicted_levels(
+    roy: ss.FitResult, table: pd.DataFrame
+) -> None:
+    found = roy.marginal_effects("z", of="outcome", scale="level").table.iloc[0]
+    step = 1e-4
+    up, down = (
+        roy.predict(table.assign(z=table["z"] + move), kind="outcome", scale="level").mean()
+        for move in (step, -step)
+    )
+    assert found["estimate"] == pytest.approx((up - down) / (2 * step), rel=1e-3)
+    assert found["std_error"] > 0
+
+
+def test_effects_are_said_in_per_cent(roy: ss.FitResult) -> None:
+    text = " ".join(str(roy.treatment_effects("a", "b", scale="level")).split())
+    assert "the mean of wage by" in text and "per cent: everyone (95% interval" in text
+
+
+def test_sampled_covariates_add_to_the_error(roy: ss.FitResult) -> None:
+    sampled, fixed = (
+        roy.treatment_effects("a", "b", scale="level", covariates=word).table["std_error"]
+        for word in ("sampled", "fixed")
+    )
+    assert (sampled[:3] > fixed[:3]).all()
+
+
+def test_a_level_without_a_logarithm_is_refused(table: pd.DataFrame, roy: ss.FitResult) -> None:
+    plain = ss.fit("wage ~ x", table, chosen="job")
+    with pytest.raises(OptionError, match="undoes a logarithm"):
+        plain.treatment_effects("a", "b", scale="level")
+    with pytest.raises(OptionError, match="There is no scale 'log'"):
+        roy.potential_outcomes(scale="log")
+    with pytest.raises(OptionError, match="A chance has no scale"):
+        roy.marginal_effects("x", scale="level")
+    logistic = replace(
+        roy, problem=replace(roy.problem, noise=ss.noises.Independent(shape="logistic"))
+    )
+    with pytest.raises(UnsupportedError, match="needs normal noise"):
+        logistic.potential_outcomes(scale="level")
