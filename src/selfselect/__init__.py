@@ -28,6 +28,7 @@ if TYPE_CHECKING:
         solvers,
     )
     from selfselect._fit import fit
+    from selfselect.bounding.ask import bounds
     from selfselect.choose import choose_alternatives
     from selfselect.posing import pose
     from selfselect.results.archive import load
@@ -53,6 +54,7 @@ _ROOMS = (
 )
 _NAMES = {
     "assumptions": "selfselect.results.assumptions",
+    "bounds": "selfselect.bounding",
     "choose_alternatives": "selfselect.choose",
     "fit": "selfselect._fit",
     "load": "selfselect.results.archive",
@@ -68,6 +70,7 @@ __all__ = [
     "FitResult",
     "SelfSelectionRegressor",
     "assumptions",
+    "bounds",
     "choose_alternatives",
     "datasets",
     "effects",

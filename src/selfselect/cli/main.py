@@ -24,6 +24,7 @@ class _Lazy(click.Group):
         "fit": "Fit a model to CSV or Parquet files.",
         "selection": "Fit a sample-selection model (Heckman, tobit-2).",
         "switching": "Fit an endogenous switching regression (tobit-5).",
+        "bounds": "Bound outcomes by the rule alone, whatever the noise.",
         "choose": "Say how many alternatives there are, where no column does.",
         "predict": "Predict for new rows with a saved fit.",
         "effects": "Effects of a saved fit, with standard errors.",

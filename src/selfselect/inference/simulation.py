@@ -15,7 +15,15 @@ from selfselect.errors import DataError
 from selfselect.problem.problem import Problem
 from selfselect.rules import has_bounds
 
-__all__ = ["draw_outcomes", "simulate_rows", "why_no_draws", "wide_noise", "write_out"]
+__all__ = [
+    "draw_noise",
+    "draw_outcomes",
+    "latent_outcomes",
+    "simulate_rows",
+    "why_no_draws",
+    "wide_noise",
+    "write_out",
+]
 
 Array = NDArray[np.float64]
 
@@ -59,12 +67,33 @@ def simulate_rows(problem: Problem, engine: Engine, natural: Array) -> tuple[Row
     return draw_outcomes(problem, natural, rows, noise), density * (engine.n_rows / len(rows))
 
 
-def draw_outcomes(problem: Problem, natural: Array, rows: Rows, noise: Array) -> Rows:
-    """Make outcomes of the model from standardised noise (n, k); keep the observed ones."""
+def draw_noise(problem: Problem, natural: Array, n_rows: int, rng: Generator) -> Array:
+    """Draw noise (n, k) of the fitted model, each alternative's in units of its own scale."""
+    noise, alternatives = problem.noise, problem.equations.alternatives
+    if noise.independent:
+        return noise.margin.draw((n_rows, len(alternatives)), rng)
+    covariance = noise.known_correlation(alternatives)
+    if covariance is None:
+        layout = problem.layout
+        h = natural[layout.inverse_scale_positions]
+        covariance = noise.standard_covariance(natural[layout.starts[-1] :], h)
+    # A correlation of one leaves no room for a Cholesky factor.
+    values, axes = np.linalg.eigh(covariance)
+    root = axes * np.sqrt(np.maximum(values, 0.0))
+    return np.asarray(rng.standard_normal((n_rows, len(alternatives))) @ root.T)
+
+
+def latent_outcomes(problem: Problem, natural: Array, rows: Rows, noise: Array) -> Array:
+    """Return all outcomes (n, k) of the model, in the user's units, given standardised noise."""
     units, h = problem.units, natural[problem.layout.inverse_scale_positions]
     means = problem.locations(natural, problem.designs(rows)) / h
     noisy = means + noise / problem.inverse_scales(natural, rows)
-    latent = units.outcome_shift + units.outcome_unit * noisy
+    return np.asarray(units.outcome_shift + units.outcome_unit * noisy)
+
+
+def draw_outcomes(problem: Problem, natural: Array, rows: Rows, noise: Array) -> Rows:
+    """Make outcomes of the model from standardised noise (n, k); keep the observed ones."""
+    latent = latent_outcomes(problem, natural, rows, noise)
     chosen = problem.ordered_rule.choose(latent, rows.known)
     outcome = latent[np.arange(len(rows)), chosen]
     return replace(rows, outcome=outcome, chosen=None if problem.index == "unknown" else chosen)

@@ -46,6 +46,7 @@ from selfselect.results.tables import (
     labelled_series,
     naive_table,
 )
+from selfselect.results.trust_methods import TrustMethods
 from selfselect.solvers.base import Solution
 
 if TYPE_CHECKING:
@@ -73,7 +74,7 @@ class SavedAnswers:
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class FitResult(Estimates, EffectMethods):
+class FitResult(Estimates, EffectMethods, TrustMethods):
     """A fitted model.
 
     Attributes

@@ -1,0 +1,51 @@
+"""How far a fit can be trusted, as methods of it: bounds without its noise."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any, cast
+
+if TYPE_CHECKING:
+    from selfselect.bounding.bounds import Bounds
+    from selfselect.results.fit_result import FitResult
+
+__all__ = ["TrustMethods"]
+
+
+def _fit(methods: TrustMethods) -> FitResult:
+    """Return a fit as what it is: only fits have these methods."""
+    return cast("FitResult", methods)
+
+
+class TrustMethods:
+    """What can be asked about how much of a fit is the data, and how much the model."""
+
+    def bounds(
+        self,
+        by: str | Sequence[str] | None = None,
+        *,
+        instrument: str | None = None,
+        quantiles: Sequence[float] = (0.1, 0.25, 0.5, 0.75, 0.9),
+        points: Sequence[float] | None = None,
+        support: Any = None,
+        level: float = 0.95,
+    ) -> Bounds:
+        """Say what the rule alone says, without the noise of the fit, and what the fit says.
+
+        A fit of the same rule lies inside its own bounds: outside means misfit, inside confirms
+        nothing. Parameters are those of `selfselect.bounds`; `by` and `instrument` are columns
+        that the fit used, of rows held in memory.
+
+        Examples
+        --------
+        >>> import selfselect as ss
+        >>> villagers = ss.simulators.village(500, seed=1).data
+        >>> result = ss.fit("income ~ height + weight", villagers, chosen="job")
+        >>> len(result.bounds().outside())
+        0
+        """
+        from selfselect.bounding.ask import bounds_of_fit
+        from selfselect.bounding.compute import read_asked
+
+        asked = read_asked(quantiles, points, support, level)
+        return bounds_of_fit(_fit(self), by, instrument, asked)
