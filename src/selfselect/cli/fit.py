@@ -262,8 +262,8 @@ def _scale(entries: Sequence[str]) -> Any:
         return None
     before = [entry.partition("~")[0].partition("=") for entry in entries]
     if len(entries) == 1 and not before[0][1]:
-        return _number(entries[0])
-    return {label: _number(value) for label, value in pairs_of(entries, "--scale").items()}
+        return number_of(entries[0])
+    return {label: number_of(value) for label, value in pairs_of(entries, "--scale").items()}
 
 
 def _noise(name: str, scale: Any) -> Any:

@@ -11,7 +11,10 @@ from scipy.special import ndtri
 
 from selfselect.data.rows import Rows
 from selfselect.engines.base import Engine
-from selfselect.errors import DataError
+from selfselect.errors import DataError, UnsupportedError
+from selfselect.likelihoods._pieces import costs_of
+from selfselect.moments.base import latent_means
+from selfselect.moments.selection import SelectionMoments
 from selfselect.problem.problem import Problem
 from selfselect.rules import has_bounds
 
@@ -19,8 +22,10 @@ __all__ = [
     "draw_noise",
     "draw_outcomes",
     "latent_outcomes",
+    "redraw",
     "simulate_rows",
     "why_no_draws",
+    "why_no_redraw",
     "wide_noise",
     "write_out",
 ]
@@ -97,6 +102,66 @@ def draw_outcomes(problem: Problem, natural: Array, rows: Rows, noise: Array) ->
     chosen = problem.ordered_rule.choose(latent, rows.known)
     outcome = latent[np.arange(len(rows)), chosen]
     return replace(rows, outcome=outcome, chosen=None if problem.index == "unknown" else chosen)
+
+
+def why_no_redraw(problem: Problem, rows: Rows) -> str | None:
+    """Say why whole samples cannot be drawn from a fitted model; None where they can."""
+    if problem.noise.selected:
+        return None
+    if rows.between is not None or rows.possible is not None:
+        return (
+            "some outcomes are known to lie between limits, or some choices to be among a few, and "
+            "the model does not say in which rows that happens"
+        )
+    if rows.chosen is not None and (rows.chosen < 0).any():
+        return "some choices were not recorded, and the model does not say in which rows"
+    return None
+
+
+def redraw(problem: Problem, reported: Array, rows: Rows, rng: Generator) -> Rows:
+    """Draw outcomes and choices of the fitted model at the covariates of rows.
+
+    Where outcomes of an alternative were not recorded in some share of the rows that chose it, so
+    it is in the rows that are drawn, at random.
+    """
+    if problem.noise.selected:
+        return _redraw_selected(problem, reported, rows, rng)
+    natural = problem.layout.natural(problem.layout.read(reported))
+    latent = latent_outcomes(problem, natural, rows, draw_noise(problem, natural, len(rows), rng))
+    costs = costs_of(problem, natural, rows)
+    net = latent
+    if costs is not None:
+        net = latent - costs.sign * problem.units.outcome_unit * costs.value
+    chosen = problem.ordered_rule.choose(net, rows.known)
+    outcome = latent[np.arange(len(rows)), chosen]
+    if problem.partial:
+        assert rows.outcome is not None and rows.chosen is not None
+        k = problem.equations.n_alternatives
+        lacking = np.bincount(rows.chosen, np.isnan(rows.outcome), k)
+        share = lacking / np.maximum(np.bincount(rows.chosen, minlength=k), 1)
+        outcome = np.where(rng.uniform(size=len(rows)) < share[chosen], np.nan, outcome)
+    return replace(rows, outcome=outcome, chosen=None if problem.index == "unknown" else chosen)
+
+
+def _redraw_selected(problem: Problem, reported: Array, rows: Rows, rng: Generator) -> Rows:
+    """Draw the index of a selection equation, and the outcome that it selects."""
+    moments = SelectionMoments(problem, problem.ordered_rule)
+    shared = moments.with_selection(reported).value
+    own = problem.layout.scales_of(reported) ** 2 - shared**2
+    if (own < 0.0).any():
+        raise UnsupportedError(
+            "A correlation with the selection is estimated beyond one, as two steps may, and no "
+            "noise has such a one to be drawn with. Fit with method='ml'."
+        )
+    u = rng.standard_normal(len(rows))
+    positive = moments.index(reported, rows) + u > 0.0
+    chosen = np.full(len(rows), -1, dtype=np.intp)
+    for j, sign in enumerate(moments.signs):
+        chosen[positive == (sign > 0)] = j
+    noise = shared * u[:, None] + np.sqrt(own) * rng.standard_normal((len(rows), len(own)))
+    latent = latent_means(problem, reported, rows) + noise
+    outcome = latent[np.arange(len(rows)), np.maximum(chosen, 0)]
+    return replace(rows, outcome=np.where(chosen < 0, np.nan, outcome), chosen=chosen)
 
 
 def wide_noise(n_rows: int, k: int, rng: Generator) -> tuple[Array, Array]:

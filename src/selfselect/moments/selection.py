@@ -72,7 +72,8 @@ class SelectionMoments(Moments):
             index += coefficient if column == 0 else coefficient * rows.covariates[:, column - 1]
         return index
 
-    def _with_selection(self, reported: Array) -> SelectionCovariance:
+    def with_selection(self, reported: Array) -> SelectionCovariance:
+        """Return covariances of the outcomes' noises with that of the selection."""
         layout = self.problem.layout
         noise: Any = self.problem.noise
         found: SelectionCovariance = noise.with_selection(
@@ -93,7 +94,7 @@ class SelectionMoments(Moments):
         means = means if shift is None else means + shift
         k, groups = means.shape[1], self._ends(reported, rows)
         noise = np.column_stack([group.mean() for group in groups])
-        covariance = self._with_selection(reported).value
+        covariance = self.with_selection(reported).value
         given = means[:, :, None] + covariance[:, None] * noise[:, None, :]
         chance = np.column_stack([group.chance() for group in groups[:k]])
         if k == 1:
@@ -105,7 +106,7 @@ class SelectionMoments(Moments):
 
         It is E[e^(c y_l) | group] over E[e^(c y_l)], with `rate` c.
         """
-        covariance, groups = self._with_selection(reported).value, self._ends(reported, rows)
+        covariance, groups = self.with_selection(reported).value, self._ends(reported, rows)
         with np.errstate(divide="ignore", invalid="ignore"):
             ratio: Array = np.exp(
                 np.stack(
@@ -124,13 +125,13 @@ class SelectionMoments(Moments):
         groups = self._ends(reported, rows)[: means.shape[1]]
         chance = np.column_stack([group.chance() for group in groups])
         lift = np.column_stack([group.lift() for group in groups])
-        covariance = self._with_selection(reported).value
+        covariance = self.with_selection(reported).value
         outcome = means[:, :, None] * chance[:, None, :] + covariance[:, None] * lift[:, None, :]
         return as_cells(np.concatenate([chance[:, None, :], outcome], axis=1), means)
 
     def cells_and_slope(self, reported: Array, rows: Rows, weights: Array) -> tuple[Array, Array]:
         problem, layout = self.problem, self.problem.layout
-        means, own = latent_means(problem, reported, rows), self._with_selection(reported)
+        means, own = latent_means(problem, reported, rows), self.with_selection(reported)
         k = means.shape[1]
         groups, intervals = self._ends(reported, rows)[:k], self.groups[:k]
         chance = np.column_stack([group.chance() for group in groups])

@@ -1,4 +1,4 @@
-"""How far a fit can be trusted, as methods of it: bounds without its noise."""
+"""How far a fit can be trusted, as methods of it: bounds without its noise, and rehearsals."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, cast
 if TYPE_CHECKING:
     from selfselect.bounding.bounds import Bounds
     from selfselect.results.fit_result import FitResult
+    from selfselect.results.rehearse import Rehearsal
 
 __all__ = ["TrustMethods"]
 
@@ -49,3 +50,36 @@ class TrustMethods:
 
         asked = read_asked(quantiles, points, support, level)
         return bounds_of_fit(_fit(self), by, instrument, asked)
+
+    def rehearse(
+        self,
+        replications: int = 39,
+        *,
+        solver: Any = None,
+        seed: int | None = None,
+        progress: bool | None = None,
+    ) -> Rehearsal:
+        """Draw samples from the fit at its own covariates, and fit each from scratch.
+
+        It says whether this procedure, search included, would have found the truth if the model
+        were right: the share of searches that return to it, bias and spread of every estimate
+        beside its standard error, and intervals from the spread.
+
+        Parameters
+        ----------
+        replications : how many samples, 10 at least. Intervals from their percentiles need 99.
+        solver : by which samples are fitted; None for the one that such fits are given.
+        seed : of the samples.
+        progress : whether to show progress; None shows it on a terminal for what takes seconds.
+
+        Examples
+        --------
+        >>> import selfselect as ss
+        >>> villagers = ss.simulators.village(500, seed=1).data
+        >>> result = ss.fit("income ~ height + weight", villagers, chosen="job")
+        >>> result.rehearse(replications=19).returned
+        1.0
+        """
+        from selfselect.results.rehearse import rehearse
+
+        return rehearse(_fit(self), replications, solver, seed, progress)
