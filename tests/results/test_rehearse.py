@@ -100,7 +100,8 @@ def test_silent_alternatives_stay_silent_in_the_samples():
     data = sample.assign(income=sample["income"].where(sample["job"] != "fishing"))
     result = ss.fit(
         {"fishing": "income ~ height", "hunting": "income ~ height + weight"}, data, chosen="job",
-        missing_outcome="silent", noise=ss.noises.Independent(scale={"fishing": 9.0, "hunting": 12.0}),
+        missing_outcome="silent",
+        noise=ss.noises.Independent(scale={"fishing": 9.0, "hunting": 12.0}),
     )  # fmt: skip
     drawn = redraw(result.problem, result.values, result.rows, np.random.default_rng(1))
     assert (np.isnan(drawn.outcome) == (drawn.chosen == 0)).all()

@@ -1,4 +1,4 @@
-"""A fit rehearsed: would its procedure have found the truth, if the model were right?"""
+"""A fit rehearsed: whether its procedure would find the truth if the model were right."""
 
 from __future__ import annotations
 

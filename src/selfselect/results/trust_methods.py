@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, cast
 
 if TYPE_CHECKING:
     from selfselect.bounding.bounds import Bounds
+    from selfselect.inference.statistics import TestResult
     from selfselect.results.fit_result import FitResult
     from selfselect.results.rehearse import Rehearsal
 
@@ -83,3 +84,22 @@ class TrustMethods:
         from selfselect.results.rehearse import rehearse
 
         return rehearse(_fit(self), replications, solver, seed, progress)
+
+    def overfitted_test(
+        self, replications: int = 99, *, seed: int | None = None, progress: bool | None = None
+    ) -> TestResult:
+        """Test one alternative fewer, where choices were not recorded.
+
+        The likelihood ratio of one alternative fewer has no chi-square law. Samples are drawn
+        from the fit of one fewer and fitted both ways from scratch; the p-value is the rank of
+        the data's ratio among theirs. Later summaries show it. One alternative is least squares.
+
+        Parameters
+        ----------
+        replications : how many samples, 19 at least; each is searched twice.
+        seed : of the samples.
+        progress : whether to show progress; None shows it on a terminal for what takes seconds.
+        """
+        from selfselect.results.overfitting import overfitted_test
+
+        return overfitted_test(_fit(self), replications, seed, progress)
