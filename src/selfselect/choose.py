@@ -199,7 +199,7 @@ def choose_alternatives(
             "not support that many. Try smaller numbers, from 1 on."
         )
     if method == "bootstrap":
-        recommended, reason = _by_tests(table, fits, replications, seed, progress)
+        recommended, reason = _by_tests(table, fits, replications, solver, seed, progress)
     else:
         recommended = int(sound.index[int(np.argmin(sound["bic"]))])
         reason = _reason(table, recommended)
@@ -210,6 +210,7 @@ def _by_tests(
     table: pd.DataFrame,
     fits: dict[int, FitResult],
     replications: int,
+    solver: Any,
     seed: int | None,
     progress: bool | None,
 ) -> tuple[int, str]:
@@ -221,7 +222,7 @@ def _by_tests(
         if k not in fits or not fits[k].converged:
             said.append(f"{k} alternatives could not be fitted")
             return k - 1, _sentence(k - 1, said)
-        test = fits[k].overfitted_test(replications, seed=seed, progress=progress)
+        test = fits[k].overfitted_test(replications, solver=solver, seed=seed, progress=progress)
         table.loc[k, ["lr", "p_value"]] = test.statistic, test.p_value
         said.append(f"{k} against {k - 1}: p = {format_p_value(test.p_value)}")
         if test.p_value > TEST_LEVEL:

@@ -50,7 +50,7 @@ QUICK = 20_000
 
 
 def overfitted_test(
-    fit: FitResult, replications: int, seed: int | None, progress: bool | None
+    fit: FitResult, replications: int, solver: Any, seed: int | None, progress: bool | None
 ) -> TestResult:
     """Test one alternative fewer. Arguments are those of `FitResult.overfitted_test`."""
     replications = check_draws(replications, FEWEST)
@@ -59,16 +59,16 @@ def overfitted_test(
         raise UnsupportedError(f"There is no test of one alternative fewer: {reason}.")
     rows = write_out(fit.rows, fit.facts.weights_kind)
     rng = np.random.default_rng(check_seed(seed, optional=True) or 0)
-    smaller = _Smaller(fit.problem)
+    smaller = _Smaller(fit.problem, solver)
     ratio = max(0.0, 2.0 * (fit.llf - smaller.loglik(rows, rng)))
-    solver = choose_solver(fit.problem, None)[0]
+    search = choose_solver(fit.problem, solver)[0]
 
     def draw(stream: Generator) -> float | None:
         try:
             drawn = smaller.draw(rows, stream)
             sample = Memory().load(fit.problem, drawn).single_threaded()
             # One more than there are is often not determined; how far it climbed still counts.
-            larger = solver.solve(fit.problem, sample, rng=stream, progress=False)
+            larger = search.solve(fit.problem, sample, rng=stream, progress=False)
             ratio = 2.0 * (larger.loglik - smaller.loglik(drawn, stream))
         except (DataError, RuleError):
             return None
@@ -145,7 +145,7 @@ def _why_not(fit: FitResult) -> str | None:
 class _Smaller:
     """The model with one alternative fewer; least squares where one is left."""
 
-    def __init__(self, problem: Problem) -> None:
+    def __init__(self, problem: Problem, solver: Any) -> None:
         each = problem.equations.each[:-1]
         self.single = len(each) == 1
         equations = replace(problem.equations, each=each)
@@ -153,6 +153,7 @@ class _Smaller:
         self.solution: Solution | None = None
         self.fitted: tuple[Array, float] | None = None
         self.n_parameters = 0
+        self.solver = None if self.single else choose_solver(self.problem, solver)[0]
 
     def loglik(self, rows: Rows, rng: Generator) -> float:
         """Fit rows, and return the log-likelihood; the first rows fitted are those of the fit."""
@@ -162,8 +163,8 @@ class _Smaller:
             if self.fitted is None:
                 self.fitted, self.n_parameters = fitted, n_parameters
             return loglik
-        solver = choose_solver(self.problem, None)[0]
-        found = solver.solve(self.problem, engine, rng=rng, progress=False)
+        assert self.solver is not None
+        found = self.solver.solve(self.problem, engine, rng=rng, progress=False)
         if self.solution is None:
             self.solution, self.n_parameters = found, self.problem.layout.n_free
         return float(found.loglik)

@@ -86,7 +86,12 @@ class TrustMethods:
         return rehearse(_fit(self), replications, solver, seed, progress)
 
     def overfitted_test(
-        self, replications: int = 99, *, seed: int | None = None, progress: bool | None = None
+        self,
+        replications: int = 99,
+        *,
+        solver: Any = None,
+        seed: int | None = None,
+        progress: bool | None = None,
     ) -> TestResult:
         """Test one alternative fewer, where choices were not recorded.
 
@@ -97,9 +102,10 @@ class TrustMethods:
         Parameters
         ----------
         replications : how many samples, 19 at least; each is searched twice.
+        solver : by which both numbers are fitted; None for the one that such fits are given.
         seed : of the samples.
         progress : whether to show progress; None shows it on a terminal for what takes seconds.
         """
         from selfselect.results.overfitting import overfitted_test
 
-        return overfitted_test(_fit(self), replications, seed, progress)
+        return overfitted_test(_fit(self), replications, solver, seed, progress)
