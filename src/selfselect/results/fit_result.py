@@ -494,8 +494,9 @@ class FitResult(Estimates, EffectMethods, TrustMethods):
 
         Not with clusters, robust standard errors or probability weights: use `wald_test`. A fit
         of `selfselect.switching` nests the Roy model, `selfselect.fit` with two alternatives of
-        which the larger or the smaller outcome is observed: a switching regression whose
-        selection follows from its outcomes.
+        which the larger or the smaller outcome is observed, plain or net of estimated costs: a
+        switching regression whose selection follows from its outcomes and costs. `restrictions`
+        has these tests on one page.
         """
         return lr_test(self, other)
 

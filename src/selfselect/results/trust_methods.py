@@ -10,6 +10,7 @@ if TYPE_CHECKING:
     from selfselect.inference.statistics import TestResult
     from selfselect.results.fit_result import FitResult
     from selfselect.results.rehearse import Rehearsal
+    from selfselect.results.restrictions import Restrictions
 
 __all__ = ["TrustMethods"]
 
@@ -109,3 +110,27 @@ class TrustMethods:
         from selfselect.results.overfitting import overfitted_test
 
         return overfitted_test(_fit(self), replications, solver, seed, progress)
+
+    def restrictions(self, *, rule: str | None = None) -> Restrictions:
+        """Test the Roy model's restrictions: pure Roy within costs within switching.
+
+        Four models of the same rows are fitted: a switching regression, a Roy model whose costs
+        depend on the terms of the index (or on those of the fit's own costs), and one without
+        costs, with correlated and with independent noise. Each is tested against the one before.
+
+        Parameters
+        ----------
+        rule : ``"max"`` or ``"min"``, for a fit of `selfselect.switching`; None for the rule of
+            the fit, else ``"max"``.
+
+        Examples
+        --------
+        >>> import selfselect as ss
+        >>> villagers = ss.simulators.village(500, seed=1).data
+        >>> result = ss.fit("income ~ height + weight", villagers, chosen="job")
+        >>> result.restrictions().table.index[0]
+        'switching'
+        """
+        from selfselect.results.restrictions import restrictions
+
+        return restrictions(_fit(self), rule)
