@@ -9,9 +9,11 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pandas as pd
 
+from selfselect.bounding.along import bounds_along
+from selfselect.bounding.asked import Asked, read_asked
 from selfselect.bounding.bounds import Bounds
 from selfselect.bounding.cells import Cells, Factor, label_factor, number_factor
-from selfselect.bounding.compute import Asked, compute_bounds, read_asked
+from selfselect.bounding.compute import compute_bounds
 from selfselect.bounding.fitted import beside_fit
 from selfselect.bounding.targets import Targets
 from selfselect.data.build import with_column
@@ -51,6 +53,7 @@ def bounds(
     rule: Any = "max",
     by: str | Sequence[str] | None = None,
     instrument: str | None = None,
+    along: str | None = None,
     quantiles: Sequence[float] = QUANTILES,
     points: Sequence[float] | None = None,
     support: Any = None,
@@ -86,6 +89,8 @@ def bounds(
     instrument : a column that has no part in the outcomes whose formula lacks it, given `by`.
         Bounds of these are intersected over its values, and the rule is tested. Numbers of many
         values are cut into five groups; values with few rows are joined with their neighbours.
+    along : a column of numbers: bounds at some of its values, by distribution regression, logits
+        in it and its square. It goes with neither `by` nor `instrument`.
     quantiles : of the outcomes, between 0 and 1.
     points : values at which distribution functions are bounded; None for some of the outcomes.
     support : (lowest, highest) outcome that is possible, None where there is no limit; or one pair
@@ -126,10 +131,19 @@ def bounds(
     names, instrument = _read_names(by), _read_instrument(instrument)
     _refuse_twice(names, instrument)
     every = names if instrument is None else (*names, instrument)
+    if along is not None:
+        if every or not isinstance(along, str):
+            raise OptionError(
+                f"along={along!r} must be one column, without by= and instrument=: bounds are "
+                "computed at values of it."
+            )
+        every = (along,)
     if source is None and not isinstance(cluster, str) and not cluster_columns(cluster, data):
         frame, cluster = with_column(to_frame(data, column_names(data)), cluster, "cluster")
         data = data if cluster is None else frame
     numbers, labels = _kinds(data if source is None else source, every)
+    if along is not None and along not in numbers:
+        raise DataError(f"The column {along!r} of along= holds no numbers. Use by={along!r}.")
     ways = (cluster,) if isinstance(cluster, str) else tuple(cluster or ())
     design, rule, _ = design_for(
         _formulas(parsed, numbers),
@@ -157,15 +171,19 @@ def bounds(
     with one_blas_thread():
         rows = choice.load(problem, design.rows if design.stream is None else design.stream)
         levels, covariates = _levels(design, labels), design.equations.covariates
+        dependence = Dependence(
+            design.cluster_sizes[len(labels) :], None, design.facts.weights_kind
+        )
+        if along is not None:
+            place = covariates.index(along)
+            return bounds_along(targets, rows, along, place, asked, dependence)
         cells = _cells(names, instrument, numbers, labels, levels, covariates, rows)
         return compute_bounds(
             targets,
             rows,
             cells,
             asked,
-            dependence=Dependence(
-                design.cluster_sizes[len(labels) :], None, design.facts.weights_kind
-            ),
+            dependence=dependence,
             first_cluster=len(labels),
             excluded=_excluded(parsed, problem.equations.alternatives, instrument),
             moved_by_costs=_moved(design.rows.known),

@@ -35,6 +35,7 @@ Examples:
 )  # fmt: skip
 @click.option("--by", multiple=True, metavar="COLUMN", help="Bounds by cells; repeatable.")
 @click.option("--instrument", metavar="COLUMN", help="Excluded column to intersect bounds over.")
+@click.option("--along", metavar="COLUMN", help="Bounds along a numeric column, by logits.")
 @click.option("--quantile", "quantiles", multiple=True, type=float, help="Repeatable.")
 @click.option(
     "--point", "points", multiple=True, type=float, help="Value to bound the share below."
@@ -89,6 +90,7 @@ def command(
     rule: str,
     by: Sequence[str],
     instrument: str | None,
+    along: str | None,
     quantiles: Sequence[float],
     points: Sequence[float],
     support: tuple[str, str] | None,
@@ -132,6 +134,7 @@ def command(
         rule=rule,
         by=list(by) or None,
         instrument=instrument,
+        along=along,
         points=list(points) or None,
         support=_limits(support),
         level=level,

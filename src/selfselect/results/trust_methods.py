@@ -48,7 +48,7 @@ class TrustMethods:
         0
         """
         from selfselect.bounding.ask import bounds_of_fit
-        from selfselect.bounding.compute import read_asked
+        from selfselect.bounding.asked import read_asked
 
         asked = read_asked(quantiles, points, support, level)
         return bounds_of_fit(_fit(self), by, instrument, asked)
