@@ -163,8 +163,17 @@ def bounds_along(
         f"The share at or below each of {VALUES} values of the outcome is a logit in {name} and "
         "its square; quantiles are rounded outwards to the next of these values.",
     )
-    tables = (pd.DataFrame(frames[what]) for what in ("distribution", "quantiles", "means"))
-    return Bounds(*tables, (), asked.level, (name,), engine.n_rows, (), notes)
+    return Bounds(
+        distribution=pd.DataFrame(frames["distribution"]),
+        quantiles=pd.DataFrame(frames["quantiles"]),
+        means=pd.DataFrame(frames["means"]),
+        tests=(),
+        level=asked.level,
+        by=(name,),
+        n_rows=engine.n_rows,
+        warnings=(),
+        notes=notes,
+    )
 
 
 def _plan(
@@ -217,15 +226,17 @@ def _count(logits: Logits, probability: bool, batch: Batch) -> Parts:
     spread = weights**2 if probability else weights
 
     def summed(values: Array) -> Array:
-        return np.bincount(place, values, size)
+        return np.bincount(place, values, size).astype(np.float64)
 
-    below, squares_below, ends, ends_squared, varied, infinite = [], [], [], [], [], []
+    below: list[Array] = []
+    squares_below: list[Array] = []
+    ends, ends_squared, varied, infinite = [], [], [], []
     for values, end in logits.ends(batch):
         width = len(values) + 1
         code = place * width + np.searchsorted(values, end)
         for found, counted in ((below, weights), (squares_below, spread)):
             counts = np.bincount(code, counted, size * width).reshape(size, width)
-            found.append(np.cumsum(counts, axis=1)[:, :-1])
+            found.append(np.cumsum(counts, axis=1, dtype=np.float64)[:, :-1])
         finite = np.isfinite(end)
         held = np.where(finite, end, 0.0)
         ends.append(summed(weights * held))
@@ -285,7 +296,7 @@ def _spread(
     """Return coefficients of the ends, covariances (M, p, p) of logits, and those of the ends."""
     design, chance = binned.design, expit(binned.design @ found.T)
     gram = design.T @ (design * binned.weight[:, None])
-    slopes = np.linalg.solve(gram, design.T @ binned.ends).T
+    slopes = np.asarray(np.linalg.solve(gram, design.T @ binned.ends).T, dtype=np.float64)
     if dependence.clusters:
         totals = engine.sum(partial(_by_cluster, logits, found, slopes, dependence.clusters))
         # Several ways of clustering: the sum of their variances is at least the variance.

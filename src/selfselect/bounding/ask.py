@@ -21,7 +21,7 @@ from selfselect.data.clusters import cluster_columns, learn_clusters
 from selfselect.data.columns import find_kind
 from selfselect.data.costs import split_costs
 from selfselect.data.design import Design
-from selfselect.data.formulas import ParsedFormula, parse_formulas
+from selfselect.data.formulas import ParsedFormula, parse_formula, parse_formulas
 from selfselect.data.tables import column_names, to_frame
 from selfselect.engines.base import Engine
 from selfselect.engines.choose import engine_for
@@ -214,7 +214,7 @@ def bounds_of_fit(fit: FitResult, by: Any, instrument: str | None, asked: Asked)
         levels = [list(one) for one in met]
         cells = _cells(names, instrument, numbers, labels, levels, numbers, own)
     parsed = {
-        label: parse_formulas(text)
+        label: parse_formula(text)
         for label, text in zip(problem.equations.alternatives, fit.facts.formulas, strict=True)
     }
     found = compute_bounds(
@@ -317,7 +317,7 @@ def _cells(
     instrument: str | None,
     numbers: Sequence[str],
     labels: Sequence[str],
-    levels: list[Sequence[Any]],
+    levels: Sequence[Sequence[Any]],
     covariates: Sequence[str],
     rows: Engine,
 ) -> Cells:

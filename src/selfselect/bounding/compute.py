@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -95,7 +96,9 @@ def compute_bounds(
         if one.rejects()
     ]
     return Bounds(
-        *(pd.DataFrame(frames[what]) for what in ("distribution", "quantiles", "means")),
+        distribution=pd.DataFrame(frames["distribution"]),
+        quantiles=pd.DataFrame(frames["quantiles"]),
+        means=pd.DataFrame(frames["means"]),
         tests=tests,
         level=asked.level,
         by=by,
@@ -151,12 +154,11 @@ class _Sample:
         points = self.grids.points[self.target]
         at = np.searchsorted(values, points)
         distribution = [
-            {"at": float(y), **self._row(lambda side, c, p=p: self._share(side, c, p))}
+            {"at": float(y), **self._row(partial(self._share, int(p)))}
             for y, p in zip(points, at, strict=True)
         ]
         quantiles = [
-            {"quantile": q, **self._row(lambda side, c, q=q: self._quantile(side, c, q))}
-            for q in self.asked.quantiles
+            {"quantile": q, **self._row(partial(self._quantile, q))} for q in self.asked.quantiles
         ]
         return {
             "distribution": distribution,
@@ -183,13 +185,13 @@ class _Sample:
         counted = self.counted.below[self.target, end, cell, :size]
         return np.asarray(counted / self.counted.weight[cell])
 
-    def _share(self, side: Side, cell: int, place: int) -> ShareBound:
+    def _share(self, place: int, side: Side, cell: int) -> ShareBound:
         # A distribution function is lowest where all outcomes are at their upper ends.
         end = 1 if side == "lower" else 0
         share = min(float(self._shares(end, cell)[place]), 1.0)
         return ShareBound(share, float(self.counted.effective[self.target, end, cell]))
 
-    def _quantile(self, side: Side, cell: int, quantile: float) -> QuantileBound:
+    def _quantile(self, quantile: float, side: Side, cell: int) -> QuantileBound:
         end = 0 if side == "lower" else 1
         return QuantileBound(
             quantile,

@@ -27,9 +27,17 @@ __all__ = ["bounds"]
 class HasBands(Protocol):
     """Anything with bounds of distributions: what `selfselect.bounds` returns."""
 
-    distribution: pd.DataFrame
-    by: tuple[str, ...]
-    level: float
+    @property
+    def distribution(self) -> pd.DataFrame:
+        """Bounds of distribution functions."""
+
+    @property
+    def by(self) -> tuple[str, ...]:
+        """Columns that cells are made of."""
+
+    @property
+    def level(self) -> float:
+        """Of confidence."""
 
 
 def bounds(found: HasBands, of: Sequence[str] | None = None, *, axes: Any = None) -> Picture:

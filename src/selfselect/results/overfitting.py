@@ -106,11 +106,11 @@ def too_many(fit: FitResult) -> tuple[str, ...]:
             f"TOO MANY ALTERNATIVES: {k} fit better than {k - 1} by no more than chance may "
             f"(p = {format_p_value(test.p_value)}, {test.replications} samples).",
         )
-    rarest = fit.shares.idxmin()
+    place = int(np.argmin(fit.shares.to_numpy()))
+    share, rarest = float(fit.shares.iloc[place]), fit.shares.index[place]
     signs = []
-    if fit.shares[rarest] < SMALL_SHARE:
-        share = 100.0 * float(fit.shares[rarest])
-        signs.append(f"alternative {rarest} is expected in only {share:.1f}% of the rows")
+    if share < SMALL_SHARE:
+        signs.append(f"alternative {rarest} is expected in only {100 * share:.1f}% of the rows")
     gain = _bic_gain(fit)
     if gain is not None and gain > 0.0:
         signs.append(f"BIC is smaller by at least {gain:.1f} with {k - 1}")

@@ -107,7 +107,7 @@ class Rehearsal:
         columns = ["estimate", "bias", "spread", "std_error", "coverage", "conf_low", "conf_high"]
         lines = tuple(
             (": ".join(map(str, label)), *(_written(name, row[name]) for name in columns))
-            for label, row in shown.iterrows()
+            for label, row in zip(shown.index, shown.to_dict("records"), strict=True)
         )
         block = Block("Samples drawn from the fit", header, lines)
         return Page("Rehearsal", self.warnings, tuple(facts), (block,), self.notes)
@@ -212,7 +212,9 @@ def _described(
     series = [labelled_series(values, labels, name) for name, values in columns.items()]
     table = pd.concat(series, axis=1)
     counted = Counter(one.ended for one in drawn)
-    ended = pd.Series({one.value: counted[one] for one in Ended}, name="searches", dtype=int)
+    ended: pd.Series[int] = pd.Series(
+        [counted[one] for one in Ended], index=[one.value for one in Ended], name="searches"
+    )
     return Rehearsal(
         table,
         pd.DataFrame(draws, columns=table.index),
