@@ -6,7 +6,13 @@ import numpy as np
 import pytest
 
 import selfselect as ss
-from selfselect.bounding.confidence import ShareBound, best_of, lower_share, upper_share
+from selfselect.bounding.confidence import (
+    QuantileBound,
+    ShareBound,
+    best_of,
+    lower_share,
+    upper_share,
+)
 
 FORMULAS = {"a": "y ~ x + z", "b": "y ~ x"}
 
@@ -103,6 +109,18 @@ def test_limits_of_shares_are_those_of_clopper_and_pearson(share):
     exact = stats.binomtest(round(50 * share), 50).proportion_ci(0.95, method="exact")
     assert upper_share(share, 50, 0.025) == pytest.approx(exact.high)
     assert lower_share(share, 50, 0.025) == pytest.approx(exact.low)
+
+
+@pytest.mark.parametrize("share", [0.05, 0.5, 0.93])
+@pytest.mark.parametrize("tail", [0.025, 0.001, 0.4])
+def test_limits_of_quantiles_are_where_limits_of_shares_reach_them(share, tail):
+    values = np.concatenate([[-np.inf], np.arange(200.0)])
+    shares = np.arange(201) / 200
+    bound = QuantileBound(share, values, shares, 200.0, True, "upper")
+    low, high = upper_share(shares, 200, tail), lower_share(shares, 200, tail)
+    assert bound.limit("lower", tail) == values[low >= share][0]
+    reached = values[high >= share]
+    assert bound.limit("upper", tail) == (reached[0] if len(reached) else np.inf)
 
 
 def test_the_best_of_several_bounds_counts_only_those_that_may_be_the_best():

@@ -236,7 +236,7 @@ def _count(logits: Logits, probability: bool, batch: Batch) -> Parts:
         code = place * width + np.searchsorted(values, end)
         for found, counted in ((below, weights), (squares_below, spread)):
             counts = np.bincount(code, counted, size * width).reshape(size, width)
-            found.append(np.cumsum(counts, axis=1, dtype=np.float64)[:, :-1])
+            found.append(np.asarray(np.cumsum(counts, axis=1)[:, :-1], dtype=np.float64))
         finite = np.isfinite(end)
         held = np.where(finite, end, 0.0)
         ends.append(summed(weights * held))

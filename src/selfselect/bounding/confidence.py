@@ -14,7 +14,7 @@ from typing import Literal, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.special import betaincinv, erfc, ndtri
+from scipy.special import bdtrik, betaincinv, erfc, ndtri
 
 from selfselect.inference.statistics import interval_reach
 
@@ -113,23 +113,17 @@ class QuantileBound:
     @property
     def estimate(self) -> float:
         """The quantile of the rows."""
-        return self._first(self.shares, self.quantile - 1e-12)
+        return self._value(int(np.searchsorted(self.shares, self.quantile - 1e-12)))
 
     def limit(self, side: Side, tail: float) -> float:
         """Return the value at which the limit of the share reaches the quantile."""
-        # A larger share means a smaller quantile.
-        find = lower_share if side == "upper" else upper_share
-        low, high = 0, len(self.shares)
-        while low < high:
-            middle = (low + high) // 2
-            if find(self.shares[middle], self.rows, tail) >= self.quantile:
-                high = middle
-            else:
-                low = middle + 1
-        return self._value(low)
-
-    def _first(self, shares: Array, share: float) -> float:
-        return self._value(int(np.searchsorted(shares, share)))
+        # A larger share means a smaller quantile. The limits of Clopper and Pearson reach it where
+        # the binomial distribution of the quantile reaches the tail.
+        if side == "lower":
+            count = max(float(bdtrik(tail, self.rows, self.quantile)), 0.0)
+        else:
+            count = float(bdtrik(1.0 - tail, self.rows, self.quantile)) + 1.0
+        return self._value(int(np.searchsorted(self.shares, count / self.rows)))
 
     def _value(self, place: int) -> float:
         """Return a value of the grid, or infinity where the ends do not reach so far."""
