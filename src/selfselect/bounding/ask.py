@@ -213,10 +213,6 @@ def bounds_of_fit(fit: FitResult, by: Any, instrument: str | None, asked: Asked)
         own = Memory().load(problem, told)
         levels = [list(one) for one in met]
         cells = _cells(names, instrument, numbers, labels, levels, numbers, own)
-    parsed = {
-        label: parse_formula(text)
-        for label, text in zip(problem.equations.alternatives, fit.facts.formulas, strict=True)
-    }
     found = compute_bounds(
         targets,
         own,
@@ -224,7 +220,7 @@ def bounds_of_fit(fit: FitResult, by: Any, instrument: str | None, asked: Asked)
         asked,
         dependence=fit.dependence,
         first_cluster=n_labels,
-        excluded=_excluded(parsed, problem.equations.alternatives, instrument, fit),
+        excluded=_excluded_from(fit, instrument),
         moved_by_costs=_moved(engine.sample(1, np.random.default_rng(0)).rows.known),
     )
     return beside_fit(fit, found, targets, cells, own.rows if every else None)
@@ -339,25 +335,42 @@ def _excluded(
     parsed: ParsedFormula | dict[Any, ParsedFormula],
     alternatives: Sequence[Any],
     instrument: str | None,
-    fit: FitResult | None = None,
 ) -> tuple[int, ...]:
     """Return the alternatives in whose outcome the instrument has no part, or refuse it."""
     if instrument is None:
         return ()
     by_label = parsed if isinstance(parsed, dict) else dict.fromkeys(alternatives, parsed)
-    found = []
-    for place, label in enumerate(alternatives):
-        one = next(value for key, value in by_label.items() if str(key) == str(label))
-        offset = () if fit is None else fit.problem.equations.each[place].terms[-1:]
-        if instrument not in one.term_columns and f"offset({instrument})" not in offset:
-            found.append(place)
+    in_order = [
+        next(one for key, one in by_label.items() if str(key) == str(label))
+        for label in alternatives
+    ]
+    return _lacking(instrument, [one.term_columns for one in in_order])
+
+
+def _excluded_from(fit: FitResult, instrument: str | None) -> tuple[int, ...]:
+    """Return the alternatives of a fit in whose outcome the instrument has no part."""
+    if instrument is None:
+        return ()
+    columns = [
+        (
+            *parse_formula(text).term_columns,
+            *(t[7:-1] for t in one.terms if t.startswith("offset(")),
+        )
+        for text, one in zip(fit.facts.formulas, fit.problem.equations.each, strict=True)
+    ]
+    return _lacking(instrument, columns)
+
+
+def _lacking(instrument: str, columns: Sequence[Sequence[str]]) -> tuple[int, ...]:
+    """Return the places of the outcomes whose columns lack the instrument; refuse none."""
+    found = tuple(place for place, own in enumerate(columns) if instrument not in own)
     if not found:
         raise OptionError(
             f"The instrument {instrument!r} is in the equation of every outcome, so it is excluded "
             "from none and bounds cannot be intersected over it. Give a column that at least one "
             "outcome's formula lacks, or condition on it: by=."
         )
-    return tuple(found)
+    return found
 
 
 def _moved(known: Any) -> bool:

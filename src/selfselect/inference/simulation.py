@@ -12,9 +12,6 @@ from scipy.special import ndtri
 from selfselect.data.rows import Rows
 from selfselect.engines.base import Engine
 from selfselect.errors import DataError, UnsupportedError
-from selfselect.likelihoods._pieces import costs_of
-from selfselect.moments.base import latent_means
-from selfselect.moments.selection import SelectionMoments
 from selfselect.problem.problem import Problem
 from selfselect.rules import has_bounds
 
@@ -126,6 +123,9 @@ def redraw(problem: Problem, reported: Array, rows: Rows, rng: Generator) -> Row
     """
     if problem.noise.selected:
         return _redraw_selected(problem, reported, rows, rng)
+    # Imported here, as below: few processes draw samples, and all should start quickly.
+    from selfselect.likelihoods._pieces import costs_of
+
     natural = problem.layout.natural(problem.layout.read(reported))
     latent = latent_outcomes(problem, natural, rows, draw_noise(problem, natural, len(rows), rng))
     costs = costs_of(problem, natural, rows)
@@ -145,6 +145,9 @@ def redraw(problem: Problem, reported: Array, rows: Rows, rng: Generator) -> Row
 
 def _redraw_selected(problem: Problem, reported: Array, rows: Rows, rng: Generator) -> Rows:
     """Draw the index of a selection equation, and the outcome that it selects."""
+    from selfselect.moments.base import latent_means
+    from selfselect.moments.selection import SelectionMoments
+
     moments = SelectionMoments(problem, problem.ordered_rule)
     shared = moments.with_selection(reported).value
     own = problem.layout.scales_of(reported) ** 2 - shared**2
