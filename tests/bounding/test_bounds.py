@@ -98,6 +98,47 @@ def test_known_costs_and_availability_move_the_limits(villagers):
     assert (gap["lower"] <= gap["upper"]).all()
 
 
+def test_three_alternatives_bound_every_pair():
+    x = np.random.default_rng(2).normal(size=400)
+    sample = ss.simulate(
+        {"a": {"x": 1.0}, "b": {"x": -1.0}, "c": {"Intercept": 0.5}}, {"x": x}, seed=1
+    )
+    found = ss.bounds(
+        "outcome", sample.data, chosen="chosen", quantiles=QUANTILES, support=(-9.0, None)
+    )
+    y, job = sample.data["outcome"].to_numpy(), sample.data["chosen"].to_numpy()
+    lower = {name: np.where(job == name, y, -9.0) for name in "abc"}
+    for name in "abc":
+        compare(found, name, lower[name], y)
+    # Where c was chosen, both of the others lie anywhere below it.
+    compare(found, "a - b", lower["a"] - y, y - lower["b"])
+    latent = sample.latent
+    rows = found.means.set_index("of")
+    assert rows.loc["a - b", "lower"] <= (latent["a"] - latent["b"]).mean()
+    assert rows.loc["a - b", "upper"] >= (latent["a"] - latent["b"]).mean()
+
+
+def test_several_ways_of_clustering_are_at_least_as_wide_as_each(villagers):
+    data = villagers.assign(other=np.arange(len(villagers)) % 25)
+    width = {}
+    for name, cluster in (("one", "village"), ("two", "other"), ("both", ["village", "other"])):
+        found = ss.bounds("income", data, chosen="job", cluster=cluster, support=(0, 300)).means
+        width[name] = (found["conf_high"] - found["conf_low"]).to_numpy()
+    assert (width["both"] >= np.maximum(width["one"], width["two"]) - 1e-9).all()
+
+
+def test_a_fit_of_long_data_has_bounds_of_its_cases():
+    sample = ss.simulators.tender(200, seed=1)
+    result = ss.fit(
+        sample.formula, sample.data, case="tender", alternatives="firm", chosen="won", rule="min",
+        shared="all",
+    )  # fmt: skip
+    found = result.bounds(support=(0.0, 9.0))
+    assert found.n_rows == 200
+    assert len(found.outside()) == 0
+    assert (found.means["lower"] < found.means["fit"]).all()
+
+
 def test_rules_with_transforms_bound_in_units_of_each_outcome():
     rng = np.random.default_rng(1)
     sample = ss.simulate(
