@@ -235,6 +235,15 @@ def test_files_give_the_same_bounds_as_tables(villagers, tmp_path):
     assert one.tests[0].statistic == pytest.approx(other.tests[0].statistic)
 
 
+def test_the_outcome_may_be_any_column_or_expression(villagers):
+    plain = ss.bounds("income", villagers, chosen="job").quantiles["upper"]
+    odd = villagers.rename(columns={"income": "income (per day)"})
+    assert (ss.bounds("income (per day)", odd, chosen="job").quantiles["upper"] == plain).all()
+    logs = ss.bounds("log(income)", villagers, chosen="job").quantiles
+    outcomes = logs["of"] != "fishing - hunting"
+    assert np.allclose(np.exp(logs["upper"][outcomes]), plain[outcomes])
+
+
 def test_cells_are_the_rows_with_those_values(villagers):
     found = ss.bounds(
         "income", villagers, chosen="job", by=["region", "children"], support=(0, 300)

@@ -127,7 +127,7 @@ def bounds(
     rng = generator(check_seed(seed, optional=True))
     choice = engine_for(data, engine)
     source = choice.open(data)
-    parsed = _outcomes(formula)
+    parsed = _outcomes(formula, column_names(data) if source is None else source.names)
     names, instrument = _read_names(by), _read_instrument(instrument)
     _refuse_twice(names, instrument)
     every = names if instrument is None else (*names, instrument)
@@ -233,11 +233,13 @@ def _pose(design: Design, rule: Any) -> Problem:
     )
 
 
-def _outcomes(formula: Any) -> ParsedFormula | dict[Any, ParsedFormula]:
+def _outcomes(formula: Any, columns: Sequence[str]) -> ParsedFormula | dict[Any, ParsedFormula]:
     """Parse formulas; a left side alone stands for a formula without covariates."""
 
     def whole(text: Any) -> Any:
-        return f"{text} ~ 1" if isinstance(text, str) and "~" not in text else text
+        if not isinstance(text, str) or "~" in text:
+            return text
+        return f"`{text}` ~ 1" if text in columns else f"{text} ~ 1"
 
     if isinstance(formula, Mapping):
         return parse_formulas({label: whole(text) for label, text in formula.items()})
