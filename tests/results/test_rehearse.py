@@ -61,6 +61,7 @@ def test_the_same_seed_gives_the_same_samples(villagers):
         {"noise": "correlated"},
         {"cost": {"fishing": "~ weight"}},
         {"noise": ss.noises.Independent(shape="logistic")},
+        {"noise": ss.noises.Independent(scale="~ height")},
         {"cost": {"fishing": 3.0}, "covariance": "robust"},
         {"rule": "min"},
     ],

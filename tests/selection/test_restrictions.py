@@ -143,6 +143,9 @@ def test_what_has_no_such_restrictions_is_refused_with_the_reason(data, switchin
         clustered.restrictions()
     with pytest.raises(UnsupportedError, match="known costs"):
         ss.fit("y ~ x", data, chosen="job", cost={"a": 0.5}).restrictions()
+    logistic = ss.noises.Independent(shape="logistic")
+    with pytest.raises(UnsupportedError, match="normal noise of constant scale"):
+        ss.fit("y ~ x", data, chosen="job", noise=logistic).restrictions()
     narrow = ss.switching("y ~ x + z", "job ~ x + w", data)
     with pytest.raises(UnsupportedError, match="selection equation lacks z"):
         narrow.restrictions()

@@ -114,7 +114,12 @@ def pieces_of(
     narrowest = problem.noise.narrowest(covariance, extras) * scales.min(axis=1)
     shapes = problem.noise.margins(extras, len(h))
     given = Given(
-        designs, location, costs_of(problem, natural, batch.rows), moving, _keys(problem, batch), curvature
+        designs,
+        location,
+        costs_of(problem, natural, batch.rows),
+        moving,
+        _keys(problem, batch),
+        curvature,
     )
     return [
         _evaluate_atoms(problem, natural, atoms, given)

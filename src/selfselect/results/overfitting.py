@@ -132,6 +132,8 @@ def _why_not(fit: FitResult) -> str | None:
         return "their scales are fixed one by one"
     if problem.equations.restricted:
         return "coefficients are shared or offsets given"
+    if problem.layout.spreads:
+        return "scales move with covariates"
     if not problem.noise.margin.normal or not problem.noise.independent:
         return "it is made for independent normal noise"
     rows = fit.engine_of_rows().sample(1, np.random.default_rng(0)).rows

@@ -128,6 +128,8 @@ def _why_not(fit: FitResult) -> str | None:
         return "known costs and availability have no counterpart in a switching regression"
     if problem.partial or problem.equations.restricted:
         return "some outcomes were not recorded, coefficients are shared or offsets are given"
+    if problem.layout.spreads or not problem.noise.margin.normal:
+        return "a switching regression has normal noise of constant scale, and this fit has other"
     if not _selected(fit) and direction_of(problem.rule) is None:
         return "they are those of the larger or the smaller of two outcomes"
     return why_no_likelihood_ratio(fit)
