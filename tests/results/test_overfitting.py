@@ -56,6 +56,14 @@ def test_a_summary_says_that_an_alternative_may_be_one_too_many(two, overfitted)
     assert not any("TOO MANY" in notice for notice in whole.summary().notices)
 
 
+def test_a_loaded_fit_says_the_same(overfitted, tmp_path):
+    overfitted.save(tmp_path / "fit.json")
+    loaded = ss.load(tmp_path / "fit.json")
+    assert str(loaded.summary()) == str(overfitted.summary())
+    loaded.save(tmp_path / "again.json")
+    assert ss.load(tmp_path / "again.json").summary().notices == overfitted.summary().notices
+
+
 def test_a_summary_shows_the_test_once_it_was_run(overfitted, monkeypatch):
     # Ratios of samples as they would come: searches are tested elsewhere.
     monkeypatch.setattr(overfitting, "map_draws", lambda *_: [5.0 * i for i in range(19)])

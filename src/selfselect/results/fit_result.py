@@ -71,6 +71,7 @@ class SavedAnswers:
     shares: tuple[float, ...]
     noise: tuple[TestResult, ...]
     rejections: tuple[str, ...] | None = None
+    too_many: tuple[str, ...] | None = None
 
 
 @dataclass(frozen=True, eq=False, repr=False)

@@ -95,6 +95,8 @@ def overfitted_test(
 
 def too_many(fit: FitResult) -> tuple[str, ...]:
     """Say, without being asked, that there may be one alternative too many; empty if not."""
+    if fit.kept is not None and fit.kept.too_many is not None:
+        return fit.kept.too_many
     if not fit.problem.exchangeable:
         return ()
     test: TestResult | None = fit.memory.get(NAME)
