@@ -104,6 +104,13 @@ def draw_outcomes(problem: Problem, natural: Array, rows: Rows, noise: Array) ->
 def why_no_redraw(problem: Problem, rows: Rows) -> str | None:
     """Say why whole samples cannot be drawn from a fitted model; None where they can."""
     if problem.noise.selected:
+        assert rows.chosen is not None and rows.outcome is not None
+        if problem.noise.sign_only:
+            return "of its outcomes only the side of zero is known"
+        if (np.isnan(rows.outcome) & (rows.chosen >= 0)).any():
+            return (
+                "some selected outcomes were not recorded, and the model does not say in which rows"
+            )
         return None
     if rows.between is not None or rows.possible is not None:
         return (
@@ -157,10 +164,11 @@ def _redraw_selected(problem: Problem, reported: Array, rows: Rows, rng: Generat
             "noise has such a one to be drawn with. Fit with method='ml'."
         )
     u = rng.standard_normal(len(rows))
-    positive = moments.index(reported, rows) + u > 0.0
     chosen = np.full(len(rows), -1, dtype=np.intp)
-    for j, sign in enumerate(moments.signs):
-        chosen[positive == (sign > 0)] = j
+    for j, group in enumerate(moments.ends(reported, rows)[: len(own)]):
+        above = True if group.lower is None else group.lower + u > 0.0
+        below = True if group.upper is None else group.upper + u <= 0.0
+        chosen[above & below] = j
     noise = shared * u[:, None] + np.sqrt(own) * rng.standard_normal((len(rows), len(own)))
     latent = latent_means(problem, reported, rows) + noise
     outcome = latent[np.arange(len(rows)), np.maximum(chosen, 0)]

@@ -126,6 +126,9 @@ def _why_not(fit: FitResult) -> str | None:
         return "they are those of two alternatives of which the chosen one is recorded"
     if any(cost is not None for cost in known.costs) or any(known.available):
         return "known costs and availability have no counterpart in a switching regression"
+    selection = problem.equations.selection
+    if selection is not None and selection.n_cuts:
+        return "ordered alternatives are no choice between two outcomes"
     if problem.partial or problem.equations.restricted:
         return "some outcomes were not recorded, coefficients are shared or offsets are given"
     if problem.layout.spreads or not problem.noise.margin.normal:
