@@ -50,7 +50,15 @@ alone = (
     "when-a-fit-does-not-converge",
 )
 html_sidebars: dict[str, list[str]] = {
-    name: [] for name in (*alone, "explanation", "paper-to-code", "report", "benchmarks")
+    name: []
+    for name in (
+        *alone,
+        "how-much-is-the-data",
+        "explanation",
+        "paper-to-code",
+        "report",
+        "benchmarks",
+    )
 }
 
 

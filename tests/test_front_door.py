@@ -43,7 +43,7 @@ def test_methods_of_a_fit_have_the_options_of_the_functions_they_call():
     ("door", "own", "left_out"),
     [
         (ss.pose, set(), NOT_POSED),
-        (ss.choose_alternatives, {"numbers", "subspace"}, NOT_COMPARED),
+        (ss.choose_alternatives, {"numbers", "method", "replications", "subspace"}, NOT_COMPARED),
     ],
 )
 def test_doors_beside_fit_have_its_options(door, own, left_out):

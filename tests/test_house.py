@@ -36,7 +36,7 @@ RANKS = [
     {"report"},
     {"simulators", "datasets"},
     {"posing"},
-    {"_fit"},
+    {"_fit", "bounding"},
     {"selection"},
     {"multinomial"},
     {"choose"},

@@ -27,3 +27,15 @@ def test_the_examples_run_one_after_the_other() -> None:
     assert here["correlated"].lr_test(here["independent"]).p_value < 1e-3
     cost, error = (here["estimated"].params, here["estimated"].bse)
     assert abs(cost["farm", "cost: fare"] - 0.5) < 4 * error["farm", "cost: fare"]
+
+
+def test_the_examples_of_how_much_is_the_data_run_one_after_the_other() -> None:
+    page = Path(__file__).parents[1] / "docs" / "how-much-is-the-data.md"
+    blocks = re.findall(r"```python\n(.*?)```", page.read_text(encoding="utf-8"), flags=re.DOTALL)
+    assert len(blocks) == 6
+    here: dict[str, Any] = {}
+    for block in blocks:
+        exec(compile(block, page.name, "exec"), here)
+    assert len(here["beside"].outside()) == 0
+    assert here["rehearsed"].returned == 1.0
+    assert not here["sharper"].tests[0].rejects()

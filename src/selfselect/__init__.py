@@ -28,6 +28,7 @@ if TYPE_CHECKING:
         solvers,
     )
     from selfselect._fit import fit
+    from selfselect.bounding.ask import bounds
     from selfselect.choose import choose_alternatives
     from selfselect.multinomial import MultinomialResult, multinomial_switching
     from selfselect.posing import pose
@@ -54,6 +55,7 @@ _ROOMS = (
 )
 _NAMES = {
     "assumptions": "selfselect.results.assumptions",
+    "bounds": "selfselect.bounding",
     "choose_alternatives": "selfselect.choose",
     "fit": "selfselect._fit",
     "load": "selfselect.results.archive",
@@ -72,6 +74,7 @@ __all__ = [
     "MultinomialResult",
     "SelfSelectionRegressor",
     "assumptions",
+    "bounds",
     "choose_alternatives",
     "datasets",
     "effects",

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import islice
 from numbers import Integral
 from typing import Any, Literal
@@ -17,12 +17,13 @@ from selfselect._fit import fit
 from selfselect.data.build import build_design
 from selfselect.engines.memory import Memory
 from selfselect.errors import DataError, OptionError, SelfSelectError
+from selfselect.inference.statistics import format_p_value
 from selfselect.noises import Independent, as_noise
 from selfselect.posing import rows_to_measure
 from selfselect.problem.problem import Problem
 from selfselect.problem.units import measure_units
 from selfselect.results.fit_result import FitResult
-from selfselect.results.naive import fit_naive
+from selfselect.results.overfitting import least_squares_fit
 from selfselect.rules import as_rule
 from selfselect.solvers._search import SearchSpace
 from selfselect.solvers._start import gram_matrices, refuse_collinear
@@ -31,6 +32,9 @@ from selfselect.solvers._subspace import find_subspace
 __all__ = ["NumberOfAlternatives", "choose_alternatives"]
 
 Array = NDArray[np.float64]
+
+TEST_LEVEL = 0.05
+"""Size of each test of one alternative more."""
 
 MOST_NUMBERS = 1_000
 """Numbers of alternatives that one call tries."""
@@ -44,7 +48,7 @@ class NumberOfAlternatives:
     ----------
     table : one row per number: log-likelihood, AIC, BIC, ICL, entropy of the responsibilities per
         row, spectral gap of the subspace, and whether the fit converged.
-    recommended : the number with the smallest BIC.
+    recommended : the number with the smallest BIC, or the first that tests leave.
     reason : a sentence.
     fits : the fits, by number; 1 is least squares and has none.
     scree : eigenvalues of the subspace that holds the coefficients, the strongest first: the data
@@ -67,6 +71,8 @@ def choose_alternatives(
     data: Any,
     numbers: Iterable[int] = range(1, 7),
     *,
+    method: Literal["bic", "bootstrap"] = "bic",
+    replications: int = 99,
     subspace: Literal["residual", "paper"] = "residual",
     available: Mapping[Any, str] | None = None,
     possible: Mapping[Any, str] | None = None,
@@ -95,6 +101,10 @@ def choose_alternatives(
     formula : for all alternatives.
     data : a table.
     numbers : of alternatives to try.
+    method : how one is recommended. ``"bic"``: the smallest BIC. ``"bootstrap"``: the smallest
+        number that one more does not improve by more than chance, by `FitResult.overfitted_test`
+        at 5%, from the smallest number on; `numbers` must then follow each other.
+    replications : samples of each of these tests.
     subspace : whose eigenvalues are the scree and the spectral gaps. ``"residual"``: of
         E[e (xx' - I)] with the residuals e of least squares, which span the differences of the
         coefficients; ``"paper"``: of E[max(0, y)^2 (xx' - I)], which span the coefficients
@@ -120,6 +130,13 @@ def choose_alternatives(
     tried = sorted(set(listed))
     if not tried or not all(isinstance(k, Integral) and k >= 1 for k in tried):
         raise OptionError(f"Give whole numbers of alternatives from 1 on, not {tried}.")
+    if method not in ("bic", "bootstrap"):
+        raise OptionError(f"There is no method {method!r}. Use 'bic' or 'bootstrap'.")
+    if method == "bootstrap" and tried != list(range(tried[0], tried[-1] + 1)):
+        raise OptionError(
+            f"Likelihood ratios compare numbers that follow each other, not {tried}. Give "
+            f"range({tried[0]}, {tried[-1] + 1})."
+        )
     described = {
         "weights": weights,
         "weights_kind": weights_kind,
@@ -181,8 +198,43 @@ def choose_alternatives(
             f"No fit converged, of {', '.join(map(str, table.index))} alternatives: this data does "
             "not support that many. Try smaller numbers, from 1 on."
         )
-    recommended = int(sound.index[int(np.argmin(sound["bic"]))])
-    return NumberOfAlternatives(table, recommended, _reason(table, recommended), fits, scree)
+    if method == "bootstrap":
+        recommended, reason = _by_tests(table, fits, replications, solver, seed, progress)
+    else:
+        recommended = int(sound.index[int(np.argmin(sound["bic"]))])
+        reason = _reason(table, recommended)
+    return NumberOfAlternatives(table, recommended, reason, fits, scree)
+
+
+def _by_tests(
+    table: pd.DataFrame,
+    fits: dict[int, FitResult],
+    replications: int,
+    solver: Any,
+    seed: int | None,
+    progress: bool | None,
+) -> tuple[int, str]:
+    """Test one alternative more, from the smallest number on, until it is not needed."""
+    smallest, largest = int(table.index.min()), int(table.index.max())
+    table["lr"] = table["p_value"] = np.nan
+    said = []
+    for k in range(smallest + 1, largest + 1):
+        if k not in fits or not fits[k].converged:
+            said.append(f"{k} alternatives could not be fitted")
+            return k - 1, _sentence(k - 1, said)
+        test = fits[k].overfitted_test(replications, solver=solver, seed=seed, progress=progress)
+        table.loc[k, ["lr", "p_value"]] = test.statistic, test.p_value
+        said.append(f"{k} against {k - 1}: p = {format_p_value(test.p_value)}")
+        if test.p_value > TEST_LEVEL:
+            return k - 1, _sentence(k - 1, said)
+    said.append("it is the largest number tried, so more may be better still")
+    return largest, _sentence(largest, said)
+
+
+def _sentence(recommended: int, said: list[str]) -> str:
+    word = "alternative is" if recommended == 1 else "alternatives are"
+    sentence = f"{recommended} {word} enough by likelihood ratios ({'; '.join(said)})."
+    return sentence if recommended > 1 else f"{sentence} {ONE_ALTERNATIVE}"
 
 
 def _single(
@@ -204,13 +256,9 @@ def _single(
     refuse_collinear(problem, grams)
     space = SearchSpace.build(problem, grams, weight=engine.weight_total, floor=0.01)
     scree = find_subspace(space, engine, subspace).eigenvalues
-    total, size = design.facts.weight_total, len(design.equations.each[0].terms)
-    variance = float(fit_naive(problem, engine).scales[0]) ** 2 * max(total - size, 1.0) / total
-    fixed = as_noise(noise).fixed_scales((1, 2))
-    scale = np.sqrt(variance) if fixed is None else fixed[0]
-    loglik = -0.5 * total * (np.log(2.0 * np.pi * scale**2) + variance / scale**2)
-    n_parameters = size + (fixed is None)
-    bic = np.log(total) * n_parameters - 2.0 * loglik
+    fitted = replace(problem, noise=as_noise(noise)) if noise is not None else problem
+    loglik, n_parameters, _ = least_squares_fit(fitted, engine)
+    bic = np.log(design.facts.weight_total) * n_parameters - 2.0 * loglik
     return (
         {
             "loglik": loglik,

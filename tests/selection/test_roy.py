@@ -111,7 +111,7 @@ def test_it_rejects_where_selection_follows_something_else(table):
     ("fit", "reason"),
     [
         ({"formula": "y ~ x + z", "chosen": "job", "rule": ss.rules.Maximum(cost={"a": 0.1})},
-         "plain maximum or minimum"),
+         "plain or net of estimated costs"),
         ({"formula": "y ~ x + z + w", "chosen": "job"}, "lacks terms"),
         ({"formula": "x ~ y + z", "chosen": "job"}, "different outcomes"),
         ({"formula": "y ~ x", "alternatives": 2}, "a record of the chosen one"),

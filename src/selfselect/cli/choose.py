@@ -29,6 +29,13 @@ Example:
     "--subspace", type=click.Choice(["residual", "paper"]), default="residual", show_default=True,
     help="Whose spectral gap is shown: of least-squares residuals, or of the paper's matrix.",
 )  # fmt: skip
+@click.option(
+    "--method", type=click.Choice(["bic", "bootstrap"]), default="bic", show_default=True,
+    help="Recommend by BIC, or by likelihood ratios of one alternative more, tested by samples.",
+)  # fmt: skip
+@click.option(
+    "--replications", type=int, default=99, show_default=True, help="Samples of each such test."
+)
 @click.option("--weights", metavar="COLUMN", help="Row weights.")
 @click.option(
     "--weights-kind", type=click.Choice(["frequency", "probability"]),
@@ -42,6 +49,8 @@ def command(
     span: str,
     rule: str,
     subspace: str,
+    method: str,
+    replications: int,
     weights: str | None,
     weights_kind: str | None,
     encoding: str | None,
@@ -61,6 +70,8 @@ def command(
         read_table(data, encoding=encoding, labels=label_columns(formula)),
         numbers,
         rule=rule,
+        method=method,  # type: ignore[arg-type]  # click has checked it
+        replications=replications,
         subspace=subspace,  # type: ignore[arg-type]  # click has checked it
         weights=weights,
         weights_kind=weights_kind,

@@ -11,7 +11,7 @@ from selfselect.cli._encoding import encoding_option
 from selfselect.cli._engines import ENGINE_HELP, engine_named, rows_of, split_words
 from selfselect.cli._options import covariance_option
 
-__all__ = ["command", "offset_columns", "pairs_of", "shared_terms"]
+__all__ = ["command", "number_of", "offset_columns", "pairs_of", "shared_terms"]
 
 EPILOG = """\b
 Examples:
@@ -195,7 +195,7 @@ def command(
         raise click.UsageError("Give either a FORMULA or --equation for every alternative.")
     for target in (save, report):
         refuse_inputs(target, *files)
-    cost = {label: _number(value) for label, value in pairs_of(costs, "--cost").items()}
+    cost = {label: number_of(value) for label, value in pairs_of(costs, "--cost").items()}
     named: dict[str, Any] = {
         "chosen": chosen,
         "alternatives": _whole(alternatives) if case is None else alternatives,
@@ -205,7 +205,7 @@ def command(
     formulas, scale = formula or pairs_of(equations, "--equation"), _scale(scales)
     texts = [*pairs_of(equations, "--equation").values(), formula, *scales]
     rows = rows_of(files, engine, encoding=encoding, labels=label_columns(texts, **named))
-    limits = outcome_between and [None if one == "-" else _number(one) for one in outcome_between]
+    limits = outcome_between and [None if one == "-" else number_of(one) for one in outcome_between]
     result = ss.fit(
         formulas,
         rows,
@@ -259,8 +259,8 @@ def _scale(entries: Sequence[str]) -> Any:
         return None
     before = [entry.partition("~")[0].partition("=") for entry in entries]
     if len(entries) == 1 and not before[0][1]:
-        return _number(entries[0])
-    return {label: _number(value) for label, value in pairs_of(entries, "--scale").items()}
+        return number_of(entries[0])
+    return {label: number_of(value) for label, value in pairs_of(entries, "--scale").items()}
 
 
 def _noise(name: str, scale: Any) -> Any:
@@ -317,13 +317,14 @@ def _mixed(mixes: Sequence[str], rule: str, cost: dict[str, float | str]) -> Any
     for entry in mixes:
         label, mark, rest = entry.partition("=")
         other, colon, weight = rest.rpartition(":")
-        if not (mark and colon and label and other) or isinstance(_number(weight), str):
+        if not (mark and colon and label and other) or isinstance(number_of(weight), str):
             raise click.UsageError(f"--mix takes ALTERNATIVE=OTHER:WEIGHT, not {entry!r}.")
         shares.setdefault(label, {})[other] = float(weight)
     return ss.rules.LinearArgmax(shares, cost=cost or None)
 
 
-def _number(text: str) -> float | str:
+def number_of(text: str) -> float | str:
+    """Return a number where a text is one, else the text."""
     try:
         return float(text)
     except ValueError:

@@ -25,6 +25,7 @@ class _Lazy(click.Group):
         "selection": "Fit a sample-selection model (Heckman, tobit-2).",
         "switching": "Fit an endogenous switching regression (tobit-5).",
         "multinomial": "Fit outcomes between which a multinomial logit chooses (selmlog).",
+        "bounds": "Bound outcomes by the rule alone, whatever the noise.",
         "choose": "Say how many alternatives there are, where no column does.",
         "predict": "Predict for new rows with a saved fit.",
         "effects": "Effects of a saved fit, with standard errors.",

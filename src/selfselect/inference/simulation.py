@@ -11,11 +11,21 @@ from scipy.special import ndtri
 
 from selfselect.data.rows import Rows
 from selfselect.engines.base import Engine
-from selfselect.errors import DataError
+from selfselect.errors import DataError, UnsupportedError
 from selfselect.problem.problem import Problem
 from selfselect.rules import has_bounds
 
-__all__ = ["draw_outcomes", "simulate_rows", "why_no_draws", "wide_noise", "write_out"]
+__all__ = [
+    "draw_noise",
+    "draw_outcomes",
+    "latent_outcomes",
+    "redraw",
+    "simulate_rows",
+    "why_no_draws",
+    "why_no_redraw",
+    "wide_noise",
+    "write_out",
+]
 
 Array = NDArray[np.float64]
 
@@ -59,15 +69,110 @@ def simulate_rows(problem: Problem, engine: Engine, natural: Array) -> tuple[Row
     return draw_outcomes(problem, natural, rows, noise), density * (engine.n_rows / len(rows))
 
 
-def draw_outcomes(problem: Problem, natural: Array, rows: Rows, noise: Array) -> Rows:
-    """Make outcomes of the model from standardised noise (n, k); keep the observed ones."""
+def draw_noise(problem: Problem, natural: Array, n_rows: int, rng: Generator) -> Array:
+    """Draw noise (n, k) of the fitted model, each alternative's in units of its own scale."""
+    noise, alternatives = problem.noise, problem.equations.alternatives
+    if noise.independent:
+        return noise.margin.draw((n_rows, len(alternatives)), rng)
+    covariance = noise.known_correlation(alternatives)
+    if covariance is None:
+        layout = problem.layout
+        h = natural[layout.inverse_scale_positions]
+        covariance = noise.standard_covariance(natural[layout.starts[-1] :], h)
+    # A correlation of one leaves no room for a Cholesky factor.
+    values, axes = np.linalg.eigh(covariance)
+    root = axes * np.sqrt(np.maximum(values, 0.0))
+    return np.asarray(rng.standard_normal((n_rows, len(alternatives))) @ root.T)
+
+
+def latent_outcomes(problem: Problem, natural: Array, rows: Rows, noise: Array) -> Array:
+    """Return all outcomes (n, k) of the model, in the user's units, given standardised noise."""
     units, h = problem.units, natural[problem.layout.inverse_scale_positions]
     means = problem.locations(natural, problem.designs(rows)) / h
     noisy = means + noise / problem.inverse_scales(natural, rows)
-    latent = units.outcome_shift + units.outcome_unit * noisy
+    return np.asarray(units.outcome_shift + units.outcome_unit * noisy)
+
+
+def draw_outcomes(problem: Problem, natural: Array, rows: Rows, noise: Array) -> Rows:
+    """Make outcomes of the model from standardised noise (n, k); keep the observed ones."""
+    latent = latent_outcomes(problem, natural, rows, noise)
     chosen = problem.ordered_rule.choose(latent, rows.known)
     outcome = latent[np.arange(len(rows)), chosen]
     return replace(rows, outcome=outcome, chosen=None if problem.index == "unknown" else chosen)
+
+
+def why_no_redraw(problem: Problem, rows: Rows) -> str | None:
+    """Say why whole samples cannot be drawn from a fitted model; None where they can."""
+    if problem.noise.selected:
+        assert rows.chosen is not None and rows.outcome is not None
+        if problem.noise.sign_only:
+            return "of its outcomes only the side of zero is known"
+        if (np.isnan(rows.outcome) & (rows.chosen >= 0)).any():
+            return (
+                "some selected outcomes were not recorded, and the model does not say in which rows"
+            )
+        return None
+    if rows.between is not None or rows.possible is not None:
+        return (
+            "some outcomes are known to lie between limits, or some choices to be among a few, and "
+            "the model does not say in which rows that happens"
+        )
+    if rows.chosen is not None and (rows.chosen < 0).any():
+        return "some choices were not recorded, and the model does not say in which rows"
+    return None
+
+
+def redraw(problem: Problem, reported: Array, rows: Rows, rng: Generator) -> Rows:
+    """Draw outcomes and choices of the fitted model at the covariates of rows.
+
+    Where outcomes of an alternative were not recorded in some share of the rows that chose it, so
+    it is in the rows that are drawn, at random.
+    """
+    if problem.noise.selected:
+        return _redraw_selected(problem, reported, rows, rng)
+    # Imported here, as below: few processes draw samples, and all should start quickly.
+    from selfselect.likelihoods._pieces import costs_of
+
+    natural = problem.layout.natural(problem.layout.read(reported))
+    latent = latent_outcomes(problem, natural, rows, draw_noise(problem, natural, len(rows), rng))
+    costs = costs_of(problem, natural, rows)
+    net = latent
+    if costs is not None:
+        net = latent - costs.sign * problem.units.outcome_unit * costs.value
+    chosen = problem.ordered_rule.choose(net, rows.known)
+    outcome = latent[np.arange(len(rows)), chosen]
+    if problem.partial:
+        assert rows.outcome is not None and rows.chosen is not None
+        k = problem.equations.n_alternatives
+        lacking = np.bincount(rows.chosen, np.isnan(rows.outcome), k)
+        share = lacking / np.maximum(np.bincount(rows.chosen, minlength=k), 1)
+        outcome = np.where(rng.uniform(size=len(rows)) < share[chosen], np.nan, outcome)
+    return replace(rows, outcome=outcome, chosen=None if problem.index == "unknown" else chosen)
+
+
+def _redraw_selected(problem: Problem, reported: Array, rows: Rows, rng: Generator) -> Rows:
+    """Draw the index of a selection equation, and the outcome that it selects."""
+    from selfselect.moments.base import latent_means
+    from selfselect.moments.selection import SelectionMoments
+
+    moments = SelectionMoments(problem, problem.ordered_rule)
+    shared = moments.with_selection(reported).value
+    own = problem.layout.scales_of(reported) ** 2 - shared**2
+    if (own < 0.0).any():
+        raise UnsupportedError(
+            "A correlation with the selection is estimated beyond one, as two steps may, and no "
+            "noise has such a one to be drawn with. Fit with method='ml'."
+        )
+    u = rng.standard_normal(len(rows))
+    chosen = np.full(len(rows), -1, dtype=np.intp)
+    for j, group in enumerate(moments.ends(reported, rows)[: len(own)]):
+        above = True if group.lower is None else group.lower + u > 0.0
+        below = True if group.upper is None else group.upper + u <= 0.0
+        chosen[above & below] = j
+    noise = shared * u[:, None] + np.sqrt(own) * rng.standard_normal((len(rows), len(own)))
+    latent = latent_means(problem, reported, rows) + noise
+    outcome = latent[np.arange(len(rows)), np.maximum(chosen, 0)]
+    return replace(rows, outcome=np.where(chosen < 0, np.nan, outcome), chosen=chosen)
 
 
 def wide_noise(n_rows: int, k: int, rng: Generator) -> tuple[Array, Array]:

@@ -41,6 +41,7 @@ class TestResult:
     replications : samples drawn from the fitted model that the p-value is a rank among; 0 where
         it is the tail of a chi-square or of F.
     df_residual : degrees of freedom below an F statistic; None for a chi-square.
+    law : what the statistic is called where it is neither; else empty.
     """
 
     name: str
@@ -51,6 +52,7 @@ class TestResult:
     reason: str | None = None
     replications: int = 0
     df_residual: float | None = None
+    law: str = ""
 
     # pytest collects classes named Test*; this is not one of its.
     __test__ = False
@@ -82,7 +84,7 @@ class TestResult:
             enough = round(1.0 / (1.0 - FLAG_LEVEL)) - 1
             few = f"; {enough} could reject" if self.replications < enough else ""
             by = f" (parametric bootstrap, {self.replications} samples{few})"
-        law = f"chi2({self.df})"
+        law = self.law or f"chi2({self.df})"
         if self.df_residual is not None:
             law = f"F({self.df}, {self.df_residual:g})"
         return (

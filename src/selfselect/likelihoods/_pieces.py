@@ -15,6 +15,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from selfselect.data.rows import Rows
 from selfselect.kernels.ghk import row_keys
 from selfselect.kernels.joint import JointTerms
 from selfselect.likelihoods._atoms import Atoms, atoms_of
@@ -24,6 +25,7 @@ from selfselect.problem.problem import Problem
 __all__ = [
     "Piece",
     "add_up",
+    "costs_of",
     "kernel_extras",
     "noise_covariance",
     "pieces_of",
@@ -112,7 +114,12 @@ def pieces_of(
     narrowest = problem.noise.narrowest(covariance, extras) * scales.min(axis=1)
     shapes = problem.noise.margins(extras, len(h))
     given = Given(
-        designs, location, _costs(problem, natural, batch), moving, _keys(problem, batch), curvature
+        designs,
+        location,
+        costs_of(problem, natural, batch.rows),
+        moving,
+        _keys(problem, batch),
+        curvature,
     )
     return [
         _evaluate_atoms(problem, natural, atoms, given)
@@ -153,21 +160,22 @@ class Costs:
     sign: float
 
 
-def _costs(problem: Problem, natural: Array, batch: Batch) -> Costs | None:
+def costs_of(problem: Problem, natural: Array, rows: Rows) -> Costs | None:
+    """Return the estimated costs of rows; None where no cost is estimated."""
     equations = problem.equations
     if not equations.costs:
         return None
-    k, rows = equations.n_alternatives, batch.rows
-    design = [np.empty((len(batch), 0)) for _ in range(k)]
+    k = equations.n_alternatives
+    design = [np.empty((len(rows), 0)) for _ in range(k)]
     places = [np.empty(0, dtype=np.intp) for _ in range(k)]
-    value = np.zeros((len(batch), k))
+    value = np.zeros((len(rows), k))
     # Those of the costs are the last of the extras.
     place = len(natural) - sum(len(cost.terms) for cost in equations.costs)
     for cost in equations.costs:
         j = equations.alternatives.index(cost.alternative)
         # Only scaled, not centred: a cost without a constant has none to take the shift up.
         columns = [
-            np.ones(len(batch)) if c == 0 else rows.covariates[:, c - 1] / problem.units.unit[c]
+            np.ones(len(rows)) if c == 0 else rows.covariates[:, c - 1] / problem.units.unit[c]
             for c in cost.columns
         ]
         design[j] = np.column_stack(columns)

@@ -47,7 +47,7 @@ class SelectionMoments(Moments):
         found: tuple[Ends, ...] = self.rule.intervals(self.problem.equations.alternatives)
         return found if len(found) > 1 else (found[0], found[0][::-1])
 
-    def _ends(self, reported: Array, rows: Rows) -> list[_Group]:
+    def ends(self, reported: Array, rows: Rows) -> list[_Group]:
         """Return the ends of every group, in rows."""
         index, selection = self.index(reported, rows), self.problem.equations.selection
         assert selection is not None
@@ -72,7 +72,8 @@ class SelectionMoments(Moments):
             index += coefficient if column == 0 else coefficient * rows.covariates[:, column - 1]
         return index
 
-    def _with_selection(self, reported: Array) -> SelectionCovariance:
+    def with_selection(self, reported: Array) -> SelectionCovariance:
+        """Return covariances of the outcomes' noises with that of the selection."""
         layout = self.problem.layout
         noise: Any = self.problem.noise
         found: SelectionCovariance = noise.with_selection(
@@ -91,9 +92,9 @@ class SelectionMoments(Moments):
         """
         means = latent_means(self.problem, reported, rows)
         means = means if shift is None else means + shift
-        k, groups = means.shape[1], self._ends(reported, rows)
+        k, groups = means.shape[1], self.ends(reported, rows)
         noise = np.column_stack([group.mean() for group in groups])
-        covariance = self._with_selection(reported).value
+        covariance = self.with_selection(reported).value
         given = means[:, :, None] + covariance[:, None] * noise[:, None, :]
         chance = np.column_stack([group.chance() for group in groups[:k]])
         if k == 1:
@@ -105,7 +106,7 @@ class SelectionMoments(Moments):
 
         It is E[e^(c y_l) | group] over E[e^(c y_l)], with `rate` c.
         """
-        covariance, groups = self._with_selection(reported).value, self._ends(reported, rows)
+        covariance, groups = self.with_selection(reported).value, self.ends(reported, rows)
         with np.errstate(divide="ignore", invalid="ignore"):
             ratio: Array = np.exp(
                 np.stack(
@@ -121,18 +122,18 @@ class SelectionMoments(Moments):
 
     def cells(self, reported: Array, rows: Rows) -> Array:
         means = latent_means(self.problem, reported, rows)
-        groups = self._ends(reported, rows)[: means.shape[1]]
+        groups = self.ends(reported, rows)[: means.shape[1]]
         chance = np.column_stack([group.chance() for group in groups])
         lift = np.column_stack([group.lift() for group in groups])
-        covariance = self._with_selection(reported).value
+        covariance = self.with_selection(reported).value
         outcome = means[:, :, None] * chance[:, None, :] + covariance[:, None] * lift[:, None, :]
         return as_cells(np.concatenate([chance[:, None, :], outcome], axis=1), means)
 
     def cells_and_slope(self, reported: Array, rows: Rows, weights: Array) -> tuple[Array, Array]:
         problem, layout = self.problem, self.problem.layout
-        means, own = latent_means(problem, reported, rows), self._with_selection(reported)
+        means, own = latent_means(problem, reported, rows), self.with_selection(reported)
         k = means.shape[1]
-        groups, intervals = self._ends(reported, rows)[:k], self.groups[:k]
+        groups, intervals = self.ends(reported, rows)[:k], self.groups[:k]
         chance = np.column_stack([group.chance() for group in groups])
         lift = np.column_stack([group.lift() for group in groups])
         slope = np.zeros((2 * k + 2 * k * k, len(reported)))

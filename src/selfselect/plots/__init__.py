@@ -1,6 +1,7 @@
 """Pictures: computed first, then drawn on given or new axes."""
 
 from selfselect.plots.base import Marks, Picture
+from selfselect.plots.bounds import bounds
 from selfselect.plots.choice_probabilities import choice_probabilities
 from selfselect.plots.coefficients import coefficients
 from selfselect.plots.convergence import convergence
@@ -17,6 +18,7 @@ __all__ = [
     "LinesPicture",
     "Marks",
     "Picture",
+    "bounds",
     "choice_probabilities",
     "coefficients",
     "convergence",

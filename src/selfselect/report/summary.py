@@ -13,6 +13,7 @@ from selfselect.inference.covariance import Covariance
 from selfselect.inference.statistics import FLAG_LEVEL
 from selfselect.problem.parameters import COMMON, SCALE
 from selfselect.report.page import Block, Page
+from selfselect.results.overfitting import too_many
 from selfselect.results.rejections import rejections
 from selfselect.results.specification import tests_of_noise
 from selfselect.solvers.base import is_fragile, starts_at_best
@@ -126,6 +127,7 @@ def _notices(fit: FitResult) -> tuple[str, ...]:
     if not fit.converged:
         notices.append(f"NOT CONVERGED. {fit.status} Do not use these numbers.")
     notices += rejections(fit)
+    notices += too_many(fit)
     mean_weight = fit.facts.weight_total / fit.facts.n_rows
     n_starts = len(fit.solution.starts)
     reached = starts_at_best(fit.solution.starts, mean_weight)

@@ -32,6 +32,7 @@ from selfselect.results.diagnosis import Diagnosis, Finding
 from selfselect.results.files import as_path, write_whole
 from selfselect.results.fit_result import FitResult, SavedAnswers
 from selfselect.results.naive import Naive
+from selfselect.results.overfitting import too_many
 from selfselect.results.specification import tests_of_noise
 from selfselect.solvers.base import Solution, StartRecord, TraceEntry
 from selfselect.solvers.status import Ending, Status
@@ -188,6 +189,7 @@ def _kept(fit: FitResult) -> SavedAnswers:
         tuple(fit.shares.tolist()),
         tuple(tests_of_noise(fit)),
         tuple(fit.rejections()),
+        too_many(fit),
     )
 
 

@@ -45,6 +45,7 @@ from selfselect.results.tables import (
     labelled_series,
     naive_table,
 )
+from selfselect.results.trust_methods import TrustMethods
 from selfselect.solvers.base import Solution
 
 if TYPE_CHECKING:
@@ -69,10 +70,11 @@ class SavedAnswers:
     shares: tuple[float, ...]
     noise: tuple[TestResult, ...]
     rejections: tuple[str, ...] | None = None
+    too_many: tuple[str, ...] | None = None
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class FitResult(Estimates, EffectMethods):
+class FitResult(Estimates, EffectMethods, TrustMethods):
     """A fitted model.
 
     Attributes
@@ -493,8 +495,9 @@ class FitResult(Estimates, EffectMethods):
 
         Not with clusters, robust standard errors or probability weights: use `wald_test`. A fit
         of `selfselect.switching` nests the Roy model, `selfselect.fit` with two alternatives of
-        which the larger or the smaller outcome is observed: a switching regression whose
-        selection follows from its outcomes.
+        which the larger or the smaller outcome is observed, plain or net of estimated costs: a
+        switching regression whose selection follows from its outcomes and costs. `restrictions`
+        has these tests on one page.
         """
         return lr_test(self, other)
 

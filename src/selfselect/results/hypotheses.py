@@ -121,7 +121,8 @@ def lr_test(one: FitResult, other: FitResult) -> TestResult:
     statistic = 2.0 * (large.llf - small.llf)
     if large.problem.noise.selected and not small.problem.noise.selected:
         which = picks(small.problem.rule)
-        null = f"the Roy model: {which} outcome is observed ({df} restrictions)"
+        net = ", net of estimated costs" if small.problem.equations.costs else ""
+        null = f"the Roy model: {which} outcome is observed{net} ({df} restrictions)"
         return chi_square_test(name, max(statistic, 0.0), df, null)
     if tests_no_shock(small.problem, large.problem):
         return no_shock_test(name, large.problem, max(statistic, 0.0), df)

@@ -65,6 +65,22 @@ class Pictures:
 
         return choice_probabilities(self.fit, covariate, level=level, axes=axes)
 
+    def bounds(
+        self,
+        of: Sequence[str] | None = None,
+        *,
+        by: str | Sequence[str] | None = None,
+        instrument: str | None = None,
+        support: Any = None,
+        level: float = 0.95,
+        axes: Any = None,
+    ) -> Picture:
+        """Draw what the rule alone says of distributions, and what the fit says, as bands."""
+        from selfselect.plots import bounds
+
+        found = self.fit.bounds(by, instrument=instrument, support=support, level=level)
+        return bounds(found, of, axes=axes)
+
     def gains(self, to: Any, versus: Any, *, level: float = 0.95, axes: Any = None) -> Picture:
         """Draw the distribution of the gains of `to` over `versus`."""
         from selfselect.plots import gains

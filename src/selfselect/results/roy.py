@@ -17,9 +17,11 @@ __all__ = ["why_not_roy"]
 def why_not_roy(roy: FitResult, fit: FitResult) -> str | None:
     """Say why a fit of `selfselect.fit` is no special case of a switching regression, or None.
 
-    Under the Roy model the index is the difference of both outcomes over its standard deviation,
-    so every covariate of either outcome is one of the selection, and the correlations follow from
-    the noise.
+    Under the Roy model the index is the difference of both outcomes, less costs, over its standard
+    deviation, so every covariate of either outcome and of the costs is one of the selection, and
+    the correlations follow from the noise. What a switching regression has more is then two
+    correlations for the one of the noises, or for none, and the coefficients of the index that
+    the costs lack.
     """
     problem, equations = roy.problem, fit.problem.equations
     if fit.model != "switching":
@@ -29,7 +31,12 @@ def why_not_roy(roy: FitResult, fit: FitResult) -> str | None:
     known = roy.coding.known
     plain = not any(cost is not None for cost in known.costs) and not any(known.available)
     if direction_of(problem.rule) is None or not plain:
-        return "only the plain maximum or minimum of two outcomes is a special case of switching"
+        return (
+            "only the maximum or minimum of two outcomes, plain or net of estimated costs, is a "
+            "special case of switching"
+        )
+    if not problem.noise.margin.normal:
+        return f"noise is {problem.noise.margin.name}, and that of a switching regression is normal"
     same = roy.problem.equations.outcome == equations.outcome
     if not same or roy.facts.chosen != fit.facts.chosen:
         return "the two fits are of different outcomes or choices"
@@ -52,12 +59,18 @@ def why_not_roy(roy: FitResult, fit: FitResult) -> str | None:
                 f"the selection equation lacks {', '.join(lacking)}, on which selection depends "
                 "under the Roy model"
             )
+    for cost in problem.equations.costs:
+        lacking = sorted(set(cost.terms) - selection)
+        if lacking:
+            return f"the selection equation lacks {', '.join(lacking)}, on which costs depend"
     return None
 
 
 def _not_of_the_noise(roy: FitResult) -> list[str]:
     """Name parameters that are neither coefficients of outcomes nor of their noise."""
-    terms = {term for equation in roy.problem.equations.each for term in equation.terms}
+    equations = roy.problem.equations
+    terms = {term for equation in equations.each for term in equation.terms}
+    terms |= {f"cost: {term}" for cost in equations.costs for term in cost.terms}
     noise = (SCALE, CORRELATION)
     return [
         name

@@ -1,0 +1,394 @@
+"""The doors: bounds of a table or of files, and of the rows of a fit."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pandas as pd
+
+from selfselect.bounding.along import bounds_along
+from selfselect.bounding.asked import Asked, read_asked
+from selfselect.bounding.bounds import Bounds
+from selfselect.bounding.cells import Cells, Factor, label_factor, number_factor
+from selfselect.bounding.compute import compute_bounds
+from selfselect.bounding.fitted import beside_fit
+from selfselect.bounding.targets import Targets
+from selfselect.data.build import with_column
+from selfselect.data.clusters import cluster_columns, learn_clusters
+from selfselect.data.columns import find_kind
+from selfselect.data.costs import split_costs
+from selfselect.data.design import Design
+from selfselect.data.formulas import ParsedFormula, parse_formula, parse_formulas
+from selfselect.data.tables import column_names, to_frame
+from selfselect.engines.base import Engine
+from selfselect.engines.choose import engine_for
+from selfselect.engines.memory import Memory
+from selfselect.errors import DataError, OptionError, UnsupportedError
+from selfselect.inference.dependence import Dependence
+from selfselect.noises import Independent
+from selfselect.posing import design_for, rows_to_measure
+from selfselect.problem.probing import probe_rule
+from selfselect.problem.problem import Problem
+from selfselect.problem.units import measure_units
+from selfselect.rules import as_rule
+from selfselect.seeds import check_seed, generator
+from selfselect.threads import one_blas_thread
+
+if TYPE_CHECKING:
+    from selfselect.results.fit_result import FitResult
+
+__all__ = ["bounds", "bounds_of_fit"]
+
+QUANTILES = (0.1, 0.25, 0.5, 0.75, 0.9)
+
+
+def bounds(
+    formula: str | Mapping[Any, str],
+    data: Any,
+    *,
+    chosen: str | None = None,
+    rule: Any = "max",
+    by: str | Sequence[str] | None = None,
+    instrument: str | None = None,
+    along: str | None = None,
+    quantiles: Sequence[float] = QUANTILES,
+    points: Sequence[float] | None = None,
+    support: Any = None,
+    level: float = 0.95,
+    available: Mapping[Any, str] | None = None,
+    possible: Mapping[Any, str] | None = None,
+    cost: Mapping[Any, Any] | None = None,
+    weights: Any = None,
+    weights_kind: str | None = None,
+    cluster: Any = None,
+    missing: str = "drop",
+    missing_outcome: str = "raise",
+    outcome_between: Any = None,
+    engine: Any = None,
+    seed: int | None = None,
+    progress: bool | None = None,
+) -> Bounds:
+    """Say what the rule alone says of potential outcomes, with no assumption on the noise.
+
+    Every row shows one outcome and, by the rule, limits of the others. That bounds the
+    distribution, the quantiles and the mean of every potential outcome, and of the difference of
+    two, however the noise is distributed and correlated.
+
+    Parameters
+    ----------
+    formula : the outcome, as a column or as the left side of a formula. Right sides say in which
+        outcomes an instrument has a part; covariates have no part in bounds unless `by` names them.
+    data : as in `selfselect.fit`; files are read piece by piece.
+    chosen : the column of the chosen alternative.
+    rule : ``"max"``, ``"min"``, or an object of `selfselect.rules` with `bounds`.
+    by : a column, or several, with few values: bounds are computed within each combination. Cells
+        with fewer than 30 rows are refused.
+    instrument : a column that has no part in the outcomes whose formula lacks it, given `by`.
+        Bounds of these are intersected over its values, and the rule is tested. Numbers of many
+        values are cut into five groups; values with few rows are joined with their neighbours.
+    along : a column of numbers: bounds at some of its values, by distribution regression, logits
+        in it and its square. It goes with neither `by` nor `instrument`.
+    quantiles : of the outcomes, between 0 and 1.
+    points : values at which distribution functions are bounded; None for some of the outcomes.
+    support : (lowest, highest) outcome that is possible, None where there is no limit; or one pair
+        per alternative. Means are bounded on both sides only with a support.
+    level : of the confidence intervals, which cover both bounds.
+
+    The other parameters are those of `selfselect.fit`.
+
+    Returns
+    -------
+    Bounds
+        Start with ``print(bounds)`` and ``bounds.plot()``.
+
+    Examples
+    --------
+    >>> import selfselect as ss
+    >>> villagers = ss.simulators.village(2_000, seed=1).data
+    >>> found = ss.bounds("income", villagers, chosen="job", quantiles=[0.5])
+    >>> bool((found.quantiles["lower"] <= found.quantiles["upper"]).all())
+    True
+    """
+    asked = read_asked(quantiles, points, support, level)
+    if chosen is None:
+        raise OptionError(
+            "There are no bounds without `chosen`: where the chosen alternative was not recorded, "
+            "no row says whose outcome it shows. Give the column of the chosen alternative."
+        )
+    _, estimated = split_costs(cost)
+    if estimated:
+        raise UnsupportedError(
+            f"The cost of {', '.join(map(repr, estimated))} is to be estimated, but bounds have no "
+            "model to estimate it by. Give costs as numbers or columns."
+        )
+    rng = generator(check_seed(seed, optional=True))
+    choice = engine_for(data, engine)
+    source = choice.open(data)
+    parsed = _outcomes(formula, column_names(data) if source is None else source.names)
+    names, instrument = _read_names(by), _read_instrument(instrument)
+    _refuse_twice(names, instrument)
+    every = names if instrument is None else (*names, instrument)
+    if along is not None:
+        if every or not isinstance(along, str):
+            raise OptionError(
+                f"along={along!r} must be one column, without by= and instrument=: bounds are "
+                "computed at values of it."
+            )
+        every = (along,)
+    if source is None and not isinstance(cluster, str) and not cluster_columns(cluster, data):
+        frame, cluster = with_column(to_frame(data, column_names(data)), cluster, "cluster")
+        data = data if cluster is None else frame
+    numbers, labels = _kinds(data if source is None else source, every)
+    if along is not None and along not in numbers:
+        raise DataError(f"The column {along!r} of along= holds no numbers. Use by={along!r}.")
+    ways = (cluster,) if isinstance(cluster, str) else tuple(cluster or ())
+    design, rule, _ = design_for(
+        _formulas(parsed, numbers),
+        data,
+        source=source,
+        rule=rule,
+        noise=None,
+        seed=seed,
+        progress=progress,
+        chosen=chosen,
+        available=available,
+        possible=possible,
+        cost=cost,
+        weights=weights,
+        weights_kind=weights_kind,
+        cluster=[*labels, *ways] or None,
+        missing=missing,
+        missing_outcome=missing_outcome,
+        outcome_between=outcome_between,
+    )
+    problem = _pose(design, rule)
+    targets = Targets.of(problem, asked.support)
+    problem.check(design.facts.outcome_range)
+    probe_rule(problem, design.rows, rng)
+    with one_blas_thread():
+        rows = choice.load(problem, design.rows if design.stream is None else design.stream)
+        levels, covariates = _levels(design, labels), design.equations.covariates
+        dependence = Dependence(
+            design.cluster_sizes[len(labels) :], None, design.facts.weights_kind
+        )
+        if along is not None:
+            place = covariates.index(along)
+            return bounds_along(targets, rows, along, place, asked, dependence)
+        cells = _cells(names, instrument, numbers, labels, levels, covariates, rows)
+        return compute_bounds(
+            targets,
+            rows,
+            cells,
+            asked,
+            dependence=dependence,
+            first_cluster=len(labels),
+            excluded=_excluded(parsed, problem.equations.alternatives, instrument),
+            moved_by_costs=_moved(design.rows.known),
+        )
+
+
+def bounds_of_fit(fit: FitResult, by: Any, instrument: str | None, asked: Asked) -> Bounds:
+    """Return the bounds of a fit's rows, with what the fit says beside them."""
+    engine, problem = fit.engine_of_rows(), fit.problem
+    targets = Targets.of(problem, asked.support)
+    names, instrument = _read_names(by), _read_instrument(instrument)
+    _refuse_twice(names, instrument)
+    every = names if instrument is None else (*names, instrument)
+    own, cells, n_labels = engine, Cells(()), 0
+    if every:
+        frame = _columns_of(fit, every)
+        numbers, labels = _kinds(frame, every)
+        met, codes = learn_clusters(frame, labels)
+        rows, n_labels = engine.rows, len(labels)
+        clusters = [one.reshape(len(rows), -1) for one in (codes, rows.clusters) if one is not None]
+        told = replace(
+            rows,
+            covariates=frame[list(numbers)].to_numpy(dtype=np.float64),
+            clusters=np.hstack(clusters) if clusters else None,
+        )
+        # What a row says of the alternatives does not depend on its covariates.
+        own = Memory().load(problem, told)
+        levels = [list(one) for one in met]
+        cells = _cells(names, instrument, numbers, labels, levels, numbers, own)
+    found = compute_bounds(
+        targets,
+        own,
+        cells,
+        asked,
+        dependence=fit.dependence,
+        first_cluster=n_labels,
+        excluded=_excluded_from(fit, instrument),
+        moved_by_costs=_moved(engine.sample(1, np.random.default_rng(0)).rows.known),
+    )
+    return beside_fit(fit, found, targets, cells, own.rows if every else None)
+
+
+def _pose(design: Design, rule: Any) -> Problem:
+    units = measure_units(design.equations, rows_to_measure(design.rows))
+    return Problem(
+        design.equations, as_rule(rule), Independent(), units, design.index, False, design.partial
+    )
+
+
+def _outcomes(formula: Any, columns: Sequence[str]) -> ParsedFormula | dict[Any, ParsedFormula]:
+    """Parse formulas; a left side alone stands for a formula without covariates."""
+
+    def whole(text: Any) -> Any:
+        if not isinstance(text, str) or "~" in text:
+            return text
+        return f"`{text}` ~ 1" if text in columns else f"{text} ~ 1"
+
+    if isinstance(formula, Mapping):
+        return parse_formulas({label: whole(text) for label, text in formula.items()})
+    return parse_formulas(whole(formula))
+
+
+def _formulas(parsed: ParsedFormula | dict[Any, ParsedFormula], numbers: Sequence[str]) -> Any:
+    """Return formulas that have the numeric columns of cells on their right sides and no more."""
+    right = " + ".join(["1", *(f"`{name}`" for name in numbers)])
+    if isinstance(parsed, dict):
+        return {label: f"{one.outcome} ~ {right}" for label, one in parsed.items()}
+    return f"{parsed.outcome} ~ {right}"
+
+
+def _read_names(by: Any) -> tuple[str, ...]:
+    names = by if isinstance(by, list | tuple) else () if by is None else (by,)
+    if not all(isinstance(name, str) for name in names):
+        raise OptionError(f"by={by!r} must be the name of a column, or a list of names.")
+    return tuple(names)
+
+
+def _read_instrument(instrument: Any) -> str | None:
+    if instrument is not None and not isinstance(instrument, str):
+        raise OptionError(f"instrument={instrument!r} must be the name of one column.")
+    return instrument
+
+
+def _refuse_twice(names: Sequence[str], instrument: str | None) -> None:
+    every = [*names, instrument]
+    for name in names:
+        if every.count(name) > 1:
+            raise OptionError(
+                f"The column {name!r} is named twice, by `by` or `instrument`. Name it once."
+            )
+
+
+def _kinds(data: Any, names: Sequence[str]) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """Say which columns hold numbers and which labels."""
+    if not names:
+        return (), ()
+    if hasattr(data, "head") and hasattr(data, "fingerprint"):
+        for name in names:
+            if name not in data.names:
+                raise DataError(f"There is no column {name!r} in {data.title}.")
+        frame = data.head(list(names))
+    else:
+        frame = to_frame(data, names)
+    is_number = {name: find_kind(frame[name], name) == "number" for name in names}
+    for name in names:
+        lacking = int(frame[name].isna().sum())
+        if lacking and not is_number[name]:
+            raise DataError(
+                f"The column {name!r} is missing in {lacking} rows, which are then in no cell. "
+                "Leave those rows out, or give them a value of their own."
+            )
+    return (
+        tuple(name for name in names if is_number[name]),
+        tuple(name for name in names if not is_number[name]),
+    )
+
+
+def _levels(design: Design, labels: Sequence[str]) -> list[Sequence[Any]]:
+    if design.stream is not None:
+        return [list(one) for one in design.stream.coder.clusters[: len(labels)]]
+    if not labels:
+        return []
+    assert design.table is not None
+    return [list(one) for one in learn_clusters(design.table, labels)[0]]
+
+
+def _cells(
+    names: Sequence[str],
+    instrument: str | None,
+    numbers: Sequence[str],
+    labels: Sequence[str],
+    levels: Sequence[Sequence[Any]],
+    covariates: Sequence[str],
+    rows: Engine,
+) -> Cells:
+    made: dict[str, Factor] = {}
+    for name in (*names, *((instrument,) if instrument else ())):
+        used = name == instrument
+        if name in numbers:
+            place = list(covariates).index(name)
+            made[name] = number_factor(name, place, rows, instrument=used)
+        else:
+            way = list(labels).index(name)
+            made[name] = label_factor(name, way, levels[way], instrument=used)
+    return Cells(
+        tuple(made[name] for name in names), None if instrument is None else made[instrument]
+    )
+
+
+def _excluded(
+    parsed: ParsedFormula | dict[Any, ParsedFormula],
+    alternatives: Sequence[Any],
+    instrument: str | None,
+) -> tuple[int, ...]:
+    """Return the alternatives in whose outcome the instrument has no part, or refuse it."""
+    if instrument is None:
+        return ()
+    by_label = parsed if isinstance(parsed, dict) else dict.fromkeys(alternatives, parsed)
+    in_order = [
+        next(one for key, one in by_label.items() if str(key) == str(label))
+        for label in alternatives
+    ]
+    return _lacking(instrument, [one.term_columns for one in in_order])
+
+
+def _excluded_from(fit: FitResult, instrument: str | None) -> tuple[int, ...]:
+    """Return the alternatives of a fit in whose outcome the instrument has no part."""
+    if instrument is None:
+        return ()
+    columns = [
+        (
+            *parse_formula(text).term_columns,
+            *(t[7:-1] for t in one.terms if t.startswith("offset(")),
+        )
+        for text, one in zip(fit.facts.formulas, fit.problem.equations.each, strict=True)
+    ]
+    return _lacking(instrument, columns)
+
+
+def _lacking(instrument: str, columns: Sequence[Sequence[str]]) -> tuple[int, ...]:
+    """Return the places of the outcomes whose columns lack the instrument; refuse none."""
+    found = tuple(place for place, own in enumerate(columns) if instrument not in own)
+    if not found:
+        raise OptionError(
+            f"The instrument {instrument!r} is in the equation of every outcome, so it is excluded "
+            "from none and bounds cannot be intersected over it. Give a column that at least one "
+            "outcome's formula lacks, or condition on it: by=."
+        )
+    return found
+
+
+def _moved(known: Any) -> bool:
+    return known.costs is not None or known.available is not None
+
+
+def _columns_of(fit: FitResult, names: Sequence[str]) -> pd.DataFrame:
+    """Return columns of the rows of a fit, as they were given."""
+    for name in names:
+        if fit.table is None or name not in fit.table:
+            why = "its rows are not kept as a table"
+            if fit.table is not None:
+                why = f"it used the columns {', '.join(map(str, fit.table.columns))}"
+            raise OptionError(
+                f"The fit has no column {name!r}: {why}. Use selfselect.bounds(formula, data, "
+                "...), which reads any column."
+            )
+    assert fit.table is not None
+    return fit.table[list(names)]

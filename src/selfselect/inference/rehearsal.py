@@ -1,0 +1,134 @@
+"""Rehearsal: samples drawn from a fit at its own covariates, each fitted from scratch.
+
+A fit is asked whether its own procedure, search included, would find it again. Where the
+likelihood has several optima every sample is also climbed from the simulated truth, so that a
+search that stopped at a worse optimum is told from one that found a better optimum elsewhere.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from enum import Enum
+from typing import Any
+
+import numpy as np
+from numpy.random import Generator, SeedSequence
+from numpy.typing import NDArray
+
+from selfselect.data.rows import Rows
+from selfselect.engines.memory import Memory
+from selfselect.errors import DataError, OptionError, RuleError, SelfSelectError
+from selfselect.inference.simulation import redraw
+from selfselect.problem.problem import Problem
+from selfselect.progress import progress_bar
+from selfselect.solvers._order import groups_alike, match_alternatives
+from selfselect.solvers.base import Solution, Solver
+from selfselect.threads import parallel_map
+
+__all__ = ["Drawn", "Ended", "check_draws", "map_draws", "rehearse_fits"]
+
+Array = NDArray[np.float64]
+
+SAME = 0.01
+"""Difference of log-likelihoods below which two climbs ended at the same optimum."""
+
+FEWEST = 10
+"""Samples below which their spread says nothing."""
+
+
+class Ended(Enum):
+    """Where a search on a sample ended, beside the optimum nearest to the simulated truth."""
+
+    RETURNED = "returned to the simulated truth"
+    WORSE = "stopped at a worse optimum"
+    ELSEWHERE = "found a better optimum elsewhere"
+    FAILED = "did not converge, or could not be fitted"
+
+
+@dataclass(frozen=True, eq=False)
+class Drawn:
+    """One sample: where its search ended, the reported estimates and their standard errors."""
+
+    ended: Ended
+    values: Array | None = None
+    errors: Array | None = None
+
+
+def check_draws(replications: Any, fewest: int = FEWEST) -> int:
+    """Check a number of samples."""
+    whole = isinstance(replications, int | np.integer) and not isinstance(replications, bool)
+    if not whole or replications < fewest:
+        raise OptionError(
+            f"replications={replications!r} must be a whole number of at least {fewest}: fewer "
+            "samples say too little."
+        )
+    return int(replications)
+
+
+def map_draws(
+    task: Callable[[Generator], Any], replications: int, seed: int, progress: bool | None
+) -> list[Any]:
+    """Run a task once per sample, each with a random stream of its own, on all cores."""
+    streams = SeedSequence(seed).spawn(replications)
+    found = []
+    with progress_bar(progress, what="Rehearsal", total=replications) as bar:
+        for one in parallel_map(lambda stream: task(np.random.default_rng(stream)), streams):
+            bar.update()
+            found.append(one)
+    return found
+
+
+def rehearse_fits(
+    problem: Problem,
+    rows: Rows,
+    solution: Solution,
+    solver: Solver,
+    errors_of: Callable[[Any, Solution], Array],
+    *,
+    replications: int,
+    seed: int,
+    progress: bool | None,
+) -> list[Drawn]:
+    """Draw samples from a fit and fit each from scratch.
+
+    Parameters
+    ----------
+    problem, rows, solution : the fit. Rows stand for themselves only.
+    solver : by which samples are fitted.
+    errors_of : returns standard errors of the fit of a sample, given its engine and solution.
+    replications, seed, progress : how many samples, their seed, whether to show progress.
+    """
+    reported = problem.layout.report(solution.free).values
+    groups = groups_alike(problem, Memory().load(problem, rows))
+    one_optimum = problem.likelihood.concave and not problem.layout.curved
+
+    def draw(rng: Generator) -> Drawn:
+        try:
+            sample = Memory().load(problem, redraw(problem, reported, rows, rng)).single_threaded()
+            found = solver.solve(problem, sample, rng=rng, progress=False)
+        except (DataError, RuleError):
+            return Drawn(Ended.FAILED)
+        if not found.converged:
+            return Drawn(Ended.FAILED)
+        ended = Ended.RETURNED
+        if not one_optimum:
+            ended = _compare(problem, sample, solver, solution, found, rng)
+        free = match_alternatives(problem, groups, found.free, solution.free)
+        return Drawn(ended, problem.layout.report(free).values, errors_of(sample, found))
+
+    return map_draws(draw, replications, seed, progress)
+
+
+def _compare(
+    problem: Problem, sample: Any, solver: Solver, truth: Solution, found: Solution, rng: Generator
+) -> Ended:
+    """Say how a search's optimum compares with the one that a climb from the truth finds."""
+    try:
+        near = solver.solve(problem, sample, rng=rng, start=truth.free, progress=False)
+    except SelfSelectError:
+        return Ended.ELSEWHERE
+    behind = found.loglik - near.loglik
+    if np.isnan(behind) or abs(behind) <= SAME:
+        return Ended.RETURNED
+    return Ended.WORSE if behind < 0.0 else Ended.ELSEWHERE

@@ -1,0 +1,246 @@
+"""Too many alternatives? One fewer against as many as were fitted, where choices are not recorded.
+
+The likelihood ratio of a number of components has no chi-square law: a component more has
+parameters that mean nothing where it is not needed. Samples of the smaller model say how large the
+ratio becomes by chance.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.random import Generator
+from numpy.typing import NDArray
+
+from selfselect.data.rows import Rows
+from selfselect.engines.base import Engine
+from selfselect.engines.memory import Memory
+from selfselect.errors import DataError, RuleError, SelfSelectError, UnsupportedError
+from selfselect.inference.rehearsal import check_draws, map_draws
+from selfselect.inference.simulation import redraw, write_out
+from selfselect.inference.statistics import TestResult, format_p_value
+from selfselect.problem.problem import Problem
+from selfselect.results.naive import fit_naive
+from selfselect.seeds import check_seed
+from selfselect.solvers import choose_solver
+from selfselect.solvers.base import Solution
+
+if TYPE_CHECKING:
+    from selfselect.results.fit_result import FitResult
+
+__all__ = ["NAME", "least_squares_fit", "overfitted_test", "too_many"]
+
+Array = NDArray[np.float64]
+
+NAME = "Test of one alternative fewer"
+
+FEWEST = 19
+"""Samples from which a p-value can be as small as 0.05."""
+
+ENOUGH = 0.9
+"""Share of the samples that must be fitted for their likelihood ratios to be believed."""
+
+SMALL_SHARE = 0.1
+"""Expected share of the rows below which an alternative may be there by chance."""
+
+QUICK = 20_000
+"""Rows up to which a summary looks whether BIC prefers one alternative fewer."""
+
+
+def overfitted_test(
+    fit: FitResult, replications: int, solver: Any, seed: int | None, progress: bool | None
+) -> TestResult:
+    """Test one alternative fewer. Arguments are those of `FitResult.overfitted_test`."""
+    replications = check_draws(replications, FEWEST)
+    reason = _why_not(fit)
+    if reason is not None:
+        raise UnsupportedError(f"There is no test of one alternative fewer: {reason}.")
+    rows = write_out(fit.rows, fit.facts.weights_kind)
+    rng = np.random.default_rng(check_seed(seed, optional=True) or 0)
+    smaller = _Smaller(fit.problem, solver)
+    ratio = max(0.0, 2.0 * (fit.llf - smaller.loglik(rows, rng)))
+    search = choose_solver(fit.problem, solver)[0]
+
+    def draw(stream: Generator) -> float | None:
+        try:
+            drawn = smaller.draw(rows, stream)
+            sample = Memory().load(fit.problem, drawn).single_threaded()
+            # One more than there are is often not determined; how far it climbed still counts.
+            larger = search.solve(fit.problem, sample, rng=stream, progress=False)
+            ratio = 2.0 * (larger.loglik - smaller.loglik(drawn, stream))
+        except (DataError, RuleError):
+            return None
+        return max(0.0, float(ratio)) if np.isfinite(ratio) else None
+
+    found = map_draws(draw, replications, int(rng.integers(2**31)), progress)
+    ratios = np.array([one for one in found if one is not None])
+    if len(ratios) < ENOUGH * replications:
+        raise DataError(
+            f"Only {len(ratios)} of {replications} samples could be fitted by "
+            f"{fit.problem.equations.n_alternatives} alternatives. Give the solver more starts, or "
+            "fit fewer alternatives."
+        )
+    k = fit.problem.equations.n_alternatives
+    p_value = float((1.0 + (ratios >= ratio).sum()) / (1.0 + len(ratios)))
+    words = "1 alternative, least squares" if k == 2 else f"{k - 1} alternatives"
+    test = TestResult(
+        NAME, words, ratio, fit.n_parameters - smaller.n_parameters, p_value,
+        replications=len(ratios), law="likelihood ratio",
+    )  # fmt: skip
+    fit.memory[NAME] = test
+    return test
+
+
+def too_many(fit: FitResult) -> tuple[str, ...]:
+    """Say, without being asked, that there may be one alternative too many; empty if not."""
+    if fit.kept is not None and fit.kept.too_many is not None:
+        return fit.kept.too_many
+    if not fit.problem.exchangeable:
+        return ()
+    test: TestResult | None = fit.memory.get(NAME)
+    k = fit.problem.equations.n_alternatives
+    if test is not None:
+        if test.p_value <= 0.05:
+            return ()
+        return (
+            f"TOO MANY ALTERNATIVES: {k} fit better than {k - 1} by no more than chance may "
+            f"(p = {format_p_value(test.p_value)}, {test.replications} samples).",
+        )
+    place = int(np.argmin(fit.shares.to_numpy()))
+    share, rarest = float(fit.shares.iloc[place]), fit.shares.index[place]
+    signs = []
+    if share < SMALL_SHARE:
+        signs.append(f"alternative {rarest} is expected in only {100 * share:.1f}% of the rows")
+    gain = _bic_gain(fit)
+    if gain is not None and gain > 0.0:
+        signs.append(f"BIC is smaller by at least {gain:.1f} with {k - 1}")
+    if not signs:
+        return ()
+    sentence = " and ".join(signs)
+    return (
+        f"PERHAPS TOO MANY ALTERNATIVES: {sentence}. Its standard errors take for granted that it "
+        "exists. Ask result.overfitted_test().",
+    )
+
+
+def _why_not(fit: FitResult) -> str | None:
+    problem = fit.problem
+    if not problem.exchangeable:
+        return "alternatives have names, so one fewer is another question for each of them"
+    fixed = problem.noise.fixed_scales(problem.equations.alternatives)
+    if fixed is not None and len(set(fixed.tolist())) > 1:
+        return "their scales are fixed one by one"
+    if problem.equations.restricted:
+        return "coefficients are shared or offsets given"
+    if problem.layout.spreads:
+        return "scales move with covariates"
+    if not problem.noise.margin.normal or not problem.noise.independent:
+        return "it is made for independent normal noise"
+    rows = fit.engine_of_rows().sample(1, np.random.default_rng(0)).rows
+    if rows.known.available is not None or rows.possible is not None:
+        return "alternatives are not available, or not possible, in the same rows"
+    if fit.dependence.reason is not None:
+        return f"{fit.dependence.reason}, and samples are drawn row by row"
+    return None
+
+
+class _Smaller:
+    """The model with one alternative fewer; least squares where one is left."""
+
+    def __init__(self, problem: Problem, solver: Any) -> None:
+        each = problem.equations.each[:-1]
+        self.single = len(each) == 1
+        equations = replace(problem.equations, each=each)
+        self.problem = problem if self.single else replace(problem, equations=equations)
+        self.solution: Solution | None = None
+        self.fitted: tuple[Array, float] | None = None
+        self.n_parameters = 0
+        self.solver = None if self.single else choose_solver(self.problem, solver)[0]
+
+    def loglik(self, rows: Rows, rng: Generator) -> float:
+        """Fit rows, and return the log-likelihood; the first rows fitted are those of the fit."""
+        engine = Memory().load(self.problem, rows).single_threaded()
+        if self.single:
+            loglik, n_parameters, fitted = least_squares_fit(self.problem, engine)
+            if self.fitted is None:
+                self.fitted, self.n_parameters = fitted, n_parameters
+            return loglik
+        assert self.solver is not None
+        found = self.solver.solve(self.problem, engine, rng=rng, progress=False)
+        if self.solution is None:
+            self.solution, self.n_parameters = found, self.problem.layout.n_free
+        return float(found.loglik)
+
+    def draw(self, rows: Rows, rng: Generator) -> Rows:
+        """Draw outcomes of the smaller model, as it was fitted to the data."""
+        if self.single:
+            assert self.fitted is not None
+            mean, scale = self.fitted
+            return replace(rows, outcome=mean + scale * rng.standard_normal(len(rows)))
+        assert self.solution is not None
+        reported = self.problem.layout.report(self.solution.free).values
+        return redraw(self.problem, reported, rows, rng)
+
+
+def least_squares_fit(problem: Problem, engine: Engine) -> tuple[float, int, tuple[Array, float]]:
+    """Fit all rows by least squares, the model of one alternative.
+
+    Returns
+    -------
+    log-likelihood, number of parameters, and (fitted means (n,), scale); means are empty where
+    rows are not held.
+    """
+    equation, total = problem.equations.each[0], engine.weight_total
+    naive = fit_naive(problem, engine)
+    size = len(equation.terms)
+    variance = float(naive.scales[0]) ** 2 * max(total - size, 1.0) / total
+    fixed = problem.noise.fixed_scales(problem.equations.alternatives)
+    scale = float(np.sqrt(variance) if fixed is None else fixed[0])
+    loglik = -0.5 * total * (np.log(2.0 * np.pi * scale**2) + variance / scale**2)
+    mean = np.empty(0)
+    if engine.holds_rows:
+        values = [
+            np.ones(engine.n_rows) if column == 0 else engine.rows.covariates[:, column - 1]
+            for column in equation.columns
+        ]
+        mean = np.column_stack(values) @ naive.coefficients[0]
+    return float(loglik), size + (fixed is None), (mean, scale)
+
+
+def _bic_gain(fit: FitResult) -> float | None:
+    """Return by how much BIC falls, at least, with one alternative fewer; None where not known.
+
+    One climb from the estimates without the rarest alternative ends at or below the optimum, so
+    what it gains is gained for sure.
+    """
+    if not fit.has_rows or fit.nobs > QUICK or _why_not(fit) is not None:
+        return None
+    if "bic gain" not in fit.memory:
+        fit.memory["bic gain"] = _climb_without_rarest(fit)
+    found: float | None = fit.memory["bic gain"]
+    return found
+
+
+def _climb_without_rarest(fit: FitResult) -> float | None:
+    problem, engine = fit.problem, fit.engine_of_rows()
+    total = float(np.log(fit.facts.weight_total))
+    if problem.equations.n_alternatives == 2:
+        loglik, n_parameters, _ = least_squares_fit(problem, engine)
+        return fit.bic - (total * n_parameters - 2.0 * loglik)
+    each = problem.equations.each
+    fewer = replace(problem, equations=replace(problem.equations, each=each[:-1]))
+    natural, starts = problem.layout.natural(fit.solution.free), problem.layout.starts
+    kept = [j for j in range(len(each)) if j != int(np.argmin(fit.shares.to_numpy()))]
+    blocks = [natural[starts[j] : starts[j + 1]] for j in kept]
+    start = fewer.layout.gather(np.concatenate([*blocks, natural[starts[-1] :]]))
+    solver: Any = choose_solver(fewer, None)[0]
+    try:
+        found = solver.solve(
+            fewer, Memory().load(fewer, engine.rows), rng=np.random.default_rng(0), start=start,
+            progress=False,
+        )  # fmt: skip
+    except SelfSelectError:
+        return None
+    return fit.bic - (total * fewer.layout.n_free - 2.0 * float(found.loglik))

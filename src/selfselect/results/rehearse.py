@@ -1,0 +1,279 @@
+"""A fit rehearsed: whether its procedure would find the truth if the model were right."""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+
+from selfselect.errors import OptionError, UnsupportedError
+from selfselect.inference.covariance import estimate_covariance
+from selfselect.inference.rehearsal import Drawn, Ended, check_draws, rehearse_fits
+from selfselect.inference.simulation import why_no_redraw, write_out
+from selfselect.inference.statistics import interval_reach
+from selfselect.results.tables import labelled_series
+from selfselect.seeds import check_seed
+from selfselect.solvers import choose_solver
+from selfselect.solvers.base import Solution, Solver
+
+if TYPE_CHECKING:
+    from selfselect.report.page import Page
+    from selfselect.results.fit_result import FitResult
+
+__all__ = ["PERCENTILES_FROM", "Rehearsal", "rehearse", "rows_to_redraw", "solver_of"]
+
+Array = NDArray[np.float64]
+
+PERCENTILES_FROM = 99
+"""Samples from which their percentiles are read."""
+
+SURE = 0.999
+"""Confidence at which a bias is said, of every parameter."""
+
+TOO_WIDE = 1.5
+"""Ratio of the samples' spread to the standard error that is said."""
+
+OFTEN = 0.1
+"""Share of the searches from which it is said that they did not return."""
+
+
+@dataclass(frozen=True, eq=False)
+class Rehearsal:
+    """What samples drawn from a fit, each fitted from scratch, say of it.
+
+    Attributes
+    ----------
+    table : per parameter the estimate, which is the truth of the samples; the mean estimate of
+        samples less it, ``bias``, and how far chance moves that, ``bias_error``; their standard
+        deviation, ``spread``, beside the fit's ``std_error``; the share of the samples' own
+        95% intervals that hold the truth, ``coverage``.
+    draws : the estimates of every sample that was fitted, in the columns of the parameters.
+    ended : how many searches ended where.
+    replications : samples in all.
+    warnings, notes : sentences.
+    """
+
+    table: pd.DataFrame
+    draws: pd.DataFrame
+    ended: pd.Series[int]
+    replications: int
+    warnings: tuple[str, ...]
+    notes: tuple[str, ...]
+
+    @property
+    def returned(self) -> float:
+        """The share of searches that returned to the simulated truth."""
+        return float(self.ended[Ended.RETURNED.value]) / self.replications
+
+    def conf_int(self, level: float = 0.95, method: str = "t") -> pd.DataFrame:
+        """Return intervals from the spread of the samples.
+
+        Parameters
+        ----------
+        level : of the intervals.
+        method : ``"t"``, the estimate and Student's t times the spread; ``"percentile"``, the
+            estimate less the quantiles of the samples' errors, from 99 samples on.
+        """
+        n_drawn = len(self.draws)
+        estimate = self.table["estimate"].to_numpy()
+        if method == "t":
+            reach = interval_reach(level, n_drawn - 1.0) * self.table["spread"].to_numpy()
+            low, high = estimate - reach, estimate + reach
+        elif method == "percentile":
+            if n_drawn < PERCENTILES_FROM:
+                raise OptionError(
+                    f"{n_drawn} samples have no percentiles worth reading. Use method='t', or "
+                    f"rehearse with replications={PERCENTILES_FROM} or more."
+                )
+            tails = np.quantile(self.draws, [0.5 - 0.5 * level, 0.5 + 0.5 * level], axis=0)
+            low, high = 2.0 * estimate - tails[1], 2.0 * estimate - tails[0]
+        else:
+            raise OptionError(f"There is no method {method!r}. Use 't' or 'percentile'.")
+        return pd.DataFrame({"conf_low": low, "conf_high": high}, index=self.table.index)
+
+    def to_page(self) -> Page:
+        """Compose a page, which renders as text, HTML, LaTeX and Markdown."""
+        from selfselect.report.page import Block, Page
+
+        facts = [("Samples", str(self.replications))]
+        facts += [(f"Searches that {name}", str(count)) for name, count in self.ended.items()
+                  if count or name == Ended.RETURNED.value]  # fmt: skip
+        shown = self.table.join(self.conf_int())
+        header = ("", "estimate", "bias", "spread", "std err", "coverage", "[2.5%", "97.5%]")
+        columns = ["estimate", "bias", "spread", "std_error", "coverage", "conf_low", "conf_high"]
+        lines = tuple(
+            (": ".join(map(str, label)), *(_written(name, row[name]) for name in columns))
+            for label, row in zip(shown.index, shown.to_dict("records"), strict=True)
+        )
+        block = Block("Samples drawn from the fit", header, lines)
+        return Page("Rehearsal", self.warnings, tuple(facts), (block,), self.notes)
+
+    def __str__(self) -> str:
+        return self.to_page().to_text()
+
+    def _repr_html_(self) -> str:
+        return self.to_page().to_html()
+
+
+def _written(name: str, value: float) -> str:
+    from selfselect.report.summary import format_number
+
+    if np.isnan(value):
+        return ""
+    return f"{100 * value:.0f}%" if name == "coverage" else format_number(value)
+
+
+def rehearse(
+    fit: FitResult, replications: int, solver: Any, seed: int | None, progress: bool | None
+) -> Rehearsal:
+    """Rehearse a fit. Arguments are those of `FitResult.rehearse`."""
+    replications = check_draws(replications)
+    used = solver_of(fit, solver)
+    drawn = rehearse_fits(
+        fit.problem,
+        rows_to_redraw(fit),
+        fit.solution,
+        used,
+        _errors(fit, used),
+        replications=replications,
+        seed=check_seed(seed, optional=True) or 0,
+        progress=progress,
+    )
+    whole = [one for one in drawn if one.values is not None]
+    if len(whole) < 0.5 * replications:
+        raise UnsupportedError(
+            f"Only {len(whole)} of {replications} samples drawn from the fit could be fitted: it "
+            "does not find itself again. An alternative may be too rare, or a parameter at a "
+            "boundary; see diagnose()."
+        )
+    return _described(fit, drawn, whole, replications)
+
+
+def rows_to_redraw(fit: FitResult) -> Any:
+    """Return the rows at whose covariates samples are drawn, or say why there are none."""
+    rows = write_out(fit.rows, fit.facts.weights_kind)
+    reason = why_no_redraw(fit.problem, rows)
+    if reason is not None:
+        raise UnsupportedError(f"Samples cannot be drawn from this fit: {reason}.")
+    return rows
+
+
+def solver_of(fit: FitResult, given: Any) -> Solver:
+    """Return the solver by which samples are fitted: the one given, or the one of such fits."""
+    if given is None and fit.method == "two-step":
+        # Imported here: two steps are a door of their own, which returns fits.
+        from selfselect.selection.two_step import TwoStep
+
+        return TwoStep()
+    return choose_solver(fit.problem, given)[0]
+
+
+def _errors(fit: FitResult, solver: Solver) -> Any:
+    """Return the function that gives standard errors of a sample's fit."""
+    nothing = np.full(len(fit.values), np.nan)
+
+    def errors(sample: Any, found: Solution) -> Array:
+        if fit.method == "two-step" or fit.covariance.kind in ("bootstrap", "clustered"):
+            return nothing
+        covariance = estimate_covariance(
+            fit.problem, sample, found, kind=fit.covariance.kind, dependence=fit.dependence,
+            solver=solver, rng=np.random.default_rng(0), progress=False,
+        )  # fmt: skip
+        return np.asarray(np.sqrt(np.maximum(np.diag(covariance.shown), 0.0)))
+
+    return errors
+
+
+def _described(
+    fit: FitResult, drawn: list[Drawn], whole: list[Drawn], replications: int
+) -> Rehearsal:
+    labels, truth = fit.reported.labels, fit.values
+    draws = np.array([one.values for one in whole])
+    errors = np.array([one.errors for one in whole])
+    bias, spread = draws.mean(axis=0) - truth, draws.std(axis=0, ddof=1)
+    known = np.isfinite(errors)
+    hit = np.abs(draws - truth) <= interval_reach(0.95) * errors
+    with np.errstate(invalid="ignore"):
+        coverage = np.where(
+            known.any(axis=0), (hit & known).sum(axis=0) / known.sum(axis=0), np.nan
+        )
+    columns = {
+        "estimate": truth,
+        "bias": bias,
+        "bias_error": spread / np.sqrt(len(draws)),
+        "spread": spread,
+        "std_error": np.sqrt(np.diag(fit.covariance.shown)),
+        "coverage": coverage,
+    }
+    series = [labelled_series(values, labels, name) for name, values in columns.items()]
+    table = pd.concat(series, axis=1)
+    counted = Counter(one.ended for one in drawn)
+    ended: pd.Series[int] = pd.Series(
+        [counted[one] for one in Ended], index=[one.value for one in Ended], name="searches"
+    )
+    return Rehearsal(
+        table,
+        pd.DataFrame(draws, columns=table.index),
+        ended,
+        replications,
+        _warnings(fit, table, ended, replications),
+        _notes(fit, len(draws)),
+    )
+
+
+def _warnings(
+    fit: FitResult, table: pd.DataFrame, ended: pd.Series[int], replications: int
+) -> tuple[str, ...]:
+    found = []
+    lost = int(ended[Ended.WORSE.value] + ended[Ended.FAILED.value])
+    if lost > OFTEN * replications:
+        found.append(
+            f"NOT FOUND AGAIN: in {lost} of {replications} samples drawn from this very fit the "
+            "search ended at a worse optimum or at none. It may have missed the best one of the "
+            "data as well: give a solver more starts."
+        )
+    elsewhere = int(ended[Ended.ELSEWHERE.value])
+    if elsewhere > OFTEN * replications:
+        found.append(
+            f"ELSEWHERE: in {elsewhere} of {replications} samples the best optimum is not the one "
+            "nearest to the truth. With so many rows the likelihood itself points elsewhere."
+        )
+    names = np.array([": ".join(map(str, label)) for label in table.index])
+    n_drawn = int(replications - ended[Ended.FAILED.value])
+    sure = interval_reach(SURE, n_drawn - 1.0) * table["bias_error"]
+    off = (np.abs(table["bias"]) > np.maximum(sure, 0.25 * table["spread"])).to_numpy()
+    if off.any():
+        listed = ", ".join(names[off][:5])
+        found.append(f"BIAS of more than a quarter of the spread: {listed}.")
+    ratio = (table["spread"] / table["std_error"]).to_numpy()
+    wide = np.isfinite(ratio) & (ratio > TOO_WIDE)
+    if wide.any() and not fit.dependence.clusters:
+        found.append(
+            "STANDARD ERRORS TOO SMALL: samples spread by half as much again for "
+            f"{', '.join(names[wide][:5])}. Read the intervals below, or profile intervals."
+        )
+    return tuple(found)
+
+
+def _notes(fit: FitResult, n_drawn: int) -> tuple[str, ...]:
+    notes = [
+        f"Each sample was fitted from scratch. Intervals are the estimate and t({n_drawn - 1}) "
+        "times the spread.",
+        "A rehearsal takes the model as true: it finds what chance and the search do, not what a "
+        "wrong model does.",
+    ]
+    if fit.problem.noise.selected:
+        notes.append(
+            "Where exclusion is weak no spread is right: read profile intervals first, "
+            "conf_int(method='profile'), and this for how far even they can be trusted."
+        )
+    if fit.dependence.clusters:
+        notes.append(
+            "Rows were drawn independently of each other, so the spread lacks what clusters add to "
+            "the standard errors."
+        )
+    return tuple(notes)

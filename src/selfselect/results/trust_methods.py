@@ -1,0 +1,136 @@
+"""How far a fit can be trusted, as methods of it: bounds without its noise, and rehearsals."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any, cast
+
+if TYPE_CHECKING:
+    from selfselect.bounding.bounds import Bounds
+    from selfselect.inference.statistics import TestResult
+    from selfselect.results.fit_result import FitResult
+    from selfselect.results.rehearse import Rehearsal
+    from selfselect.results.restrictions import Restrictions
+
+__all__ = ["TrustMethods"]
+
+
+def _fit(methods: TrustMethods) -> FitResult:
+    """Return a fit as what it is: only fits have these methods."""
+    return cast("FitResult", methods)
+
+
+class TrustMethods:
+    """What can be asked about how much of a fit is the data, and how much the model."""
+
+    def bounds(
+        self,
+        by: str | Sequence[str] | None = None,
+        *,
+        instrument: str | None = None,
+        quantiles: Sequence[float] = (0.1, 0.25, 0.5, 0.75, 0.9),
+        points: Sequence[float] | None = None,
+        support: Any = None,
+        level: float = 0.95,
+    ) -> Bounds:
+        """Say what the rule alone says, without the noise of the fit, and what the fit says.
+
+        A fit of the same rule lies inside its own bounds: outside means misfit, inside confirms
+        nothing. Parameters are those of `selfselect.bounds`; `by` and `instrument` are columns
+        that the fit used, of rows held in memory.
+
+        Examples
+        --------
+        >>> import selfselect as ss
+        >>> villagers = ss.simulators.village(500, seed=1).data
+        >>> result = ss.fit("income ~ height + weight", villagers, chosen="job")
+        >>> len(result.bounds().outside())
+        0
+        """
+        from selfselect.bounding.ask import bounds_of_fit
+        from selfselect.bounding.asked import read_asked
+
+        asked = read_asked(quantiles, points, support, level)
+        return bounds_of_fit(_fit(self), by, instrument, asked)
+
+    def rehearse(
+        self,
+        replications: int = 39,
+        *,
+        solver: Any = None,
+        seed: int | None = None,
+        progress: bool | None = None,
+    ) -> Rehearsal:
+        """Draw samples from the fit at its own covariates, and fit each from scratch.
+
+        It says whether this procedure, search included, would have found the truth if the model
+        were right: the share of searches that return to it, bias and spread of every estimate
+        beside its standard error, and intervals from the spread.
+
+        Parameters
+        ----------
+        replications : how many samples, 10 at least. Intervals from their percentiles need 99.
+        solver : by which samples are fitted; None for the one that such fits are given.
+        seed : of the samples.
+        progress : whether to show progress; None shows it on a terminal for what takes seconds.
+
+        Examples
+        --------
+        >>> import selfselect as ss
+        >>> villagers = ss.simulators.village(500, seed=1).data
+        >>> result = ss.fit("income ~ height + weight", villagers, chosen="job")
+        >>> result.rehearse(replications=19).returned
+        1.0
+        """
+        from selfselect.results.rehearse import rehearse
+
+        return rehearse(_fit(self), replications, solver, seed, progress)
+
+    def overfitted_test(
+        self,
+        replications: int = 99,
+        *,
+        solver: Any = None,
+        seed: int | None = None,
+        progress: bool | None = None,
+    ) -> TestResult:
+        """Test one alternative fewer, where choices were not recorded.
+
+        The likelihood ratio of one alternative fewer has no chi-square law. Samples are drawn
+        from the fit of one fewer and fitted both ways from scratch; the p-value is the rank of
+        the data's ratio among theirs. Later summaries show it. One alternative is least squares.
+
+        Parameters
+        ----------
+        replications : how many samples, 19 at least; each is searched twice.
+        solver : by which both numbers are fitted; None for the one that such fits are given.
+        seed : of the samples.
+        progress : whether to show progress; None shows it on a terminal for what takes seconds.
+        """
+        from selfselect.results.overfitting import overfitted_test
+
+        return overfitted_test(_fit(self), replications, solver, seed, progress)
+
+    def restrictions(self, *, rule: str | None = None) -> Restrictions:
+        """Test the Roy model's restrictions: pure Roy within costs within switching.
+
+        Four models of the same rows are fitted: a switching regression, a Roy model whose costs
+        depend on the terms of the index (or on those of the fit's own costs), and one without
+        costs, with correlated and with independent noise. Each is tested against the one before.
+
+        Parameters
+        ----------
+        rule : ``"max"`` or ``"min"``, for a fit of `selfselect.switching`; None for the rule of
+            the fit, else ``"max"``.
+
+        Examples
+        --------
+        >>> import selfselect as ss
+        >>> villagers = ss.simulators.village(500, seed=1).data
+        >>> result = ss.fit("income ~ height + weight", villagers, chosen="job")
+        >>> result.restrictions().table.index[0]
+        'switching'
+        """
+        from selfselect.results.restrictions import restrictions
+
+        return restrictions(_fit(self), rule)

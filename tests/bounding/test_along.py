@@ -1,0 +1,99 @@
+"""Bounds along a covariate, by distribution regression."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import selfselect as ss
+from selfselect.errors import DataError, OptionError
+
+NUMBERS = ["lower", "upper", "conf_low", "conf_high"]
+
+
+def simulate(n_rows, seed, x=None):
+    rng = np.random.default_rng([seed, 21])
+    x = rng.normal(size=n_rows) if x is None else x(rng, n_rows)
+    latent = np.column_stack([x, 0.5 - 0.5 * x]) + rng.gumbel(size=(n_rows, 2))
+    y, job = latent.max(axis=1), np.array(["a", "b"])[latent.argmax(axis=1)]
+    return {"y": y, "job": job, "x": x, "w": rng.integers(1, 4, n_rows)}, latent
+
+
+def test_with_as_many_values_as_terms_it_is_the_shares_of_cells():
+    data, _ = simulate(3_000, 1, x=lambda rng, n: rng.integers(0, 3, n).astype(float))
+    points = [-0.5, 0.5, 1.5]
+    along = ss.bounds("y", data, chosen="job", along="x", points=points).distribution
+    cells = ss.bounds("y", data, chosen="job", by="x", points=points).distribution
+    for row in cells.to_dict("records"):
+        own = along[
+            (along["x"] == row["x"]) & (along["of"] == row["of"]) & (along["at"] == row["at"])
+        ]
+        assert len(own) == 1
+        assert np.allclose(own[["lower", "upper"]], [[row["lower"], row["upper"]]], atol=1e-6)
+        inside = row["lower"] > 0.02 and row["upper"] < 0.98
+        assert not inside or np.allclose(own[NUMBERS], [[row[n] for n in NUMBERS]], atol=0.01)
+
+
+def test_bounds_hold_the_truth_at_every_value():
+    held = []
+    for seed in range(10):
+        data, _ = simulate(800, seed)
+        found = ss.bounds("y", data, chosen="job", along="x", quantiles=[0.5]).quantiles
+        for name, mean in (("a", lambda x: x), ("b", lambda x: 0.5 - 0.5 * x)):
+            own = found[found["of"] == name]
+            truth = mean(own["x"]) - np.log(np.log(2.0))
+            held += list((own["conf_low"] <= truth) & (truth <= own["conf_high"]))
+    assert np.mean(held) >= 0.95
+
+
+def test_weights_count_as_duplicates_and_files_as_tables(tmp_path):
+    import pandas as pd
+
+    frame = pd.DataFrame(simulate(600, 4)[0])
+    written = frame.loc[frame.index.repeat(frame["w"])].reset_index(drop=True)
+    ask = {"chosen": "job", "along": "x", "points": [0.0, 1.0], "support": (-20.0, 20.0)}
+    one = ss.bounds("y", written, **ask)
+    frame.to_parquet(tmp_path / "rows.parquet")
+    for rows in (frame, str(tmp_path / "rows.parquet")):
+        other = ss.bounds("y", rows, weights="w", weights_kind="frequency", **ask)
+        # Values with a logit each are quantiles of rows, which repeated rows move.
+        assert len(other.means) == len(one.means)
+        assert np.isfinite(other.means[NUMBERS]).all(axis=None)
+    both = [ss.bounds("y", rows, **ask) for rows in (frame, str(tmp_path / "rows.parquet"))]
+    for what in ("distribution", "quantiles", "means"):
+        ours, theirs = (getattr(found, what).select_dtypes("number") for found in both)
+        assert np.allclose(ours, theirs, atol=1e-6), what
+
+
+def test_means_along_are_least_squares_of_both_ends():
+    data, _ = simulate(500, 2)
+    found = ss.bounds("y", data, chosen="job", along="x", support=(-10.0, None)).means
+    own = found[found["of"] == "a"]
+    x, a = data["x"], data["job"] == "a"
+    powers = np.vander(x, 3)
+    for name, end in (("lower", np.where(a, data["y"], -10.0)), ("upper", data["y"])):
+        slopes = np.linalg.lstsq(powers, end, rcond=None)[0]
+        assert np.allclose(own[name], np.vander(own["x"], 3) @ slopes, atol=1e-8)
+
+
+def test_clusters_widen_what_repeats_itself():
+    import pandas as pd
+
+    frame = pd.DataFrame(simulate(400, 3)[0]).assign(person=np.arange(400))
+    thrice = pd.concat([frame] * 3, ignore_index=True)
+    ask = {"chosen": "job", "along": "x", "points": [0.5]}
+    one = ss.bounds("y", frame, **ask).distribution
+    other = ss.bounds("y", thrice, cluster="person", **ask).distribution
+    own, its = (f[f["at"] == 0.5] for f in (one, other))
+    width = [f["conf_high"].to_numpy() - f["conf_low"].to_numpy() for f in (own, its)]
+    assert np.allclose(*width, rtol=0.05)
+
+
+def test_what_cannot_be_gone_along_is_refused():
+    data, _ = simulate(200, 1)
+    with pytest.raises(OptionError, match="without by= and instrument="):
+        ss.bounds("y", data, chosen="job", along="x", by="w")
+    with pytest.raises(DataError, match="holds no numbers"):
+        ss.bounds("y", {**data, "g": np.array(["p", "q"] * 100)}, chosen="job", along="g")
+    with pytest.raises(DataError, match="one value only"):
+        ss.bounds("y", {**data, "g": np.ones(200)}, chosen="job", along="g")
