@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     )
     from selfselect._fit import fit
     from selfselect.choose import choose_alternatives
+    from selfselect.data.panels import panel_means
     from selfselect.posing import pose
     from selfselect.results.archive import load
     from selfselect.results.assumptions import assumptions
@@ -56,6 +57,7 @@ _NAMES = {
     "choose_alternatives": "selfselect.choose",
     "fit": "selfselect._fit",
     "load": "selfselect.results.archive",
+    "panel_means": "selfselect.data.panels",
     "pose": "selfselect.posing",
     "FitResult": "selfselect.results.fit_result",
     "sample_selection": "selfselect.selection",
@@ -77,6 +79,7 @@ __all__ = [
     "inference",
     "load",
     "noises",
+    "panel_means",
     "plots",
     "pose",
     "rules",

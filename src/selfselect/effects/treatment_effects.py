@@ -8,6 +8,7 @@ import numpy as np
 
 from selfselect.effects._ask import ask
 from selfselect.effects._moments import Cells
+from selfselect.effects._types import visiting
 from selfselect.effects.base import EffectTable, alternative_index, effect_table
 from selfselect.errors import OptionError, UnsupportedError
 
@@ -39,6 +40,7 @@ def treatment_effects(
     at: Any = None,
     level: float = 0.95,
     covariates: str = "sampled",
+    types: str = "visiting",
 ) -> EffectTable:
     r"""Return the mean gain :math:`y_{to} - y_{versus}` over groups.
 
@@ -50,6 +52,9 @@ def treatment_effects(
     fit : a fitted model.
     to, versus : labels of two alternatives.
     data, at, level, covariates : see `selfselect.effects`.
+    types : under `noises.Types`, where some types hardly ever choose an alternative, whether to
+        average over those that do, ``"visiting"``, or over ``"all"``, whose outcomes the data do
+        not determine.
 
     Examples
     --------
@@ -67,15 +72,17 @@ def treatment_effects(
         share = cells.chance[a]
         return np.array([everyone, treated / share, (everyone - treated) / (1.0 - share)])
 
+    given, (fit, said) = fit, visiting(fit, (a, b), types)
     answer = ask(fit, effects, data=data, at=at, covariates=covariates)
-    groups = ["everyone", f"{to} chosen", f"{to} not chosen"]
+    everyone = "everyone" if fit is given else "all of those types"
+    groups = [everyone, f"{to} chosen", f"{to} not chosen"]
     return effect_table(
         f"Effect of {to} instead of {versus} on {fit.problem.equations.outcome}",
         answer.keys(effect=["ATE", "ATT", "ATU"], group=groups),
         answer.found,
         level=level,
         df=fit.covariance.df,
-        warnings=answer.warnings,
+        warnings=(*said, *answer.warnings),
         notes=answer.notes,
         tested=True,
     )

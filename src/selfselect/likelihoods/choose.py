@@ -44,6 +44,10 @@ def choose_likelihood(problem: Problem) -> Likelihood:
         from selfselect.likelihoods.selection import SelectionLikelihood
 
         return SelectionLikelihood(problem)
+    if noise.mixed or (problem.grouped and noise.grouped):
+        from selfselect.likelihoods.mixed import Mixed
+
+        return Mixed(problem)
     correlation = noise.known_correlation(problem.equations.alternatives)
     joint = noise.joint or problem.partial or bool(problem.equations.costs) or is_weighed(problem)
     # The likelihood of the unknown index is known for normal noise; others are sums of atoms.

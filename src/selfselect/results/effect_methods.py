@@ -30,11 +30,14 @@ class EffectMethods:
         at: Any = None,
         level: float = 0.95,
         covariates: str = "sampled",
+        types: str = "visiting",
     ) -> EffectTable:
         """Return the mean of every outcome by group; see `effects.potential_outcomes`."""
         from selfselect.effects import potential_outcomes
 
-        return potential_outcomes(_fit(self), data, at=at, level=level, covariates=covariates)
+        return potential_outcomes(
+            _fit(self), data, at=at, level=level, covariates=covariates, types=types
+        )
 
     def choice_probabilities(
         self,
@@ -75,12 +78,13 @@ class EffectMethods:
         at: Any = None,
         level: float = 0.95,
         covariates: str = "sampled",
+        types: str = "visiting",
     ) -> EffectTable:
         """Return ATE, ATT and ATU of `to` instead of `versus`; see `effects.treatment_effects`."""
         from selfselect.effects import treatment_effects
 
         return treatment_effects(
-            _fit(self), to, versus, data, at=at, level=level, covariates=covariates
+            _fit(self), to, versus, data, at=at, level=level, covariates=covariates, types=types
         )
 
     def heterogeneity(

@@ -46,6 +46,7 @@ from selfselect.results.tables import (
     labelled_series,
     naive_table,
 )
+from selfselect.results.types import UnobservedTypes, unobserved_types
 from selfselect.solvers.base import Solution
 
 if TYPE_CHECKING:
@@ -180,8 +181,9 @@ class FitResult(Estimates, EffectMethods):
 
     @property
     def bic(self) -> float:
-        """Schwarz's criterion."""
-        return float(np.log(self.facts.weight_total)) * self.n_parameters - 2.0 * self.llf
+        """Schwarz's criterion; in a panel it counts people, not rows."""
+        total = self.facts.weight_total if self.facts.panel is None else self.facts.group_total
+        return float(np.log(total)) * self.n_parameters - 2.0 * self.llf
 
     @property
     def nobs(self) -> int:
@@ -220,6 +222,10 @@ class FitResult(Estimates, EffectMethods):
         data : a table with covariates and outcome; None for the rows of the fit.
         """
         return responsibilities(self, data)
+
+    def types(self) -> UnobservedTypes:
+        """Describe the unobserved types of a fit with `noises.Types`, and say who has which."""
+        return unobserved_types(self)
 
     @property
     def starts(self) -> pd.DataFrame:

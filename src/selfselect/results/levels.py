@@ -27,6 +27,7 @@ from selfselect.data.rows import Rows
 from selfselect.errors import OptionError, UnsupportedError
 from selfselect.moments.base import NEGLIGIBLE, Expectations, latent_means, noise_covariance
 from selfselect.moments.choose import moments_of
+from selfselect.moments.mixed import MixedMoments, average_expectations
 from selfselect.moments.selection import SelectionMoments
 from selfselect.problem.problem import Problem
 
@@ -38,6 +39,7 @@ __all__ = [
     "expected_levels",
     "find_logarithm",
     "latent_levels",
+    "mean_levels",
     "refuse_other_shapes",
 ]
 
@@ -100,12 +102,30 @@ def latent_levels(logarithm: Logarithm, means: Array, variances: Array) -> Array
     return levels
 
 
+def mean_levels(problem: Problem, logarithm: Logarithm, reported: Array, rows: Rows) -> Array:
+    """Return the mean (n, k) of every outcome's level in rows."""
+    if problem.noise.mixed:
+        mixed = MixedMoments(problem, problem.ordered_rule)
+        types, inner = mixed.types(reported, rows), mixed.components.inner
+        each = [mean_levels(inner, logarithm, one, rows) for one in types.reported]
+        return np.asarray(np.einsum("nm,mnk->nk", types.chances, np.array(each)))
+    means = latent_means(problem, reported, rows)
+    variances = np.einsum("nkk->nk", noise_covariance(problem, reported, rows))
+    return latent_levels(logarithm, means, variances)
+
+
 def expected_levels(
     problem: Problem, logarithm: Logarithm, reported: Array, rows: Rows
 ) -> Expectations:
     """Return expectations over rows in which outcomes are levels; chances stay what they are."""
     if problem.noise.selected:
         return _selected_levels(problem, logarithm, reported, rows)
+    if problem.noise.mixed:
+        mixed = MixedMoments(problem, problem.ordered_rule)
+        types = mixed.types(reported, rows)
+        inner = mixed.components.inner
+        each = [expected_levels(inner, logarithm, one, rows) for one in types.reported]
+        return average_expectations(each, types.chances)
     moments = moments_of(problem)
     means = latent_means(problem, reported, rows)
     covariance = noise_covariance(problem, reported, rows)

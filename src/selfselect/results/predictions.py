@@ -11,13 +11,13 @@ from numpy.typing import NDArray
 from selfselect.data.coding import CodedRows
 from selfselect.data.rows import Rows
 from selfselect.errors import MissingRowsWarning, OptionError, warn_user
-from selfselect.moments.base import latent_means, noise_covariance
+from selfselect.moments.base import latent_means
 from selfselect.moments.choose import moments_of
 from selfselect.results.levels import (
     Logarithm,
     expected_levels,
     find_logarithm,
-    latent_levels,
+    mean_levels,
     refuse_other_shapes,
 )
 
@@ -132,9 +132,8 @@ def _values(
             means[~rows.known.available] = np.nan
         if logarithm is None:
             return means, names
-        covariance = noise_covariance(fit.problem, fit.values, rows)
-        variances = np.einsum("nkk->nk", covariance)
-        return latent_levels(logarithm, means, variances), names
+        levels = mean_levels(fit.problem, logarithm, fit.values, rows)
+        return np.where(np.isnan(means), np.nan, levels), names
     if logarithm is None:
         expected = moments_of(fit.problem).expectations(fit.values, rows)
     else:
