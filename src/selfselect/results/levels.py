@@ -27,7 +27,6 @@ from selfselect.data.rows import Rows
 from selfselect.errors import OptionError, UnsupportedError
 from selfselect.moments.base import NEGLIGIBLE, Expectations, latent_means, noise_covariance
 from selfselect.moments.choose import moments_of
-from selfselect.moments.mixed import MixedMoments, average_expectations
 from selfselect.moments.selection import SelectionMoments
 from selfselect.problem.problem import Problem
 
@@ -105,6 +104,9 @@ def latent_levels(logarithm: Logarithm, means: Array, variances: Array) -> Array
 def mean_levels(problem: Problem, logarithm: Logarithm, reported: Array, rows: Rows) -> Array:
     """Return the mean (n, k) of every outcome's level in rows."""
     if problem.noise.mixed:
+        # Imported here: few fits have types, and all should start quickly.
+        from selfselect.moments.mixed import MixedMoments
+
         mixed = MixedMoments(problem, problem.ordered_rule)
         types, inner = mixed.types(reported, rows), mixed.components.inner
         each = [mean_levels(inner, logarithm, one, rows) for one in types.reported]
@@ -121,6 +123,8 @@ def expected_levels(
     if problem.noise.selected:
         return _selected_levels(problem, logarithm, reported, rows)
     if problem.noise.mixed:
+        from selfselect.moments.mixed import MixedMoments, average_expectations
+
         mixed = MixedMoments(problem, problem.ordered_rule)
         types = mixed.types(reported, rows)
         inner = mixed.components.inner
