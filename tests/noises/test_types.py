@@ -338,3 +338,23 @@ def test_types_are_numbered_by_weight_from_any_start() -> None:
     told: dict[str, Any] = {"chosen": "job", "noise": Types(2), "panel": "person"}
     fits = [ss.fit("y ~ x + v", data, seed=seed, **told) for seed in (1, 2)]
     np.testing.assert_allclose(fits[0].params, fits[1].params, rtol=1e-4)
+
+
+@pytest.mark.parametrize(
+    ("noise", "told", "match"),
+    [
+        (Types(2, costs=True), {"cost": {"town": "~ z"}}, "has a constant of its own"),
+        (Types(2, costs=True), {"chosen": None, "alternatives": 2}, "Costs can be estimated where"),
+        (Types(2), {"rule": ss.rules.Ranked(2)}, "needs a rule with `bounds`"),
+        (Types(2, covariates="~ z"), {"formula": "y ~ x - 1"}, "needs a constant in every"),
+    ],
+)
+def test_what_types_cannot_be_told_from_is_refused(noise: Any, told: Any, match: str) -> None:
+    given = {"formula": "y ~ x", "chosen": "job", "noise": noise} | told
+    with pytest.raises(UnsupportedError, match=match):
+        ss.fit(given.pop("formula"), people(), **given)
+
+
+def test_scales_of_types_do_not_move() -> None:
+    with pytest.raises(OptionError, match="which Types does not have"):
+        Types(2, scale="~ age")

@@ -17,12 +17,13 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
 
 from selfselect.data.rows import Rows
+from selfselect.errors import UnsupportedError
 from selfselect.kernels.components import grouped_sum, mix_groups
 from selfselect.kernels.unknown_index import Curvature
 from selfselect.likelihoods._components import Components, TypesAt
@@ -32,8 +33,9 @@ from selfselect.likelihoods.base import Likelihood, RowTerms
 from selfselect.likelihoods.boxes import Boxes
 from selfselect.problem.batch import Batch, Evaluation
 from selfselect.problem.observation import Observation
+from selfselect.problem.problem import Problem
 
-__all__ = ["Mixed", "group_starts"]
+__all__ = ["Mixed", "group_starts", "refuse_types"]
 
 Array = NDArray[np.float64]
 Indices = NDArray[np.intp]
@@ -45,6 +47,26 @@ def group_starts(rows: Rows) -> Indices | None:
         return None
     starts = np.flatnonzero(np.diff(rows.groups, prepend=-1))
     return None if len(starts) == len(rows) else starts
+
+
+def refuse_types(problem: Problem) -> None:
+    """Refuse types whose costs or weights cannot be told from other parameters."""
+    noise: Any = problem.noise
+    if not noise.mixed:
+        return
+    if noise.costs:
+        _ = problem.cost_sign
+        doubled = [cost.alternative for cost in problem.equations.costs if 0 in cost.columns]
+        if doubled:
+            raise UnsupportedError(
+                f"Types(costs=True) has a constant of its own in every cost, and that of "
+                f"{doubled[0]!r} has another. Write '- 1' in its formula."
+            )
+    if problem.equations.types is not None and not problem.equations.all_have_intercepts:
+        raise UnsupportedError(
+            "Types(covariates=...) needs a constant in every equation: shifts have mean zero at "
+            "the mean of the covariates, and nothing else would take up the mean elsewhere."
+        )
 
 
 @dataclass(frozen=True, eq=False)
