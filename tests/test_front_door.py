@@ -16,7 +16,7 @@ EFFECTS = sorted(name for name in effects.__all__ if inspect.isfunction(getattr(
 NOT_POSED = {"solver", "covariance", "engine", "checkpoint", "progress"}
 """Options of `fit` that say how to solve and what to estimate."""
 
-NOT_COMPARED = {"chosen", "alternatives", "case", "shared", "offset", "checkpoint"}
+NOT_COMPARED = {"panel", "chosen", "alternatives", "case", "shared", "offset", "checkpoint"}
 """Options of `fit` that do not go with several numbers of alternatives, compared with least
 squares; a checkpoint is of one fit."""
 

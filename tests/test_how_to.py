@@ -12,11 +12,12 @@ WITH_DATA = PAGE[PAGE.index("## Noise that is not independent") :]
 
 def test_the_examples_run_one_after_the_other() -> None:
     blocks = re.findall(r"```python\n(.*?)```", WITH_DATA, flags=re.DOTALL)
-    assert len(blocks) == 6
+    assert len(blocks) == 7
     here: dict[str, Any] = {}
     for block in blocks:
         exec(compile(block, "how-to.md", "exec"), here)
     names = ("independent", "correlated", "known", "estimated", "home", "top_coded", "partly")
+    names += ("typed", "effect")
     assert all(here[name].converged for name in names)
     assert here["independent"].independence_test().rejects()
     assert here["moving"].converged and here["moving"].lr_test(here["constant"]).p_value < 1e-3

@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from selfselect._fit import fit
     from selfselect.bounding.ask import bounds
     from selfselect.choose import choose_alternatives
+    from selfselect.data.panels import panel_means
     from selfselect.multinomial import MultinomialResult, multinomial_switching
     from selfselect.posing import pose
     from selfselect.results.archive import load
@@ -61,6 +62,7 @@ _NAMES = {
     "load": "selfselect.results.archive",
     "multinomial_switching": "selfselect.multinomial",
     "MultinomialResult": "selfselect.multinomial",
+    "panel_means": "selfselect.data.panels",
     "pose": "selfselect.posing",
     "FitResult": "selfselect.results.fit_result",
     "sample_selection": "selfselect.selection",
@@ -85,6 +87,7 @@ __all__ = [
     "load",
     "multinomial_switching",
     "noises",
+    "panel_means",
     "plots",
     "pose",
     "rules",

@@ -22,7 +22,7 @@ from selfselect.posing import design_for, pose_design
 from selfselect.results.call import write_call
 from selfselect.results.fit_result import FitResult
 from selfselect.seeds import check_seed, generator
-from selfselect.solvers import choose_solver, with_points
+from selfselect.solvers import as_solved, choose_solver
 from selfselect.threads import one_blas_thread
 
 __all__ = ["fit", "fit_design"]
@@ -50,6 +50,7 @@ def fit(
     outcome_between: Any = None,
     covariance: Any = "observed",
     cluster: Any = None,
+    panel: str | None = None,
     engine: Any = None,
     checkpoint: str | Path | None = None,
     seed: int | None = None,
@@ -114,6 +115,9 @@ def fit(
         `selfselect.inference.Bootstrap`.
     cluster : a column, a list of columns for several ways of clustering at once, or one label per
         row; implies ``"clustered"``, or (one way only) a bootstrap of clusters.
+    panel : the column that says whose row it is, where people have several. With `noises.Types`
+        the rows of a person share their type, with `noises.SharedShock` their shock. Standard
+        errors are clustered by it unless `cluster` says otherwise.
     engine : where rows live and sums over them are done: None to have one chosen by the type of
         `data`, or an object of `selfselect.engines`, such as ``engines.Torch("cuda")`` for a
         graphics card.
@@ -160,6 +164,7 @@ def fit(
         weights=weights,
         weights_kind=weights_kind,
         cluster=cluster,
+        panel=panel,
         missing=missing,
         missing_outcome=missing_outcome,
         outcome_between=outcome_between,
@@ -213,7 +218,7 @@ def fit_design(
             options=(solver, covariance, seed),
         ) as summed:
             solution = solver.solve(problem, summed, rng=rng, progress=progress)
-            problem = with_points(problem, solution.points)
+            problem = as_solved(problem, solution)
             spread = estimate_covariance(
                 problem,
                 summed,
@@ -253,7 +258,7 @@ def _smallest_bic(
         )
     fits: list[FitResult] = []
     said: list[str] = []
-    for noise in tried:
+    for number, noise in enumerate(tried, start=1):
         with warnings.catch_warnings():
             # A candidate that does not converge is passed over, which is no news for the reader.
             warnings.simplefilter("ignore", ConvergenceWarning)
@@ -262,14 +267,14 @@ def _smallest_bic(
             except DataError as error:
                 if not fits:
                     raise
-                said.append(f"{noise.components}: {error}")
+                said.append(f"{number}: {error}")
                 continue
         if found.converged or not fits:
             fits.append(found)
         value = f"{found.bic:.1f}" if found.converged else "not converged"
-        said.append(f"{noise.components}: {value}")
+        said.append(f"{number}: {value}")
     best = min(fits, key=lambda one: one.bic)
-    reason = f"{best.solver_reason}; BIC by number of components: {', '.join(said)}"
+    reason = f"{best.solver_reason}; BIC by number: {', '.join(said)}"
     return replace(best, solver_reason=reason)
 
 

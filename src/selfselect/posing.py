@@ -56,6 +56,7 @@ def pose(
     missing_outcome: str = "raise",
     outcome_between: Any = None,
     cluster: Any = None,
+    panel: str | None = None,
     seed: int | None = None,
 ) -> Posed:
     """Pose a problem on its rows without solving it, say to look at `assumptions` first.
@@ -88,6 +89,7 @@ def pose(
         weights=weights,
         weights_kind=weights_kind,
         cluster=cluster,
+        panel=panel,
         missing=missing,
         missing_outcome=missing_outcome,
         outcome_between=outcome_between,
@@ -117,6 +119,7 @@ def design_for(
     refuse_many_alternatives(described.get("alternatives"), data)
     rule, spread = as_rule(rule), getattr(noise, "spread", None)
     cost = _one_cost(cost, getattr(rule, "cost", None))
+    described = _with_panel(described, noise, streamed=source is not None)
     given: Any = source
     if source is None:
         given = open_files(data) if are_files(data) else data
@@ -173,6 +176,8 @@ def pose_design(design: Design, *, rule: Any, noise: Any, rng: np.random.Generat
         design.exchangeable,
         design.partial,
     )
+    grouped = design.rows.groups is not None and problem.noise.grouped
+    problem = replace(problem, grouped=grouped)
     # Alternatives whose outcomes are weighed each in their own way are not alike.
     problem = replace(problem, exchangeable=problem.exchangeable and not problem.likelihood.weighed)
     problem.check(design.facts.outcome_range)
@@ -181,14 +186,34 @@ def pose_design(design: Design, *, rule: Any, noise: Any, rng: np.random.Generat
     return problem
 
 
+def _with_panel(described: dict[str, Any], noise: Any, *, streamed: bool) -> dict[str, Any]:
+    """Cluster by the panel column where nothing else is said, and hand on what noise needs."""
+    panel = described.get("panel")
+    weighing = getattr(noise, "covariates", None)
+    if panel is not None and not isinstance(panel, str):
+        raise OptionError(f"`panel` must be the name of a column, not {panel!r}.")
+    if streamed:
+        described.pop("panel", None)
+        if panel is not None or weighing is not None:
+            raise UnsupportedError(
+                "Panels, and types whose weights depend on covariates, are not read piece by "
+                "piece: the rows of a person may be in two pieces. Read the data at once: "
+                "engine=selfselect.engines.Memory()."
+            )
+        return described
+    if panel is not None and described.get("cluster") is None:
+        described = {**described, "cluster": panel}
+    return described if weighing is None else {**described, "weighing": weighing}
+
+
 def label_columns(formula: Any, **described: Any) -> list[str]:
     """Return the columns that hold labels, as far as a call says so.
 
-    `described` are arguments of `selfselect.fit`: `case`, `alternatives`, `chosen` and `cluster`
-    name such columns, and ``C(...)`` in a formula does.
+    `described` are arguments of `selfselect.fit`: `case`, `alternatives`, `chosen`, `cluster` and
+    `panel` name such columns, and ``C(...)`` in a formula does.
     """
     coded = [name for text in _texts(formula) for name in CODED.findall(str(text))]
-    named = [described.get(name) for name in ("case", "alternatives", "chosen", "cluster")]
+    named = [described.get(name) for name in ("case", "alternatives", "chosen", "cluster", "panel")]
     listed = [one for some in named for one in (some if isinstance(some, list) else [some])]
     return list(dict.fromkeys(name for name in (*listed, *coded) if isinstance(name, str)))
 

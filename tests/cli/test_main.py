@@ -517,6 +517,22 @@ def test_noise_has_a_name_and_a_scale(
     assert said.out == f"{expected.summary()}\n"
 
 
+def test_types_and_panels_come_from_the_shell(
+    shell: Shell, villagers: pd.DataFrame, tmp_path: Path
+) -> None:
+    rows = villagers.assign(person=np.arange(len(villagers)) // 4)
+    rows["income"] += 30.0 * (rows["person"] % 2)
+    rows.to_csv(tmp_path / "rows.csv", index=False, float_format="%.17g")
+    words = ("fit", tmp_path / "rows.csv", FORMULA, "--chosen", "job", "--seed", "0")
+    said = shell(*words, "--noise", "types", "--types", "2", "--panel", "person")
+    noise = ss.noises.Types(2)
+    expected = ss.fit(FORMULA, rows, chosen="job", noise=noise, panel="person", seed=0)
+    assert said.out == f"{expected.summary()}\n"
+    refused = shell(*words, "--types", "2")
+    assert refused.code == 2
+    assert "--types and --type-costs go with --noise types" in refused.err
+
+
 def test_estimated_costs_and_rows_that_lack_something_come_from_the_shell(
     shell: Shell, villagers: pd.DataFrame, tmp_path: Path
 ) -> None:

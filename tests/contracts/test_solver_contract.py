@@ -67,6 +67,7 @@ def test_the_solvers_are_those_of_the_room():
     assert (
         names
         == {"Newton", "MonteCarloNewton", "ProjectedSGD", "EM", "MaximumLikelihood", "Continuation"}
+        | {"TypeSearch"}
         | moments
     )
 
@@ -87,6 +88,8 @@ def test_known_boxes_are_solved_or_what_they_lack_is_said(
         words = r"is for likelihoods with several optima; this one has\s+one optimum"
         if isinstance(solver, ss.solvers.Continuation):
             words = "is for likelihoods that join the alternatives"
+        if isinstance(solver, ss.solvers.TypeSearch):
+            words = "is for noise with unobserved types"
         with pytest.raises(UnsupportedError, match=f"{type(solver).__name__} {words}"):
             made.fit(solver=solver, noise=noise)
         return
@@ -112,7 +115,7 @@ def test_known_ranks_are_solved_or_what_they_lack_is_said(solver, scale, rank):
         return
     with pytest.raises(
         UnsupportedError,
-        match=r"is for (likelihoods with one optimum|likelihoods that join|data in)",
+        match=r"is for (likelihoods with one optimum|likelihoods that join|data in|noise with)",
     ):
         ss.fit(sample.formula, sample.data, **options)
 
@@ -148,6 +151,8 @@ def _missing(solver, noise, n_alternatives, intercept):
         return f"{name} is for likelihoods with one optimum; this one has several optima"
     if isinstance(solver, ss.solvers.Continuation):
         return "Continuation is for likelihoods that join the alternatives"
+    if isinstance(solver, ss.solvers.TypeSearch):
+        return "TypeSearch is for noise with unobserved types"
     if not isinstance(solver, ss.solvers.TwoModels | ss.solvers.NetSearch):
         return None
     if intercept:

@@ -69,9 +69,20 @@ Exit codes: 0 the fit converged, 2 bad input, 3 the fit did not converge.
 )  # fmt: skip
 @click.option(
     "--noise",
-    type=click.Choice(["independent", "mixture", "student", "correlated", "shared-shock"]),
+    type=click.Choice(["independent", "mixture", "student", "correlated", "shared-shock", "types"]),
     default="independent", show_default=True,
     help="Shape of noise, and how it hangs together across alternatives.",
+)  # fmt: skip
+@click.option(
+    "--types", "n_types", metavar="NUMBER",
+    help="With --noise types: how many unobserved types there are, or 'bic'.",
+)  # fmt: skip
+@click.option(
+    "--type-costs", is_flag=True, help="With --noise types: each type has its own costs.",
+)  # fmt: skip
+@click.option(
+    "--panel", metavar="COLUMN",
+    help="Column that says whose row it is: rows of a person share their type or shock.",
 )  # fmt: skip
 @click.option(
     "--case", metavar="COLUMN",
@@ -153,6 +164,9 @@ def command(
     available: Sequence[str],
     possible: Sequence[str],
     noise: str,
+    n_types: str | None,
+    type_costs: bool,
+    panel: str | None,
     case: str | None,
     shared: Sequence[str],
     offsets: Sequence[str],
@@ -201,6 +215,7 @@ def command(
         "alternatives": _whole(alternatives) if case is None else alternatives,
         "case": case,
         "cluster": clusters[0] if len(clusters) == 1 else list(clusters) or None,
+        "panel": panel,
     }
     formulas, scale = formula or pairs_of(equations, "--equation"), _scale(scales)
     texts = [*pairs_of(equations, "--equation").values(), formula, *scales]
@@ -216,7 +231,7 @@ def command(
         shared=shared_terms(shared),
         offset=offset_columns(offsets),
         rule=_mixed(mixes, rule, cost) if mixes else rule,
-        noise=_noise(noise, scale),
+        noise=_noise(noise, scale, n_types, type_costs=type_costs),
         weights=weights,
         weights_kind=weights_kind,
         covariance=covariance,
@@ -263,9 +278,17 @@ def _scale(entries: Sequence[str]) -> Any:
     return {label: number_of(value) for label, value in pairs_of(entries, "--scale").items()}
 
 
-def _noise(name: str, scale: Any) -> Any:
+def _noise(name: str, scale: Any, n_types: str | None, *, type_costs: bool) -> Any:
     """Return the noise; None leaves it to the fit, which takes a scale that suits the data."""
-    from selfselect.noises import NAMED
+    from selfselect.noises import NAMED, Types
+
+    if name == "types":
+        number: Any = 2 if n_types is None else n_types
+        number = int(number) if str(number).isdecimal() else number
+        given: dict[str, Any] = {} if scale is None else {"scale": scale}
+        return Types(number, costs=type_costs, **given)
+    if n_types is not None or type_costs:
+        raise click.UsageError("--types and --type-costs go with --noise types.")
 
     if name == "independent" and scale is None:
         return None

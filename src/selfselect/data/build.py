@@ -62,6 +62,8 @@ def build_design(
     weights: str | Sequence[float] | None = None,
     weights_kind: str | None = None,
     cluster: str | Sequence[Any] | None = None,
+    panel: str | None = None,
+    weighing: str | None = None,
     missing: str = "drop",
     missing_outcome: str = "raise",
     outcome_between: Any = None,
@@ -74,7 +76,8 @@ def build_design(
     plan = read_plan(
         formula, chosen=chosen, alternatives=alternatives, available=available, possible=possible,
         cost=cost, spread=spread, shared=shared, offset=offset, weights=weights,
-        weights_kind=weights_kind, ways=ways, missing=missing, missing_outcome=missing_outcome,
+        weights_kind=weights_kind, ways=ways, panel=panel, weighing=weighing, missing=missing,
+        missing_outcome=missing_outcome,
         outcome_between=outcome_between,
     )  # fmt: skip
     frame = to_frame(data, plan.columns)
@@ -109,6 +112,7 @@ def build_design(
         n_dropped=n_dropped,
         n_without_outcome=n_without,
         weights_kind=weights_kind,
+        panel=panel,
     )
     design = Design(coding, rows, facts, frame.index, frame)
     if chosen is None:

@@ -27,13 +27,20 @@ from selfselect.data.long import (
     named,
 )
 from selfselect.data.missing import drop_unrecorded
+from selfselect.data.panels import group_codes
 from selfselect.data.plan import read_plan
 from selfselect.data.restrictions import share
 from selfselect.data.row_coder import Sides
 from selfselect.data.rows import Rows
 from selfselect.data.tables import to_frame
 from selfselect.data.weights import scale_weights
-from selfselect.errors import DataError, MissingRowsWarning, OptionError, warn_user
+from selfselect.errors import (
+    DataError,
+    MissingRowsWarning,
+    OptionError,
+    UnsupportedError,
+    warn_user,
+)
 
 __all__ = ["build_long_design"]
 
@@ -54,6 +61,8 @@ def build_long_design(
     weights: Any = None,
     weights_kind: str | None = None,
     cluster: Any = None,
+    panel: str | None = None,
+    weighing: str | None = None,
     missing: str = "drop",
     missing_outcome: str = "raise",
     outcome_between: Any = None,
@@ -63,10 +72,15 @@ def build_long_design(
     `spread` are the formulas of log scales, which the noise has.
     """
     _refuse(case, alternatives, available, possible, weights, cluster)
+    if weighing is not None:
+        raise UnsupportedError(
+            "In long data the weights of types depend on no covariates. Leave "
+            "Types(covariates=...) out, or give one row per case."
+        )
     plan = read_plan(
         formula, chosen=chosen, alternatives=alternatives, cost=cost, spread=spread, shared=shared,
         offset=offset, weights=weights, weights_kind=weights_kind,
-        ways=() if cluster is None else (cluster,), missing=missing,
+        ways=() if cluster is None else (cluster,), panel=panel, missing=missing,
         missing_outcome=missing_outcome, outcome_between=outcome_between,
     )  # fmt: skip
     first, unrecorded, term_columns = plan.first, plan.unrecorded, plan.term_columns
@@ -114,7 +128,8 @@ def build_long_design(
         share(equations, shared), sides.coders, sides.of_equations, known, term_columns,
         outcome_coder, case, alternatives, sources,
     )  # fmt: skip
-    per_case = case_values(frame, [n for n in (weights, cluster) if n is not None], places)
+    named = dict.fromkeys(n for n in (weights, cluster, panel) if n is not None)
+    per_case = case_values(frame, list(named), places)
     rows = Rows(
         coding.covariates(sides.matrices, places),
         outcome=outcome,
@@ -126,6 +141,7 @@ def build_long_design(
         ),
         clusters=None if cluster is None else cluster_codes(per_case, [cluster]),
         known=coding.known_of(frame, places),
+        groups=group_codes(per_case, panel),
         between=unrecorded.limits(own, outcome),
     )
     facts = check_and_describe(
@@ -139,6 +155,7 @@ def build_long_design(
         n_without_outcome=n_without,
         weights_kind=weights_kind,
         case=case,
+        panel=panel,
         n_long_rows=n_long if n_cases == len(rows) else len(frame),
     )
     table = frame[list(dict.fromkeys((case, alternatives, *term_columns, *known.columns)))]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
@@ -23,6 +23,7 @@ from selfselect.data.checks import (
 )
 from selfselect.data.coding import Coding
 from selfselect.data.equations import Equations
+from selfselect.data.panels import check_groups
 from selfselect.data.rows import Rows
 from selfselect.data.weights import refuse_huge_weights
 from selfselect.errors import DataError
@@ -62,6 +63,9 @@ class DataFacts:
     n_effective : rows of equal weight that would say as much about a mean as these do,
         (sum of weights)² / (sum of their squares); zero where there are no weights.
     selection : the formula of the selection equation as given; None where there is none.
+    panel : name of the column that says whose row it is; None where each row is its own.
+    n_groups : people of that column.
+    group_total : sum of their weights; their number where there are none.
     """
 
     formulas: tuple[str, ...]
@@ -84,6 +88,9 @@ class DataFacts:
     n_long_rows: int = 0
     n_effective: float = 0.0
     selection: str | None = None
+    panel: str | None = None
+    n_groups: int = 0
+    group_total: float = 0.0
 
     @property
     def n_observations(self) -> int:
@@ -245,17 +252,30 @@ def check_rows(
 
 
 def check_and_describe(
-    coding: Coding, rows: Rows, *, weights: str | None, weights_kind: str | None, **described: Any
+    coding: Coding,
+    rows: Rows,
+    *,
+    weights: str | None,
+    weights_kind: str | None,
+    panel: str | None = None,
+    **described: Any,
 ) -> DataFacts:
     """Check coded rows, and say what a reader of the results should know of them.
 
-    The arguments are those of `describe`.
+    The arguments are those of `describe`, and the panel column.
     """
     assert rows.outcome is not None
     equations = coding.equations
     check_rows(equations, rows, weights, weights_kind)
     tally = Tally.of(rows.outcome, rows.chosen, rows.weights, equations.alternatives)
-    return describe(equations, tally, weights=weights, weights_kind=weights_kind, **described)
+    facts = describe(equations, tally, weights=weights, weights_kind=weights_kind, **described)
+    if panel is None:
+        return facts
+    check_groups(rows, panel)
+    assert rows.groups is not None
+    first = np.unique(rows.groups, return_index=True)[1]
+    total = float(len(first)) if rows.weights is None else float(rows.weights[first].sum())
+    return replace(facts, panel=panel, n_groups=len(first), group_total=total)
 
 
 def describe(

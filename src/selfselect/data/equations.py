@@ -101,6 +101,7 @@ class Equations:
     shared : coefficients that several equations have in common.
     selection : the equation of an index whose sign selects, where outcomes do not; it is no
         alternative.
+    types : what the weights of unobserved types depend on; it is no alternative.
     """
 
     outcome: str
@@ -110,6 +111,7 @@ class Equations:
     shared: tuple[SharedTerm, ...] = ()
     selection: Equation | None = None
     spreads: tuple[Equation, ...] = ()
+    types: Equation | None = None
 
     @classmethod
     def build(
@@ -161,6 +163,13 @@ class Equations:
             for label, names in terms.items()
         )
         return tuple(covariates), equations
+
+    def with_types(self, terms: Sequence[str]) -> Equations:
+        """Add the terms that the weights of types depend on; their constant is not one of them."""
+        names = tuple(name for name in terms if name != INTERCEPT)
+        covariates = tuple(dict.fromkeys((*self.covariates, *names)))
+        columns = tuple(covariates.index(name) + 1 for name in names)
+        return replace(self, covariates=covariates, types=Equation("types", names, columns))
 
     def with_offsets(self, offsets: Mapping[Label, str]) -> Equations:
         """Add offsets: by alternative, the covariate that is added to its mean as it is."""

@@ -36,6 +36,8 @@ class Plan:
     weights : the column of weights, or None.
     weights_kind : frequency or probability; None where it was not said.
     ways : the columns that rows are clustered by.
+    panel : the column that says whose row it is; None where each row is its own.
+    weighing : the formula of the weights of unobserved types; None where they depend on nothing.
     missing, missing_outcome : what becomes of rows that lack something.
     unrecorded : what is known of rows without an outcome, or without a choice.
     """
@@ -55,6 +57,8 @@ class Plan:
     missing: str
     missing_outcome: str
     unrecorded: Unrecorded
+    panel: str | None = None
+    weighing: ParsedFormula | None = None
 
     @property
     def each(self) -> list[ParsedFormula]:
@@ -68,10 +72,11 @@ class Plan:
 
     @cached_property
     def right_sides(self) -> tuple[ParsedFormula, ...]:
-        """The formulas of outcomes, estimated costs and log scales."""
+        """The formulas of outcomes, estimated costs, log scales and weights of types."""
         spreads = self.spreads
         each = spreads.values() if isinstance(spreads, dict) else [spreads] if spreads else []
-        return (*self.each, *self.estimated.values(), *each)
+        weighing = () if self.weighing is None else (self.weighing,)
+        return (*self.each, *self.estimated.values(), *each, *weighing)
 
     @cached_property
     def term_columns(self) -> tuple[str, ...]:
@@ -83,7 +88,12 @@ class Plan:
     def columns(self) -> tuple[str, ...]:
         """All data columns that are needed."""
         wanted = [*self.first.outcome_columns, *self.term_columns, self.chosen, self.weights]
-        wanted += [*self.ways, *(self.available or {}).values(), *self.unrecorded.columns]
+        wanted += [
+            *self.ways,
+            self.panel,
+            *(self.available or {}).values(),
+            *self.unrecorded.columns,
+        ]
         wanted += [entry for entry in (self.cost or {}).values() if isinstance(entry, str)]
         return tuple(dict.fromkeys(name for name in wanted if name is not None))
 
@@ -102,6 +112,8 @@ def read_plan(
     weights: Any = None,
     weights_kind: str | None = None,
     ways: tuple[str, ...] = (),
+    panel: str | None = None,
+    weighing: str | None = None,
     missing: str = "drop",
     missing_outcome: str = "raise",
     outcome_between: Any = None,
@@ -134,4 +146,6 @@ def read_plan(
         missing=missing,
         missing_outcome=missing_outcome,
         unrecorded=unrecorded,
+        panel=panel,
+        weighing=None if weighing is None else parse_cost(weighing.strip(), first.outcome),
     )

@@ -23,6 +23,7 @@ from selfselect.data.costs import check_costs
 from selfselect.data.equations import Equations, intercept_first
 from selfselect.data.formulas import ParsedFormula
 from selfselect.data.missing import find_any_absent
+from selfselect.data.panels import group_codes
 from selfselect.data.plan import Plan
 from selfselect.data.restrictions import (
     check_symmetric,
@@ -53,6 +54,7 @@ class Sides:
     of_equations : per alternative, the place of its side.
     of_offsets, of_costs, of_spreads : by alternative that has one, the place of its offset,
         estimated cost or log scale.
+    of_types : the place of what the weights of types depend on; None where there is nothing.
     """
 
     coders: tuple[Coder, ...]
@@ -61,6 +63,7 @@ class Sides:
     of_offsets: dict[Label, int]
     of_costs: dict[Label, int]
     of_spreads: dict[Label, int]
+    of_types: int | None = None
 
     @classmethod
     def learn(
@@ -78,6 +81,8 @@ class Sides:
             check_numbers(frame[name], f"The offset column {name!r}")
         texts = dict.fromkeys(one.terms for one in (*plan.each, *costs.values(), *spreads.values()))
         texts |= dict.fromkeys(map(offset_side, offset_columns(plan.offset)))
+        if plan.weighing is not None:
+            texts |= {plan.weighing.terms: None}
         learnt = [Coder.learn(text, frame) for text in texts]
         place = {text: i for i, text in enumerate(texts)}
         found = cls(
@@ -87,6 +92,7 @@ class Sides:
             {label: place[offset_side(name)] for label, name in offsets.items()},
             {label: place[one.terms] for label, one in costs.items()},
             {label: place[one.terms] for label, one in spreads.items()},
+            None if plan.weighing is None else place[plan.weighing.terms],
         )
         check_costs(found.cost_terms, labels)
         return found
@@ -124,6 +130,7 @@ class CodedValues:
     chosen: Indices | None
     outcome: Array
     clusters: Indices | None
+    groups: Indices | None = None
 
 
 @dataclass(frozen=True, eq=False)
@@ -166,6 +173,8 @@ class RowCoder:
             equations = equations.with_costs(sides.cost_terms)
         if sides.of_spreads:
             equations = equations.with_spreads(sides.spread_terms)
+        if sides.of_types is not None:
+            equations = equations.with_types(sides.terms(sides.of_types))
         equations = share(equations, plan.shared)
         if plan.chosen is None and not named:
             check_symmetric(equations)
@@ -175,10 +184,11 @@ class RowCoder:
         coding = FormulaCoding(
             equations, sides.coders, sides.of_equations, known, plan.term_columns, outcome_coder
         )
+        groups = group_codes(frame, plan.panel)
         clusters, members = learn_clusters(frame, plan.ways)
         coder = cls(plan, coding, labels, formulas, clusters)
         covariates = coding.covariates(sides.matrices)
-        return coder, CodedValues(covariates, codes, outcome, members)
+        return coder, CodedValues(covariates, codes, outcome, members, groups)
 
     def code(self, frame: pd.DataFrame) -> Rows:
         """Code other rows as those that were learnt from; the frame holds only rows to be used."""
@@ -213,6 +223,7 @@ class RowCoder:
             weights=weights,
             clusters=made.clusters,
             known=known,
+            groups=made.groups,
             between=plan.unrecorded.limits(frame, made.outcome),
             possible=plan.unrecorded.candidates(frame, made.chosen, self.labels, known.available),
         )

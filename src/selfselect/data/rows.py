@@ -31,6 +31,7 @@ class Rows:
     known : costs and availability of alternatives by row.
     between : (n, 2) limits of outcomes that were not recorded; None where there are none.
     possible : (n, k) which alternatives may be the chosen one; None where `chosen` says all.
+    groups : (n,) number of the person each row belongs to; None where each row is its own.
     """
 
     covariates: Array
@@ -41,6 +42,7 @@ class Rows:
     known: RowData = field(default_factory=RowData)
     between: Array | None = None
     possible: NDArray[np.bool_] | None = None
+    groups: Indices | None = None
 
     def __len__(self) -> int:
         return int(self.covariates.shape[0])
@@ -56,6 +58,7 @@ class Rows:
             self.known.take(which),
             None if self.between is None else self.between[which],
             None if self.possible is None else self.possible[which],
+            None if self.groups is None else self.groups[which],
         )
 
     @property

@@ -21,6 +21,7 @@ from selfselect.effects._states import (
     simulated_moves,
     simulation_note,
 )
+from selfselect.effects._types import refuse_undetermined
 from selfselect.effects.base import (
     EffectTable,
     alternative_index,
@@ -131,6 +132,7 @@ def counterfactual(
     >>> closed.shares.table.query("when == 'after'")["estimate"].round(3).tolist()
     [0.0, 1.0]
     """
+    refuse_undetermined(fit, "A counterfactual", choices=True)
     check_covariates_word(covariates)
     refuse_selection(fit.problem, "Who moves, and what the movers' outcomes would be, depends")
     sample = sample_of(fit, base)

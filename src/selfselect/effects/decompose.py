@@ -11,6 +11,7 @@ from selfselect.data.rows import Rows
 from selfselect.effects._ask import ask
 from selfselect.effects._averages import Averages, variances_beside
 from selfselect.effects._moments import Cells, cells
+from selfselect.effects._types import refuse_undetermined
 from selfselect.effects.base import EffectTable, alternative_index, effect_table
 from selfselect.effects.treatment_effects import two_alternatives
 from selfselect.errors import OptionError
@@ -63,6 +64,7 @@ def decompose(
     >>> result.decompose("hunting", "fishing").table["part"].tolist()[:3]
     ['covariates', 'pay', 'selection']
     """
+    refuse_undetermined(fit, "A decomposition")
     a, b = two_alternatives(fit, to, versus)
     weight_a = 0.5
     if not (isinstance(reference, str) and reference == BOTH):

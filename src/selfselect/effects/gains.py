@@ -14,6 +14,7 @@ from selfselect.effects._averages import check_covariates_word
 from selfselect.effects._moments import Setting, refuse_selection
 from selfselect.effects._sample import sample_of
 from selfselect.effects._simulation import Drawn, draw, n_repeats, simulate
+from selfselect.effects._types import refuse_undetermined
 from selfselect.effects.base import EffectTable, doubts, effect_table, how_averaged
 from selfselect.effects.potential_outcomes import EVERYONE
 from selfselect.effects.treatment_effects import two_alternatives
@@ -100,6 +101,7 @@ def gains(
     >>> gains.table["group"].unique().tolist()
     ['everyone', 'hunting chosen', 'fishing chosen']
     """
+    refuse_undetermined(fit, "A distribution of gains")
     refuse_selection(fit.problem, "The distribution of gains depends")
     a, b = two_alternatives(fit, to, versus)
     check_covariates_word(covariates)

@@ -8,6 +8,7 @@ import numpy as np
 
 from selfselect.effects._ask import ask
 from selfselect.effects._moments import Cells
+from selfselect.effects._types import refuse_undetermined
 from selfselect.effects.base import EffectTable, effect_table
 from selfselect.effects.treatment_effects import two_alternatives
 
@@ -49,6 +50,7 @@ def heterogeneity(
     >>> table.loc[table["of"] == "effect", "group"].tolist()
     ['hunting chosen', 'hunting not chosen', 'difference']
     """
+    refuse_undetermined(fit, "Heterogeneity")
     a, b = two_alternatives(fit, to, versus)
 
     def parts(cells: Cells) -> Any:

@@ -13,6 +13,7 @@ from selfselect.data.rows import Rows
 from selfselect.effects._averages import average, row_cells, transform
 from selfselect.effects._moments import Setting, cells, n_cells, refuse_selection
 from selfselect.effects._sample import sample_of
+from selfselect.effects._types import refuse_undetermined
 from selfselect.effects.base import EffectTable, doubts, effect_table, how_averaged
 from selfselect.errors import DataError, OptionError
 from selfselect.inference.statistics import interval_reach
@@ -135,6 +136,7 @@ def policy(
     >>> result.policy({"height": [190, 160], "weight": [60, 80]}).recommended.tolist()
     ['hunting', 'fishing']
     """
+    refuse_undetermined(fit, "A policy", choices=True)
     problem = fit.problem
     refuse_selection(problem, "What a policy gains over those who choose depends")
     goal = _goal(problem.rule, goal)

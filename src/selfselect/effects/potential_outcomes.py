@@ -8,6 +8,7 @@ import numpy as np
 
 from selfselect.effects._ask import ask
 from selfselect.effects._moments import Cells
+from selfselect.effects._types import visiting
 from selfselect.effects.base import EffectTable, effect_table, outcome_name
 
 if TYPE_CHECKING:
@@ -26,6 +27,7 @@ def potential_outcomes(
     level: float = 0.95,
     covariates: str = "sampled",
     scale: str = "model",
+    types: str = "visiting",
 ) -> EffectTable:
     r"""Return the mean of every outcome, among all and among those who choose each alternative.
 
@@ -37,6 +39,9 @@ def potential_outcomes(
     ----------
     fit : a fitted model.
     data, at, level, covariates, scale : see `selfselect.effects`.
+    types : under `noises.Types`, where some types hardly ever choose an alternative, whether to
+        average over those that do, ``"visiting"``, or over ``"all"``, whose outcomes the data do
+        not determine.
 
     Examples
     --------
@@ -52,6 +57,7 @@ def potential_outcomes(
         groups = [cells.outcome_in(group) for group in range(len(labels))]
         return np.concatenate([cells.mean, *groups])
 
+    fit, said = visiting(fit, range(len(labels)), types)
     answer = ask(fit, means, data=data, at=at, covariates=covariates, scale=scale)
     groups = [group for group in (EVERYONE, *labels) for _ in labels]
     return effect_table(
@@ -60,6 +66,6 @@ def potential_outcomes(
         answer.found,
         level=level,
         df=fit.covariance.df,
-        warnings=answer.warnings,
+        warnings=(*said, *answer.warnings),
         notes=(*answer.notes, "A group is everyone who would choose that alternative."),
     )

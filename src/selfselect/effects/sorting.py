@@ -8,6 +8,7 @@ import numpy as np
 
 from selfselect.effects._ask import ask
 from selfselect.effects._moments import Cells
+from selfselect.effects._types import refuse_undetermined
 from selfselect.effects.base import EffectTable, effect_table
 from selfselect.errors import UnsupportedError
 
@@ -51,6 +52,7 @@ def sorting(
     >>> bool(table.loc[("hunting", "advantage by noise"), "conf_low"] > 0)
     True
     """
+    refuse_undetermined(fit, "Sorting")
     labels = fit.problem.equations.alternatives
     k = len(labels)
     if k < 2:

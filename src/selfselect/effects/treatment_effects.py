@@ -9,6 +9,7 @@ import numpy as np
 
 from selfselect.effects._ask import ask
 from selfselect.effects._moments import Cells
+from selfselect.effects._types import visiting
 from selfselect.effects.base import EffectTable, alternative_index, effect_table, outcome_name
 from selfselect.errors import OptionError, UnsupportedError
 
@@ -43,6 +44,7 @@ def treatment_effects(
     level: float = 0.95,
     covariates: str = "sampled",
     scale: str = "model",
+    types: str = "visiting",
 ) -> EffectTable:
     r"""Return the mean gain :math:`y_{to} - y_{versus}` over groups.
 
@@ -54,6 +56,9 @@ def treatment_effects(
     fit : a fitted model.
     to, versus : labels of two alternatives.
     data, at, level, covariates, scale : see `selfselect.effects`.
+    types : under `noises.Types`, where some types hardly ever choose an alternative, whether to
+        average over those that do, ``"visiting"``, or over ``"all"``, whose outcomes the data do
+        not determine.
 
     Examples
     --------
@@ -76,8 +81,10 @@ def treatment_effects(
         base = np.array([mean, among / share, (mean - among) / (1.0 - share)])
         return np.concatenate([found, 100.0 * found / base])
 
+    given, (fit, said) = fit, visiting(fit, (a, b), types)
     answer = ask(fit, effects, data=data, at=at, covariates=covariates, scale=scale)
-    groups = ["everyone", f"{to} chosen", f"{to} not chosen"]
+    everyone = "everyone" if fit is given else "all of those types"
+    groups = [everyone, f"{to} chosen", f"{to} not chosen"]
     outcome = outcome_name(fit, scale)
     own: dict[str, list[Any]] = {"effect": ["ATE", "ATT", "ATU"], "group": groups}
     if scale == "level":
@@ -88,7 +95,7 @@ def treatment_effects(
         answer.found,
         level=level,
         df=fit.covariance.df,
-        warnings=answer.warnings,
+        warnings=(*said, *answer.warnings),
         notes=answer.notes,
         tested=True,
     )

@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 
 from selfselect.data.rows import Rows
 
-__all__ = ["draw_counts", "spread_evenly", "times_drawn"]
+__all__ = ["draw_counts", "groups_evenly", "spread_evenly", "times_drawn"]
 
 Array = NDArray[np.float64]
 
@@ -20,6 +20,16 @@ def spread_evenly(total: int, n_rows: int, rng: Generator) -> NDArray[np.intp]:
     """
     edges = np.arange(n_rows + 1) * total // n_rows
     return rng.integers(edges[:-1], edges[1:])
+
+
+def groups_evenly(groups: NDArray[np.intp], n_rows: int, rng: Generator) -> NDArray[np.intp]:
+    """Return the rows of groups that have about `n_rows` rows together, each group whole."""
+    _, place = np.unique(groups, return_inverse=True)
+    n_groups = int(place.max()) + 1
+    wanted = max(1, round(n_rows * n_groups / len(groups)))
+    kept = np.zeros(n_groups, dtype=bool)
+    kept[spread_evenly(n_groups, min(wanted, n_groups), rng)] = True
+    return np.flatnonzero(kept[place])
 
 
 def draw_counts(rng: Generator, n_units: int) -> Array:

@@ -13,7 +13,7 @@ from numpy.random import Generator
 from numpy.typing import NDArray
 
 from selfselect.data.rows import Rows
-from selfselect.engines._sampling import spread_evenly, times_drawn
+from selfselect.engines._sampling import groups_evenly, spread_evenly, times_drawn
 from selfselect.engines.base import Sum
 from selfselect.kernels.compiled import extension, warn_where_slow
 from selfselect.likelihoods import Backend, Batch
@@ -23,6 +23,7 @@ from selfselect.threads import n_cores, parallel_map
 __all__ = ["Memory", "RowsInMemory", "backend_for"]
 
 Array = NDArray[np.float64]
+Indices = NDArray[np.intp]
 
 CHUNK: dict[Backend, int] = {"numpy": 8_192, "fused": 32_768, "joint": 1_024}
 """Rows per task. NumPy's temporaries should stay in cache; a compiled task should outweigh the
@@ -49,6 +50,8 @@ class Memory:
     def load(self, problem: Problem, rows: Rows) -> RowsInMemory:
         """Observe all rows once and keep them."""
         backend = backend_for(problem, len(rows))
+        if not problem.grouped and rows.groups is not None:
+            rows = replace(rows, groups=None)
         return RowsInMemory(Batch(rows, problem.likelihood.observe(rows), backend), n_cores())
 
 
@@ -83,11 +86,29 @@ class RowsInMemory:
         return float(self.n_rows if weights is None else weights.sum())
 
     @cached_property
+    def _order(self) -> Indices | None:
+        """Where the rows of each person stand together; None where they do so already."""
+        groups = self.rows.groups
+        if groups is None or (np.diff(groups) >= 0).all():
+            return None
+        return np.argsort(groups, kind="stable")
+
+    @cached_property
     def _chunks(self) -> tuple[Batch, ...]:
-        """The batches, the same in every pass: what is made of their rows once can stay."""
+        """The batches, the same in every pass: what is made of their rows once can stay.
+
+        The rows of a person are in one batch.
+        """
         step = CHUNK[self.batch.backend]
-        starts = range(0, max(self.n_rows, 1), step)
-        return tuple(self.batch.take(slice(start, start + step)) for start in starts)
+        whole = self.batch if self._order is None else self.batch.take(self._order)
+        starts = np.arange(0, max(self.n_rows, 1), step)
+        if whole.rows.groups is not None:
+            borders = np.flatnonzero(np.diff(whole.rows.groups, prepend=-1))
+            starts = np.unique(borders[np.searchsorted(borders, starts, side="right") - 1])
+        ends = np.append(starts[1:], self.n_rows)
+        return tuple(
+            whole.take(slice(int(start), int(end))) for start, end in zip(starts, ends, strict=True)
+        )
 
     def _run(self, task: Callable[[Batch], Any]) -> Iterator[Any]:
         few = self.n_rows <= 2 * CHUNK[self.batch.backend]
@@ -98,7 +119,12 @@ class RowsInMemory:
         return total
 
     def collect(self, task: Callable[[Batch], Array]) -> Array:
-        return np.concatenate(list(self._run(task)))
+        joined = np.concatenate(list(self._run(task)))
+        if self._order is None:
+            return joined
+        collected = np.empty_like(joined)
+        collected[self._order] = joined
+        return collected
 
     def spread(self, task: Callable[..., Any], *items: Iterable[Any]) -> Iterator[Any]:
         yield from parallel_map(task, *items)
@@ -106,7 +132,10 @@ class RowsInMemory:
     def sample(self, n_rows: int, rng: Generator) -> RowsInMemory:
         if n_rows >= self.n_rows:
             return self
-        return replace(self, batch=self.batch.take(spread_evenly(self.n_rows, n_rows, rng)))
+        groups = self.rows.groups
+        if groups is None:
+            return replace(self, batch=self.batch.take(spread_evenly(self.n_rows, n_rows, rng)))
+        return replace(self, batch=self.batch.take(groups_evenly(groups, n_rows, rng)))
 
     def recorded(self) -> RowsInMemory:
         outcome = self.rows.outcome

@@ -202,24 +202,27 @@ class ClusterTotals:
     @classmethod
     def of_rows(cls, codes: Indices, scores: Array, parts: Array | None = None) -> ClusterTotals:
         """Sum what rows, or parts of clusters, say by their clusters (n,)."""
-        present, place = np.unique(codes, return_inverse=True)
-        totals = np.zeros((len(present), scores.shape[1]))
-        np.add.at(totals, place, scores)
-        if parts is None:
-            return cls(present, totals)
-        joined = np.zeros((len(present), *parts.shape[1:]))
-        np.add.at(joined, place, parts)
-        return cls(present, totals, joined)
+        if not len(codes):
+            return cls(codes, scores, parts)
+        if (np.diff(codes) < 0).any():
+            order = np.argsort(codes, kind="stable")
+            codes, scores = codes[order], scores[order]
+            parts = None if parts is None else parts[order]
+        first = np.flatnonzero(np.diff(codes, prepend=codes[0] - 1))
+        totals = np.add.reduceat(scores, first, axis=0)
+        return cls(
+            codes[first], totals, None if parts is None else np.add.reduceat(parts, first, axis=0)
+        )
 
     def __add__(self, other: ClusterTotals) -> ClusterTotals:
         parts = None
         if self.parts is not None and other.parts is not None:
             parts = np.concatenate([self.parts, other.parts])
-        return ClusterTotals.of_rows(
-            np.concatenate([self.codes, other.codes]),
-            np.vstack([self.totals, other.totals]),
-            parts,
-        )
+        codes = np.concatenate([self.codes, other.codes])
+        totals = np.concatenate([self.totals, other.totals])
+        if len(self.codes) and len(other.codes) and self.codes[-1] < other.codes[0]:
+            return ClusterTotals(codes, totals, parts)  # Nothing is said of the same cluster.
+        return ClusterTotals.of_rows(codes, totals, parts)
 
 
 @dataclass(frozen=True, eq=False)

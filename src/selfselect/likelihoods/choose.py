@@ -44,6 +44,16 @@ def choose_likelihood(problem: Problem) -> Likelihood:
         from selfselect.likelihoods.selection import SelectionLikelihood
 
         return SelectionLikelihood(problem)
+    if noise.mixed or (problem.grouped and noise.grouped):
+        if not has_bounds(rule) or rank is not None:
+            raise UnsupportedError(
+                f"{type(noise).__name__} needs a rule with `bounds`, not {problem.rule.name}: what "
+                "people share is mixed over rules whose explaining sets are boxes."
+            )
+        from selfselect.likelihoods.mixed import Mixed, refuse_types
+
+        refuse_types(problem)
+        return Mixed(problem)
     correlation = noise.known_correlation(problem.equations.alternatives)
     joint = noise.joint or problem.partial or bool(problem.equations.costs) or is_weighed(problem)
     # The likelihood of the unknown index is known for normal noise; others are sums of atoms.

@@ -31,6 +31,10 @@ def moments_of(problem: Problem, rule: Any = None) -> Moments:
         from selfselect.moments.selection import SelectionMoments
 
         return SelectionMoments(problem, rule)
+    if problem.noise.mixed:
+        from selfselect.moments.mixed import MixedMoments
+
+        return MixedMoments(problem, rule)
     labels = problem.equations.alternatives
     boxes = has_bounds(rule)
     if is_joint(problem):

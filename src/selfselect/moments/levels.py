@@ -16,7 +16,7 @@ observed are those of outcomes that were selected.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -31,6 +31,7 @@ from selfselect.moments.base import (
     noise_covariance,
 )
 from selfselect.moments.choose import moments_of
+from selfselect.moments.mixed import MixedMoments, average_expectations
 from selfselect.moments.selection import SelectionMoments
 
 __all__ = ["LevelMoments", "Logarithm"]
@@ -70,6 +71,10 @@ class LevelMoments(Moments):
 
     def latent(self, reported: Array, rows: Rows) -> Array:
         """Return the mean (n, k) of every outcome's level."""
+        if self.problem.noise.mixed:
+            each, chances = self._by_type(reported, rows)
+            found = np.array([one.latent(values, rows) for one, values in each])
+            return np.asarray(np.einsum("nm,mnk->nk", chances, found))
         if self.problem.noise.selected:
             variances = self.problem.layout.scales_of(reported) ** 2
         else:
@@ -87,6 +92,10 @@ class LevelMoments(Moments):
         assert shift is None
         if self.problem.noise.selected:
             return self._selected(reported, rows)
+        if self.problem.noise.mixed:
+            each, chances = self._by_type(reported, rows)
+            found = [one.expectations(values, rows) for one, values in each]
+            return average_expectations(found, chances)
         moments, logarithm = moments_of(self.problem, self.rule), self.logarithm
         covariance = noise_covariance(self.problem, reported, rows)
         chance = moments.expectations(reported, rows).chance
@@ -101,6 +110,15 @@ class LevelMoments(Moments):
             outcome += plain[:, j] * weighed[:, j]
         given[np.repeat(chance[:, None, :] < NEGLIGIBLE, plain.shape[1], axis=1)] = np.nan
         return Expectations(chance, outcome, given)
+
+    def _by_type(
+        self, reported: Array, rows: Rows
+    ) -> tuple[list[tuple[LevelMoments, Array]], Array]:
+        """Return the moments of every unobserved type at its parameters, and the types' chances."""
+        mixed = MixedMoments(self.problem, self.rule)
+        types = mixed.types(reported, rows)
+        inner = replace(self, problem=mixed.components.inner)
+        return [(inner, values) for values in types.reported], types.chances
 
     def _selected(self, reported: Array, rows: Rows) -> Expectations:
         """Return the same where a selection equation selects.

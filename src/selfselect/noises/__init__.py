@@ -13,6 +13,7 @@ from selfselect.noises.mixture import Mixture
 from selfselect.noises.selection import Selection, SelectionSign, TwoSteps
 from selfselect.noises.shared_shock import SharedShock
 from selfselect.noises.student import Student
+from selfselect.noises.types import Types
 
 __all__ = [
     "FITTED",
@@ -28,6 +29,7 @@ __all__ = [
     "SharedShock",
     "Student",
     "TwoSteps",
+    "Types",
     "as_drawn_noise",
     "as_noise",
 ]
@@ -38,11 +40,12 @@ NAMED: dict[str, Any] = {
     "shared shock": SharedShock,
     "mixture": Mixture,
     "student": Student,
+    "types": Types,
 }
 
 
 FITTED = (
-    Independent, Mixture, Student, Correlated, SharedShock, KnownCovariance, Selection,
+    Independent, Mixture, Student, Correlated, SharedShock, Types, KnownCovariance, Selection,
     SelectionSign, TwoSteps,
 )  # fmt: skip
 """Noises that there is a likelihood for. One that derives from them would be fitted as if it were
@@ -59,7 +62,7 @@ def as_noise(noise: Any) -> FittedNoise:
             f"fitted, only drawn from. Noises that can be fitted are {known} of selfselect.noises."
         )
     fitted: FittedNoise = noise
-    return fitted
+    return fitted.plainest()
 
 
 def as_drawn_noise(noise: Any) -> Any:
@@ -70,7 +73,7 @@ def as_drawn_noise(noise: Any) -> Any:
         return NAMED[noise.replace("-", " ")]()
     if isinstance(noise, type) or not isinstance(noise, Noise):
         raise OptionError(
-            f"{noise!r} is not a noise. Use 'independent', 'correlated' or 'shared shock', or an "
-            "object such as selfselect.noises.Correlated(scale='common')."
+            f"{noise!r} is not a noise. Use 'independent', 'correlated', 'shared shock' or "
+            "'types', or an object such as selfselect.noises.Correlated(scale='common')."
         )
     return noise

@@ -123,6 +123,8 @@ class FittedNoise(ABC):
     extras_in_scales : whether the kernel takes the extras in units of the alternatives' scales.
     selected : whether it is correlated with the noise of a selection equation, which it needs.
     sign_only : whether only the side of zero on which the outcome lies is recorded.
+    mixed : whether it is a mixture over unobserved types.
+    grouped : whether the rows of a person share a part of it.
     method : how its parameters are estimated, ``ml`` or ``two-step``.
     """
 
@@ -133,6 +135,8 @@ class FittedNoise(ABC):
     extras_in_scales: ClassVar[bool] = False
     selected: ClassVar[bool] = False
     sign_only: ClassVar[bool] = False
+    mixed: ClassVar[bool] = False
+    grouped: ClassVar[bool] = False
     method: ClassVar[str] = "ml"
 
     @property
@@ -163,6 +167,34 @@ class FittedNoise(ABC):
         """Return where each extra comes from when alternatives are put in that order."""
         del order
         return np.empty(0, dtype=np.intp)
+
+    def shown(self, alternatives: Sequence[Label]) -> tuple[Extra, ...]:
+        """Return what tables show in place of the extras; nothing where they show those."""
+        del alternatives
+        return ()
+
+    def show(self, extras: Array, alternatives: Sequence[Label]) -> tuple[Array, Array]:
+        """Return what is shown of extras (e,) in the user's units, and its derivatives (s, e)."""
+        del alternatives
+        return extras, np.eye(len(extras))
+
+    def read(self, shown: Array, alternatives: Sequence[Label]) -> Array:
+        """Return the extras whose values are shown: the inverse of `show`."""
+        del alternatives
+        return shown
+
+    def undetermined(self) -> str | None:
+        """Say which of its parameters are held since the data do not determine them."""
+        return None
+
+    @property
+    def weighed(self) -> tuple[Label, ...]:
+        """Labels of the types whose weight may depend on covariates."""
+        return ()
+
+    def plainest(self) -> FittedNoise:
+        """Return the simplest noise that is the same model."""
+        return self
 
     @abstractmethod
     def draw(

@@ -50,7 +50,8 @@ class SharedShock(FittedNoise):
 
     Scales are those of the own part. The sign of u is free: the largest loading is made
     positive. As the own parts vanish, the observed outcome becomes max-affine regression,
-    :math:`\max_j (x'w_j) + b u`.
+    :math:`\max_j (x'w_j) + b u`. With ``panel=`` all rows of a person share the shock, which makes
+    it a random effect.
 
     Parameters
     ----------
@@ -75,6 +76,7 @@ class SharedShock(FittedNoise):
     joint: ClassVar[bool] = True
     one_sided: ClassVar[bool] = True
     extras_in_scales: ClassVar[bool] = True
+    grouped: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
         if Independent(self.scale).spread is not None:

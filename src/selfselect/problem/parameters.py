@@ -22,7 +22,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from selfselect.data.equations import INTERCEPT, SELECTION, Equation, Equations
-from selfselect.noises.base import COMMON, Extra, Noise
+from selfselect.noises.base import COMMON, Extra, FittedNoise
 from selfselect.problem.placement import Placement
 from selfselect.problem.ties import shared_label
 from selfselect.problem.units import Units
@@ -59,7 +59,7 @@ class Layout(Placement):
     """How the natural, the free and the reported parameters are related."""
 
     @classmethod
-    def build(cls, equations: Equations, noise: Noise, units: Units) -> Layout:
+    def build(cls, equations: Equations, noise: FittedNoise, units: Units) -> Layout:
         """Lay out the parameters of equations, noise and estimated costs."""
         fixed = noise.fixed_scales(equations.alternatives)
         extras = noise.extras(equations.alternatives)
@@ -87,7 +87,16 @@ class Layout(Placement):
             both = zip(equations.selection.terms, equations.selection.columns, strict=True)
             selection = tuple(Extra((SELECTION, term), 0.0, column=column) for term, column in both)
         common = fixed is None and isinstance(noise.scale, str) and noise.scale == "common"
-        return cls(equations, units, fixed, common, extras + moving + costs + selection, spreads)
+        weighing: tuple[Extra, ...] = ()
+        if equations.types is not None:
+            weighing = tuple(
+                Extra((label, term), 0.0, column=column)
+                for label in noise.weighed
+                for term, column in zip(equations.types.terms, equations.types.columns, strict=True)
+            )
+        shows = noise if noise.shown(equations.alternatives) else None
+        others = moving + costs + selection + weighing
+        return cls(equations, units, fixed, common, extras + others, spreads, shows)
 
     def natural(self, free: Array) -> Array:
         """Spread free parameters over the natural ones."""
@@ -210,8 +219,16 @@ class Layout(Placement):
         inside = natural[first:]
         straight = np.where(self.turned, np.tanh(inside), inside)
         bend = np.where(self.turned, 1.0 / np.cosh(np.where(self.turned, inside, 0.0)) ** 2, 1.0)
+        if self.noise is not None:
+            n_own = self.n_noise_extras
+            own = self.extra_units[:n_own]
+            shown, slopes = self.noise.show(own * inside[:n_own], self.equations.alternatives)
+            values[self.reported_shown] = shown
+            rows[self.reported_shown, first : first + n_own] = slopes * own
+            for extra, place in zip(self.shown, self.reported_shown, strict=True):
+                labels[place] = extra.label
         for i, (extra, place) in enumerate(zip(self.extras, self.reported_extras, strict=True)):
-            if extra.fixed is None and extra.tied_to is None:
+            if place >= 0 and extra.fixed is None and extra.tied_to is None:
                 labels[place] = extra.label
                 values[place] = self.extra_carry[i] @ straight
                 rows[place, first:] = self.extra_carry[i] * bend

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from selfselect.data.equations import Equation, Equations
 from selfselect.errors import UnsupportedError
-from selfselect.noises.base import Extra
+from selfselect.noises.base import Extra, FittedNoise
 from selfselect.problem.ties import Ties
 from selfselect.problem.units import Units
 
@@ -47,8 +47,10 @@ class Placement:
     scales : (k,) fixed scales in the user's units, or None where they are estimated.
     common : whether one estimated scale belongs to all alternatives.
     extras : parameters beside coefficients and scales: first the noise's, then those of log
-        scales, then the costs', last those of a selection equation.
+        scales, then the costs', then those of a selection equation, last those of the weights of
+        types.
     spreads : the log scales that move with covariates.
+    noise : where tables show something else than the noise's extras, the noise that knows it.
     """
 
     equations: Equations
@@ -57,6 +59,7 @@ class Placement:
     common: bool
     extras: tuple[Extra, ...] = ()
     spreads: tuple[Equation, ...] = ()
+    noise: FittedNoise | None = None
 
     @cached_property
     def sizes(self) -> tuple[int, ...]:
@@ -87,6 +90,8 @@ class Placement:
     @cached_property
     def n_noise_extras(self) -> int:
         """How many of the extras are the noise's: log scales, costs and selection follow."""
+        if self.noise is not None:
+            return len(self.noise.extras(self.equations.alternatives))
         selection = self.equations.selection
         others = (*self.equations.costs, *(() if selection is None else (selection,)))
         moving = sum(len(one.terms) - 1 for one in self.spreads)
@@ -104,6 +109,11 @@ class Placement:
             found[one.alternative] = Spread(at, columns, lean)
             place += len(columns)
         return tuple(found.get(label) for label in self.equations.alternatives)
+
+    @cached_property
+    def shown(self) -> tuple[Extra, ...]:
+        """What tables show in place of the noise's extras; nothing where they show those."""
+        return () if self.noise is None else self.noise.shown(self.equations.alternatives)
 
     @cached_property
     def n_natural(self) -> int:
@@ -193,27 +203,29 @@ class Placement:
 
         Of each alternative ("coefficient", j, its place among the terms) and ("scale", j, 0), then
         ("shared", i, 0), the common scale, and ("extra", i, 0), unless that is listed with an
-        alternative.
+        alternative; ("shown", i, 0) is what is shown in place of the noise's extras.
         """
         shared = {member for one in self.equations.shared for member in one.members}
-        own = [
-            (i, extra)
+        first = self.n_noise_extras if self.noise is not None else 0
+        own = [(("shown", i, 0), extra) for i, extra in enumerate(self.shown)]
+        own += [
+            (("extra", i, 0), extra)
             for i, extra in enumerate(self.extras)
-            if extra.fixed is None and extra.tied_to is None
+            if i >= first and extra.fixed is None and extra.tied_to is None
         ]
         order: list[tuple[str, int, int]] = []
         for j, equation in enumerate(self.equations.each):
             places = range(len(equation.estimated))
             order += [("coefficient", j, at) for at in places if (j, at) not in shared]
-            with_it = [(i, extra) for i, extra in own if extra.alternative == j]
-            order += [("extra", i, 0) for i, extra in with_it if extra.before_scale]
+            with_it = [(what, extra) for what, extra in own if extra.alternative == j]
+            order += [what for what, extra in with_it if extra.before_scale]
             if self.scales is None and not self.common:
                 order.append(("scale", j, 0))
-            order += [("extra", i, 0) for i, extra in with_it if not extra.before_scale]
+            order += [what for what, extra in with_it if not extra.before_scale]
         order += [("shared", i, 0) for i in range(len(self.equations.shared))]
         if self.common:
             order.append(("scale", 0, 0))
-        order += [("extra", i, 0) for i, extra in own if extra.alternative is None]
+        order += [what for what, extra in own if extra.alternative is None]
         return tuple(order)
 
     @cached_property
@@ -247,15 +259,21 @@ class Placement:
 
     @cached_property
     def reported_extras(self) -> Indices:
-        """Where each extra stands among the reported; -1 where it is fixed."""
+        """Where each extra stands among the reported; -1 where it is fixed, or not shown."""
         places: list[int] = []
         for i, extra in enumerate(self.extras):
-            if extra.fixed is not None:
+            if extra.fixed is not None or (self.shown and i < self.n_noise_extras):
                 places.append(-1)
             elif extra.tied_to is not None:
                 places.append(places[extra.tied_to])
             else:
                 places.append(self._reported_place["extra", i, 0])
+        return np.array(places, dtype=np.intp)
+
+    @cached_property
+    def reported_shown(self) -> Indices:
+        """Where what is shown in place of the noise's extras stands among the reported."""
+        places = [self._reported_place["shown", i, 0] for i in range(len(self.shown))]
         return np.array(places, dtype=np.intp)
 
     @cached_property
@@ -268,8 +286,8 @@ class Placement:
         """The largest size (n_free,) of each free parameter; None where there is no limit."""
         limits = np.full(self.n_free, np.inf)
         for place, extra in zip(self.position[int(self.starts[-1]) :], self.extras, strict=True):
-            if place >= 0 and extra.turned:
-                limits[place] = np.arctanh(extra.limit)
+            if place >= 0 and np.isfinite(extra.limit):
+                limits[place] = np.arctanh(extra.limit) if extra.turned else extra.limit
         return limits if np.isfinite(limits).any() else None
 
     @cached_property
@@ -318,9 +336,13 @@ class Placement:
     def extras_of(self, reported: Array) -> Array:
         """Return the extras, estimated or fixed, in the user's units."""
         fixed = np.array([np.nan if one.fixed is None else one.fixed for one in self.extras])
-        return np.where(
+        values = np.where(
             self.reported_extras < 0, fixed, np.append(reported, 0)[self.reported_extras]
         )
+        if self.noise is not None:
+            labels = self.equations.alternatives
+            values[: self.n_noise_extras] = self.noise.read(reported[self.reported_shown], labels)
+        return values
 
     def coefficients_of(self, reported: Array) -> tuple[Array, ...]:
         """Return the coefficients of every alternative, shared ones too; one for offsets."""

@@ -39,6 +39,7 @@ class Problem:
     index : whether the chosen alternative is known.
     exchangeable : whether alternatives have no names of their own, so that any order will do.
     partial : whether some rows lack their outcome, or the chosen alternative.
+    grouped : whether the rows of a person share a part of their noise.
     """
 
     equations: Equations
@@ -48,6 +49,7 @@ class Problem:
     index: Literal["known", "unknown"] = "known"
     exchangeable: bool = False
     partial: bool = False
+    grouped: bool = False
 
     @cached_property
     def layout(self) -> Layout:

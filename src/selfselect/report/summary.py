@@ -167,6 +167,7 @@ def _facts(fit: FitResult) -> tuple[tuple[str, str], ...]:
         ("Rows", str(facts.n_rows))
         if facts.case is None
         else ("Cases", f"{facts.n_rows} ({facts.n_long_rows} rows)"),
+        *([("People", f"{facts.n_groups} ({facts.panel})")] if facts.panel else []),
         ("Log-likelihood", _loglik(fit)),
         ("Parameters", str(fit.n_parameters)),
         ("AIC", f"{fit.aic:.3f}"),
@@ -378,6 +379,7 @@ def _notes(fit: FitResult) -> tuple[str, ...]:
     if any(test.possible for test in tests):
         notes.append(f"A test rejects where p is at most {1.0 - FLAG_LEVEL:.2g}.")
     notes.append(_identification(fit))
+    notes += _notes_on_people(fit)
     if facts.n_silent:
         notes.append(
             f"{facts.n_silent} rows have no recorded outcome; they count by what is known of it: "
@@ -400,6 +402,26 @@ def _notes(fit: FitResult) -> tuple[str, ...]:
     notes += notes_on_errors(fit.covariance)
     notes += [finding.sentence for finding in fit.diagnose().weak]
     return tuple(notes)
+
+
+def _notes_on_people(fit: FitResult) -> list[str]:
+    """Say what a panel adds, and what types cannot say without one."""
+    facts, noise, notes = fit.facts, fit.problem.noise, []
+    alone = facts.panel is None or facts.n_groups == facts.n_rows
+    if facts.panel is not None and alone:
+        notes.append("Every person has one row: the panel says no more than the rows do.")
+    elif facts.panel is not None and not noise.grouped:
+        notes.append(
+            f"The noise of a person's rows is taken to be independent; {facts.panel} moves only "
+            "the standard errors. noises.Types() and noises.SharedShock() let rows share a part."
+        )
+    if noise.mixed and alone:
+        notes.append(
+            "With one row each, nothing but the assumed shape of the noise tells types apart."
+        )
+    if noise.mixed:
+        notes.append("Types approximate a distribution; they do not count kinds of people.")
+    return notes
 
 
 def _identification(fit: FitResult) -> str:

@@ -87,6 +87,9 @@ def diagnose(problem: Problem, engine: Engine, free: Array, information: Array) 
         findings += _restricted(problem.layout.ties, sums)
     if np.isfinite(information).all():
         findings.append(_information(information))
+    held = problem.noise.undetermined()
+    if held is not None:
+        findings.append(Finding("weak", held))
     if problem.index == "unknown":
         findings.append(_certainty(problem, engine, natural))
     elif problem.likelihood.convex_sets:

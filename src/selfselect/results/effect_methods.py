@@ -32,12 +32,19 @@ class EffectMethods:
         level: float = 0.95,
         covariates: str = "sampled",
         scale: str = "model",
+        types: str = "visiting",
     ) -> EffectTable:
         """Return the mean of every outcome by group; see `effects.potential_outcomes`."""
         from selfselect.effects import potential_outcomes
 
         return potential_outcomes(
-            _fit(self), data, at=at, level=level, covariates=covariates, scale=scale
+            _fit(self),
+            data,
+            at=at,
+            level=level,
+            covariates=covariates,
+            scale=scale,
+            types=types,
         )
 
     def choice_probabilities(
@@ -81,12 +88,21 @@ class EffectMethods:
         level: float = 0.95,
         covariates: str = "sampled",
         scale: str = "model",
+        types: str = "visiting",
     ) -> EffectTable:
         """Return ATE, ATT and ATU of `to` instead of `versus`; see `effects.treatment_effects`."""
         from selfselect.effects import treatment_effects
 
         return treatment_effects(
-            _fit(self), to, versus, data, at=at, level=level, covariates=covariates, scale=scale
+            _fit(self),
+            to,
+            versus,
+            data,
+            at=at,
+            level=level,
+            covariates=covariates,
+            scale=scale,
+            types=types,
         )
 
     def mte(

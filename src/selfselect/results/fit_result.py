@@ -46,6 +46,7 @@ from selfselect.results.tables import (
     naive_table,
 )
 from selfselect.results.trust_methods import TrustMethods
+from selfselect.results.types import UnobservedTypes, unobserved_types
 from selfselect.solvers.base import Solution
 
 if TYPE_CHECKING:
@@ -181,8 +182,9 @@ class FitResult(Estimates, EffectMethods, TrustMethods):
 
     @property
     def bic(self) -> float:
-        """Schwarz's criterion."""
-        return float(np.log(self.facts.weight_total)) * self.n_parameters - 2.0 * self.llf
+        """Schwarz's criterion; in a panel it counts people, not rows."""
+        total = self.facts.weight_total if self.facts.panel is None else self.facts.group_total
+        return float(np.log(total)) * self.n_parameters - 2.0 * self.llf
 
     @property
     def nobs(self) -> int:
@@ -221,6 +223,10 @@ class FitResult(Estimates, EffectMethods, TrustMethods):
         data : a table with covariates and outcome; None for the rows of the fit.
         """
         return responsibilities(self, data)
+
+    def types(self) -> UnobservedTypes:
+        """Describe the unobserved types of a fit with `noises.Types`, and say who has which."""
+        return unobserved_types(self)
 
     @property
     def starts(self) -> pd.DataFrame:

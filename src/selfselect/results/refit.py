@@ -8,7 +8,7 @@ import numpy as np
 
 from selfselect.inference.covariance import Covariance, estimate_covariance
 from selfselect.problem.problem import Problem
-from selfselect.solvers import with_points
+from selfselect.solvers import as_solved
 from selfselect.solvers.base import Solution, Solver
 
 if TYPE_CHECKING:
@@ -25,7 +25,7 @@ def covariance_of_refit(
     A bootstrap is not run again: the clustered or the robust covariance stands for it.
     """
     return estimate_covariance(
-        with_points(problem, solution.points),
+        as_solved(problem, solution),
         fit.engine_of_rows(),
         solution,
         kind="robust" if fit.covariance.kind == "bootstrap" else fit.covariance.kind,

@@ -125,10 +125,11 @@ def sensitivity(
             "Correlations with the selection are estimated: see result.correlations and "
             "result.conf_int(method='profile')."
         )
-    if fit.problem.rank is not None or fit.problem.noise.one_sided:
+    noise = fit.problem.noise
+    if fit.problem.rank is not None or noise.one_sided or noise.mixed:
         raise UnsupportedError(
             "Sensitivity to the correlation is for rules with bounds and noise that is independent "
-            "or correlated, not for ranked rules or a shared shock."
+            "or correlated, not for ranked rules, a shared shock or types."
         )
     shape = fit.problem.noise.margin
     if not shape.normal:

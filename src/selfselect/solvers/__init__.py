@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from selfselect.solvers._choose import choose_solver
-    from selfselect.solvers._resolution import with_points
+    from selfselect.solvers._resolution import as_solved
     from selfselect.solvers.base import Solution, Solver, StartRecord, TraceEntry
     from selfselect.solvers.continuation import Continuation
     from selfselect.solvers.em import EM
@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from selfselect.solvers.paper.projected_sgd import ProjectedSGD
     from selfselect.solvers.paper.two_models import TwoModels
     from selfselect.solvers.status import Ending, Status
+    from selfselect.solvers.type_search import TypeSearch
 
 __all__ = [
     "EM",
@@ -39,8 +40,9 @@ __all__ = [
     "Status",
     "TraceEntry",
     "TwoModels",
+    "TypeSearch",
+    "as_solved",
     "choose_solver",
-    "with_points",
 ]
 
 _HOMES = {
@@ -62,7 +64,8 @@ _HOMES = {
     "TraceEntry": "base",
     "TwoModels": "paper.two_models",
     "choose_solver": "_choose",
-    "with_points": "_resolution",
+    "TypeSearch": "type_search",
+    "as_solved": "_resolution",
 }
 
 

@@ -24,6 +24,11 @@ def choose_solver(problem: Problem, given: Any) -> tuple[Solver, str]:
             "a selection equation selects: the likelihood is exact, concave for given correlations "
             "only, and searched over them"
         )
+    if given is None and problem.noise.mixed:
+        return solvers.TypeSearch(), (
+            "unobserved types are mixed: the likelihood is exact, has several optima and is "
+            "searched from several starts"
+        )
     if given is None and problem.layout.spreads and not problem.likelihood.joint:
         return solvers.Continuation(), (
             "scales move with covariates: the likelihood is exact, but concave only where they do "
@@ -78,7 +83,13 @@ def choose_solver(problem: Problem, given: Any) -> tuple[Solver, str]:
             f"{type(given).__name__} is {'not ' if problem.noise.selected else ''}for data in "
             "which a selection equation selects. Use solver=None to have one chosen."
         )
+    if problem.noise.mixed != isinstance(given, solvers.TypeSearch):
+        raise UnsupportedError(
+            f"{type(given).__name__} is {'not ' if problem.noise.mixed else ''}for noise with "
+            "unobserved types. Use solver=None to have one chosen."
+        )
     joint = problem.likelihood.continued or bool(problem.layout.spreads)
+    joint = joint and not problem.noise.mixed
     if joint != isinstance(given, solvers.Continuation):
         raise UnsupportedError(
             f"{type(given).__name__} is {'not ' if joint else ''}for likelihoods that join "

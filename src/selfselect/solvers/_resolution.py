@@ -9,9 +9,10 @@ from numpy.typing import NDArray
 
 from selfselect.engines.base import Engine
 from selfselect.problem.problem import Problem
+from selfselect.solvers.base import Solution
 from selfselect.solvers.climb import Climb, approach, log_likelihood, score_at, solve_spd
 
-__all__ = ["Refined", "refine", "with_points"]
+__all__ = ["Refined", "as_solved", "refine", "with_points"]
 
 Array = NDArray[np.float64]
 
@@ -31,6 +32,13 @@ class Refined:
 def with_points(problem: Problem, points: int | None) -> Problem:
     """Return the problem with that many points; as it is where there is nothing to refine."""
     return problem if points is None else replace(problem, noise=problem.noise.with_points(points))
+
+
+def as_solved(problem: Problem, solution: Solution) -> Problem:
+    """Return the problem with the points and the noise that its solver settled on."""
+    if solution.settled is not None:
+        problem = replace(problem, noise=solution.settled)
+    return with_points(problem, solution.points)
 
 
 def refine(problem: Problem, engine: Engine, best: Climb, *, steady: float, tol: float) -> Refined:

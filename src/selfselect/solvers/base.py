@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 
 from selfselect.engines.base import Engine
 from selfselect.errors import OptionError, UnsupportedError
+from selfselect.noises import FittedNoise
 from selfselect.problem.problem import Problem
 from selfselect.rules.base import HasBounds
 from selfselect.solvers.status import Ending, Status
@@ -132,6 +133,7 @@ class Solution:
     solver : its name and options.
     starts : where each start of a search ended; empty where there was no search.
     points : points of a simulated or integrated likelihood, where the solver chose them.
+    settled : the noise as it was fitted, where the solver held a part of it; None elsewhere.
     noise : Monte-Carlo covariance of `free`; None where nothing was drawn.
     outer : sum of the rows' (or clusters') scores times themselves, where only draws know them.
     loglik_error : Monte-Carlo standard error of `loglik`.
@@ -155,6 +157,7 @@ class Solution:
     loglik_error: float = 0.0
     held: tuple[int, ...] = ()
     loglik_independent: float = float("nan")
+    settled: FittedNoise | None = None
 
     @property
     def status(self) -> Status:

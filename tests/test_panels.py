@@ -1,0 +1,212 @@
+"""Panels: the rows of a person share what is not observed of them."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+
+import selfselect as ss
+from selfselect.errors import DataError, OptionError, UnsupportedError
+from selfselect.likelihoods import evaluate
+from selfselect.noises import SharedShock, Types
+from selfselect.results.residuals import generalised_residuals
+
+FORMULA = "y ~ x + v"
+
+
+def people(n_people: int = 120, n_years: int = 4, *, seed: int = 0) -> pd.DataFrame:
+    """Draw a panel with a random effect, rows in no order."""
+    rng = np.random.default_rng(seed)
+    n = n_people * n_years
+    effect = np.repeat(rng.normal(size=n_people), n_years)
+    x = rng.normal(size=(n, 2))
+    means = np.column_stack([1 + x @ [1, 0.5], 0.5 + x @ [-0.5, 1.0]])
+    latent = means + effect[:, None] + 0.5 * rng.normal(size=(n, 2)) * [1.0, 0.7]
+    made = pd.DataFrame(
+        {
+            "x": x[:, 0], "v": x[:, 1], "y": latent.max(axis=1),
+            "job": np.array(["farm", "town"])[latent.argmax(axis=1)],
+            "person": np.repeat(np.arange(n_people), n_years),
+        }
+    )  # fmt: skip
+    return made.sample(frac=1, random_state=seed).reset_index(drop=True)
+
+
+def fitted(data: pd.DataFrame, noise: Any = None, **told: Any) -> Any:
+    noise = Types(2) if noise is None else noise
+    given = {"chosen": "job", "panel": "person", "seed": 0, "noise": noise} | told
+    return ss.fit(FORMULA, data, **given)
+
+
+@pytest.mark.parametrize("noise", [Types(2), SharedShock()], ids=["types", "shock"])
+def test_the_order_of_rows_and_the_names_of_people_do_not_matter(noise: Any) -> None:
+    data = people()
+    other = data.sample(frac=1, random_state=5)
+    other["person"] = "p" + (1000 - other["person"]).astype(str)
+    one, two = fitted(data, noise), fitted(other, noise)
+    assert two.llf == pytest.approx(one.llf, abs=1e-6)
+    np.testing.assert_allclose(two.params, one.params, atol=1e-5)
+    np.testing.assert_allclose(two.bse, one.bse, rtol=1e-4)
+
+
+def test_residuals_come_in_the_order_of_the_table() -> None:
+    data = people()
+    fit = fitted(data)
+    again = fitted(data.sort_values("person", kind="stable"))
+    np.testing.assert_allclose(
+        generalised_residuals(fit), generalised_residuals(again).loc[data.index], atol=1e-5
+    )
+
+
+def test_people_who_are_there_twice_are_people_of_weight_two() -> None:
+    data = people()
+    copy = data.assign(person=data["person"] + 1000)
+    twice = fitted(pd.concat([data, copy], ignore_index=True))
+    weighted = fitted(data.assign(w=2), weights="w", weights_kind="frequency")
+    assert weighted.llf == pytest.approx(twice.llf, abs=1e-6)
+    assert weighted.bic == pytest.approx(twice.bic, abs=1e-6)
+    np.testing.assert_allclose(weighted.params, twice.params, atol=1e-5)
+
+
+def test_people_of_one_row_each_are_no_panel() -> None:
+    data = people().assign(person=lambda frame: np.arange(len(frame)))
+    panel = ss.pose(FORMULA, data, chosen="job", noise=Types(2), panel="person")
+    rows = ss.pose(FORMULA, data, chosen="job", noise=Types(2))
+    natural = panel.problem.layout.natural(np.linspace(0.2, 0.9, panel.problem.layout.n_free))
+    left, right = (
+        one.engine.sum(lambda batch, one=one: evaluate(one.problem, natural, batch))
+        for one in (panel, rows)
+    )
+    assert left.loglik == right.loglik
+    np.testing.assert_array_equal(left.hessian, right.hessian)
+
+
+def test_a_random_effect_of_one_row_each_is_the_shared_shock_of_rows() -> None:
+    data = people().assign(person=lambda frame: np.arange(len(frame)))
+    noise = SharedShock(loading=0.6, nodes=31)
+    panel = ss.pose(FORMULA, data, chosen="job", noise=noise, panel="person")
+    rows = ss.pose(FORMULA, data, chosen="job", noise=noise)
+    natural = panel.problem.layout.natural(np.linspace(0.3, 0.9, panel.problem.layout.n_free))
+    left, right = (
+        one.engine.sum(lambda batch, one=one: evaluate(one.problem, natural, batch))
+        for one in (panel, rows)
+    )
+    assert left.loglik == pytest.approx(right.loglik, abs=1e-6)
+    np.testing.assert_allclose(left.score, right.score, atol=1e-4)
+
+
+def test_a_random_effect_is_found_and_twice_the_nodes_change_nothing() -> None:
+    fit = fitted(people(400, 5, seed=2), SharedShock())
+    assert fit.converged
+    assert abs(fit.params["(common)", "loading"] - 1.0) < 4 * fit.bse["(common)", "loading"]
+    truth = {("farm", "x"): 1.0, ("town", "x"): -0.5, ("town", "v"): 1.0, ("farm", "scale"): 0.5}
+    away = (fit.params[list(truth)] - pd.Series(truth)) / fit.bse[list(truth)]
+    assert np.abs(away).max() < 3.5
+    natural = fit.problem.layout.natural(fit.solution.free)
+    heights = []
+    for nodes in (15, 30):
+        problem = ss.pose(
+            FORMULA, people(400, 5, seed=2), chosen="job", noise=SharedShock(nodes=nodes),
+            panel="person",
+        ).problem  # fmt: skip
+        found = fit.engine.sum(
+            lambda batch, problem=problem: evaluate(problem, natural, batch, curvature="none")
+        )
+        heights.append(found.loglik)
+    assert heights[0] == pytest.approx(heights[1], abs=1e-3)
+
+
+def test_scores_of_a_random_effect_agree_with_differences() -> None:
+    posed = ss.pose(FORMULA, people(40), chosen="job", noise=SharedShock(nodes=31), panel="person")
+    problem, engine = posed.problem, posed.engine
+    natural = problem.layout.natural(fitted(people(), SharedShock()).solution.free)
+    step = 1e-5
+
+    def at(place: Any) -> Any:
+        return engine.sum(lambda batch: evaluate(problem, place, batch, curvature="none"))
+
+    found = engine.sum(lambda batch: evaluate(problem, natural, batch))
+    ends = [[at(natural + way * one) for way in (1, -1)] for one in step * np.eye(len(natural))]
+    score = np.array([(up.loglik - down.loglik) / (2 * step) for up, down in ends])
+    hessian = np.array([(up.score - down.score) / (2 * step) for up, down in ends])
+    np.testing.assert_allclose(found.score, score, atol=1e-5 * np.abs(score).max())
+    np.testing.assert_allclose(found.hessian, hessian, atol=1e-5 * np.abs(hessian).max())
+
+
+def test_standard_errors_are_by_person() -> None:
+    data = people()
+    for noise in (None, Types(2)):
+        fit = ss.fit(FORMULA, data, chosen="job", noise=noise, panel="person", seed=0)
+        assert fit.covariance.kind == "clustered"
+        assert "clustered by person (120 clusters)" in str(fit.summary())
+    plain = ss.fit(FORMULA, data, chosen="job", cluster="person")
+    independent = ss.fit(FORMULA, data, chosen="job", panel="person")
+    pd.testing.assert_series_equal(independent.bse, plain.bse, check_exact=True)
+    assert "moves only the standard errors" in " ".join(str(independent.summary()).split())
+
+
+def test_a_bootstrap_draws_people() -> None:
+    fit = fitted(people(), covariance=ss.inference.Bootstrap(replications=12))
+    assert "120 clusters of person" in fit.covariance.description
+    assert np.isfinite(fit.bse).all()
+
+
+def test_a_panel_column_with_missing_values_is_refused() -> None:
+    data = people()
+    data["person"] = data["person"].astype(float)
+    data.loc[3, "person"] = np.nan
+    with pytest.raises(DataError, match="panel column 'person' has 1 missing value"):
+        fitted(data)
+
+
+def test_weights_and_clusters_that_divide_a_person_are_refused() -> None:
+    data = people()
+    data["w"] = 1.0 + np.arange(len(data)) % 2
+    with pytest.raises(DataError, match="Weights differ between the rows of one 'person'"):
+        fitted(data, weights="w", weights_kind="probability")
+    with pytest.raises(DataError, match="in different clusters"):
+        fitted(data, cluster="w")
+
+
+def test_a_panel_is_named_by_a_column() -> None:
+    with pytest.raises(OptionError, match="`panel` must be the name of a column"):
+        fitted(people(), panel=["person"])
+
+
+def test_files_that_may_split_a_person_are_refused(tmp_path: Any) -> None:
+    people().to_parquet(tmp_path / "rows.parquet")
+    with pytest.raises(UnsupportedError, match="rows of a person may be in two pieces"):
+        fitted(str(tmp_path / "rows.parquet"))
+    read = fitted(str(tmp_path / "rows.parquet"), engine=ss.engines.Memory())
+    np.testing.assert_allclose(read.params, fitted(people()).params)
+
+
+def test_people_of_one_row_each_are_said() -> None:
+    data = people(400, 1)
+    fit = ss.fit(FORMULA, data, chosen="job", panel="person")
+    assert "Every person has one row" in str(fit.summary())
+
+
+def test_means_of_people_stand_beside_the_table() -> None:
+    data = people(20, 3)
+    made = ss.panel_means(data, "person", ["x", "v"])
+    expected = data.groupby("person")["x"].transform("mean")
+    np.testing.assert_allclose(made["x_mean"], expected)
+    assert list(made.columns) == [*data.columns, "x_mean", "v_mean"]
+    with pytest.raises(DataError, match="There is a column 'x_mean' already"):
+        ss.panel_means(made, "person", ["x"])
+
+
+def test_long_data_has_panels_too() -> None:
+    data = people(60, 4).reset_index(names="case")
+    long = pd.concat([data.assign(option=option) for option in ("farm", "town")])
+    long["picked"] = (long["job"] == long["option"]).astype(int)
+    fit = ss.fit(
+        "y ~ x + v", long, case="case", alternatives="option", chosen="picked", panel="person",
+        noise=Types(2), seed=0,
+    )  # fmt: skip
+    wide = fitted(data)
+    assert fit.llf == pytest.approx(wide.llf, abs=1e-6)
