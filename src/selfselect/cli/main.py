@@ -43,6 +43,12 @@ class _Lazy(click.Group):
         command: click.Command = import_module(f"selfselect.cli.{cmd_name}").command
         return command
 
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        if not args and not ctx.resilient_parsing:
+            click.echo(ctx.get_help(), err=True)
+            ctx.exit(BAD_INPUT)
+        return super().parse_args(ctx, args)
+
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         del ctx
         with formatter.section("Commands"):
@@ -84,9 +90,6 @@ def main(arguments: list[str] | None = None) -> None:
             code = cli.main(arguments, prog_name="selfselect", standalone_mode=False, obj=typed)
     except click.exceptions.Abort:
         code = INTERRUPTED
-    except click.exceptions.NoArgsIsHelpError as error:
-        error.show()
-        code = BAD_INPUT
     except click.ClickException as error:
         click.echo(f"error: {error.format_message()}", err=True)
         code = BAD_INPUT

@@ -99,7 +99,9 @@ def marginal_effects(
         ]
     rows: list[tuple[Any, ...]] = []
     each: list[Averages] = []
-    for point, setting in zip(points.itertuples(index=False), settings, strict=True):
+    # pandas 2 has no tuples of a frame without columns.
+    given_at = points.itertuples(index=False) if len(points.columns) else [()]
+    for point, setting in zip(given_at, settings, strict=True):
         for name in _chosen_columns(columns, fit, table):
             for change, up, down, step in _changes(fit, table[name], setting):
                 each.append(_difference(fit, up, down, step, of, own=own, covariates=covariates))
