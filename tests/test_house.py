@@ -17,8 +17,8 @@ import selfselect
 SOURCE = Path(selfselect.__file__).parent
 
 RANKS = [
-    {"errors", "progress", "threads"},
-    {"plain", "seeds"},
+    {"errors", "progress", "cores"},
+    {"plain", "seeds", "threads"},
     {"kernels"},
     {"rules"},
     {"noises"},

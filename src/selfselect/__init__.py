@@ -37,6 +37,7 @@ if TYPE_CHECKING:
     from selfselect.selection.switching import switching
     from selfselect.simulators.sample import simulate
     from selfselect.sklearn import SelfSelectionRegressor
+    from selfselect.threads import set_threads
 
 _ROOMS = (
     "datasets",
@@ -62,6 +63,7 @@ _NAMES = {
     "switching": "selfselect.selection",
     "simulate": "selfselect.simulators.sample",
     "SelfSelectionRegressor": "selfselect.sklearn",
+    "set_threads": "selfselect.threads",
 }
 
 __all__ = [
@@ -82,6 +84,7 @@ __all__ = [
     "rules",
     "sample_selection",
     "samplers",
+    "set_threads",
     "simulate",
     "simulators",
     "solvers",

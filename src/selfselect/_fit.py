@@ -23,7 +23,7 @@ from selfselect.results.call import write_call
 from selfselect.results.fit_result import FitResult
 from selfselect.seeds import check_seed, generator
 from selfselect.solvers import choose_solver, with_points
-from selfselect.threads import one_blas_thread
+from selfselect.threads import limited_to, one_blas_thread
 
 __all__ = ["fit", "fit_design"]
 
@@ -139,29 +139,30 @@ def fit(
     if checkpoint is not None:
         check_place(checkpoint)
     choice = engine_for(data, engine)
-    design, rule, noise = design_for(
-        formula,
-        data,
-        source=choice.open(data),
-        rule=rule,
-        noise=noise,
-        seed=seed,
-        progress=progress,
-        case=case,
-        chosen=chosen,
-        alternatives=alternatives,
-        available=available,
-        possible=possible,
-        cost=cost,
-        shared=shared,
-        offset=offset,
-        weights=weights,
-        weights_kind=weights_kind,
-        cluster=cluster,
-        missing=missing,
-        missing_outcome=missing_outcome,
-        outcome_between=outcome_between,
-    )
+    with limited_to(choice.threads):
+        design, rule, noise = design_for(
+            formula,
+            data,
+            source=choice.open(data),
+            rule=rule,
+            noise=noise,
+            seed=seed,
+            progress=progress,
+            case=case,
+            chosen=chosen,
+            alternatives=alternatives,
+            available=available,
+            possible=possible,
+            cost=cost,
+            shared=shared,
+            offset=offset,
+            weights=weights,
+            weights_kind=weights_kind,
+            cluster=cluster,
+            missing=missing,
+            missing_outcome=missing_outcome,
+            outcome_between=outcome_between,
+        )
     return fit_design(
         design,
         rule=rule,
@@ -198,7 +199,7 @@ def fit_design(
     rng = generator(check_seed(seed, optional=True))
     problem = pose_design(design, rule=rule, noise=noise, rng=rng)
     choice: EngineChoice = Memory() if engine is None else engine
-    with one_blas_thread():
+    with one_blas_thread(), limited_to(choice.threads):
         rows = choice.load(problem, design.rows if design.stream is None else design.stream)
         solver, reason = choose_solver(problem, solver)
         if checkpoint is not None:

@@ -65,7 +65,7 @@ class ReportError(SelfSelectError):
 
 
 class MissingDependencyError(SelfSelectError, ImportError):
-    """An optional package is not installed; the message holds the install line."""
+    """An optional package is not installed, or cannot start; the message says what to do."""
 
 
 class StaleBuildError(SelfSelectError, ImportError):

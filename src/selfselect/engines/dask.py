@@ -6,7 +6,7 @@ import pickle
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -42,7 +42,6 @@ from selfselect.errors import OptionError, UnsupportedError
 from selfselect.likelihoods import Batch
 from selfselect.problem.problem import Problem
 from selfselect.progress import progress_bar
-from selfselect.threads import n_cores
 
 __all__ = ["Dask", "RowsOnWorkers"]
 
@@ -67,6 +66,8 @@ class Dask:
     encoding : of CSV files, such as ``"latin-1"``; None for UTF-8.
     """
 
+    threads: ClassVar[int | None] = None
+
     client: Any = field(default=None, repr=False)
     encoding: str | None = None
 
@@ -85,7 +86,7 @@ class Dask:
 
     def load(self, problem: Problem, rows: RowStream) -> RowsOnWorkers:
         """Have every partition coded where it is, and kept there."""
-        return RowsOnWorkers(problem, rows, n_cores(), groups=_place(problem, rows))
+        return RowsOnWorkers(problem, rows, None, groups=_place(problem, rows))
 
 
 def _absolute(data: Any) -> Any:
