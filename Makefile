@@ -7,7 +7,7 @@ BIN := .venv/bin
 
 NATIVE := $(wildcard src/selfselect/kernels/native/*)
 
-.PHONY: demo test test-lowest test-pandas2 test-pythons sanitize lint types bench study experiments docs screenshots clean
+.PHONY: demo test test-lowest test-pandas2 test-pythons wheels sanitize lint types bench study experiments docs screenshots clean
 
 # Compiles the kernels; the other targets find them up to date.
 .venv/ready: pyproject.toml setup.py $(NATIVE)
@@ -54,6 +54,9 @@ test-pandas2:                ## the same with pandas 2 and the newest of everyth
 
 test-pythons:                ## the same with every Python from 3.11 on that is installed
 	$(PYTHON) tools/versions.py pythons
+
+wheels:                      ## source distribution and wheel in dist/, checked; every extra tried alone
+	$(PYTHON) tools/wheels.py $(EXTRAS)
 
 lint: .venv/lint-ready       ## style
 	$(BIN)/ruff check .

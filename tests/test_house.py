@@ -30,6 +30,7 @@ RANKS = [
     {"engines"},
     {"solvers"},
     {"inference"},
+    {"options"},
     {"results"},
     {"effects"},
     {"plots"},

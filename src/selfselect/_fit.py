@@ -18,11 +18,21 @@ from selfselect.errors import ConvergenceWarning, DataError, UnsupportedError, w
 from selfselect.inference.covariance import estimate_covariance
 from selfselect.inference.dependence import Dependence
 from selfselect.noises import as_noise
+from selfselect.options import (
+    CovarianceOption,
+    Limits,
+    Missing,
+    MissingOutcome,
+    NoiseOption,
+    RuleOption,
+    WeightsKind,
+)
 from selfselect.posing import design_for, pose_design
 from selfselect.results.call import write_call
 from selfselect.results.fit_result import FitResult
 from selfselect.seeds import check_seed, generator
 from selfselect.solvers import choose_solver, with_points
+from selfselect.solvers.base import Solver
 from selfselect.threads import limited_to, one_blas_thread
 
 __all__ = ["fit", "fit_design"]
@@ -33,24 +43,24 @@ def fit(
     data: Any,
     *,
     chosen: str | None = None,
-    alternatives: Any = None,
+    alternatives: int | str | None = None,
     available: Mapping[Any, str] | None = None,
     possible: Mapping[Any, str] | None = None,
     cost: Mapping[Any, Any] | None = None,
     case: str | None = None,
     shared: Any = None,
     offset: Any = None,
-    rule: Any = "max",
-    noise: Any = None,
-    solver: Any = None,
+    rule: RuleOption = "max",
+    noise: NoiseOption = None,
+    solver: Solver | None = None,
     weights: Any = None,
-    weights_kind: str | None = None,
-    missing: str = "drop",
-    missing_outcome: str = "raise",
-    outcome_between: Any = None,
-    covariance: Any = "observed",
+    weights_kind: WeightsKind = None,
+    missing: Missing = "drop",
+    missing_outcome: MissingOutcome = "raise",
+    outcome_between: Limits = None,
+    covariance: CovarianceOption = "observed",
     cluster: Any = None,
-    engine: Any = None,
+    engine: EngineChoice | None = None,
     checkpoint: str | Path | None = None,
     seed: int | None = None,
     progress: bool | None = None,

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, Literal
 
 import click
 
 from selfselect.cli._encoding import encoding_option
+from selfselect.options import PredictionKind, Scale
 
 __all__ = ["command"]
 
@@ -45,8 +46,8 @@ Examples:
 def command(
     fit: str,
     data: Sequence[str],
-    kind: str,
-    scale: str,
+    kind: PredictionKind | Literal["responsibilities"],
+    scale: Scale,
     keep: Sequence[str],
     out: str | None,
     encoding: str | None,
@@ -64,13 +65,12 @@ def command(
     from selfselect.data.tables import to_frame
 
     result = ss.load(fit)
-    inferred = kind == "responsibilities"
-    if inferred and scale != "model":
+    if kind == "responsibilities" and scale != "model":
         raise click.UsageError("A probability has no scale. Leave --scale out.")
     if out is not None and is_folder(out):
         options: dict[str, Any] = {"keep": keep, "overwrite": overwrite}
         files = open_files(list(data), encoding=encoding).with_labels(labels_of(result))
-        if inferred:
+        if kind == "responsibilities":
             result.write_responsibilities(out, files, **options)
         else:
             result.write_predictions(out, files, kind, scale, **options)
@@ -80,7 +80,9 @@ def command(
     if isinstance(rows, list):
         rows = open_files(rows, encoding=encoding).with_labels(labels_of(result))
     made: Any = (
-        result.responsibilities(rows) if inferred else result.predict(rows, kind=kind, scale=scale)
+        result.responsibilities(rows)
+        if kind == "responsibilities"
+        else result.predict(rows, kind=kind, scale=scale)
     )
     write_table(made, out, index=False, beside=to_frame(rows, keep) if keep else None)
     return 0

@@ -11,6 +11,7 @@ import pandas as pd
 from selfselect.data.equations import SELECTION
 from selfselect.inference.covariance import Covariance
 from selfselect.inference.statistics import FLAG_LEVEL
+from selfselect.options import Intervals
 from selfselect.problem.parameters import COMMON, SCALE
 from selfselect.report.page import Block, Page
 from selfselect.results.rejections import rejections
@@ -49,7 +50,7 @@ def format_number(value: float) -> str:
     return f"{value:.4f}" if size < 1e4 else f"{value:.1f}"
 
 
-def summarise(fit: FitResult, level: float = 0.95, intervals: str = "wald") -> Page:
+def summarise(fit: FitResult, level: float = 0.95, intervals: Intervals = "wald") -> Page:
     """Compose the summary page of a fit."""
     return Page(
         title=f"Linear regression under self-selection, {fit.problem.index} index",
@@ -245,7 +246,7 @@ def profile_notes(fit: Any, level: float, intervals: str) -> tuple[str, ...]:
     )
 
 
-def _blocks(fit: FitResult, level: float, intervals: str) -> tuple[Block, ...]:
+def _blocks(fit: FitResult, level: float, intervals: Intervals) -> tuple[Block, ...]:
     table = fit.tidy(level, intervals=intervals)
     header = table_header(fit.covariance, level)
     alternatives = fit.problem.equations.alternatives

@@ -10,6 +10,7 @@ if TYPE_CHECKING:
     from selfselect.effects.counterfactual import Counterfactual
     from selfselect.effects.gains import Gains
     from selfselect.effects.policy import Policy
+    from selfselect.options import Covariates
     from selfselect.results.fit_result import FitResult
 
 __all__ = ["EffectMethods"]
@@ -29,7 +30,7 @@ class EffectMethods:
         *,
         at: Any = None,
         level: float = 0.95,
-        covariates: str = "sampled",
+        covariates: Covariates = "sampled",
     ) -> EffectTable:
         """Return the mean of every outcome by group; see `effects.potential_outcomes`."""
         from selfselect.effects import potential_outcomes
@@ -42,7 +43,7 @@ class EffectMethods:
         *,
         at: Any = None,
         level: float = 0.95,
-        covariates: str = "sampled",
+        covariates: Covariates = "sampled",
     ) -> EffectTable:
         """Return the chance of each alternative; see `effects.choice_probabilities`."""
         from selfselect.effects import choice_probabilities
@@ -57,7 +58,7 @@ class EffectMethods:
         at: Any = "average",
         of: Literal["chance", "outcome"] = "chance",
         level: float = 0.95,
-        covariates: str = "sampled",
+        covariates: Covariates = "sampled",
     ) -> EffectTable:
         """Return how chances move with each covariate; see `effects.marginal_effects`."""
         from selfselect.effects import marginal_effects
@@ -74,7 +75,7 @@ class EffectMethods:
         *,
         at: Any = None,
         level: float = 0.95,
-        covariates: str = "sampled",
+        covariates: Covariates = "sampled",
     ) -> EffectTable:
         """Return ATE, ATT and ATU of `to` instead of `versus`; see `effects.treatment_effects`."""
         from selfselect.effects import treatment_effects
@@ -107,7 +108,7 @@ class EffectMethods:
         *,
         reference: Any = "both",
         level: float = 0.95,
-        covariates: str = "sampled",
+        covariates: Covariates = "sampled",
     ) -> EffectTable:
         """Decompose the gap between two alternatives' outcomes; see `effects.decompose`."""
         from selfselect.effects import decompose
@@ -117,7 +118,7 @@ class EffectMethods:
         )
 
     def sorting(
-        self, data: Any = None, *, level: float = 0.95, covariates: str = "sampled"
+        self, data: Any = None, *, level: float = 0.95, covariates: Covariates = "sampled"
     ) -> EffectTable:
         """Return how those who chose each alternative differ from all; see `effects.sorting`."""
         from selfselect.effects import sorting
@@ -132,7 +133,7 @@ class EffectMethods:
         *,
         quantiles: Sequence[float] = (0.05, 0.25, 0.5, 0.75, 0.95),
         level: float = 0.95,
-        covariates: str = "sampled",
+        covariates: Covariates = "sampled",
         draws: int | None = None,
         seed: int = 0,
     ) -> Gains:
@@ -156,7 +157,7 @@ class EffectMethods:
         rationing: Literal["price", "lottery"] = "price",
         base: Any = None,
         level: float = 0.95,
-        covariates: str = "sampled",
+        covariates: Covariates = "sampled",
         draws: int | None = None,
         seed: int = 0,
     ) -> Counterfactual:
@@ -175,7 +176,7 @@ class EffectMethods:
         *,
         goal: str | None = None,
         level: float = 0.95,
-        covariates: str = "sampled",
+        covariates: Covariates = "sampled",
     ) -> Policy:
         """Recommend the best alternative to every row; see `effects.policy`."""
         from selfselect.effects import policy

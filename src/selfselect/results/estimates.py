@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 from selfselect.data.tables import nearest
 from selfselect.errors import OptionError, UnsupportedError
 from selfselect.inference.covariance import Covariance
+from selfselect.options import Intervals
 from selfselect.problem.parameters import flat_names
 from selfselect.results.maketables import MaketablesHooks, hidden_property
 from selfselect.results.tables import (
@@ -76,7 +77,7 @@ class Estimates(MaketablesHooks):
         """Profile intervals that were found, by position and level."""
         return {}
 
-    def tidy(self, level: float = 0.95, *, intervals: str = "wald") -> pd.DataFrame:
+    def tidy(self, level: float = 0.95, *, intervals: Intervals = "wald") -> pd.DataFrame:
         """One row per parameter: estimate, standard error, statistic, p-value, interval.
 
         Parameters
@@ -129,7 +130,7 @@ class Estimates(MaketablesHooks):
     def conf_int(
         self,
         level: float = 0.95,
-        method: str = "wald",
+        method: Intervals = "wald",
         *,
         params: Any = None,
         progress: bool | None = None,

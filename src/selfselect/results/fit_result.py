@@ -23,6 +23,7 @@ from selfselect.inference.independence import independence_test, wald_test_of_co
 from selfselect.inference.sandwich import cluster_sizes
 from selfselect.inference.statistics import TestResult
 from selfselect.noises.correlated import CORRELATION
+from selfselect.options import Intervals, PredictionKind, Scale
 from selfselect.problem.parameters import Reported
 from selfselect.problem.problem import Problem
 from selfselect.results.departures import Departures
@@ -263,7 +264,7 @@ class FitResult(Estimates, EffectMethods):
         """
         return comparison_table(self)
 
-    def summary(self, level: float = 0.95, *, intervals: str = "wald") -> Page:
+    def summary(self, level: float = 0.95, *, intervals: Intervals = "wald") -> Page:
         """Compose the page to read first: prints as text, shows as HTML in notebooks.
 
         Parameters
@@ -499,7 +500,7 @@ class FitResult(Estimates, EffectMethods):
         return lr_test(self, other)
 
     def predict(
-        self, data: Any = None, kind: str = "latent", scale: str = "model"
+        self, data: Any = None, kind: PredictionKind = "latent", scale: Scale = "model"
     ) -> pd.DataFrame | pd.Series[Any]:
         """Predict for new rows, or for those of the fit where `data` is None.
 
@@ -522,8 +523,8 @@ class FitResult(Estimates, EffectMethods):
         self,
         out: str | Path,
         data: Any = None,
-        kind: str = "latent",
-        scale: str = "model",
+        kind: PredictionKind = "latent",
+        scale: Scale = "model",
         *,
         keep: Sequence[str] = (),
         overwrite: bool = False,
