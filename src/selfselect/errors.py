@@ -9,6 +9,7 @@ import warnings
 
 __all__ = [
     "ArchiveError",
+    "ClusterWarning",
     "ConvergenceWarning",
     "DataError",
     "EngineError",
@@ -86,6 +87,10 @@ class ConvergenceWarning(SelfSelectWarning):
 
 class NotCompiledWarning(SelfSelectWarning):
     """A large fit runs without compiled kernels: it takes longer than it needs."""
+
+
+class ClusterWarning(SelfSelectWarning):
+    """A fit waits for a cluster whose workers cannot go on at present."""
 
 
 class ExtrapolationWarning(SelfSelectWarning):

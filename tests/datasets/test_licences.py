@@ -1,4 +1,4 @@
-"""Every data set says whose it is, where it comes from, what was changed, and under what licence."""
+"""Every data set says whose it is, where it is from, what was changed, and its licence."""
 
 from __future__ import annotations
 
