@@ -31,6 +31,7 @@ from selfselect.effects.base import (
     key_name,
 )
 from selfselect.errors import DataError, OptionError
+from selfselect.options import Covariates
 
 if TYPE_CHECKING:
     from selfselect.results.fit_result import FitResult
@@ -52,7 +53,7 @@ def marginal_effects(
     at: Any = "average",
     of: Literal["chance", "outcome"] = "chance",
     level: float = 0.95,
-    covariates: str = "sampled",
+    covariates: Covariates = "sampled",
 ) -> EffectTable:
     """Return how the chance of each alternative moves with each column of the data.
 

@@ -9,6 +9,7 @@ import numpy as np
 from selfselect.effects._ask import ask
 from selfselect.effects._moments import Cells
 from selfselect.effects.base import EffectTable, effect_table
+from selfselect.options import Covariates
 
 if TYPE_CHECKING:
     from selfselect.results.fit_result import FitResult
@@ -24,7 +25,7 @@ def potential_outcomes(
     *,
     at: Any = None,
     level: float = 0.95,
-    covariates: str = "sampled",
+    covariates: Covariates = "sampled",
 ) -> EffectTable:
     r"""Return the mean of every outcome, among all and among those who choose each alternative.
 

@@ -10,6 +10,7 @@ from selfselect.effects._ask import ask
 from selfselect.effects._moments import Cells
 from selfselect.effects.base import EffectTable, alternative_index, effect_table
 from selfselect.errors import OptionError, UnsupportedError
+from selfselect.options import Covariates
 
 if TYPE_CHECKING:
     from selfselect.results.fit_result import FitResult
@@ -38,7 +39,7 @@ def treatment_effects(
     *,
     at: Any = None,
     level: float = 0.95,
-    covariates: str = "sampled",
+    covariates: Covariates = "sampled",
 ) -> EffectTable:
     r"""Return the mean gain :math:`y_{to} - y_{versus}` over groups.
 
