@@ -16,6 +16,7 @@ __all__ = [
     "Limits",
     "Missing",
     "MissingOutcome",
+    "NoiseName",
     "NoiseOption",
     "PredictionKind",
     "RuleOption",
@@ -25,7 +26,9 @@ __all__ = [
 
 RuleOption: TypeAlias = "Literal['max', 'min'] | SelectionRule"
 
-NoiseOption: TypeAlias = "Literal['independent', 'correlated', 'shared shock', 'mixture', 'student'] | Noise | None"
+NoiseName: TypeAlias = Literal["independent", "correlated", "shared shock", "mixture", "student"]
+
+NoiseOption: TypeAlias = "NoiseName | Noise | None"
 
 CovarianceOption: TypeAlias = "Literal['observed', 'robust', 'clustered', 'bootstrap'] | Bootstrap"
 
