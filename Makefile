@@ -7,7 +7,7 @@ BIN := .venv/bin
 
 NATIVE := $(wildcard src/selfselect/kernels/native/*)
 
-.PHONY: demo test sanitize lint types bench study experiments docs screenshots clean
+.PHONY: demo test test-lowest test-pandas2 test-pythons wheels sanitize lint types bench study experiments docs screenshots clean
 
 # Compiles the kernels; the other targets find them up to date.
 .venv/ready: pyproject.toml setup.py $(NATIVE)
@@ -45,6 +45,18 @@ sanitize: .venv/test-ready   ## tests of the compiled kernels under address and 
 	LD_PRELOAD="$$(gcc -print-file-name=libasan.so) $$(gcc -print-file-name=libubsan.so)" \
 	ASAN_OPTIONS=detect_leaks=0 PYTHONPATH=build/sanitize \
 	$(BIN)/python -m pytest -q -p no:cacheprovider tests/kernels -k 'not torch and not triton'
+
+test-lowest:                 ## a subset of the tests, with the lowest versions that are declared
+	$(PYTHON) tools/versions.py lowest
+
+test-pandas2:                ## the same with pandas 2 and the newest of everything else
+	$(PYTHON) tools/versions.py pandas2
+
+test-pythons:                ## the same with every Python from 3.11 on that is installed
+	$(PYTHON) tools/versions.py pythons
+
+wheels:                      ## source distribution and wheel in dist/, checked; every extra tried alone
+	$(PYTHON) tools/wheels.py $(EXTRAS)
 
 lint: .venv/lint-ready       ## style
 	$(BIN)/ruff check .
@@ -90,4 +102,4 @@ screenshots: .venv/test-ready   ## pictures of the report for the documentation;
 	$(BIN)/python docs/screenshots.py
 
 clean:
-	rm -rf .venv demo dist build docs/_build docs/gallery docs/reference .pytest_cache .mypy_cache .ruff_cache
+	rm -rf .venv .envs demo dist build docs/_build docs/gallery docs/reference .pytest_cache .mypy_cache .ruff_cache

@@ -79,7 +79,7 @@ def compare(n_rows: int, rounds: int) -> None:
                     sum_groups, there.engine.message(task), len(there.engine.groups), list(mine),
                     pure=False,
                 )
-                for mine in np.array_split(np.array(there.engine.groups, dtype=object), 2)
+                for mine in np.array_split(np.array(there.engine.groups.futures, dtype=object), 2)
             ]
         ]  # fmt: skip
         gap = float(np.abs(np.asarray(here.params) - np.asarray(there.params)).max())

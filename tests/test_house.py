@@ -17,8 +17,8 @@ import selfselect
 SOURCE = Path(selfselect.__file__).parent
 
 RANKS = [
-    {"errors", "progress", "threads"},
-    {"plain", "seeds"},
+    {"errors", "progress", "cores"},
+    {"plain", "seeds", "threads"},
     {"kernels"},
     {"rules"},
     {"noises"},
@@ -30,6 +30,7 @@ RANKS = [
     {"engines"},
     {"solvers"},
     {"inference"},
+    {"options"},
     {"results"},
     {"effects"},
     {"plots"},

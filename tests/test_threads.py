@@ -1,14 +1,33 @@
-"""Parallel maps keep order, and hold linear algebra to one thread while they run."""
+"""One number says how many threads there are; parallel maps keep order and do not nest."""
 
 from __future__ import annotations
 
+import os
+import threading
 import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
 from threadpoolctl import threadpool_info
 
-from selfselect.threads import n_cores, parallel_map
+import selfselect as ss
+from selfselect import cores, threads
+from selfselect.cores import available_cores, cpu_quota
+from selfselect.errors import OptionError
+from selfselect.threads import limited_to, parallel_map, thread_count
+
+
+@pytest.fixture(autouse=True)
+def as_by_default(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """Nobody has said how many threads there shall be, and there are six cores."""
+    for name in ("SELFSELECT_THREADS", "OMP_NUM_THREADS"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setattr(threads, "available_cores", lambda: 6)
+    yield
+    ss.set_threads(None)
 
 
 def blas_threads() -> list[int]:
@@ -42,5 +61,136 @@ def test_an_error_in_a_task_reaches_the_caller() -> None:
         list(parallel_map(lambda item: 1 / item, [1, 0], n_threads=2))
 
 
-def test_there_is_at_least_one_core() -> None:
-    assert n_cores() >= 1
+def test_inside_of_a_parallel_map_there_is_one_thread() -> None:
+    def inner(_: int) -> tuple[int, set[int]]:
+        return thread_count(), set(parallel_map(lambda _: threading.get_ident(), range(4)))
+
+    for count, who in parallel_map(inner, range(4), n_threads=2):
+        assert count == 1 and len(who) == 1
+    assert thread_count() == 6
+
+
+def test_the_nearest_word_on_threads_holds(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert thread_count() == 6
+    monkeypatch.setenv("OMP_NUM_THREADS", "3,2")
+    assert thread_count() == 3
+    monkeypatch.setenv("OMP_NUM_THREADS", "64")
+    assert thread_count() == 6, "it is a limit, not a wish"
+    monkeypatch.setenv("SELFSELECT_THREADS", "8")
+    assert thread_count() == 8
+    ss.set_threads(2)
+    assert thread_count() == 2
+    with limited_to(5):
+        assert thread_count() == 5
+        with limited_to(None):
+            assert thread_count() == 5
+    assert thread_count() == 2
+    ss.set_threads(None)
+    assert thread_count() == 8
+
+
+@pytest.mark.parametrize("text", ["0", "-1", "many", "2.5", "1,1"])
+def test_an_environment_that_says_no_number_is_refused(
+    text: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("SELFSELECT_THREADS", text)
+    with pytest.raises(OptionError, match=r"SELFSELECT_THREADS is .* not a positive number"):
+        thread_count()
+
+
+@pytest.mark.parametrize("wrong", [0, -2, 1.5, True, "2"])
+def test_what_is_no_number_of_threads_is_refused(wrong: Any) -> None:
+    for refuse in (ss.set_threads, ss.engines.Memory, lambda n: ss.engines.Parquet(threads=n)):
+        with pytest.raises(OptionError, match=r"threads=.* is not possible"):
+            refuse(wrong)
+    assert thread_count() == 6
+
+
+@pytest.mark.parametrize("n", [1, 3])
+def test_the_threads_of_an_engine_hold_for_all_of_a_fit(
+    n: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    sizes = []
+    pool = threads.ThreadPoolExecutor
+
+    def counted(size: int, **options: Any) -> Any:
+        sizes.append(size)
+        return pool(size, **options)
+
+    monkeypatch.setattr(threads, "ThreadPoolExecutor", counted)
+    data = ss.simulators.village(70_000, seed=1).data
+    options: dict[str, Any] = {"chosen": "job", "covariance": ss.inference.Bootstrap(2), "seed": 1}
+    fit = ss.fit("income ~ height", data, engine=ss.engines.Memory(threads=n), **options)
+    assert set(sizes) == ({n} if n > 1 else set())
+    assert thread_count() == 6
+    np.testing.assert_array_equal(fit.bse, ss.fit("income ~ height", data, **options).bse)
+    assert max(sizes) == 6
+
+
+def test_one_thread_reads_files_with_one(tmp_path: Path) -> None:
+    pytest.importorskip("pyarrow")
+    ss.simulators.village(3_000, seed=1).data.to_parquet(tmp_path / "rows.parquet")
+    files, before = str(tmp_path / "rows.parquet"), threading.active_count()
+    engine = ss.engines.Parquet(batch_rows=500, threads=1)
+    who: set[int] = set()
+    fit = ss.fit("income ~ height", files, chosen="job", engine=engine)
+    fit.engine.sum(lambda _: who.add(threading.get_ident()) or 0.0)
+    assert who == {threading.get_ident()} and threading.active_count() <= before
+
+
+def write_groups(root: Path, lines: str, files: dict[str, str]) -> Path:
+    (root / "proc/self").mkdir(parents=True)
+    (root / "proc/self/cgroup").write_text(lines)
+    for name, text in files.items():
+        file = root / "sys/fs/cgroup" / name
+        file.parent.mkdir(parents=True, exist_ok=True)
+        file.write_text(text)
+    return root
+
+
+V1 = "3:cpu,cpuacct:/docker/abc\n2:memory:/docker/abc\n1:cpuset:/docker/abc\n"
+
+
+@pytest.mark.parametrize(
+    ("lines", "files", "quota"),
+    [
+        ("0::/\n", {"cpu.max": "150000 100000\n"}, 1.5),
+        ("0::/\n", {"cpu.max": "max 100000\n"}, None),
+        ("0::/pod/box\n", {"pod/box/cpu.max": "max 100000", "pod/cpu.max": "50000 100000"}, 0.5),
+        ("0::/pod/box\n", {"pod/box/cpu.max": "300000 100000", "pod/cpu.max": "4 1"}, 3.0),
+        (V1, {"cpu/cpu.cfs_quota_us": "200000\n", "cpu/cpu.cfs_period_us": "100000\n"}, 2.0),
+        (V1, {"cpu/cpu.cfs_quota_us": "-1\n", "cpu/cpu.cfs_period_us": "100000\n"}, None),
+        (
+            V1,
+            {
+                "cpu,cpuacct/docker/abc/cpu.cfs_quota_us": "70000",
+                "cpu,cpuacct/docker/abc/cpu.cfs_period_us": "100000",
+            },
+            0.7,
+        ),
+        ("0::/\n", {"cpu.max": "much\n"}, None),
+        ("0::/\n", {}, None),
+        ("", {}, None),
+    ],
+)
+def test_quotas_of_control_groups_are_read(
+    lines: str, files: dict[str, str], quota: float | None, tmp_path: Path
+) -> None:
+    assert cpu_quota(write_groups(tmp_path, lines, files)) == quota
+
+
+def test_a_machine_without_control_groups_has_no_quota(tmp_path: Path) -> None:
+    assert cpu_quota(tmp_path) is None
+
+
+@pytest.mark.parametrize(
+    ("quota", "cores_left"), [(None, 4), (0.3, 1), (1.5, 2), (2.0, 2), (64.0, 4)]
+)
+def test_cores_are_those_of_affinity_and_quota(
+    quota: float | None, cores_left: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(cores, "cpu_quota", lambda: quota)
+    monkeypatch.setattr(os, "sched_getaffinity", lambda _: {0, 3, 5, 7}, raising=False)
+    available_cores.cache_clear()
+    assert available_cores() == cores_left
+    available_cores.cache_clear()

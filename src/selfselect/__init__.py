@@ -40,6 +40,7 @@ if TYPE_CHECKING:
     from selfselect.selection.switching import switching
     from selfselect.simulators.sample import simulate
     from selfselect.sklearn import SelfSelectionRegressor
+    from selfselect.threads import set_threads
 
 _ROOMS = (
     "datasets",
@@ -69,6 +70,7 @@ _NAMES = {
     "switching": "selfselect.selection",
     "simulate": "selfselect.simulators.sample",
     "SelfSelectionRegressor": "selfselect.sklearn",
+    "set_threads": "selfselect.threads",
 }
 
 __all__ = [
@@ -93,6 +95,7 @@ __all__ = [
     "rules",
     "sample_selection",
     "samplers",
+    "set_threads",
     "simulate",
     "simulators",
     "solvers",

@@ -18,12 +18,22 @@ from selfselect.errors import ConvergenceWarning, DataError, UnsupportedError, w
 from selfselect.inference.covariance import estimate_covariance
 from selfselect.inference.dependence import Dependence
 from selfselect.noises import as_noise
+from selfselect.options import (
+    CovarianceOption,
+    Limits,
+    Missing,
+    MissingOutcome,
+    NoiseOption,
+    RuleOption,
+    WeightsKind,
+)
 from selfselect.posing import design_for, pose_design
 from selfselect.results.call import write_call
 from selfselect.results.fit_result import FitResult
 from selfselect.seeds import check_seed, generator
 from selfselect.solvers import as_solved, choose_solver
-from selfselect.threads import one_blas_thread
+from selfselect.solvers.base import Solver
+from selfselect.threads import limited_to, one_blas_thread
 
 __all__ = ["fit", "fit_design"]
 
@@ -33,25 +43,25 @@ def fit(
     data: Any,
     *,
     chosen: str | None = None,
-    alternatives: Any = None,
+    alternatives: int | str | None = None,
     available: Mapping[Any, str] | None = None,
     possible: Mapping[Any, str] | None = None,
     cost: Mapping[Any, Any] | None = None,
     case: str | None = None,
     shared: Any = None,
     offset: Any = None,
-    rule: Any = "max",
-    noise: Any = None,
-    solver: Any = None,
+    rule: RuleOption = "max",
+    noise: NoiseOption = None,
+    solver: Solver | None = None,
     weights: Any = None,
-    weights_kind: str | None = None,
-    missing: str = "drop",
-    missing_outcome: str = "raise",
-    outcome_between: Any = None,
-    covariance: Any = "observed",
+    weights_kind: WeightsKind = None,
+    missing: Missing = "drop",
+    missing_outcome: MissingOutcome = "raise",
+    outcome_between: Limits = None,
+    covariance: CovarianceOption = "observed",
     cluster: Any = None,
     panel: str | None = None,
-    engine: Any = None,
+    engine: EngineChoice | None = None,
     checkpoint: str | Path | None = None,
     seed: int | None = None,
     progress: bool | None = None,
@@ -145,30 +155,31 @@ def fit(
     if checkpoint is not None:
         check_place(checkpoint)
     choice = engine_for(data, engine)
-    design, rule, noise = design_for(
-        formula,
-        data,
-        source=choice.open(data),
-        rule=rule,
-        noise=noise,
-        seed=seed,
-        progress=progress,
-        case=case,
-        chosen=chosen,
-        alternatives=alternatives,
-        available=available,
-        possible=possible,
-        cost=cost,
-        shared=shared,
-        offset=offset,
-        weights=weights,
-        weights_kind=weights_kind,
-        cluster=cluster,
-        panel=panel,
-        missing=missing,
-        missing_outcome=missing_outcome,
-        outcome_between=outcome_between,
-    )
+    with limited_to(choice.threads):
+        design, rule, noise = design_for(
+            formula,
+            data,
+            source=choice.open(data),
+            rule=rule,
+            noise=noise,
+            seed=seed,
+            progress=progress,
+            case=case,
+            chosen=chosen,
+            alternatives=alternatives,
+            available=available,
+            possible=possible,
+            cost=cost,
+            shared=shared,
+            offset=offset,
+            weights=weights,
+            weights_kind=weights_kind,
+            cluster=cluster,
+            panel=panel,
+            missing=missing,
+            missing_outcome=missing_outcome,
+            outcome_between=outcome_between,
+        )
     return fit_design(
         design,
         rule=rule,
@@ -205,7 +216,7 @@ def fit_design(
     rng = generator(check_seed(seed, optional=True))
     problem = pose_design(design, rule=rule, noise=noise, rng=rng)
     choice: EngineChoice = Memory() if engine is None else engine
-    with one_blas_thread():
+    with one_blas_thread(), limited_to(choice.threads):
         rows = choice.load(problem, design.rows if design.stream is None else design.stream)
         solver, reason = choose_solver(problem, solver)
         if checkpoint is not None:

@@ -15,10 +15,20 @@ from scipy.special import entr
 
 from selfselect._fit import fit
 from selfselect.data.build import build_design
+from selfselect.engines.base import EngineChoice
 from selfselect.engines.memory import Memory
 from selfselect.errors import DataError, OptionError, SelfSelectError
 from selfselect.inference.statistics import format_p_value
 from selfselect.noises import Independent, as_noise
+from selfselect.options import (
+    CovarianceOption,
+    Limits,
+    Missing,
+    MissingOutcome,
+    NoiseOption,
+    RuleOption,
+    WeightsKind,
+)
 from selfselect.posing import rows_to_measure
 from selfselect.problem.problem import Problem
 from selfselect.problem.units import measure_units
@@ -28,6 +38,7 @@ from selfselect.rules import as_rule
 from selfselect.solvers._search import SearchSpace
 from selfselect.solvers._start import gram_matrices, refuse_collinear
 from selfselect.solvers._subspace import find_subspace
+from selfselect.solvers.base import Solver
 
 __all__ = ["NumberOfAlternatives", "choose_alternatives"]
 
@@ -77,17 +88,17 @@ def choose_alternatives(
     available: Mapping[Any, str] | None = None,
     possible: Mapping[Any, str] | None = None,
     cost: Mapping[Any, Any] | None = None,
-    rule: Any = "max",
-    noise: Any = None,
-    solver: Any = None,
+    rule: RuleOption = "max",
+    noise: NoiseOption = None,
+    solver: Solver | None = None,
     weights: Any = None,
-    weights_kind: str | None = None,
-    missing: str = "drop",
-    missing_outcome: str = "raise",
-    outcome_between: Any = None,
-    covariance: Any = "observed",
+    weights_kind: WeightsKind = None,
+    missing: Missing = "drop",
+    missing_outcome: MissingOutcome = "raise",
+    outcome_between: Limits = None,
+    covariance: CovarianceOption = "observed",
     cluster: Any = None,
-    engine: Any = None,
+    engine: EngineChoice | None = None,
     seed: int | None = None,
     progress: bool | None = None,
 ) -> NumberOfAlternatives:

@@ -9,6 +9,7 @@ import warnings
 
 __all__ = [
     "ArchiveError",
+    "ClusterWarning",
     "ConvergenceWarning",
     "DataError",
     "EngineError",
@@ -65,7 +66,7 @@ class ReportError(SelfSelectError):
 
 
 class MissingDependencyError(SelfSelectError, ImportError):
-    """An optional package is not installed; the message holds the install line."""
+    """An optional package is not installed, or cannot start; the message says what to do."""
 
 
 class StaleBuildError(SelfSelectError, ImportError):
@@ -86,6 +87,10 @@ class ConvergenceWarning(SelfSelectWarning):
 
 class NotCompiledWarning(SelfSelectWarning):
     """A large fit runs without compiled kernels: it takes longer than it needs."""
+
+
+class ClusterWarning(SelfSelectWarning):
+    """A fit waits for a cluster whose workers cannot go on at present."""
 
 
 class ExtrapolationWarning(SelfSelectWarning):

@@ -20,6 +20,7 @@ from selfselect.data.source import Source
 from selfselect.engines.memory import Memory
 from selfselect.errors import OptionError, UnsupportedError
 from selfselect.noises import Independent, as_noise
+from selfselect.options import Limits, Missing, MissingOutcome, NoiseOption, RuleOption, WeightsKind
 from selfselect.problem.probing import probe_rule
 from selfselect.problem.problem import Problem
 from selfselect.problem.silent import refuse_unidentified
@@ -37,24 +38,24 @@ CODED = re.compile(r"\bC\(\s*`?([^`,()]+?)`?\s*[,)]")
 
 
 def pose(
-    formula: Any,
+    formula: str | Mapping[Any, str],
     data: Any,
     *,
     chosen: str | None = None,
-    alternatives: Any = None,
+    alternatives: int | str | None = None,
     available: Mapping[Any, str] | None = None,
     possible: Mapping[Any, str] | None = None,
     cost: Mapping[Any, Any] | None = None,
     case: str | None = None,
     shared: Any = None,
     offset: Any = None,
-    rule: Any = "max",
-    noise: Any = None,
+    rule: RuleOption = "max",
+    noise: NoiseOption = None,
     weights: Any = None,
-    weights_kind: str | None = None,
-    missing: str = "drop",
-    missing_outcome: str = "raise",
-    outcome_between: Any = None,
+    weights_kind: WeightsKind = None,
+    missing: Missing = "drop",
+    missing_outcome: MissingOutcome = "raise",
+    outcome_between: Limits = None,
     cluster: Any = None,
     panel: str | None = None,
     seed: int | None = None,

@@ -34,7 +34,9 @@ from selfselect.data.sizes import refuse_many_alternatives
 from selfselect.data.tables import in_another_order
 from selfselect.moments.base import latent_means
 from selfselect.moments.choose import moments_of
+from selfselect.options import CovarianceOption, NoiseOption, RuleOption, WeightsKind
 from selfselect.solvers._least_squares import SharedLeastSquares
+from selfselect.solvers.base import Solver
 
 __all__ = ["SelfSelectionRegressor"]
 
@@ -91,12 +93,12 @@ class SelfSelectionRegressor(RegressorMixin, BaseEstimator):  # type: ignore[mis
         self,
         *,
         n_alternatives: int = 2,
-        rule: Any = "max",
-        noise: Any = None,
-        solver: Any = None,
+        rule: RuleOption = "max",
+        noise: NoiseOption = None,
+        solver: Solver | None = None,
         fit_intercept: bool = True,
-        covariance: Any = "observed",
-        weights_kind: str | None = None,
+        covariance: CovarianceOption = "observed",
+        weights_kind: WeightsKind = None,
         random_state: int | None = None,
     ) -> None:
         self.n_alternatives = n_alternatives

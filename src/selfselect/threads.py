@@ -1,4 +1,4 @@
-"""Threads: tasks side by side, each with one thread of linear algebra.
+"""Threads: how many there are, and tasks side by side, each with one thread of linear algebra.
 
 NumPy's BLAS starts a thread per core for every product. Under several threads of our own those
 multiply and wait for each other: on two busy cores a pass took a hundred times longer.
@@ -10,10 +10,23 @@ import os
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import contextmanager
+from contextvars import ContextVar
 from functools import cache
+from numbers import Integral
 from typing import Any, TypeVar
 
-__all__ = ["n_cores", "one_blas_thread", "parallel_map"]
+from selfselect.cores import available_cores
+from selfselect.errors import OptionError
+
+__all__ = [
+    "check_threads",
+    "limited_to",
+    "one_blas_thread",
+    "parallel_map",
+    "set_threads",
+    "thread_count",
+]
 
 Result = TypeVar("Result")
 
@@ -21,9 +34,75 @@ AHEAD = 2
 """Items per thread that wait for their turn: none may stand idle, and few should be in memory."""
 
 
-def n_cores() -> int:
-    """Return how many cores this process may use."""
-    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+_asked: int | None = None
+"""What `set_threads` was given."""
+
+_limit: ContextVar[int | None] = ContextVar("threads", default=None)
+"""What holds in this context: the threads of an engine; 1 inside of a parallel map."""
+
+
+def set_threads(threads: int | None) -> None:
+    """Set how many threads this package uses in this process; estimates do not depend on it.
+
+    Parameters
+    ----------
+    threads : a positive number; None for the default, which is the environment variable
+        ``SELFSELECT_THREADS`` where it is set. Else it is the number of cores that affinity and the
+        quotas of control groups leave to this process, or ``OMP_NUM_THREADS`` where that is less.
+
+    Examples
+    --------
+    >>> import selfselect as ss
+    >>> ss.set_threads(1)
+    >>> ss.set_threads(None)
+    """
+    global _asked  # noqa: PLW0603
+    _asked = check_threads(threads)
+
+
+def check_threads(threads: Any) -> int | None:
+    """Return a number of threads, or None; refuse anything else."""
+    if threads is None:
+        return None
+    if not isinstance(threads, Integral) or isinstance(threads, bool) or threads < 1:
+        raise OptionError(
+            f"threads={threads!r} is not possible. Give a positive number, or None for the default."
+        )
+    return int(threads)
+
+
+def thread_count() -> int:
+    """Return how many threads to use here."""
+    limit = _limit.get()
+    if limit is not None:
+        return limit
+    if _asked is not None:
+        return _asked
+    text = os.environ.get("SELFSELECT_THREADS", "").strip()
+    if text:
+        if not text.isdecimal() or int(text) < 1:
+            raise OptionError(
+                f"SELFSELECT_THREADS is {text!r} in the environment, which is not a positive "
+                "number. Correct it, or leave it out for the number of cores."
+            )
+        return int(text)
+    # OpenMP takes a list, one number per level of nested threads.
+    first = os.environ.get("OMP_NUM_THREADS", "").partition(",")[0].strip()
+    cores = available_cores()
+    return min(cores, int(first)) if first.isdecimal() and int(first) >= 1 else cores
+
+
+@contextmanager
+def limited_to(threads: int | None) -> Iterator[None]:
+    """Use that many threads inside; None changes nothing."""
+    if threads is None:
+        yield
+        return
+    before = _limit.set(threads)
+    try:
+        yield
+    finally:
+        _limit.reset(before)
 
 
 @cache
@@ -47,13 +126,14 @@ def parallel_map(
 ) -> Iterator[Result]:
     """Yield what `task` returns for each item, in order, worked on by several threads.
 
-    Items are asked for a few at a time, so they may be more than fit in memory.
+    Items are asked for a few at a time, so they may be more than fit in memory. Inside of `task`
+    there is one thread.
     """
-    n_threads = n_cores() if n_threads is None else n_threads
+    n_threads = thread_count() if n_threads is None else n_threads
     if n_threads <= 1:
         yield from map(task, *items)
         return
-    pool = ThreadPoolExecutor(n_threads)
+    pool = ThreadPoolExecutor(n_threads, initializer=_limit.set, initargs=(1,))
     with one_blas_thread():
         try:
             waiting: deque[Future[Result]] = deque()

@@ -21,6 +21,7 @@ from selfselect.likelihoods import evaluate
 dd = pytest.importorskip(
     "dask.dataframe", reason="Dask is not installed: pip install 'selfselect[dask]'"
 )
+dask = pytest.importorskip("dask", reason="Dask is not installed: pip install 'selfselect[dask]'")
 distributed = pytest.importorskip(
     "distributed", reason="Dask is not installed: pip install 'selfselect[dask]'"
 )
@@ -33,7 +34,9 @@ FORMULA = "y ~ x1 + C(town)"
 
 @pytest.fixture(scope="module")
 def client():
+    # A local cluster gives up on a worker that does not come back; a busy machine takes a while.
     with (
+        dask.config.set({"distributed.deploy.lost-worker-timeout": "120s"}),
         distributed.LocalCluster(
             n_workers=2, threads_per_worker=1, processes=True, dashboard_address=":0"
         ) as cluster,
@@ -357,19 +360,19 @@ def test_other_data_does_not_import_dask():
 
 @pytest.fixture
 def killing(monkeypatch):
-    """Kill a worker in the second pass of the next fit; collect whom, and the passes."""
+    """Kill some workers in the second pass of the next fit; collect whom, and the passes."""
     passes, killed = [], []
     ask = dask_engine.gather
 
-    def kill_in_the_second_pass(client, futures, done=None):
-        passes.append(1)
-        if len(passes) == 2:
-            address, pid = sorted(client.run(os.getpid).items())[0]
-            os.kill(pid, signal.SIGKILL)
-            killed.append(address)
-        return ask(client, futures, done)
+    def begin(n_workers=1):
+        def kill_in_the_second_pass(client, futures, done=None):
+            passes.append(1)
+            if len(passes) == 2:
+                for address, pid in sorted(client.run(os.getpid).items())[:n_workers]:
+                    os.kill(pid, signal.SIGKILL)
+                    killed.append(address)
+            return ask(client, futures, done)
 
-    def begin():
         monkeypatch.setattr(dask_engine, "gather", kill_in_the_second_pass)
         return passes, killed
 
@@ -384,6 +387,25 @@ def test_a_worker_that_is_killed_does_not_change_the_answer(client, table, killi
     assert len(killed) == 1 and len(passes) > 3
     assert killed[0] not in client.nthreads()
     same_bits(disturbed, undisturbed)
+
+
+def test_losing_all_workers_at_once_does_not_change_the_answer(client, table, killing, monkeypatch):
+    monkeypatch.setattr(_cluster, "IDLE_S", 4.0)
+    client.wait_for_workers(2)
+    frame = partitioned(table)
+    undisturbed = ss.fit(FORMULA, frame, chosen="job", covariance="robust")
+    _, killed = killing(2)
+    disturbed = ss.fit(FORMULA, frame, chosen="job", covariance="robust")
+    assert len(killed) == 2 and not set(killed) & set(client.nthreads())
+    same_bits(disturbed, undisturbed)
+
+
+def test_rows_that_no_worker_may_have_are_given_up_on(client, table, monkeypatch):
+    monkeypatch.setattr(_cluster, "IDLE_S", 1.0)
+    frame = partitioned(table, 2)
+    nowhere = client.persist(frame, workers=["tcp://127.0.0.1:1"])
+    with pytest.raises(EngineError, match=r"none of its \d workers .* worked on anything"):
+        ss.fit("y ~ x1", nowhere, chosen="job")
 
 
 def test_rows_that_cannot_be_made_again_are_said_to_be_lost(client, table, killing):

@@ -376,6 +376,23 @@ def test_standard_output_on_a_full_disk_is_one_error():
     assert ran.stderr.startswith("error: The output cannot be written: No space left on device")
 
 
+def test_standard_output_that_is_only_read_from_is_one_error():
+    words = [sys.executable, "-m", "selfselect", "simulate", "village", "--rows", "50"]
+    with open(os.devnull) as only_read:
+        ran = subprocess.run(
+            words, check=False, stdout=only_read, stderr=subprocess.PIPE, text=True
+        )
+    assert ran.returncode == 2
+    assert ran.stderr.splitlines()[-1].startswith("error: The output cannot be written: Bad file")
+
+
+@pytest.mark.skipif(not os.path.exists("/dev/full"), reason="there is no full device")
+def test_standard_error_on_a_full_disk_leaves_the_exit_code():
+    words = [sys.executable, "-m", "selfselect", "estimate"]
+    with open("/dev/full", "w") as full:
+        assert subprocess.run(words, check=False, stderr=full).returncode == 2
+
+
 # outputs over inputs, and names that promise another format
 
 

@@ -1,11 +1,10 @@
 from __future__ import annotations
 
-import os
-
 import numpy as np
 import pytest
 
 import selfselect as ss
+from selfselect import threads
 from selfselect.errors import DataError, OptionError
 from selfselect.inference import Bootstrap
 from selfselect.inference.bootstrap import bootstrap_draws
@@ -38,7 +37,7 @@ def test_the_same_seed_gives_the_same_errors(world):
 def test_draws_do_not_depend_on_the_number_of_threads(world, monkeypatch):
     result = world("max", 300).fit()
     many = draws(result)
-    monkeypatch.setattr(os, "cpu_count", lambda: 1)
+    monkeypatch.setattr(threads, "thread_count", lambda: 1)
     np.testing.assert_array_equal(draws(result), many)
 
 

@@ -11,6 +11,7 @@ import pandas as pd
 
 from selfselect.cli._tables import for_spreadsheets
 from selfselect.inference.statistics import TestResult
+from selfselect.options import Intervals
 from selfselect.results.fit_result import FitResult
 from selfselect.results.specification import tests_of_noise
 
@@ -20,7 +21,7 @@ FORMATS = ("text", "json", "latex", "markdown", "html", "csv")
 
 
 def render(
-    fit: FitResult, form: str, level: float, intervals: str = "wald", *, stars: bool = False
+    fit: FitResult, form: str, level: float, intervals: Intervals = "wald", *, stars: bool = False
 ) -> str:
     """Return the summary of a fit in one of `FORMATS`."""
 
@@ -40,7 +41,7 @@ def render(
     return forms[form]()
 
 
-def _as_json(fit: FitResult, level: float, intervals: str) -> str:
+def _as_json(fit: FitResult, level: float, intervals: Intervals) -> str:
     content: dict[str, Any] = {
         "notices": list(fit.summary(level).notices),
         "status": fit.status,

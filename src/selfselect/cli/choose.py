@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from typing import Literal
+
 import click
 
 from selfselect.cli._encoding import encoding_option
+from selfselect.options import WeightsKind
 
 __all__ = ["command"]
 
@@ -47,12 +50,12 @@ def command(
     data: str,
     formula: str,
     span: str,
-    rule: str,
+    rule: Literal["max", "min"],
     subspace: str,
     method: str,
     replications: int,
     weights: str | None,
-    weights_kind: str | None,
+    weights_kind: WeightsKind,
     encoding: str | None,
     seed: int | None,
 ) -> int:

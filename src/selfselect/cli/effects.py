@@ -7,6 +7,7 @@ from typing import Any
 import click
 
 from selfselect.cli._encoding import encoding_option
+from selfselect.options import Scale
 
 __all__ = ["command"]
 
@@ -45,7 +46,7 @@ def command(
     to: str | None,
     versus: str | None,
     closed: tuple[str, ...],
-    scale: str,
+    scale: Scale,
     encoding: str | None,
     level: float,
     out: str | None,

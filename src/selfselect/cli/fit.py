@@ -3,13 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, Literal
 
 import click
 
 from selfselect.cli._encoding import encoding_option
 from selfselect.cli._engines import ENGINE_HELP, engine_named, rows_of, split_words
 from selfselect.cli._options import covariance_option
+from selfselect.options import (
+    CovarianceOption,
+    Intervals,
+    Limits,
+    Missing,
+    MissingOutcome,
+    WeightsKind,
+)
 
 __all__ = ["command", "number_of", "offset_columns", "pairs_of", "shared_terms"]
 
@@ -158,7 +166,7 @@ def command(
     chosen: str | None,
     alternatives: str | None,
     equations: Sequence[str],
-    rule: str,
+    rule: Literal["max", "min"],
     mixes: Sequence[str],
     costs: Sequence[str],
     available: Sequence[str],
@@ -172,11 +180,11 @@ def command(
     offsets: Sequence[str],
     scales: Sequence[str],
     weights: str | None,
-    weights_kind: str | None,
-    covariance: str,
+    weights_kind: WeightsKind,
+    covariance: CovarianceOption,
     clusters: Sequence[str],
-    missing: str,
-    missing_outcome: str,
+    missing: Missing,
+    missing_outcome: MissingOutcome,
     test_noise: int | None,
     outcome_between: tuple[str, str] | None,
     checkpoint: str | None,
@@ -184,7 +192,7 @@ def command(
     encoding: str | None,
     seed: int | None,
     level: float,
-    intervals: str,
+    intervals: Intervals,
     compare: bool,
     save: str | None,
     report: str | None,
@@ -220,7 +228,10 @@ def command(
     formulas, scale = formula or pairs_of(equations, "--equation"), _scale(scales)
     texts = [*pairs_of(equations, "--equation").values(), formula, *scales]
     rows = rows_of(files, engine, encoding=encoding, labels=label_columns(texts, **named))
-    limits = outcome_between and [None if one == "-" else number_of(one) for one in outcome_between]
+    limits: Limits = None
+    if outcome_between is not None:
+        lowest, highest = (None if one == "-" else number_of(one) for one in outcome_between)
+        limits = (lowest, highest)
     result = ss.fit(
         formulas,
         rows,

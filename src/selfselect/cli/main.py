@@ -7,6 +7,7 @@ import os
 import shlex
 import sys
 import warnings
+from contextlib import suppress
 from importlib import import_module
 from typing import Any, ClassVar
 
@@ -15,6 +16,9 @@ import click
 __all__ = ["BAD_INPUT", "NOT_CONVERGED", "cli", "main"]
 
 UNEXPECTED, BAD_INPUT, NOT_CONVERGED, INTERRUPTED = 1, 2, 3, 130
+
+UNWRITABLE = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EBADF, errno.EIO)
+"""Errors of devices that are full, closed or gone."""
 
 
 class _Lazy(click.Group):
@@ -44,6 +48,12 @@ class _Lazy(click.Group):
             return None
         command: click.Command = import_module(f"selfselect.cli.{cmd_name}").command
         return command
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        if not args and not ctx.resilient_parsing:
+            click.echo(ctx.get_help(), err=True)
+            ctx.exit(BAD_INPUT)
+        return super().parse_args(ctx, args)
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         del ctx
@@ -86,11 +96,8 @@ def main(arguments: list[str] | None = None) -> None:
             code = cli.main(arguments, prog_name="selfselect", standalone_mode=False, obj=typed)
     except click.exceptions.Abort:
         code = INTERRUPTED
-    except click.exceptions.NoArgsIsHelpError as error:
-        error.show()
-        code = BAD_INPUT
     except click.ClickException as error:
-        click.echo(f"error: {error.format_message()}", err=True)
+        _say(f"error: {error.format_message()}")
         code = BAD_INPUT
     except KeyboardInterrupt:
         code = INTERRUPTED
@@ -103,23 +110,28 @@ def main(arguments: list[str] | None = None) -> None:
     sys.exit(code if isinstance(code, int) else 0)
 
 
+def _say(sentence: str) -> None:
+    """Write to standard error; where nothing can be written there, the exit code has to do."""
+    with suppress(OSError):
+        click.echo(sentence, err=True)
+
+
 def _report(error: Exception) -> int:
     from selfselect.errors import SelfSelectError
 
     if isinstance(error, SelfSelectError):
-        click.echo(f"error: {error}", err=True)
+        _say(f"error: {error}")
         return BAD_INPUT
-    if isinstance(error, OSError) and error.errno in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG):
-        click.echo(f"error: The output cannot be written: {error.strerror}.", err=True)
+    if isinstance(error, OSError) and error.errno in UNWRITABLE:
+        _say(f"error: The output cannot be written: {error.strerror}.")
         return BAD_INPUT
     if isinstance(error, MemoryError):
-        click.echo(f"error: There is not enough memory: {error}. Give fewer rows.", err=True)
+        _say(f"error: There is not enough memory: {error}. Give fewer rows.")
         return BAD_INPUT
     if os.environ.get("SELFSELECT_DEBUG"):
         raise error
-    click.echo(
+    _say(
         f"internal error: {type(error).__name__}: {error}. Please report it; with "
-        "SELFSELECT_DEBUG=1 the traceback is shown.",
-        err=True,
+        "SELFSELECT_DEBUG=1 the traceback is shown."
     )
     return UNEXPECTED

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, Literal
 
 import click
 
 from selfselect.cli._encoding import encoding_option
+from selfselect.options import PredictionKind, Scale
 
 __all__ = ["command"]
 
@@ -50,8 +51,8 @@ Examples:
 def command(
     fit: str,
     data: Sequence[str],
-    kind: str,
-    scale: str,
+    kind: PredictionKind | Literal["responsibilities"],
+    scale: Scale,
     level: float | None,
     keep: Sequence[str],
     out: str | None,
@@ -70,15 +71,14 @@ def command(
     from selfselect.data.tables import to_frame
 
     result = ss.load(fit)
-    inferred = kind == "responsibilities"
-    if inferred and scale != "model":
+    if kind == "responsibilities" and scale != "model":
         raise click.UsageError("A probability has no scale. Leave --scale out.")
-    if inferred and level is not None:
+    if kind == "responsibilities" and level is not None:
         raise click.UsageError("Probable choices have no intervals. Leave --level out.")
     if out is not None and is_folder(out):
         options: dict[str, Any] = {"keep": keep, "overwrite": overwrite}
         files = open_files(list(data), encoding=encoding).with_labels(labels_of(result))
-        if inferred:
+        if kind == "responsibilities":
             result.write_responsibilities(out, files, **options)
         else:
             result.write_predictions(out, files, kind, scale, level=level, **options)
@@ -89,7 +89,7 @@ def command(
         rows = open_files(rows, encoding=encoding).with_labels(labels_of(result))
     made: Any = (
         result.responsibilities(rows)
-        if inferred
+        if kind == "responsibilities"
         else result.predict(rows, kind=kind, scale=scale, level=level)
     )
     write_table(made, out, index=False, beside=to_frame(rows, keep) if keep else None)

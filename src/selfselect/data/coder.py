@@ -264,7 +264,7 @@ class Coder:
         return self._places(frame[next(iter(columns))], next(iter(columns)), factor)
 
     def _places(self, values: pd.Series[Any], column: str, factor: str) -> NDArray[np.intp]:
-        places, met = pd.factorize(read_column(values, column, "category"))
+        places, met = pd.factorize(pd.Series(read_column(values, column, "category")))
         known = {label: place for place, label in enumerate(self.factors[factor])}
         new = [label for label in map(plain_label, met) if label not in known]
         if new:

@@ -192,7 +192,7 @@ def _labels(values: pd.Series[Any], name: str) -> Any:
     _refuse_odd_labels(values, name)
     if isinstance(dtype, np.dtype) and dtype.kind in "iu":
         return values.array
-    distinct = {value: plain_label(value) for value in pd.unique(values)}
+    distinct = {value: plain_label(value) for value in values.drop_duplicates()}
     return np.array([distinct[value] for value in values], dtype=object)
 
 

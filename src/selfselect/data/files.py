@@ -39,8 +39,8 @@ from selfselect.data.file_types import (
     with_decimals,
 )
 from selfselect.data.source import Piece, Result
-from selfselect.errors import DataError, OptionError
-from selfselect.threads import parallel_map
+from selfselect.errors import DataError, MissingDependencyError, OptionError
+from selfselect.threads import parallel_map, thread_count
 
 __all__ = [
     "Files",
@@ -194,7 +194,7 @@ class Files:
         return known.hexdigest()
 
     def map(
-        self, task: Callable[[Piece], Result], columns: Sequence[str], *, n_threads: int
+        self, task: Callable[[Piece], Result], columns: Sequence[str], *, n_threads: int | None
     ) -> Iterator[Result]:
         for name in self.states:
             refuse_changed(name, self.states)
@@ -203,7 +203,7 @@ class Files:
         yield from parallel_map(whole, self.batches(columns), n_threads=n_threads)
 
     def sums(
-        self, task: Callable[[Piece], Any], columns: Sequence[str], *, n_threads: int
+        self, task: Callable[[Piece], Any], columns: Sequence[str], *, n_threads: int | None
     ) -> Iterator[Any]:
         yield from self.map(task, columns, n_threads=n_threads)
 
@@ -237,6 +237,7 @@ class Files:
                     batch_size=rows,
                     batch_readahead=READ_AHEAD,
                     fragment_readahead=1,
+                    use_threads=thread_count() > 1,
                 ):
                     if batch.num_rows:
                         yield number, name_of(fragment), batch, first
@@ -394,7 +395,7 @@ def _pyarrow_dataset() -> Any:
     try:
         import pyarrow.dataset
     except ImportError as error:
-        raise OptionError(
+        raise MissingDependencyError(
             "Reading files needs pyarrow: pip install 'selfselect[parquet]'"
         ) from error
     return pyarrow.dataset

@@ -51,12 +51,12 @@ class Source(Protocol):
         """A text that changes when the data does, as far as can be told without reading it all."""
 
     def map(
-        self, task: Callable[[Piece], Result], columns: Sequence[str], *, n_threads: int
+        self, task: Callable[[Piece], Result], columns: Sequence[str], *, n_threads: int | None
     ) -> Iterator[Result]:
         """Yield what `task` returns for each piece, in order, a few of them in memory at a time."""
 
     def sums(
-        self, task: Callable[[Piece], Any], columns: Sequence[str], *, n_threads: int
+        self, task: Callable[[Piece], Any], columns: Sequence[str], *, n_threads: int | None
     ) -> Iterator[Any]:
         """Yield sums of what `task` returns, over pieces that follow each other: one or many."""
 

@@ -25,7 +25,6 @@ from selfselect.data.survey import Survey, clean, what_to_learn
 from selfselect.data.tables import nearest
 from selfselect.errors import DataError, OptionError, SelfSelectError
 from selfselect.progress import progress_bar
-from selfselect.threads import n_cores
 
 __all__ = ["RowStream", "build_stream_design"]
 
@@ -95,7 +94,7 @@ class RowStream:
         return rows
 
     def map(
-        self, task: Callable[[Rows, int, int], Result], *, n_threads: int, what: str
+        self, task: Callable[[Rows, int, int], Result], *, n_threads: int | None, what: str
     ) -> Iterator[Result]:
         """Yield what `task` makes of the rows of each piece, their position and its number."""
         whole = partial(_coded, self, task)
@@ -225,7 +224,7 @@ def _survey(plan: Plan, source: Source, seed: int, progress: bool | None) -> Sur
     task = partial(_named, partial(Survey.of, plan, wanted, seed))
     found: list[Survey] = []
     with progress_bar(progress, what="First pass", total=total, unit="rows") as bar:
-        for one in source.sums(task, plan.columns, n_threads=n_cores()):
+        for one in source.sums(task, plan.columns, n_threads=None):
             bar.update(one.n_read)
             found = [reduce(add, [*found, one])]
     if not found:

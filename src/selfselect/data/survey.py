@@ -211,8 +211,14 @@ class Drawn:
         thinned = self._thinned(self.size)
         order = np.lexsort(np.vstack([places for _, places, _ in thinned.parts]).T[::-1])
         frames = [frame for _, _, frame in thinned.parts if len(frame)]
-        joined = pd.concat(frames, ignore_index=True) if frames else thinned.parts[0][2]
-        return joined.iloc[order].reset_index(drop=True)
+        if not frames:
+            return thinned.parts[0][2]
+        # Column by column: of whole frames pandas 2 warns where a column holds no value.
+        joined = {
+            name: pd.concat([frame[name] for frame in frames], ignore_index=True)
+            for name in frames[0]
+        }
+        return pd.DataFrame(joined).iloc[order].reset_index(drop=True)
 
 
 @dataclass(frozen=True, eq=False)

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 from selfselect.effects._ask import ask
 from selfselect.effects._moments import Cells
 from selfselect.effects.base import EffectTable, effect_table
+from selfselect.options import Covariates
 
 if TYPE_CHECKING:
     from selfselect.results.fit_result import FitResult
@@ -20,7 +21,7 @@ def choice_probabilities(
     *,
     at: Any = None,
     level: float = 0.95,
-    covariates: str = "sampled",
+    covariates: Covariates = "sampled",
 ) -> EffectTable:
     """Return the chance that each alternative is chosen, on average or at given covariates.
 

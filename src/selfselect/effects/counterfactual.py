@@ -30,6 +30,7 @@ from selfselect.effects.base import (
     how_averaged,
 )
 from selfselect.errors import OptionError
+from selfselect.options import Covariates
 from selfselect.rules import direction_of
 
 if TYPE_CHECKING:
@@ -97,7 +98,7 @@ def counterfactual(
     rationing: Literal["price", "lottery"] = "price",
     base: Any = None,
     level: float = 0.95,
-    covariates: str = "sampled",
+    covariates: Covariates = "sampled",
     draws: int | None = None,
     seed: int = 0,
 ) -> Counterfactual:

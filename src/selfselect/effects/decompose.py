@@ -15,6 +15,7 @@ from selfselect.effects._types import refuse_undetermined
 from selfselect.effects.base import EffectTable, alternative_index, effect_table
 from selfselect.effects.treatment_effects import two_alternatives
 from selfselect.errors import OptionError
+from selfselect.options import Covariates
 
 if TYPE_CHECKING:
     from selfselect.results.fit_result import FitResult
@@ -34,7 +35,7 @@ def decompose(
     *,
     reference: Any = BOTH,
     level: float = 0.95,
-    covariates: str = "sampled",
+    covariates: Covariates = "sampled",
 ) -> EffectTable:
     r"""Decompose the naive gap between those who chose either of two alternatives.
 

@@ -19,6 +19,7 @@ from selfselect.effects.base import EffectTable, doubts, effect_table, how_avera
 from selfselect.effects.potential_outcomes import EVERYONE
 from selfselect.effects.treatment_effects import two_alternatives
 from selfselect.errors import OptionError
+from selfselect.options import Covariates
 from selfselect.seeds import generator
 
 if TYPE_CHECKING:
@@ -73,7 +74,7 @@ def gains(
     *,
     quantiles: Sequence[float] = (0.05, 0.25, 0.5, 0.75, 0.95),
     level: float = 0.95,
-    covariates: str = "sampled",
+    covariates: Covariates = "sampled",
     draws: int | None = None,
     seed: int = 0,
 ) -> Gains:

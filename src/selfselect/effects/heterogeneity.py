@@ -11,6 +11,7 @@ from selfselect.effects._moments import Cells
 from selfselect.effects._types import refuse_undetermined
 from selfselect.effects.base import EffectTable, effect_table
 from selfselect.effects.treatment_effects import two_alternatives
+from selfselect.options import Covariates
 
 if TYPE_CHECKING:
     from selfselect.results.fit_result import FitResult
@@ -26,7 +27,7 @@ def heterogeneity(
     *,
     at: Any = None,
     level: float = 0.95,
-    covariates: str = "sampled",
+    covariates: Covariates = "sampled",
 ) -> EffectTable:
     r"""Return mean outcomes of those who choose `to` and of those who do not, and all differences.
 

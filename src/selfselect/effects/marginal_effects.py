@@ -32,6 +32,7 @@ from selfselect.effects.base import (
     outcome_name,
 )
 from selfselect.errors import DataError, OptionError
+from selfselect.options import Covariates, Scale
 from selfselect.results.levels import asked_logarithm
 
 if TYPE_CHECKING:
@@ -54,8 +55,8 @@ def marginal_effects(
     at: Any = "average",
     of: Literal["chance", "outcome"] = "chance",
     level: float = 0.95,
-    covariates: str = "sampled",
-    scale: str = "model",
+    covariates: Covariates = "sampled",
+    scale: Scale = "model",
 ) -> EffectTable:
     """Return how the chance of each alternative moves with each column of the data.
 
@@ -106,7 +107,9 @@ def marginal_effects(
     rule = fit.problem.ordered_rule
     rows: list[tuple[Any, ...]] = []
     each: list[Averages] = []
-    for point, setting in zip(points.itertuples(index=False), settings, strict=True):
+    # pandas 2 has no tuples of a frame without columns.
+    given_at = points.itertuples(index=False) if len(points.columns) else [()]
+    for point, setting in zip(given_at, settings, strict=True):
         for name in _chosen_columns(columns, fit, table):
             for change, up, down, step in _changes(fit, table[name], setting):
                 states = [

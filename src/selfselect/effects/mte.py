@@ -26,6 +26,7 @@ from selfselect.effects._sample import refuse_lacking, sample_of
 from selfselect.effects.base import EffectTable, doubts, effect_table
 from selfselect.effects.treatment_effects import treatment_effects
 from selfselect.errors import OptionError, UnsupportedError
+from selfselect.options import Covariates
 from selfselect.seeds import check_seed
 
 if TYPE_CHECKING:
@@ -186,7 +187,7 @@ def mte(
     kind: Literal["normal", "polynomial"] = "normal",
     degree: int = 3,
     level: float = 0.95,
-    covariates: str = "sampled",
+    covariates: Covariates = "sampled",
     replications: int = 200,
     seed: int = 0,
     progress: bool | None = None,

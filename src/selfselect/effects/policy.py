@@ -19,6 +19,7 @@ from selfselect.errors import DataError, OptionError
 from selfselect.inference.statistics import interval_reach
 from selfselect.moments.base import latent_means
 from selfselect.noises.shapes.normal import SHAPE as NORMAL
+from selfselect.options import Covariates
 from selfselect.problem.parameters import is_of_scale
 from selfselect.rules import Maximum, RowData, direction_of
 
@@ -110,7 +111,7 @@ def policy(
     *,
     goal: str | None = None,
     level: float = 0.95,
-    covariates: str = "sampled",
+    covariates: Covariates = "sampled",
 ) -> Policy:
     """Recommend to every row the alternative with the best expected outcome.
 

@@ -10,6 +10,7 @@ from selfselect.effects._ask import ask
 from selfselect.effects._moments import Cells
 from selfselect.effects._types import visiting
 from selfselect.effects.base import EffectTable, effect_table, outcome_name
+from selfselect.options import Covariates, Scale
 
 if TYPE_CHECKING:
     from selfselect.results.fit_result import FitResult
@@ -25,8 +26,8 @@ def potential_outcomes(
     *,
     at: Any = None,
     level: float = 0.95,
-    covariates: str = "sampled",
-    scale: str = "model",
+    covariates: Covariates = "sampled",
+    scale: Scale = "model",
     types: str = "visiting",
 ) -> EffectTable:
     r"""Return the mean of every outcome, among all and among those who choose each alternative.

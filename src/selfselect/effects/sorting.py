@@ -11,6 +11,7 @@ from selfselect.effects._moments import Cells
 from selfselect.effects._types import refuse_undetermined
 from selfselect.effects.base import EffectTable, effect_table
 from selfselect.errors import UnsupportedError
+from selfselect.options import Covariates
 
 if TYPE_CHECKING:
     from selfselect.results.fit_result import FitResult
@@ -27,7 +28,7 @@ QUANTITIES = (
 
 
 def sorting(
-    fit: FitResult, data: Any = None, *, level: float = 0.95, covariates: str = "sampled"
+    fit: FitResult, data: Any = None, *, level: float = 0.95, covariates: Covariates = "sampled"
 ) -> EffectTable:
     r"""Return, per alternative, how those who chose it differ from everyone.
 

@@ -12,6 +12,7 @@ from selfselect.effects._moments import Cells
 from selfselect.effects._types import visiting
 from selfselect.effects.base import EffectTable, alternative_index, effect_table, outcome_name
 from selfselect.errors import OptionError, UnsupportedError
+from selfselect.options import Covariates, Scale
 
 if TYPE_CHECKING:
     from selfselect.results.fit_result import FitResult
@@ -42,8 +43,8 @@ def treatment_effects(
     *,
     at: Any = None,
     level: float = 0.95,
-    covariates: str = "sampled",
-    scale: str = "model",
+    covariates: Covariates = "sampled",
+    scale: Scale = "model",
     types: str = "visiting",
 ) -> EffectTable:
     r"""Return the mean gain :math:`y_{to} - y_{versus}` over groups.

@@ -62,7 +62,7 @@ class _OnCluster(ABC):
         """Return a few rows as a frame."""
 
     def map(
-        self, task: Callable[[Piece], Result], columns: Sequence[str], *, n_threads: int
+        self, task: Callable[[Piece], Result], columns: Sequence[str], *, n_threads: int | None
     ) -> Iterator[Result]:
         """Yield what `task` returns for each partition that has rows, computed on the workers."""
         from dask import delayed
@@ -82,7 +82,7 @@ class _OnCluster(ABC):
         return [] if found is None else [found]
 
     def sums(
-        self, task: Callable[[Piece], Any], columns: Sequence[str], *, n_threads: int
+        self, task: Callable[[Piece], Any], columns: Sequence[str], *, n_threads: int | None
     ) -> Iterator[Any]:
         """Yield the sum of what `task` returns, added as a tree on the workers: it alone travels.
 

@@ -87,6 +87,10 @@ class Engine(Protocol):
 class EngineChoice(Protocol):
     """What a user gives to say where sums are done: it makes an engine of rows."""
 
+    @property
+    def threads(self) -> int | None:
+        """How many threads of this process a fit uses; None for the default."""
+
     def open(self, data: Any) -> Source | None:
         """Return a source to read the data from piece by piece; None to read it at once."""
 

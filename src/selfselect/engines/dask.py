@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import pickle
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -15,11 +15,14 @@ from selfselect.data.files import are_files, open_files
 from selfselect.data.rows import Rows
 from selfselect.data.stream import RowStream
 from selfselect.engines._cluster import (
+    IdleError,
+    cancel,
     compute,
     find_client,
     gather,
     home_of,
     submit,
+    tie,
     workers_of,
 )
 from selfselect.engines._on_workers import (
@@ -42,7 +45,6 @@ from selfselect.errors import OptionError, UnsupportedError
 from selfselect.likelihoods import Batch
 from selfselect.problem.problem import Problem
 from selfselect.progress import progress_bar
-from selfselect.threads import n_cores
 
 __all__ = ["Dask", "RowsOnWorkers"]
 
@@ -51,6 +53,40 @@ Array = NDArray[np.float64]
 GROUP_ROWS = 131_072
 """Partitions that follow each other form a group until they have so many rows. Groups depend on
 the data alone, never on the workers, and are added as a tree of fixed shape."""
+
+TRIES = 3
+"""How often a pass is asked for where the workers stand idle over it."""
+
+
+@dataclass(frozen=True, eq=False)
+class Groups:
+    """Groups of partitions, coded and kept on the workers.
+
+    Attributes
+    ----------
+    client : of the cluster.
+    make : makes the graph of a group, given its number and the worker it is tied to, if any.
+    futures : the groups themselves; those that were lost for good are replaced.
+    """
+
+    client: Any
+    make: Callable[[int, str | None], Any]
+    futures: list[Any]
+
+    def __len__(self) -> int:
+        return len(self.futures)
+
+    def make_again(self) -> None:
+        """Ask anew for groups that are not there, on whatever worker there is.
+
+        Each was tied to a worker. Dask lets go of such ties while other workers are there, but
+        not where all of them were lost at once. What a group is made of is never tied.
+        """
+        lost = [i for i, future in enumerate(self.futures) if future.status != "finished"]
+        cancel(self.client, [self.futures[i] for i in lost])
+        again = compute(self.client, [self.make(i, None) for i in lost])
+        for i, future in zip(lost, again, strict=True):
+            self.futures[i] = future
 
 
 @dataclass(frozen=True)
@@ -66,6 +102,8 @@ class Dask:
     client : a `distributed.Client`; None for the current one.
     encoding : of CSV files, such as ``"latin-1"``; None for UTF-8.
     """
+
+    threads: ClassVar[int | None] = None
 
     client: Any = field(default=None, repr=False)
     encoding: str | None = None
@@ -85,7 +123,7 @@ class Dask:
 
     def load(self, problem: Problem, rows: RowStream) -> RowsOnWorkers:
         """Have every partition coded where it is, and kept there."""
-        return RowsOnWorkers(problem, rows, n_cores(), groups=_place(problem, rows))
+        return RowsOnWorkers(problem, rows, None, groups=_place(problem, rows))
 
 
 def _absolute(data: Any) -> Any:
@@ -101,10 +139,10 @@ class RowsOnWorkers(RowsInPieces):
 
     Attributes
     ----------
-    groups : futures of the groups of partitions, in order.
+    groups : the groups of partitions.
     """
 
-    groups: tuple[Any, ...] = field(default=(), kw_only=True)
+    groups: Groups = field(kw_only=True)
 
     @property
     def rows(self) -> Rows:
@@ -148,15 +186,9 @@ class RowsOnWorkers(RowsInPieces):
     def _ask(self, how: Callable[..., bytes], task: Callable[[Batch], Any]) -> Iterator[Any]:
         """Yield what each worker answers: one task for all of its groups."""
         client = self.stream.source.client  # type: ignore[attr-defined]
-        message = self.message(task)
-        futures = [
-            submit(
-                client, how, message, len(self.groups), [self.groups[i] for i in mine], home=home
-            )
-            for home, mine in self._shares(client).items()
-        ]
+        message, groups = self.message(task), self.groups
         with progress_bar(self.stream.progress, what="Pass", total=self.n_rows) as bar:
-            shown = 0
+            shown, futures = 0, list[Any]()
 
             def show(n_done: int) -> None:
                 nonlocal shown
@@ -164,20 +196,44 @@ class RowsOnWorkers(RowsInPieces):
                 bar.update(reached - shown)
                 shown = reached
 
-            for answer in gather(client, futures, show):
+            def ask() -> list[Any]:
+                futures[:] = [
+                    submit(
+                        client, how, message, len(groups), [groups.futures[i] for i in mine],
+                        home=home,
+                    )
+                    for home, mine in self._shares(client).items()
+                ]  # fmt: skip
+                return gather(client, futures, show)
+
+            for answer in _persistently(groups, ask, futures):
                 yield pickle.loads(answer)
             show(len(futures))
 
     def _shares(self, client: Any) -> dict[str | None, list[int]]:
         """Say which groups each worker has; those on their way go by themselves."""
-        homes = home_of(client, self.groups)
+        homes = home_of(client, self.groups.futures)
         shares: dict[str | None, list[int]] = {}
-        for i, group in enumerate(self.groups):
+        for i, group in enumerate(self.groups.futures):
             shares.setdefault(homes.get(group.key), []).append(i)
         return shares
 
 
-def _place(problem: Problem, stream: RowStream) -> tuple[Any, ...]:
+def _persistently(groups: Groups, ask: Callable[[], list[Any]], asked: Sequence[Any]) -> list[Any]:
+    """Ask, and make groups again where the workers stand idle over it; give up after some tries.
+
+    `asked` are the futures that `ask` waits for.
+    """
+    for _ in range(TRIES - 1):
+        try:
+            return ask()
+        except IdleError:
+            cancel(groups.client, asked)
+            groups.make_again()
+    return ask()
+
+
+def _place(problem: Problem, stream: RowStream) -> Groups:
     """Have groups of partitions coded on the workers, each close to where its rows are."""
     from dask import delayed
 
@@ -192,18 +248,27 @@ def _place(problem: Problem, stream: RowStream) -> tuple[Any, ...]:
     coder = delayed(Coder)(
         problem, sent, source.kinds(stream.columns), backend_for(problem, stream.n_rows)
     )
-    graphs = []
-    for number, which in enumerate(numbers):
-        members = [parts[i] for i in which]
+
+    def make(number: int, home: str | None) -> Any:
+        members = [parts[i] for i in numbers[number]]
         named = [(part.number, part.name) for part in members]
-        graphs.append(delayed(code_group)(coder, number, named, [part.frame for part in members]))
-    futures: dict[int, Any] = {}
-    for home, mine in _deal(source, parts, numbers, sizes).items():
-        asked = compute(source.client, [graphs[i] for i in mine], home=home)
-        futures.update(zip(mine, asked, strict=True))
-    groups = tuple(futures[i] for i in range(len(graphs)))
-    # Wait until all is coded; what travels is whether it could be.
-    source.gather(source.client.map(is_there, groups, pure=False), stream.columns)
+        graph = delayed(code_group)(coder, number, named, [part.frame for part in members])
+        # Inside of `dask.annotate` the partitions would be tied, too.
+        graph.__dask_graph__().layers[graph.key].annotations = tie(home) or None
+        return graph
+
+    homes = {i: at for at, mine in _deal(source, parts, numbers, sizes).items() for i in mine}
+    asked = compute(source.client, [make(i, homes[i]) for i in range(len(numbers))])
+    groups = Groups(source.client, make, asked)
+    there: list[Any] = []
+
+    def wait_for_all() -> list[Any]:
+        there[:] = source.client.map(is_there, groups.futures, pure=False)
+        # What travels is whether all could be coded.
+        found: list[Any] = source.gather(there, stream.columns)
+        return found
+
+    _persistently(groups, wait_for_all, there)
     return groups
 
 

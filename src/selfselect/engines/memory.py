@@ -18,7 +18,7 @@ from selfselect.engines.base import Sum
 from selfselect.kernels.compiled import extension, warn_where_slow
 from selfselect.likelihoods import Backend, Batch
 from selfselect.problem.problem import Problem
-from selfselect.threads import n_cores, parallel_map
+from selfselect.threads import check_threads, parallel_map
 
 __all__ = ["Memory", "RowsInMemory", "backend_for"]
 
@@ -42,7 +42,17 @@ def backend_for(problem: Problem, n_rows: int) -> Backend:
 
 @dataclass(frozen=True)
 class Memory:
-    """Hold all rows as arrays in this process; the default."""
+    """Hold all rows as arrays in this process; the default.
+
+    Parameters
+    ----------
+    threads : how many threads a fit uses; None for what `selfselect.set_threads` says.
+    """
+
+    threads: int | None = None
+
+    def __post_init__(self) -> None:
+        check_threads(self.threads)
 
     def open(self, data: Any) -> None:
         """Leave tables as they are: they are read at once."""
@@ -52,7 +62,8 @@ class Memory:
         backend = backend_for(problem, len(rows))
         if not problem.grouped and rows.groups is not None:
             rows = replace(rows, groups=None)
-        return RowsInMemory(Batch(rows, problem.likelihood.observe(rows), backend), n_cores())
+        batch = Batch(rows, problem.likelihood.observe(rows), backend)
+        return RowsInMemory(batch, self.threads)
 
 
 @dataclass(frozen=True, eq=False)
@@ -62,11 +73,12 @@ class RowsInMemory:
     Attributes
     ----------
     batch : all rows with what was observed in them.
-    n_threads : how many threads share the chunks; 1 where the caller runs several fits at once.
+    n_threads : how many threads share the chunks; 1 where the caller runs several fits at once,
+        None for the default.
     """
 
     batch: Batch
-    n_threads: int = 0
+    n_threads: int | None = None
 
     @property
     def n_rows(self) -> int:
@@ -127,7 +139,7 @@ class RowsInMemory:
         return collected
 
     def spread(self, task: Callable[..., Any], *items: Iterable[Any]) -> Iterator[Any]:
-        yield from parallel_map(task, *items)
+        yield from parallel_map(task, *items, n_threads=self.n_threads)
 
     def sample(self, n_rows: int, rng: Generator) -> RowsInMemory:
         if n_rows >= self.n_rows:

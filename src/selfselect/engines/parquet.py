@@ -21,7 +21,7 @@ from selfselect.engines.memory import RowsInMemory, backend_for
 from selfselect.errors import UnsupportedError
 from selfselect.likelihoods import Batch
 from selfselect.problem.problem import Problem
-from selfselect.threads import n_cores, parallel_map
+from selfselect.threads import check_threads, parallel_map
 
 __all__ = ["Parquet", "RowsInPieces"]
 
@@ -39,10 +39,15 @@ class Parquet:
     batch_rows : how many rows are read at a time; memory grows with it, not with the data. None
         takes 131,072, and fewer where columns are many.
     encoding : of CSV files, such as ``"latin-1"``; None for UTF-8.
+    threads : how many threads a fit uses; None for what `selfselect.set_threads` says.
     """
 
     batch_rows: int | None = None
     encoding: str | None = None
+    threads: int | None = None
+
+    def __post_init__(self) -> None:
+        check_threads(self.threads)
 
     def open(self, data: Any) -> Files:
         """Find the files."""
@@ -50,7 +55,7 @@ class Parquet:
 
     def load(self, problem: Problem, rows: RowStream) -> RowsInPieces:
         """Take hold of a stream of rows; the next pass reads them."""
-        return RowsInPieces(problem, rows, n_cores())
+        return RowsInPieces(problem, rows, self.threads)
 
 
 @dataclass(frozen=True, eq=False)
@@ -61,13 +66,13 @@ class RowsInPieces:
     ----------
     problem : says what is observed in a row.
     stream : the rows.
-    n_threads : how many pieces are worked on at a time.
+    n_threads : how many pieces are worked on at a time; None for the default.
     changes : what is done to the rows of every piece before they are summed over.
     """
 
     problem: Problem
     stream: RowStream
-    n_threads: int
+    n_threads: int | None
     changes: tuple[Change, ...] = ()
 
     @property
@@ -113,7 +118,7 @@ class RowsInPieces:
         return np.concatenate(list(self._run(lambda held: held.collect(task))))
 
     def spread(self, task: Callable[..., Any], *items: Iterable[Any]) -> Iterator[Any]:
-        yield from parallel_map(task, *items)
+        yield from parallel_map(task, *items, n_threads=self.n_threads)
 
     def sample(self, n_rows: int, rng: Generator) -> RowsInMemory:
         rows = self.stream.sample

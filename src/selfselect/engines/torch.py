@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field, replace
 from functools import cached_property, partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 from numpy.random import Generator
@@ -79,6 +79,8 @@ class Torch:
     >>> ss.fit("income ~ height", villagers, chosen="job", engine=engine).converged
     True
     """
+
+    threads: ClassVar[int | None] = None
 
     device: Any = None
     chunk_rows: int | None = None

@@ -92,7 +92,7 @@ def simulated_expectations(
     from scipy.stats import qmc
 
     n_rows, k = means.shape
-    uniform = qmc.Sobol(k, seed=np.random.default_rng(SEED)).random_base2(POINTS_LOG2)
+    uniform = qmc.Sobol(k, rng=np.random.default_rng(SEED)).random_base2(POINTS_LOG2)
     noise = shape.quantile(np.clip(uniform, 1e-12, 1.0 - 1e-12))
     if correlation is not None:
         noise = noise @ np.linalg.cholesky(correlation).T

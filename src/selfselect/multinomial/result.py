@@ -20,6 +20,7 @@ from selfselect.inference.dependence import Dependence
 from selfselect.inference.statistics import TestResult
 from selfselect.multinomial.corrections import TERM
 from selfselect.multinomial.two_steps import Model, TwoSteps, choice_label
+from selfselect.options import Intervals
 from selfselect.problem.parameters import Reported
 from selfselect.results.estimates import Estimates
 
@@ -140,7 +141,9 @@ class MultinomialResult(Estimates):
     def _surface(self) -> Surface | str:
         return "two steps maximise no likelihood"
 
-    def summary(self, level: float = 0.95, *, intervals: str = "wald", stars: bool = False) -> Page:
+    def summary(
+        self, level: float = 0.95, *, intervals: Intervals = "wald", stars: bool = False
+    ) -> Page:
         """Compose the page to read first: prints as text, shows as HTML in notebooks.
 
         Parameters

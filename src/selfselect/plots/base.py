@@ -138,12 +138,19 @@ def pyplot() -> Any:
 
 
 def need_matplotlib() -> None:
-    """Say how to get matplotlib where it is not installed."""
+    """Say how to get matplotlib where it is not installed, and what it lacks where it is."""
     try:
-        import matplotlib  # noqa: F401
+        import matplotlib
+
+        matplotlib.get_cachedir()
     except ImportError as error:
         raise MissingDependencyError(
             "Pictures need matplotlib: pip install 'selfselect[plot]'"
+        ) from error
+    except OSError as error:
+        raise MissingDependencyError(
+            "Pictures need matplotlib, and matplotlib needs a folder that it may write to: set the "
+            "environment variable MPLCONFIGDIR to one."
         ) from error
 
 

@@ -8,6 +8,7 @@ import numpy as np
 
 from selfselect.data.equations import SELECTION
 from selfselect.noises.selection import NEARLY_ONE
+from selfselect.options import Intervals
 from selfselect.report.page import Block, Page
 from selfselect.report.summary import (
     PSEUDO_LIKELIHOOD,
@@ -40,7 +41,7 @@ METHODS = {"ml": "maximum likelihood", "two-step": "two steps"}
 
 
 def summarise_selection(
-    fit: FitResult, level: float = 0.95, intervals: str = "wald", *, stars: bool = False
+    fit: FitResult, level: float = 0.95, intervals: Intervals = "wald", *, stars: bool = False
 ) -> Page:
     """Compose the summary page."""
     model = "ordered" if fit.problem.ordered_rule.has_cuts else fit.model
@@ -132,7 +133,7 @@ def _facts(fit: FitResult) -> tuple[tuple[str, str], ...]:
     return tuple(entries)
 
 
-def _blocks(fit: FitResult, level: float, intervals: str, stars: bool) -> tuple[Block, ...]:
+def _blocks(fit: FitResult, level: float, intervals: Intervals, stars: bool) -> tuple[Block, ...]:
     table = fit.tidy(level, intervals=intervals)
     header = table_header(fit.covariance, level)
 

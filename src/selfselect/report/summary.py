@@ -11,6 +11,7 @@ import pandas as pd
 from selfselect.data.equations import SELECTION
 from selfselect.inference.covariance import Covariance
 from selfselect.inference.statistics import FLAG_LEVEL
+from selfselect.options import Intervals
 from selfselect.problem.parameters import COMMON, SCALE
 from selfselect.report.page import Block, Page
 from selfselect.results.overfitting import too_many
@@ -70,7 +71,7 @@ def stars_of(p_value: float) -> str:
 
 
 def summarise(
-    fit: FitResult, level: float = 0.95, intervals: str = "wald", *, stars: bool = False
+    fit: FitResult, level: float = 0.95, intervals: Intervals = "wald", *, stars: bool = False
 ) -> Page:
     """Compose the summary page of a fit."""
     return Page(
@@ -274,7 +275,7 @@ def notes_on_stars(stars: bool) -> tuple[str, ...]:
     return (f"{STARS}.",) if stars else ()
 
 
-def _blocks(fit: FitResult, level: float, intervals: str, stars: bool) -> tuple[Block, ...]:
+def _blocks(fit: FitResult, level: float, intervals: Intervals, stars: bool) -> tuple[Block, ...]:
     table = fit.tidy(level, intervals=intervals)
     header = table_header(fit.covariance, level)
     alternatives = fit.problem.equations.alternatives

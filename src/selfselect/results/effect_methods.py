@@ -11,6 +11,7 @@ if TYPE_CHECKING:
     from selfselect.effects.gains import Gains
     from selfselect.effects.mte import MarginalTreatment
     from selfselect.effects.policy import Policy
+    from selfselect.options import Covariates, Scale
     from selfselect.results.fit_result import FitResult
 
 __all__ = ["EffectMethods"]
@@ -30,8 +31,8 @@ class EffectMethods:
         *,
         at: Any = None,
         level: float = 0.95,
-        covariates: str = "sampled",
-        scale: str = "model",
+        covariates: Covariates = "sampled",
+        scale: Scale = "model",
         types: str = "visiting",
     ) -> EffectTable:
         """Return the mean of every outcome by group; see `effects.potential_outcomes`."""
@@ -53,7 +54,7 @@ class EffectMethods:
         *,
         at: Any = None,
         level: float = 0.95,
-        covariates: str = "sampled",
+        covariates: Covariates = "sampled",
     ) -> EffectTable:
         """Return the chance of each alternative; see `effects.choice_probabilities`."""
         from selfselect.effects import choice_probabilities
@@ -68,8 +69,8 @@ class EffectMethods:
         at: Any = "average",
         of: Literal["chance", "outcome"] = "chance",
         level: float = 0.95,
-        covariates: str = "sampled",
-        scale: str = "model",
+        covariates: Covariates = "sampled",
+        scale: Scale = "model",
     ) -> EffectTable:
         """Return how chances move with each covariate; see `effects.marginal_effects`."""
         from selfselect.effects import marginal_effects
@@ -86,8 +87,8 @@ class EffectMethods:
         *,
         at: Any = None,
         level: float = 0.95,
-        covariates: str = "sampled",
-        scale: str = "model",
+        covariates: Covariates = "sampled",
+        scale: Scale = "model",
         types: str = "visiting",
     ) -> EffectTable:
         """Return ATE, ATT and ATU of `to` instead of `versus`; see `effects.treatment_effects`."""
@@ -112,7 +113,7 @@ class EffectMethods:
         kind: Literal["normal", "polynomial"] = "normal",
         degree: int = 3,
         level: float = 0.95,
-        covariates: str = "sampled",
+        covariates: Covariates = "sampled",
         replications: int = 200,
         seed: int = 0,
         progress: bool | None = None,
@@ -133,7 +134,7 @@ class EffectMethods:
         *,
         at: Any = None,
         level: float = 0.95,
-        covariates: str = "sampled",
+        covariates: Covariates = "sampled",
     ) -> EffectTable:
         """Return how those who choose `to` differ in both outcomes; see `effects.heterogeneity`."""
         from selfselect.effects import heterogeneity
@@ -149,7 +150,7 @@ class EffectMethods:
         *,
         reference: Any = "both",
         level: float = 0.95,
-        covariates: str = "sampled",
+        covariates: Covariates = "sampled",
     ) -> EffectTable:
         """Decompose the gap between two alternatives' outcomes; see `effects.decompose`."""
         from selfselect.effects import decompose
@@ -159,7 +160,7 @@ class EffectMethods:
         )
 
     def sorting(
-        self, data: Any = None, *, level: float = 0.95, covariates: str = "sampled"
+        self, data: Any = None, *, level: float = 0.95, covariates: Covariates = "sampled"
     ) -> EffectTable:
         """Return how those who chose each alternative differ from all; see `effects.sorting`."""
         from selfselect.effects import sorting
@@ -174,7 +175,7 @@ class EffectMethods:
         *,
         quantiles: Sequence[float] = (0.05, 0.25, 0.5, 0.75, 0.95),
         level: float = 0.95,
-        covariates: str = "sampled",
+        covariates: Covariates = "sampled",
         draws: int | None = None,
         seed: int = 0,
     ) -> Gains:
@@ -198,7 +199,7 @@ class EffectMethods:
         rationing: Literal["price", "lottery"] = "price",
         base: Any = None,
         level: float = 0.95,
-        covariates: str = "sampled",
+        covariates: Covariates = "sampled",
         draws: int | None = None,
         seed: int = 0,
     ) -> Counterfactual:
@@ -217,7 +218,7 @@ class EffectMethods:
         *,
         goal: str | None = None,
         level: float = 0.95,
-        covariates: str = "sampled",
+        covariates: Covariates = "sampled",
     ) -> Policy:
         """Recommend the best alternative to every row; see `effects.policy`."""
         from selfselect.effects import policy

@@ -15,6 +15,7 @@ from selfselect.data.tables import nearest
 from selfselect.errors import OptionError, UnsupportedError
 from selfselect.inference.covariance import Covariance
 from selfselect.inference.statistics import TestResult
+from selfselect.options import Intervals
 from selfselect.problem.parameters import flat_names
 from selfselect.results.hypotheses import wald_test
 from selfselect.results.maketables import MaketablesHooks, hidden_property
@@ -81,7 +82,9 @@ class Estimates(MaketablesHooks):
         """The labels of all equations."""
 
     @abstractmethod
-    def summary(self, level: float = 0.95, *, intervals: str = "wald", stars: bool = False) -> Page:
+    def summary(
+        self, level: float = 0.95, *, intervals: Intervals = "wald", stars: bool = False
+    ) -> Page:
         """Compose the page to read first."""
 
     @property
@@ -99,7 +102,7 @@ class Estimates(MaketablesHooks):
         """Profile intervals that were found, by position and level."""
         return {}
 
-    def tidy(self, level: float = 0.95, *, intervals: str = "wald") -> pd.DataFrame:
+    def tidy(self, level: float = 0.95, *, intervals: Intervals = "wald") -> pd.DataFrame:
         """One row per parameter: estimate, standard error, statistic, p-value, interval.
 
         Parameters
@@ -152,7 +155,7 @@ class Estimates(MaketablesHooks):
     def conf_int(
         self,
         level: float = 0.95,
-        method: str = "wald",
+        method: Intervals = "wald",
         *,
         params: Any = None,
         progress: bool | None = None,

@@ -23,6 +23,7 @@ from selfselect.inference.independence import independence_test, wald_test_of_co
 from selfselect.inference.sandwich import cluster_sizes
 from selfselect.inference.statistics import TestResult
 from selfselect.noises.correlated import CORRELATION
+from selfselect.options import Intervals, PredictionKind, Scale
 from selfselect.problem.parameters import Reported
 from selfselect.problem.problem import Problem
 from selfselect.results.departures import Departures
@@ -270,7 +271,9 @@ class FitResult(Estimates, EffectMethods, TrustMethods):
         """
         return comparison_table(self)
 
-    def summary(self, level: float = 0.95, *, intervals: str = "wald", stars: bool = False) -> Page:
+    def summary(
+        self, level: float = 0.95, *, intervals: Intervals = "wald", stars: bool = False
+    ) -> Page:
         """Compose the page to read first: prints as text, shows as HTML in notebooks.
 
         Parameters
@@ -510,8 +513,8 @@ class FitResult(Estimates, EffectMethods, TrustMethods):
     def predict(
         self,
         data: Any = None,
-        kind: str = "latent",
-        scale: str = "model",
+        kind: PredictionKind = "latent",
+        scale: Scale = "model",
         *,
         level: float | None = None,
     ) -> pd.DataFrame | pd.Series[Any]:
@@ -549,8 +552,8 @@ class FitResult(Estimates, EffectMethods, TrustMethods):
         self,
         out: str | Path,
         data: Any = None,
-        kind: str = "latent",
-        scale: str = "model",
+        kind: PredictionKind = "latent",
+        scale: Scale = "model",
         *,
         level: float | None = None,
         keep: Sequence[str] = (),

@@ -14,6 +14,7 @@ from selfselect.data.tables import column_names, to_frame
 from selfselect.errors import OptionError
 from selfselect.noises import Independent, Noise, as_drawn_noise
 from selfselect.noises.base import Extra
+from selfselect.options import NoiseOption, RuleOption
 from selfselect.rules import as_rule
 from selfselect.rules._labels import by_alternative
 from selfselect.rules.base import Label, RowData
@@ -52,8 +53,8 @@ def simulate(
     covariates: Any,
     *,
     scales: float | Sequence[float] | Mapping[Label, float] | None = None,
-    rule: Any = "max",
-    noise: Any = None,
+    rule: RuleOption = "max",
+    noise: NoiseOption = None,
     outcome: str = "outcome",
     chosen: str = "chosen",
     available: Mapping[Any, str] | None = None,

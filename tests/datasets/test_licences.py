@@ -1,0 +1,35 @@
+"""Every data set says whose it is, where it is from, what was changed, and its licence."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+import selfselect.datasets
+
+FOLDER = Path(selfselect.datasets.__file__).parent
+NOTICE = Path(__file__).parents[2] / "NOTICE"
+
+SETS = sorted(path.parent.name for path in FOLDER.glob("*/*.csv"))
+
+
+@pytest.mark.parametrize("name", SETS)
+def test_a_data_set_has_its_licence_in_full(name: str) -> None:
+    text = (FOLDER / name / "LICENCE.md").read_text(encoding="utf-8")
+    for part in ("**What.**", "**Whence.**", "**What was changed.**", "**Licence.**"):
+        assert part in text
+    assert "MIT License\n\nCopyright (c) 20" in text
+    assert "The above copyright notice and this permission notice shall be included" in text
+    assert 'THE SOFTWARE IS PROVIDED "AS IS"' in text
+
+
+@pytest.mark.parametrize("name", SETS)
+def test_the_notice_names_every_data_set_and_its_right_holder(name: str) -> None:
+    notice = NOTICE.read_text(encoding="utf-8")
+    holder = next(
+        line
+        for line in (FOLDER / name / "LICENCE.md").read_text(encoding="utf-8").splitlines()
+        if line.startswith("Copyright (c)")
+    )
+    assert f"datasets/{name} " in notice and holder in notice
