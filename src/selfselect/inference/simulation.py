@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from functools import partial
 
 import numpy as np
 from numpy.random import Generator
@@ -12,10 +13,11 @@ from scipy.special import ndtri
 from selfselect.data.rows import Rows
 from selfselect.engines.base import Engine
 from selfselect.errors import DataError
+from selfselect.likelihoods import Batch
 from selfselect.problem.problem import Problem
-from selfselect.rules import has_bounds
 
-__all__ = ["draw_outcomes", "simulate_rows", "why_no_draws", "wide_noise", "write_out"]
+__all__ = ["draw_outcomes", "simulate_rows", "why_no_draws", "why_rows_are_not_drawn", "wide_noise",
+           "write_out"]  # fmt: skip
 
 Array = NDArray[np.float64]
 
@@ -23,27 +25,29 @@ MOST_ROWS = 20_000_000
 """Rows that weights may stand for and still be written out one by one."""
 
 
-SIMULATED = 10_000
+SIMULATED, BY_POINTS = 10_000, 3_000
 """Rows drawn to know the spread of what rows say of the noise; a test's statistic is then known to
-some 2%."""
+some 2%. Fewer, and 4%, where a row takes many points of a quadrature or simulation."""
 
 
 def why_no_draws(problem: Problem) -> str | None:
     """Say why the model cannot be asked by draws what rows say of its noise; None where it can."""
-    if problem.noise.selected:
-        return "it is made for outcomes that select by themselves, not for a selection equation"
-    if not problem.noise.independent:
-        return "it is made for independent noise; here, what it would test is assumed"
-    shape = problem.noise.margin
-    if not shape.normal:
-        return f"it is made for normal noise, and this fit assumes {shape.name} noise"
-    if problem.layout.spreads and problem.index == "unknown":
-        return "it is made for scales that do not move where the choice was not recorded"
-    if problem.likelihood.joint:
-        return "it is made for known costs and rows in which everything was recorded"
-    if problem.likelihood.convex_sets and not has_bounds(problem.ordered_rule):
-        return "the rule has no bounds, so moments given a row have no closed form"
+    if problem.noise.method != "ml":
+        return "two steps maximise no likelihood; use method='ml'"
+    if problem.noise.sign_only:
+        return "of a binary outcome only its side is known, which says too little of its noise"
+    if problem.likelihood.sampled:
+        return "explaining sets that are not boxes leave moments given a row in no closed form"
     return None
+
+
+def why_rows_are_not_drawn(problem: Problem, engine: Engine) -> str | None:
+    """Say why outcomes cannot be drawn for these rows as theirs were recorded; None if they can."""
+    return problem.likelihood.why_not_drawn(engine.sum(partial(_obstacles, problem)))
+
+
+def _obstacles(problem: Problem, batch: Batch) -> Array:
+    return problem.likelihood.obstacles(batch.rows)
 
 
 def simulate_rows(problem: Problem, engine: Engine, natural: Array) -> tuple[Rows, Array]:
@@ -52,22 +56,27 @@ def simulate_rows(problem: Problem, engine: Engine, natural: Array) -> tuple[Row
     Returns the rows, and how much each counts for sums to stand for those of all rows: their own
     weights are not in it.
     """
-    rng = np.random.default_rng(0)
-    part = engine.sample(SIMULATED, rng).rows
-    rows = part.take(np.tile(np.arange(len(part)), -(-SIMULATED // len(part))))
-    noise, density = wide_noise(len(rows), problem.equations.n_alternatives, rng)
-    return draw_outcomes(problem, natural, rows, noise), density * (engine.n_rows / len(rows))
+    rng, k = np.random.default_rng(0), problem.equations.n_alternatives
+    size = SIMULATED if problem.noise.points(k) is None else BY_POINTS
+    part = engine.sample(size, rng).rows
+    rows = part.take(np.tile(np.arange(len(part)), -(-size // len(part))))
+    n_noises = problem.noise.n_noises(k)
+    normal, density = wide_noise(len(rows), n_noises, rng)
+    drawn = draw_outcomes(problem, natural, rows, normal, rng)
+    return drawn, density * (engine.n_rows / len(rows))
 
 
-def draw_outcomes(problem: Problem, natural: Array, rows: Rows, noise: Array) -> Rows:
-    """Make outcomes of the model from standardised noise (n, k); keep the observed ones."""
-    units, h = problem.units, natural[problem.layout.inverse_scale_positions]
-    means = problem.locations(natural, problem.designs(rows)) / h
-    noisy = means + noise / problem.inverse_scales(natural, rows)
-    latent = units.outcome_shift + units.outcome_unit * noisy
-    chosen = problem.ordered_rule.choose(latent, rows.known)
-    outcome = latent[np.arange(len(rows)), chosen]
-    return replace(rows, outcome=outcome, chosen=None if problem.index == "unknown" else chosen)
+def draw_outcomes(
+    problem: Problem, natural: Array, rows: Rows, normal: Array, rng: Generator
+) -> Rows:
+    """Make outcomes of the model from standard normal numbers (n, n_noises), as rows record them.
+
+    `rng` decides what goes unrecorded, where rows lack something.
+    """
+    layout = problem.layout
+    h = natural[layout.inverse_scale_positions]
+    noise = problem.noise.from_normal(normal, natural[layout.starts[-1] :], h)
+    return problem.likelihood.draw(natural, rows, noise, rng)
 
 
 def wide_noise(n_rows: int, k: int, rng: Generator) -> tuple[Array, Array]:

@@ -15,6 +15,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from selfselect.data.rows import Rows
 from selfselect.kernels.ghk import row_keys
 from selfselect.kernels.joint import JointTerms
 from selfselect.likelihoods._atoms import Atoms, atoms_of
@@ -24,6 +25,8 @@ from selfselect.problem.problem import Problem
 __all__ = [
     "Piece",
     "add_up",
+    "cost_values",
+    "hermite_of",
     "kernel_extras",
     "noise_covariance",
     "pieces_of",
@@ -75,6 +78,7 @@ class Piece:
     share : (n,) weight of each atom within its row.
     loglik : (m,) log-likelihood of each row.
     a : (n, k) standardised outcome or limit of every alternative.
+    keys : (n,) keys of the atoms' rows where the kernel simulates; else None.
     terms : the kernel's terms of each atom.
     inputs : its inputs, in the kernel's order.
     bent : second derivatives of inputs.
@@ -86,6 +90,7 @@ class Piece:
     share: Array
     loglik: Array
     a: Array
+    keys: Any
     terms: JointTerms
     inputs: list[Input]
     bent: list[Bend]
@@ -112,7 +117,12 @@ def pieces_of(
     narrowest = problem.noise.narrowest(covariance, extras) * scales.min(axis=1)
     shapes = problem.noise.margins(extras, len(h))
     given = Given(
-        designs, location, _costs(problem, natural, batch), moving, _keys(problem, batch), curvature
+        designs,
+        location,
+        _costs(problem, natural, batch.rows),
+        moving,
+        _keys(problem, batch),
+        curvature,
     )
     return [
         _evaluate_atoms(problem, natural, atoms, given)
@@ -125,6 +135,21 @@ def residuals_of(problem: Problem, piece: Piece, covariance: Array) -> Array:
     return problem.noise.residuals(
         piece.a, piece.atoms.seen, piece.atoms.side, piece.terms.gradient, covariance, piece.extras
     )
+
+
+def hermite_of(problem: Problem, natural: Array, piece: Piece) -> Array:
+    """Return means (5, m, k) of Hermite polynomials of the noises given each row."""
+    atoms = piece.atoms
+    found = problem.noise.hermite_means(
+        piece.a, atoms.seen, atoms.side, piece.extras, keys=piece.keys
+    )
+    return np.asarray(np.add.reduceat(found * piece.share[:, None], atoms.first, axis=1))
+
+
+def cost_values(problem: Problem, natural: Array, rows: Rows) -> Array | float:
+    """Return estimated costs (n, k) in units of the outcome, as they are taken off outcomes."""
+    costs = _costs(problem, natural, rows)
+    return 0.0 if costs is None else costs.sign * problem.units.outcome_unit * costs.value
 
 
 def noise_covariance(problem: Problem, natural: Array) -> Array:
@@ -153,21 +178,21 @@ class Costs:
     sign: float
 
 
-def _costs(problem: Problem, natural: Array, batch: Batch) -> Costs | None:
+def _costs(problem: Problem, natural: Array, rows: Rows) -> Costs | None:
     equations = problem.equations
     if not equations.costs:
         return None
-    k, rows = equations.n_alternatives, batch.rows
-    design = [np.empty((len(batch), 0)) for _ in range(k)]
+    k = equations.n_alternatives
+    design = [np.empty((len(rows), 0)) for _ in range(k)]
     places = [np.empty(0, dtype=np.intp) for _ in range(k)]
-    value = np.zeros((len(batch), k))
+    value = np.zeros((len(rows), k))
     # Those of the costs are the last of the extras.
     place = len(natural) - sum(len(cost.terms) for cost in equations.costs)
     for cost in equations.costs:
         j = equations.alternatives.index(cost.alternative)
         # Only scaled, not centred: a cost without a constant has none to take the shift up.
         columns = [
-            np.ones(len(batch)) if c == 0 else rows.covariates[:, c - 1] / problem.units.unit[c]
+            np.ones(len(rows)) if c == 0 else rows.covariates[:, c - 1] / problem.units.unit[c]
             for c in cost.columns
         ]
         design[j] = np.column_stack(columns)
@@ -237,12 +262,13 @@ def _evaluate_atoms(problem: Problem, natural: Array, atoms: Atoms, given: Given
     if factor is not None:
         a *= factor
     extras = kernel_extras(problem, natural)
+    keys = None if given.keys is None else given.keys[rows]
     terms = problem.noise.evaluate(
         a,
         atoms.seen,
         atoms.side,
         extras,
-        keys=None if given.keys is None else given.keys[rows],
+        keys=keys,
         curvature=given.curvature,
     )
 
@@ -288,14 +314,16 @@ def _evaluate_atoms(problem: Problem, natural: Array, atoms: Atoms, given: Given
         logs = logs + moving.log_factor[rows, atoms.seen]
     own_scale = _own_scale(problem, natural, moving, rows)
     if atoms.log_weight is None:
-        return Piece(atoms, np.ones(len(rows)), logs, a, terms, inputs, bent, own_scale, extras)
+        return Piece(
+            atoms, np.ones(len(rows)), logs, a, keys, terms, inputs, bent, own_scale, extras
+        )
     logs = logs + atoms.log_weight
     with np.errstate(divide="ignore", invalid="ignore"):
         largest = np.maximum.reduceat(logs, atoms.first)
         relative = np.exp(logs - largest[atoms.row])
         total = np.add.reduceat(relative, atoms.first)
         share, loglik = relative / total[atoms.row], largest + np.log(total)
-    return Piece(atoms, share, loglik, a, terms, inputs, bent, own_scale, extras)
+    return Piece(atoms, share, loglik, a, keys, terms, inputs, bent, own_scale, extras)
 
 
 def _design(moving: Moving, j: int) -> Array:

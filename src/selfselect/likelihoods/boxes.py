@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 from selfselect.data.rows import Rows
 from selfselect.kernels import known_index
 from selfselect.kernels.fused_known import sum_known_index
+from selfselect.kernels.hermite import independent_means, interval_means
 from selfselect.kernels.status import ABOVE, BELOW, BETWEEN, SEEN, UNKNOWN
 from selfselect.kernels.unknown_index import Curvature
 from selfselect.likelihoods._fused import fused_arguments, placed
@@ -29,6 +30,7 @@ from selfselect.likelihoods._spreads import (
 )
 from selfselect.likelihoods.base import Likelihood, RowTerms
 from selfselect.noises.shapes import Shape
+from selfselect.noises.shapes.normal import SHAPE as NORMAL
 from selfselect.problem.batch import Batch, Evaluation
 from selfselect.problem.observation import Observation, observe
 
@@ -229,6 +231,19 @@ class BoxRows(RowTerms):
         # A row that is silent about an alternative may have an infinite limit, which means nothing.
         a[observation.status == UNKNOWN] = 0.0
         return a
+
+    @property
+    def hermite(self) -> Array:
+        shape, observation = self.problem.noise.margin, self.batch.observation
+        status, z = observation.status, shape.normal_scores(self.standardised)
+        side = (status == BELOW).astype(np.int8) - (status == ABOVE)
+        found = independent_means(z, status == SEEN, side)
+        if observation.upper is not None:
+            between = status == BETWEEN
+            ends = z[between], shape.normal_scores(self._in_scales(observation.upper)[between])
+            mass = NORMAL.between(*ends)
+            found[:, between] = interval_means(*ends, mass.lower_density, mass.upper_density)
+        return found
 
     @property
     def censored_residual(self) -> Array:

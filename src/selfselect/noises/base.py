@@ -294,6 +294,32 @@ class FittedNoise(ABC):
         del chosen, side, extras
         return -gradient[:, : a.shape[1]] @ covariance
 
+    def hermite_means(
+        self, a: Array, chosen: Indices, side: Sides, extras: Array, *, keys: Any
+    ) -> Array:
+        """Return means (5, n, k) of Hermite polynomials of the noises given each atom.
+
+        Each noise is put on the scale of its normal scores: see `kernels.hermite`. `extras` and
+        `keys` are those of `evaluate`.
+        """
+        del extras, keys
+        return self.margin.hermite_means(a, chosen, side)
+
+    def n_noises(self, n_alternatives: int) -> int:
+        """Return how many noises a row has; here one per alternative."""
+        return n_alternatives
+
+    def from_normal(self, z: Array, extras: Array, inverse_scales: Array) -> Array:
+        """Make noises, in units of their scales, of independent standard normal numbers.
+
+        Parameters
+        ----------
+        z : (n, n_noises) standard normal numbers.
+        extras, inverse_scales : those of the fitted model, in internal units.
+        """
+        covariance = self.standard_covariance(extras, inverse_scales)
+        return self.margin.from_normal(z @ np.linalg.cholesky(covariance).T)
+
     def begins(self, free: NDArray[np.bool_], inverse_scales: Array) -> list[Begin]:
         """Return where searches begin, beside independent noise; `free` says which extras are."""
         del free, inverse_scales

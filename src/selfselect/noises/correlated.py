@@ -12,8 +12,8 @@ from numpy.random import Generator
 from numpy.typing import NDArray
 
 from selfselect.errors import OptionError
-from selfselect.kernels.correlated_pair import correlated_pair_atoms
-from selfselect.kernels.ghk import ghk_atoms
+from selfselect.kernels.correlated_pair import correlated_pair_atoms, correlated_pair_means
+from selfselect.kernels.ghk import ghk_atoms, ghk_means
 from selfselect.kernels.joint import Indices, JointTerms, Sides
 from selfselect.noises._pairs import as_matrix, completed, fixed_pairs, name_limit
 from selfselect.noises.base import COMMON, Begin, Extra, FittedNoise, Points
@@ -200,6 +200,15 @@ class Correlated(FittedNoise):
             return correlated_pair_atoms(a, chosen, side, float(extras[0]), curvature=curvature)
         pairs = extras[: k * (k - 1) // 2]
         return ghk_atoms(a, chosen, side, pairs, keys, draws=self.draws, curvature=curvature)
+
+    def hermite_means(
+        self, a: Array, chosen: Indices, side: Sides, extras: Array, *, keys: Any
+    ) -> Array:
+        k = a.shape[1]
+        if k == 2:
+            return correlated_pair_means(a, chosen, side, float(extras[0]))
+        pairs = extras[: k * (k - 1) // 2]
+        return ghk_means(a, chosen, side, pairs, keys, draws=self.draws)
 
     def begins(self, free: NDArray[np.bool_], inverse_scales: Array) -> list[Begin]:
         k = len(inverse_scales)

@@ -23,7 +23,8 @@ if TYPE_CHECKING:
 
 __all__ = [
     "PSEUDO_LIKELIHOOD", "coefficient_rows", "compare_page", "errors_in_words", "format_number",
-    "in_order", "notes_on_errors", "profile_facts", "profile_notes", "shared_block", "summarise",
+    "in_order", "notes_on_errors", "notes_on_tests", "profile_facts", "profile_notes",
+    "shared_block", "summarise",
     "table_header",
 ]  # fmt: skip
 
@@ -343,11 +344,7 @@ def coefficient_rows(entries: object) -> tuple[tuple[str, ...], ...]:
 
 def _notes(fit: FitResult) -> tuple[str, ...]:
     facts = fit.facts
-    tests = (fit.independence_test(), *tests_of_noise(fit))
-    notes = [f"{test}.".replace("..", ".") for test in tests]
-    if any(test.possible for test in tests):
-        notes.append(f"A test rejects where p is at most {1.0 - FLAG_LEVEL:.2g}.")
-    notes.append(_identification(fit))
+    notes = [*notes_on_tests(fit), _identification(fit)]
     if facts.n_silent:
         notes.append(
             f"{facts.n_silent} rows have no recorded outcome; they count by what is known of it: "
@@ -370,6 +367,15 @@ def _notes(fit: FitResult) -> tuple[str, ...]:
     notes += notes_on_errors(fit.covariance)
     notes += [finding.sentence for finding in fit.diagnose().weak]
     return tuple(notes)
+
+
+def notes_on_tests(fit: FitResult) -> list[str]:
+    """Say of dependence, shape and spread of the noise what a test says, or why there is none."""
+    tests = (fit.independence_test(), *tests_of_noise(fit))
+    notes = [f"{test}.".replace("..", ".") for test in tests]
+    if any(test.possible for test in tests):
+        notes.append(f"A test rejects where p is at most {1.0 - FLAG_LEVEL:.2g}.")
+    return notes
 
 
 def _identification(fit: FitResult) -> str:

@@ -136,7 +136,7 @@ class Departures:
 def why_not_measured(fit: FitResult) -> str | None:
     """Say why departures cannot be simulated, or None where they can."""
     problem = fit.problem
-    reason = why_not(problem, fit.solution, "normality")
+    reason = why_not(problem, fit.solution, "normality") or _why_not_simulated(problem)
     if reason is None and problem.index == "unknown":
         reason = "residuals show the shape of the noise only where the choice was recorded"
     if reason is None and problem.rank is not None:
@@ -144,6 +144,20 @@ def why_not_measured(fit: FitResult) -> str | None:
     if reason is None and not slope_places(problem):
         reason = "no equation has a slope that could go wrong"
     return reason
+
+
+def _why_not_simulated(problem: Problem) -> str | None:
+    if problem.noise.selected:
+        return "it is made for outcomes that select by themselves, not for a selection equation"
+    shape = problem.noise.margin
+    if not shape.normal:
+        return f"it is made for normal noise, and this fit assumes {shape.name} noise"
+    if problem.likelihood.joint:
+        return (
+            "it is made for independent noise, known costs, and rows in which everything was "
+            "recorded"
+        )
+    return None
 
 
 def measured_quickly(fit: FitResult) -> bool:

@@ -1,0 +1,271 @@
+"""Moments of every model against brute-force simulation, and scores of scales by differences."""
+
+from __future__ import annotations
+
+from functools import cache
+
+import numpy as np
+import pandas as pd
+import pytest
+from scipy.special import ndtri
+from scipy.stats import logistic, norm
+
+import selfselect as ss
+from selfselect.inference.moments import noise_moments
+from selfselect.inference.simulation import simulate_rows
+from selfselect.likelihoods import row_terms
+from selfselect.noises.shapes import find_shape
+
+N_DRAWS = 400_000
+N_ROWS = 300
+
+SIMULATED = 0.005
+"""Error of a likelihood that is simulated itself, with 256 points a row."""
+
+SCALES = np.array([0.8, 1.0, 1.3])
+SLOPES = np.array([[0.8, -0.5, 0.3], [-0.4, 0.6, 0.2]])
+
+
+def table(k, covariance=None, *, seed=0, draw=None, cost=0.0):
+    """Draw rows of which the largest outcome, net of a cost of a that x1 moves, is chosen."""
+    rng = np.random.default_rng([seed, k])
+    x = rng.normal(size=(N_ROWS, 2))
+    e = rng.normal(size=(N_ROWS, k)) if draw is None else draw(rng, (N_ROWS, k))
+    if covariance is not None:
+        e = e @ np.linalg.cholesky(covariance).T
+    slopes = SLOPES[:, :k].copy()
+    if cost:
+        slopes[0, 0] = 0.0
+    latent = 0.2 + x @ slopes + e * SCALES[:k]
+    net = latent - np.column_stack([cost * (0.3 + x[:, 0]), np.zeros((N_ROWS, k - 1))])
+    chosen = net.argmax(axis=1)
+    columns = {"y": latent[np.arange(N_ROWS), chosen], "who": np.array(list("abc"))[chosen]}
+    return pd.DataFrame({**columns, "x1": x[:, 0], "x2": x[:, 1]})
+
+
+def correlation(k, rho):
+    return (1 - rho) * np.eye(k) + rho
+
+
+def silent(data):
+    data.loc[data.index % 4 == 1, "y"] = np.nan
+    return data
+
+
+def bounded(data):
+    return data.assign(y=data["y"].where(data["y"] < 1.0), top=1.0)
+
+
+FIXED = ss.noises.Correlated(SCALES.tolist(), 0.4)
+
+MODELS = {
+    "correlated pair": lambda: ss.fit(
+        "y ~ x1 + x2", table(2, correlation(2, 0.5)), chosen="who", noise="correlated"
+    ),
+    "correlated three": lambda: ss.fit(
+        "y ~ x1 + x2", table(3, correlation(3, 0.4)), chosen="who", noise=FIXED
+    ),
+    "shared shock": lambda: ss.fit(
+        "y ~ x1 + x2", table(3, correlation(3, 0.5)), chosen="who",
+        noise=ss.noises.SharedShock(loading="common"),
+    ),
+    "steep shared shock": lambda: ss.fit(
+        "y ~ x1 + x2", table(2, correlation(2, 0.9)), chosen="who",
+        noise=ss.noises.SharedShock(scale=0.3, loading=0.9),
+    ),
+    "costs": lambda: ss.fit(
+        {"a": "y ~ x2", "b": "y ~ x1 + x2"}, table(2, cost=0.5), chosen="who", cost={"a": "~ x1"}
+    ),
+    "silent": lambda: ss.fit(
+        "y ~ x1 + x2", silent(table(2)), chosen="who", missing_outcome="silent"
+    ),
+    "bounded": lambda: ss.fit(
+        "y ~ x1 + x2", bounded(table(2)), chosen="who", outcome_between=("top", None)
+    ),
+    "silent and correlated": lambda: ss.fit(
+        "y ~ x1 + x2", silent(table(2, correlation(2, 0.5))), chosen="who",
+        missing_outcome="silent", noise=ss.noises.Correlated(correlation=0.5),
+    ),
+    "logistic": lambda: ss.fit(
+        "y ~ x1 + x2", table(2, draw=lambda rng, size: rng.logistic(size=size)), chosen="who",
+        noise=ss.noises.Independent(shape="logistic"),
+    ),
+    "logistic, silent": lambda: ss.fit(
+        "y ~ x1 + x2", silent(table(2, draw=lambda rng, size: rng.logistic(size=size))),
+        chosen="who", missing_outcome="silent", noise=ss.noises.Independent(shape="logistic"),
+    ),
+    "unknown index": lambda: ss.fit("y ~ x1 + x2", table(2), alternatives=2),
+    "unknown index, correlated": lambda: ss.fit(
+        "y ~ x1 + x2", table(2, correlation(2, 0.5)), alternatives=2,
+        noise=ss.noises.Correlated([0.8, 1.0], 0.5),
+    ),
+}  # fmt: skip
+
+
+def selected(seed=1):
+    """Draw rows of a selection equation: u selects in or out, whose noises go with u."""
+    rng = np.random.default_rng(seed)
+    x, z, u = rng.normal(size=(3, N_ROWS))
+    inside = 0.2 + 0.5 * x + z + u > 0
+    noise = np.array([[0.6], [-0.4]]) * u + np.array([[0.8], [0.9]]) * rng.normal(size=(2, N_ROWS))
+    y = np.where(inside, 1 + x + noise[0], 0.5 - x + 1.2 * noise[1])
+    return pd.DataFrame({"y": y, "x": x, "z": z, "where": np.where(inside, "in", "out")})
+
+
+SELECTIONS = {
+    "switching": lambda: ss.switching("y ~ x", "where ~ x + z", selected(), towards="in"),
+    "sample selection": lambda: ss.sample_selection(
+        "y ~ x", "works ~ x + z",
+        selected().assign(works=lambda t: t["where"] == "in",
+                          y=lambda t: t["y"].where(t["where"] == "in")),
+    ),
+}  # fmt: skip
+
+
+@cache
+def fitted(name):
+    fit = {**MODELS, **SELECTIONS}[name]()
+    assert fit.converged
+    return fit
+
+
+def hermite(order, z):
+    return np.polynomial.hermite_e.hermeval(z, [0] * order + [1])
+
+
+def parameters(fit):
+    return fit.problem.layout.natural(fit.solution.free)
+
+
+def noises_given(fit, row, rng):
+    """Draw all noises of a row, on the normal scale, given what was recorded of it: (draws, k)."""
+    problem, natural = fit.problem, parameters(fit)
+    k, rows = problem.equations.n_alternatives, fit.rows.take(slice(row, row + 1))
+    mean, scale = fit.predict().iloc[row].to_numpy(), np.asarray(fit.scales, dtype=float)
+    extras = natural[problem.layout.starts[-1] :]
+    h = natural[problem.layout.inverse_scale_positions]
+    covariance = problem.noise.standard_covariance(extras, h)
+    total = np.sqrt(np.diag(covariance))
+    covariance = covariance / np.outer(total, total)
+    shape = problem.noise.margin
+    outcome, chosen = rows.outcome[0], -1 if rows.chosen is None else rows.chosen[0]
+    costs = np.zeros(k)
+    if problem.equations.costs:
+        line = fit.params["a"]
+        costs[0] = line["cost: Intercept"] + line["cost: x1"] * table(2, cost=0.5)["x1"].iloc[row]
+    z = rng.normal(size=(N_DRAWS, k)) @ np.linalg.cholesky(covariance).T
+    if np.isnan(outcome):
+        latent = mean + scale * total * (z if shape.normal else logistic.ppf(norm.cdf(z)))
+        kept = (latent - costs).argmax(axis=1) == chosen
+        if rows.between is not None:
+            kept &= latent[:, chosen] > rows.between[0, 0]
+        return [(z[kept], 1.0)]
+    cases = []
+    for j in range(k) if chosen < 0 else [chosen]:
+        own = (outcome - mean[j]) / (scale[j] * total[j])
+        density = norm.pdf(own) if shape.normal else logistic.pdf(own)
+        score = own if shape.normal else ndtri(logistic.cdf(own))
+        given = z + np.outer(score - z[:, j], covariance[:, j])
+        latent = mean + scale * total * (given if shape.normal else logistic.ppf(norm.cdf(given)))
+        latent[:, j] = outcome
+        others = np.delete(latent - costs, j, axis=1) < outcome - costs[j]
+        kept = others.all(axis=1)
+        cases.append((given[kept], density / (scale[j] * total[j]) * kept.mean()))
+    return cases
+
+
+@pytest.mark.parametrize("name", MODELS)
+def test_moments_are_means_over_what_a_row_leaves_open(name):
+    fit = fitted(name)
+    found = row_terms(fit.problem, parameters(fit), fit.engine.batch).hermite
+    rng = np.random.default_rng(1)
+    # The likelihoods of three correlated alternatives are simulated themselves.
+    exact = 0.0 if name != "correlated three" else SIMULATED
+    for row in (0, 1, 2, 5, 9):
+        cases = noises_given(fit, row, rng)
+        weight = sum(share for _, share in cases)
+        for order in (1, 3, 4):
+            wanted, error = 0.0, 0.0
+            for z, share in cases:
+                values = hermite(order, z)
+                wanted += share / weight * values.mean(axis=0)
+                error += share / weight * values.std(axis=0) / np.sqrt(len(z))
+            reach = 4.5 * error + exact * (1 + np.abs(wanted)) + 1e-6
+            assert (np.abs(found[order, row] - wanted) < reach).all(), (row, order)
+
+
+@pytest.mark.parametrize("name", SELECTIONS)
+def test_moments_of_selection_are_means_over_what_a_row_leaves_open(name):
+    fit = fitted(name)
+    natural, problem = parameters(fit), fit.problem
+    found = row_terms(problem, natural, fit.engine.batch).hermite
+    k, rng = problem.equations.n_alternatives, np.random.default_rng(2)
+    assert found.shape == (5, N_ROWS, k + 1)
+    scale, rho = np.asarray(fit.scales, dtype=float), np.asarray(fit.correlations, dtype=float)
+    gamma = fit.params["selection"].to_numpy()
+    x, z = (np.asarray(selected()[one]) for one in ("x", "z"))
+    index = gamma[0] + gamma[1] * x + gamma[2] * z
+    signs = problem.ordered_rule.signs(problem.equations.alternatives)
+    for row in range(6):
+        chosen = fit.rows.chosen[row]
+        u = rng.normal(size=N_DRAWS)
+        if chosen >= 0:
+            line = fit.params[problem.equations.alternatives[chosen]].to_numpy()
+            own = (fit.rows.outcome[row] - line[0] - line[1] * x[row]) / scale[chosen]
+            given = rho[chosen] * own + np.sqrt(1 - rho[chosen] ** 2) * u
+            assert hermite(3, own) == pytest.approx(found[3, row, chosen], rel=1e-8)
+            given = given[signs[chosen] * (index[row] + given) > 0]
+            side = signs[chosen]
+        else:
+            side = -1.0
+            given = u[index[row] + u < 0]
+        for order in (1, 3, 4):
+            values = hermite(order, given)
+            error = 4.5 * values.std() / np.sqrt(len(values)) + 1e-6
+            assert abs(found[order, row, k] - values.mean()) < error
+            # An outcome that was not observed is known by the selection alone.
+            coarse = hermite(order, u[side * (index[row] + u) > 0])
+            error = 4.5 * coarse.std() / np.sqrt(len(coarse)) + 1e-6
+            for j in set(range(k)) - {chosen}:
+                assert abs(found[order, row, j] - rho[j] ** order * coarse.mean()) < error
+
+
+@pytest.mark.parametrize("name", [*MODELS, *SELECTIONS])
+def test_the_excess_of_every_model_is_the_score_of_its_log_scale(name):
+    fit = fitted(name)
+    natural, layout = parameters(fit), fit.problem.layout
+    found = row_terms(fit.problem, natural, fit.engine.batch).excess
+    step = 1e-5
+
+    def loglik(j, size):
+        """Return the rows' log-likelihoods where a scale is multiplied by exp(size)."""
+        moved = natural.copy()
+        moved[layout.starts[j] : layout.starts[j + 1]] *= np.exp(-size)
+        return row_terms(fit.problem, moved, fit.engine.batch).loglik
+
+    for j in range(fit.problem.equations.n_alternatives):
+        slope = (loglik(j, step) - loglik(j, -step)) / (2 * step)
+        np.testing.assert_allclose(found[:, j], slope, rtol=1e-5, atol=2e-5)
+
+
+@pytest.mark.parametrize("name", [*MODELS, *SELECTIONS])
+def test_moments_of_rows_drawn_from_the_model_average_zero(name):
+    fit = fitted(name)
+    rows, counts = simulate_rows(fit.problem, fit.engine, parameters(fit))
+    batch = ss.engines.Memory().load(fit.problem, rows).batch
+    for found in noise_moments(fit.problem, parameters(fit), batch).values():
+        mean = counts @ found / counts.sum()
+        error = np.sqrt(counts**2 @ (found - mean) ** 2) / counts.sum()
+        assert (np.abs(mean) < 4.5 * error).all()
+        assert found.std(axis=0).min() > 1e-3
+
+
+@pytest.mark.parametrize("name", ["normal", "logistic"])
+def test_normal_scores_have_the_same_mass_below_and_lead_back(name):
+    shape = find_shape(name)
+    a = np.linspace(-7.0, 7.0, 29)
+    scores = shape.normal_scores(a)
+    np.testing.assert_allclose(norm.cdf(scores), shape.cdf(a), rtol=1e-10)
+    np.testing.assert_allclose(shape.from_normal(scores), a, rtol=1e-6, atol=1e-9)
+    far = shape.normal_scores(np.array([-600.0, 600.0]))
+    assert np.isfinite(far).all() and far[0] == pytest.approx(-far[1])
