@@ -16,7 +16,7 @@ from selfselect.inference.simulation import simulate_rows
 from selfselect.likelihoods import row_terms
 from selfselect.noises.shapes import find_shape
 
-N_DRAWS = 400_000
+N_DRAWS = 200_000
 N_ROWS = 300
 
 SIMULATED = 0.005
@@ -54,6 +54,10 @@ def silent(data):
 
 def bounded(data):
     return data.assign(y=data["y"].where(data["y"] < 1.0), top=1.0)
+
+
+def undecided(data):
+    return data.assign(who=data["who"].where(data.index % 4 != 1), open=True)
 
 
 FIXED = ss.noises.Correlated(SCALES.tolist(), 0.4)
@@ -95,9 +99,9 @@ MODELS = {
         chosen="who", missing_outcome="silent", noise=ss.noises.Independent(shape="logistic"),
     ),
     "unknown index": lambda: ss.fit("y ~ x1 + x2", table(2), alternatives=2),
-    "unknown index, correlated": lambda: ss.fit(
-        "y ~ x1 + x2", table(2, correlation(2, 0.5)), alternatives=2,
-        noise=ss.noises.Correlated([0.8, 1.0], 0.5),
+    "some choices": lambda: ss.fit(
+        "y ~ x1 + x2", undecided(table(2, correlation(2, 0.5))), chosen="who",
+        possible={"a": "open", "b": "open"}, noise=ss.noises.Correlated([0.8, 1.0], 0.5),
     ),
 }  # fmt: skip
 

@@ -47,14 +47,14 @@ def noise_moments(problem: Problem, natural: Array, batch: Batch) -> dict[Subjec
 def moments_of(terms: RowTerms) -> dict[Subject, Array]:
     """Return the same of rows whose terms are in hand."""
     problem, excess = terms.problem, terms.excess
-    shape = np.moveaxis(terms.hermite[3:], 0, 2)
+    third, fourth = terms.hermite[3:]
     spread: list[Array] = []
     designs, steady = problem.designs(terms.batch.rows), steady_columns(problem)
     for j, (equation, columns) in enumerate(zip(problem.equations.each, steady, strict=True)):
         vary = [equation.columns.index(column) for column in columns]
         spread.append(designs[j][:, vary] * excess[:, j, None])
     return {
-        "normality": shape.reshape(len(shape), -1),
+        "normality": np.stack([third, fourth], axis=2).reshape(len(third), -1),
         "heteroskedasticity": np.concatenate(spread, axis=1),
     }
 

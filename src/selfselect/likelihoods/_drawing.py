@@ -87,26 +87,36 @@ def draw_selected(rows: Rows, latent: Array, chosen: Indices, rng: Generator) ->
 def recording_obstacles(rows: Rows) -> Array:
     """Count rows of which not everything says what of a draw would go unrecorded.
 
-    Those that list what may have been chosen; those without limits that are recorded; those with
-    limits that are not; those that are recorded within their limits.
+    Those without a choice that some alternatives cannot be; those without limits that are
+    recorded; those with limits that are not; those that are recorded within their limits.
     """
+    found = np.zeros(4)
     if rows.possible is not None:
-        return np.array([float(len(rows)), 0.0, 0.0, 0.0])
+        open_to = (
+            rows.possible
+            if rows.known.available is None
+            else (rows.possible | ~rows.known.available)
+        )
+        lost = np.ones(len(rows), dtype=bool) if rows.chosen is None else rows.chosen < 0
+        found[0] = (lost & ~open_to.all(axis=1)).sum()
     if rows.between is None:
-        return np.zeros(4)
+        return found
     assert rows.outcome is not None
     recorded = ~np.isnan(rows.outcome)
     limited = ~np.isnan(rows.between).all(axis=1)
     inside = _inside(rows, rows.outcome) & recorded & limited
-    counts = [(~limited & recorded).sum(), (limited & ~recorded).sum(), inside.sum()]
-    return np.array([0.0, *counts], dtype=np.float64)
+    found[1:] = (~limited & recorded).sum(), (limited & ~recorded).sum(), inside.sum()
+    return found
 
 
 def why_not_recorded_alike(obstacles: Array) -> str | None:
     """Say why draws could not go unrecorded as rows did; None where they can."""
-    possible, without_limits, limited, inside = obstacles
-    if possible:
-        return "which alternatives may have been chosen would differ from draw to draw"
+    excluded, without_limits, limited, inside = obstacles
+    if excluded:
+        return (
+            "some rows say which alternatives may have been chosen, and draws would not say so of "
+            "theirs"
+        )
     if without_limits and limited:
         return "limits are known only in rows whose outcome is not, so none can be set to draws"
     if inside:
@@ -152,4 +162,6 @@ def _recorded_alike(rows: Rows, outcome: Array, chosen: Indices, rng: Generator)
         rows,
         outcome=np.where(lost, np.nan, outcome),
         chosen=None if rows.chosen is None else np.where(rows.chosen < 0, -1, chosen),
+        # Of a choice that is drawn anew, what was possible is known only where all was.
+        possible=None if rows.possible is None else np.ones_like(rows.possible),
     )

@@ -235,15 +235,32 @@ class BoxRows(RowTerms):
     @property
     def hermite(self) -> Array:
         shape, observation = self.problem.noise.margin, self.batch.observation
-        status, z = observation.status, shape.normal_scores(self.standardised)
-        side = (status == BELOW).astype(np.int8) - (status == ABOVE)
-        found = independent_means(z, status == SEEN, side)
+        status = observation.status
+        if shape.normal:
+            # The residuals of normal noise are known already.
+            found = super().hermite
+        else:
+            z = shape.normal_scores(self.standardised)
+            side = (status == BELOW).astype(np.int8) - (status == ABOVE)
+            found = independent_means(z, status == SEEN, side)
         if observation.upper is not None:
             between = status == BETWEEN
-            ends = z[between], shape.normal_scores(self._in_scales(observation.upper)[between])
-            mass = NORMAL.between(*ends)
-            found[:, between] = interval_means(*ends, mass.lower_density, mass.upper_density)
+            limits = self.standardised, self._in_scales(observation.upper)
+            low, high = (shape.normal_scores(limit[between]) for limit in limits)
+            mass = NORMAL.between(low, high)
+            means = interval_means(low, high, mass.lower_density, mass.upper_density)
+            found[:, between] = means
         return found
+
+    @property
+    def excess(self) -> Array:
+        h = self.natural[self.problem.layout.inverse_scale_positions]
+        location = self.problem.locations(self.natural, self.designs)
+        along = [
+            location[:, j] * terms.residual + h[j] * terms.score_h
+            for j, terms in enumerate(self.terms)
+        ]
+        return -np.column_stack(along)
 
     @property
     def censored_residual(self) -> Array:
