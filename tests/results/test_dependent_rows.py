@@ -187,6 +187,10 @@ def test_weights_that_covariates_decide_stay_with_their_covariates():
     drawn = Samples.like(fit.problem, fit.engine, natural, fit.dependence, 0).draw(rng)
     assert np.corrcoef(np.log(drawn.weights), x[:, 0])[0, 1] > 0.99
     assert drawn.outcome.mean() == pytest.approx(fit.rows.outcome.mean(), abs=0.1)
+    fit = fit_of(data.assign(w=data["w"].where(data.index > 9, 0.0)), weights="w",
+                 weights_kind="probability")  # fmt: skip
+    drawn = Samples.like(fit.problem, fit.engine, natural, fit.dependence, 0).draw(rng)
+    np.testing.assert_array_equal(drawn.weights > 0, fit.rows.weights > 0)
 
 
 def test_as_many_moments_as_clusters_are_no_test(table):

@@ -105,7 +105,10 @@ class Samples:
             # One of all candidates stays, each by its chance to be drawn.
             taken = rng.uniform(size=len(odds)) * odds < 1.0 / own
             rows, level = _either(taken, other, rows), np.where(taken, own, level)
-        return replace(rows, weights=self.weighing.lend(level, rng))
+        assert self.rows.weights is not None
+        # A row of weight zero counts for nothing, whatever is drawn for it.
+        counted = self.rows.weights > 0
+        return replace(rows, weights=np.where(counted, self.weighing.lend(level, rng), 0.0))
 
     def common(self, rng: Generator) -> Array | None:
         """Draw what rows of a cluster share, (n, m) standard normal; None for nothing."""
