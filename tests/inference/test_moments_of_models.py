@@ -19,7 +19,7 @@ from selfselect.noises.shapes import find_shape
 N_DRAWS = 200_000
 N_ROWS = 300
 
-SIMULATED = 0.005
+SIMULATED = 0.01
 """Error of a likelihood that is simulated itself, with 256 points a row."""
 
 SCALES = np.array([0.8, 1.0, 1.3])

@@ -33,6 +33,9 @@ BEGINS = (0.0, 0.5, -0.5)
 
 MOST_DRAWS = 8_192
 
+MOMENT_DRAWS = 256
+"""Points by which moments are simulated: tests sum them over rows, whose errors are unrelated."""
+
 NEARLY_ONE = 0.995
 """A correlation this close to 1 or -1 may be running to its limit."""
 
@@ -208,7 +211,7 @@ class Correlated(FittedNoise):
         if k == 2:
             return correlated_pair_means(a, chosen, side, float(extras[0]))
         pairs = extras[: k * (k - 1) // 2]
-        return ghk_means(a, chosen, side, pairs, keys, draws=self.draws)
+        return ghk_means(a, chosen, side, pairs, keys, draws=min(self.draws, MOMENT_DRAWS))
 
     def begins(self, free: NDArray[np.bool_], inverse_scales: Array) -> list[Begin]:
         k = len(inverse_scales)
