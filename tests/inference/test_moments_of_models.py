@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from functools import cache
 
 import numpy as np
@@ -26,8 +27,11 @@ SCALES = np.array([0.8, 1.0, 1.3])
 SLOPES = np.array([[0.8, -0.5, 0.3], [-0.4, 0.6, 0.2]])
 
 
-def table(k, covariance=None, *, seed=0, draw=None, cost=0.0):
-    """Draw rows of which the largest outcome, net of a cost of a that x1 moves, is chosen."""
+def table(k, covariance=None, *, seed=0, draw=None, cost=0.0, moves=0.0):
+    """Draw rows of which the largest outcome, net of a cost of a that x1 moves, is chosen.
+
+    Log scales move with `moves` times x1.
+    """
     rng = np.random.default_rng([seed, k])
     x = rng.normal(size=(N_ROWS, 2))
     e = rng.normal(size=(N_ROWS, k)) if draw is None else draw(rng, (N_ROWS, k))
@@ -36,7 +40,7 @@ def table(k, covariance=None, *, seed=0, draw=None, cost=0.0):
     slopes = SLOPES[:, :k].copy()
     if cost:
         slopes[0, 0] = 0.0
-    latent = 0.2 + x @ slopes + e * SCALES[:k]
+    latent = 0.2 + x @ slopes + e * SCALES[:k] * np.exp(moves * x[:, :1])
     net = latent - np.column_stack([cost * (0.3 + x[:, 0]), np.zeros((N_ROWS, k - 1))])
     chosen = net.argmax(axis=1)
     columns = {"y": latent[np.arange(N_ROWS), chosen], "who": np.array(list("abc"))[chosen]}
@@ -61,6 +65,13 @@ def undecided(data):
 
 
 FIXED = ss.noises.Correlated(SCALES.tolist(), 0.4)
+MOVING = ss.noises.Independent("~ x1")
+ONE_MOVES = ss.noises.Independent({"a": "~ x1", "b": "~ 1"})
+
+
+def moving(covariance=None, **options):
+    return table(2, covariance, moves=0.4, **options)
+
 
 MODELS = {
     "correlated pair": lambda: ss.fit(
@@ -103,7 +114,32 @@ MODELS = {
         "y ~ x1 + x2", undecided(table(2, correlation(2, 0.5))), chosen="who",
         possible={"a": "open", "b": "open"}, noise=ss.noises.Correlated([0.8, 1.0], 0.5),
     ),
+    "moving": lambda: ss.fit("y ~ x1 + x2", moving(), chosen="who", noise=MOVING),
+    "one moves": lambda: ss.fit("y ~ x1 + x2", moving(), chosen="who", noise=ONE_MOVES),
+    "moving, logistic": lambda: ss.fit(
+        "y ~ x1 + x2", moving(draw=lambda rng, size: rng.logistic(size=size)), chosen="who",
+        noise=ss.noises.Independent("~ x1", shape="logistic"),
+    ),
+    "moving, correlated": lambda: ss.fit(
+        "y ~ x1 + x2", moving(correlation(2, 0.5)), chosen="who",
+        noise=ss.noises.Correlated("~ x1", 0.5),
+    ),
+    "moving, costs": lambda: ss.fit(
+        {"a": "y ~ x2", "b": "y ~ x1 + x2"}, moving(cost=0.5), chosen="who", cost={"a": "~ x1"},
+        noise=MOVING,
+    ),
+    "moving, silent": lambda: ss.fit(
+        "y ~ x1 + x2", silent(moving()), chosen="who", missing_outcome="silent", noise=MOVING
+    ),
+    "moving, bounded": lambda: ss.fit(
+        "y ~ x1 + x2", bounded(moving()), chosen="who", outcome_between=("top", None), noise=MOVING
+    ),
+    "moving, unknown index": lambda: ss.fit(
+        "y ~ x1 + x2", moving(), alternatives=2, noise=MOVING
+    ),
 }  # fmt: skip
+
+MOVING_MODELS = [name for name in MODELS if name.startswith(("moving", "one moves"))]
 
 
 def selected(seed=1):
@@ -145,7 +181,7 @@ def noises_given(fit, row, rng):
     """Draw all noises of a row, on the normal scale, given what was recorded of it: (draws, k)."""
     problem, natural = fit.problem, parameters(fit)
     k, rows = problem.equations.n_alternatives, fit.rows.take(slice(row, row + 1))
-    mean, scale = fit.predict().iloc[row].to_numpy(), np.asarray(fit.scales, dtype=float)
+    mean, scale = fit.predict().iloc[row].to_numpy(), problem.row_scales(fit.values, rows)[0]
     extras = natural[problem.layout.starts[-1] :]
     h = natural[problem.layout.inverse_scale_positions]
     covariance = problem.noise.standard_covariance(extras, h)
@@ -250,6 +286,52 @@ def test_the_excess_of_every_model_is_the_score_of_its_log_scale(name):
     for j in range(fit.problem.equations.n_alternatives):
         slope = (loglik(j, step) - loglik(j, -step)) / (2 * step)
         np.testing.assert_allclose(found[:, j], slope, rtol=1e-5, atol=2e-5)
+
+
+def moved_by_all(fit):
+    """Return the model in which every covariate of an equation moves its scale, new ones by zero.
+
+    With it go its parameters, and the places of what moves scales there and did not before.
+    """
+    problem, natural = fit.problem, parameters(fit)
+    equations, old = problem.equations, problem.layout
+    spreads = []
+    for equation, own in zip(equations.each, equations.spreads, strict=True):
+        more = {*zip(equation.columns, equation.terms, strict=True)} - {
+            *zip(own.columns, own.terms, strict=True)
+        }
+        columns, terms = zip(*sorted(more), strict=True) if more else ((), ())
+        spreads.append(replace(own, columns=own.columns + columns, terms=own.terms + terms))
+    wider = replace(problem, equations=replace(equations, spreads=tuple(spreads)))
+    found, new = np.zeros(wider.layout.n_natural), wider.layout
+    before = int(old.starts[-1]) + old.n_noise_extras
+    n_costs = sum(len(cost.terms) for cost in equations.costs)
+    found[:before] = natural[:before]
+    found[len(found) - n_costs :] = natural[len(natural) - n_costs :]
+    places = []
+    for spread, moved in zip(new.spread_of, old.spread_of, strict=True):
+        had = {} if moved is None else dict(zip(moved.columns, moved.places, strict=True))
+        for column, place in zip(spread.columns, spread.places, strict=True):
+            if column in had:
+                found[place] = natural[had[column]]
+            else:
+                places.append(place)
+    return wider, found, places
+
+
+@pytest.mark.parametrize("name", MOVING_MODELS)
+def test_moments_of_spread_are_scores_of_what_could_move_the_scale_further(name):
+    fit = fitted(name)
+    wider, natural, places = moved_by_all(fit)
+    batch = fit.engine.batch
+    found = noise_moments(fit.problem, parameters(fit), batch)["heteroskedasticity"]
+    assert found.shape == (N_ROWS, len(places))
+    loglik = row_terms(fit.problem, parameters(fit), batch).loglik
+    np.testing.assert_allclose(row_terms(wider, natural, batch).loglik, loglik, rtol=1e-10)
+    for column, place in zip(found.T, places, strict=True):
+        up, down = (natural + way * 1e-5 * np.eye(len(natural))[place] for way in (1, -1))
+        slope = row_terms(wider, up, batch).loglik - row_terms(wider, down, batch).loglik
+        np.testing.assert_allclose(column, slope / 2e-5, rtol=1e-5, atol=5e-5)
 
 
 @pytest.mark.parametrize("name", [*MODELS, *SELECTIONS])

@@ -19,14 +19,18 @@ def skewed(rng, shape):
     return (rng.chisquare(3, size=shape) - 3) / np.sqrt(6)
 
 
-def outcomes(seed=0, *, n_rows=500, noise=None, spread=0.0, rho=0.0, cost=0.0):
-    """Draw two outcomes of which the larger, net of a cost of a, is chosen."""
+def outcomes(seed=0, *, n_rows=500, noise=None, spread=0.0, further=0.0, rho=0.0, cost=0.0):
+    """Draw two outcomes of which the larger, net of a cost of a, is chosen.
+
+    Log scales move with `spread` times x1 and `further` times x2.
+    """
     rng = np.random.default_rng([seed, 77])
     x = rng.normal(size=(n_rows, 2))
     e = rng.normal(size=(n_rows, 2)) if noise is None else noise(rng, (n_rows, 2))
     e[:, 1] = rho * e[:, 0] + np.sqrt(1 - rho**2) * e[:, 1]
     slopes = np.array([[0.0 if cost else 0.8, -0.5], [-0.4, 0.6]])
-    latent = 0.2 + x @ slopes + e * np.exp(spread * x[:, :1]) * [0.8, 1.0]
+    scales = np.exp(spread * x[:, :1] + further * x[:, 1:]) * [0.8, 1.0]
+    latent = 0.2 + x @ slopes + e * scales
     net = latent - np.column_stack([cost * (0.3 + x[:, 0]), np.zeros(n_rows)])
     chosen = net.argmax(axis=1)
     return pd.DataFrame(
@@ -65,6 +69,11 @@ def silent(data, **options):
     return ss.fit("y ~ x1 + x2", data, chosen="who", missing_outcome="silent", **options)
 
 
+def moving(data, **options):
+    noise = ss.noises.Independent("~ x1")
+    return ss.fit("y ~ x1 + x2", data, chosen="who", noise=noise, **options)
+
+
 def switching(data, **options):
     return ss.switching("y ~ x", "where ~ x + z", data, **options)
 
@@ -82,10 +91,13 @@ MODELS = {
     "sample selection": (sample_selection, selected, {}, (4, 1)),
 }
 
+WITH_MOVING = {**MODELS, "moving": (moving, outcomes, {"spread": 0.3}, (4, 2))}
+"""Models whose scales stay, and one whose scales move."""
 
-@pytest.mark.parametrize("name", ["correlated", "switching", "sample selection"])
+
+@pytest.mark.parametrize("name", ["correlated", "switching", "sample selection", "moving"])
 def test_asymptotic_tests_of_every_model_are_chi_square(name):
-    fit, draw, facts, df = MODELS[name]
+    fit, draw, facts, df = WITH_MOVING[name]
     found = [fit(draw(seed, **facts)) for seed in range(SAMPLES)]
     found = [one for one in found if one.converged]
     assert len(found) > 0.8 * SAMPLES
@@ -107,9 +119,9 @@ def test_skewed_noise_and_a_moving_spread_are_found_in_every_model(name):
     assert "CONSTANT VARIANCE REJECTED" in " ".join(moving.rejections())
 
 
-@pytest.mark.parametrize("name", MODELS)
+@pytest.mark.parametrize("name", WITH_MOVING)
 def test_the_bootstrap_agrees_with_the_asymptotic_test(name):
-    fit, draw, facts, _ = MODELS[name]
+    fit, draw, facts, _ = WITH_MOVING[name]
     result = fit(draw(3, n_rows=1_000, **facts))
     for test in TESTS:
         quick, slow = (getattr(result, test)(n, seed=1) for n in (0, 39))
@@ -118,9 +130,9 @@ def test_the_bootstrap_agrees_with_the_asymptotic_test(name):
         assert slow.p_value == pytest.approx(quick.p_value, abs=0.4)
 
 
-@pytest.mark.parametrize("name", MODELS)
+@pytest.mark.parametrize("name", WITH_MOVING)
 def test_clusters_are_summed_before_moments_are_compared(name):
-    fit, draw, facts, _ = MODELS[name]
+    fit, draw, facts, _ = WITH_MOVING[name]
     data = draw(4, **facts)
     once = fit(data, cluster="g")
     twice = fit(data.loc[data.index.repeat(2)], cluster="g")
@@ -133,9 +145,9 @@ def test_clusters_are_summed_before_moments_are_compared(name):
     assert ranked.possible and 1 / 20 <= ranked.p_value <= 1.0
 
 
-@pytest.mark.parametrize("name", MODELS)
+@pytest.mark.parametrize("name", WITH_MOVING)
 def test_frequency_weights_are_repeated_rows_and_probability_weights_are_not(name):
-    fit, draw, facts, _ = MODELS[name]
+    fit, draw, facts, _ = WITH_MOVING[name]
     data = draw(5, **facts)
     times = np.random.default_rng(0).integers(1, 4, len(data))
     counted = fit(data, weights=times, weights_kind="frequency")
@@ -149,9 +161,9 @@ def test_frequency_weights_are_repeated_rows_and_probability_weights_are_not(nam
     assert sampled.heteroskedasticity_test(19, seed=1).possible
 
 
-@pytest.mark.parametrize("name", MODELS)
+@pytest.mark.parametrize("name", WITH_MOVING)
 def test_a_loaded_fit_has_the_same_tests_and_page(name, tmp_path):
-    fit, draw, facts, _ = MODELS[name]
+    fit, draw, facts, _ = WITH_MOVING[name]
     result = fit(draw(6, **facts))
     result.save(tmp_path / "fit.json")
     loaded = ss.load(tmp_path / "fit.json")
@@ -159,6 +171,36 @@ def test_a_loaded_fit_has_the_same_tests_and_page(name, tmp_path):
         assert getattr(loaded, test)(0) == getattr(result, test)(0)
     assert str(loaded.summary()) == str(result.summary())
     assert str(loaded.diagnose()) == str(result.diagnose())
+
+
+def test_where_scales_move_the_tests_look_for_what_else_moves_them():
+    sound = moving(outcomes(1, n_rows=3_000, spread=0.3))
+    assert not any(getattr(sound, test)(0).rejects() for test in TESTS)
+    assert sound.heteroskedasticity_test(0).null == "a variance that further covariates do not move"
+    bent = moving(outcomes(1, n_rows=3_000, spread=0.3, noise=skewed))
+    wrong = moving(outcomes(1, n_rows=3_000, spread=0.3, further=0.2))
+    assert bent.normality_test(0).rejects() and wrong.heteroskedasticity_test(0).rejects()
+    said = " ".join(wrong.rejections())
+    assert "FORM OF THE VARIANCE REJECTED" in said
+    assert "let the scale move with more covariates: noises.Independent(scale='~ ...')" in said
+
+
+def test_advice_to_let_the_scale_move_names_a_noise_that_can():
+    data = outcomes(1, n_rows=3_000, spread=0.3, rho=0.5)
+    (said,) = [one for one in correlated(data).rejections() if one.startswith("CONSTANT VAR")]
+    assert said.endswith("let the scale move: noises.Correlated(scale='~ ...').")
+    data = selected(1, n_rows=3_000, spread=0.3)
+    (said,) = [one for one in switching(data).rejections() if one.startswith("CONSTANT VAR")]
+    assert said.endswith("Robust standard errors are no remedy.")
+
+
+def test_moving_scales_are_tested_where_the_choice_was_not_recorded():
+    data = outcomes(2, n_rows=1_000, spread=0.3, noise=skewed)
+    fit = ss.fit("y ~ x1 + x2", data, alternatives=2, noise=ss.noises.Independent("~ x1"))
+    assert fit.heteroskedasticity_test(0).df == 2
+    assert fit.normality_test(0).rejects()
+    (said,) = [one for one in fit.rejections() if one.startswith("EFFECT ON SLOPES")]
+    assert "no grade" in said and "where the choice was recorded" in said
 
 
 def test_files_and_memory_agree(tmp_path):

@@ -136,9 +136,10 @@ class Departures:
 def why_not_measured(fit: FitResult) -> str | None:
     """Say why departures cannot be simulated, or None where they can."""
     problem = fit.problem
-    reason = why_not(problem, fit.solution, "normality") or _why_not_simulated(problem)
+    reason = why_not(problem, fit.solution, "normality")
     if reason is None and problem.index == "unknown":
         reason = "residuals show the shape of the noise only where the choice was recorded"
+    reason = reason or _why_not_simulated(problem)
     if reason is None and problem.rank is not None:
         reason = "an outcome of a given rank leaves open on which side the others lie"
     if reason is None and not slope_places(problem):
