@@ -85,9 +85,12 @@ class RowTerms(ABC):
         `kernels.hermite`. Behind the alternatives' noises stands that of a selection equation.
         Here for normal noises of which a row says a chance to be observed, else a side.
         """
-        values, chance = hermite_values(self.standardised), self.chance
-        found = chance * values
-        found[1:] += (1.0 - chance) * values[:-1] * self.censored_residual
+        found, chance = hermite_values(self.standardised), self.chance
+        otherwise = (1.0 - chance) * self.censored_residual
+        # From the highest order on, each needs the polynomial below it.
+        for order in range(len(found) - 1, 0, -1):
+            found[order] *= chance
+            found[order] += found[order - 1] * otherwise
         found[0] = 1.0
         return found
 

@@ -255,9 +255,8 @@ class BoxRows(RowTerms):
     @property
     def excess(self) -> Array:
         h = self.natural[self.problem.layout.inverse_scale_positions]
-        location = self.problem.locations(self.natural, self.designs)
         along = [
-            location[:, j] * terms.residual + h[j] * terms.score_h
+            self.locations[j] * terms.residual + h[j] * terms.score_h
             for j, terms in enumerate(self.terms)
         ]
         return -np.column_stack(along)
