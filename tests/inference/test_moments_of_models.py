@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 from functools import cache
+from itertools import pairwise
 
 import numpy as np
 import pandas as pd
@@ -152,13 +153,33 @@ def selected(seed=1):
     return pd.DataFrame({"y": y, "x": x, "z": z, "where": np.where(inside, "in", "out")})
 
 
+def levels(seed=1):
+    """Draw rows of three levels, between whose cut points an index lies."""
+    rng = np.random.default_rng(seed)
+    x, z, u = rng.normal(size=(3, N_ROWS))
+    level = np.digitize(0.5 * x + z + u, [-0.6, 0.7])
+    noise = np.array([[0.5], [-0.4], [0.3]]) * u + 0.9 * rng.normal(size=(3, N_ROWS))
+    y = np.array([1.0, 0.5, 0.0])[level] + x * (level - 1) + noise[level, np.arange(N_ROWS)]
+    return pd.DataFrame({"y": y, "x": x, "z": z, "level": np.array(LEVELS)[level]})
+
+
+LEVELS = ["none", "part", "full"]
+
+
+def sampled(lost=0):
+    """Draw rows in which outcomes are observed inside only, every so many of them not at all."""
+    data = selected().assign(works=lambda t: t["where"] == "in")
+    observed = data["works"] & ((data.index % lost > 0) if lost else True)
+    return data.assign(y=data["y"].where(observed))
+
+
 SELECTIONS = {
     "switching": lambda: ss.switching("y ~ x", "where ~ x + z", selected(), towards="in"),
-    "sample selection": lambda: ss.sample_selection(
-        "y ~ x", "works ~ x + z",
-        selected().assign(works=lambda t: t["where"] == "in",
-                          y=lambda t: t["y"].where(t["where"] == "in")),
+    "sample selection": lambda: ss.sample_selection("y ~ x", "works ~ x + z", sampled()),
+    "silent selection": lambda: ss.sample_selection(
+        "y ~ x", "works ~ x + z", sampled(6), missing_outcome="silent"
     ),
+    "ordered": lambda: ss.switching("y ~ x", "level ~ x + z", levels(), ordered=LEVELS),
 }  # fmt: skip
 
 
@@ -242,32 +263,38 @@ def test_moments_of_selection_are_means_over_what_a_row_leaves_open(name):
     k, rng = problem.equations.n_alternatives, np.random.default_rng(2)
     assert found.shape == (5, N_ROWS, k + 1)
     scale, rho = np.asarray(fit.scales, dtype=float), np.asarray(fit.correlations, dtype=float)
-    gamma = fit.params["selection"].to_numpy()
-    x, z = (np.asarray(selected()[one]) for one in ("x", "z"))
-    index = gamma[0] + gamma[1] * x + gamma[2] * z
-    signs = problem.ordered_rule.signs(problem.equations.alternatives)
-    for row in range(6):
-        chosen = fit.rows.chosen[row]
+    own = fit.params["selection"].to_numpy()
+    data = levels() if name == "ordered" else selected()
+    x, z = (np.asarray(data[one]) for one in ("x", "z"))
+    if name == "ordered":
+        index, ends = own[0] * x + own[1] * z, [-np.inf, *own[2:], np.inf]
+        between = list(pairwise(ends))
+    else:
+        index = own[0] + own[1] * x + own[2] * z
+        between = [(0.0, np.inf), (-np.inf, 0.0)]
+        if fit.problem.equations.alternatives[0] == "out":
+            between.reverse()
+    for row in range(12):
+        chosen, outcome = fit.rows.chosen[row], fit.rows.outcome[row]
         u = rng.normal(size=N_DRAWS)
-        if chosen >= 0:
+        low, high = between[chosen] - index[row]
+        coarse = given = u[(low < u) & (u <= high)]
+        observed = not np.isnan(outcome)
+        if observed:
             line = fit.params[problem.equations.alternatives[chosen]].to_numpy()
-            own = (fit.rows.outcome[row] - line[0] - line[1] * x[row]) / scale[chosen]
+            own = (outcome - line[0] - line[1] * x[row]) / scale[chosen]
             given = rho[chosen] * own + np.sqrt(1 - rho[chosen] ** 2) * u
             assert hermite(3, own) == pytest.approx(found[3, row, chosen], rel=1e-8)
-            given = given[signs[chosen] * (index[row] + given) > 0]
-            side = signs[chosen]
-        else:
-            side = -1.0
-            given = u[index[row] + u < 0]
+            given = given[(low < given) & (given <= high)]
         for order in (1, 3, 4):
             values = hermite(order, given)
             error = 4.5 * values.std() / np.sqrt(len(values)) + 1e-6
             assert abs(found[order, row, k] - values.mean()) < error
             # An outcome that was not observed is known by the selection alone.
-            coarse = hermite(order, u[side * (index[row] + u) > 0])
-            error = 4.5 * coarse.std() / np.sqrt(len(coarse)) + 1e-6
-            for j in set(range(k)) - {chosen}:
-                assert abs(found[order, row, j] - rho[j] ** order * coarse.mean()) < error
+            values = hermite(order, coarse)
+            error = 4.5 * values.std() / np.sqrt(len(values)) + 1e-6
+            for j in set(range(k)) - ({chosen} if observed else set()):
+                assert abs(found[order, row, j] - rho[j] ** order * values.mean()) < error
 
 
 @pytest.mark.parametrize("name", [*MODELS, *SELECTIONS])

@@ -7,6 +7,7 @@ import pandas as pd
 import pytest
 
 import selfselect as ss
+from selfselect.inference.simulation import draw_outcomes
 from selfselect.report.chapters import diagnosis_chapter
 
 SAMPLES = 16
@@ -244,6 +245,27 @@ def test_what_was_not_tested_is_in_the_diagnosis_and_the_report():
     sentences = [said for _, said in diagnosis_chapter(fit).parts[0].entries]
     assert sum("not tested, two steps maximise no likelihood" in said for said in sentences) == 2
     assert not any(said.startswith("Not tested") for said in sentences)
+
+
+def test_a_binary_outcome_shows_too_little_of_its_noise():
+    data = selected(9).assign(y=lambda t: (t["y"] > 0.5).astype(float).where(t["where"]))
+    fit = ss.sample_selection("y ~ x", "where ~ x + z", data, binary=True)
+    for test in TESTS:
+        assert "of a binary outcome only its side is known" in getattr(fit, test)(0).reason
+    assert "Not tested: normality and constant variance" in str(fit.diagnose())
+
+
+def test_silent_rows_of_a_selection_are_drawn_as_often_as_they_were():
+    data = selected(9, n_rows=3_000)
+    data["y"] = data["y"].where(data["where"] & (data.index % 4 > 0))
+    fit = ss.sample_selection("y ~ x", "where ~ x + z", data, missing_outcome="silent")
+    rng, natural = np.random.default_rng(0), fit.problem.layout.natural(fit.solution.free)
+    drawn = draw_outcomes(fit.problem, natural, fit.rows, rng.standard_normal((3_000, 2)), rng)
+    selects = drawn.chosen >= 0
+    assert np.isnan(drawn.outcome[~selects]).all()
+    assert np.isnan(drawn.outcome[selects]).mean() == pytest.approx(0.25, abs=0.03)
+    assert selects.mean() == pytest.approx(data["where"].mean(), abs=0.04)
+    assert not any(getattr(fit, test)(0).rejects() for test in TESTS)
 
 
 def test_rows_that_lack_covariates_of_the_other_outcome_cannot_be_drawn():
