@@ -10,7 +10,7 @@ import numpy as np
 import pandas as pd
 import pytest
 from scipy.special import ndtri
-from scipy.stats import logistic, norm
+from scipy.stats import norm
 
 import selfselect as ss
 from selfselect.inference.moments import noise_moments
@@ -115,6 +115,22 @@ MODELS = {
         "y ~ x1 + x2", undecided(table(2, correlation(2, 0.5))), chosen="who",
         possible={"a": "open", "b": "open"}, noise=ss.noises.Correlated([0.8, 1.0], 0.5),
     ),
+    "laplace": lambda: ss.fit(
+        "y ~ x1 + x2", table(2, draw=lambda rng, size: rng.laplace(size=size)), chosen="who",
+        noise=ss.noises.Independent(shape="laplace"),
+    ),
+    "gumbel": lambda: ss.fit(
+        "y ~ x1 + x2", table(2, draw=lambda rng, size: rng.gumbel(size=size)), chosen="who",
+        noise=ss.noises.Independent(shape="gumbel"),
+    ),
+    "student": lambda: ss.fit(
+        "y ~ x1 + x2", table(2, draw=lambda rng, size: rng.standard_t(4, size)), chosen="who",
+        noise=ss.noises.Student(),
+    ),
+    "mixture": lambda: ss.fit(
+        "y ~ x1 + x2", table(2, draw=lambda rng, size: rng.gumbel(size=size)), chosen="who",
+        noise=ss.noises.Mixture(2),
+    ),
     "moving": lambda: ss.fit("y ~ x1 + x2", moving(), chosen="who", noise=MOVING),
     "one moves": lambda: ss.fit("y ~ x1 + x2", moving(), chosen="who", noise=ONE_MOVES),
     "moving, logistic": lambda: ss.fit(
@@ -198,6 +214,13 @@ def parameters(fit):
     return fit.problem.layout.natural(fit.solution.free)
 
 
+def margin_of(problem, natural):
+    """Return the shape of all noises, with the parameters that were estimated."""
+    first = int(problem.layout.starts[-1])
+    extras = natural[first : first + problem.layout.n_noise_extras]
+    return problem.noise.margins(extras, problem.equations.n_alternatives)[0]
+
+
 def noises_given(fit, row, rng):
     """Draw all noises of a row, on the normal scale, given what was recorded of it: (draws, k)."""
     problem, natural = fit.problem, parameters(fit)
@@ -208,7 +231,7 @@ def noises_given(fit, row, rng):
     covariance = problem.noise.standard_covariance(extras, h)
     total = np.sqrt(np.diag(covariance))
     covariance = covariance / np.outer(total, total)
-    shape = problem.noise.margin
+    shape = margin_of(problem, natural)
     outcome, chosen = rows.outcome[0], -1 if rows.chosen is None else rows.chosen[0]
     costs = np.zeros(k)
     if problem.equations.costs:
@@ -216,7 +239,7 @@ def noises_given(fit, row, rng):
         costs[0] = line["cost: Intercept"] + line["cost: x1"] * table(2, cost=0.5)["x1"].iloc[row]
     z = rng.normal(size=(N_DRAWS, k)) @ np.linalg.cholesky(covariance).T
     if np.isnan(outcome):
-        latent = mean + scale * total * (z if shape.normal else logistic.ppf(norm.cdf(z)))
+        latent = mean + scale * total * (z if shape.normal else shape.quantile(norm.cdf(z)))
         kept = (latent - costs).argmax(axis=1) == chosen
         if rows.between is not None:
             kept &= latent[:, chosen] > rows.between[0, 0]
@@ -224,10 +247,10 @@ def noises_given(fit, row, rng):
     cases = []
     for j in range(k) if chosen < 0 else [chosen]:
         own = (outcome - mean[j]) / (scale[j] * total[j])
-        density = norm.pdf(own) if shape.normal else logistic.pdf(own)
-        score = own if shape.normal else ndtri(logistic.cdf(own))
+        density = float(shape.pdf(np.array([own]))[0])
+        score = own if shape.normal else float(ndtri(shape.cdf(np.array([own])))[0])
         given = z + np.outer(score - z[:, j], covariance[:, j])
-        latent = mean + scale * total * (given if shape.normal else logistic.ppf(norm.cdf(given)))
+        latent = mean + scale * total * (given if shape.normal else shape.quantile(norm.cdf(given)))
         latent[:, j] = outcome
         others = np.delete(latent - costs, j, axis=1) < outcome - costs[j]
         kept = others.all(axis=1)

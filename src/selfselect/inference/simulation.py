@@ -74,8 +74,8 @@ def draw_outcomes(
     `rng` decides what goes unrecorded, where rows lack something.
     """
     layout = problem.layout
-    h = natural[layout.inverse_scale_positions]
-    noise = problem.noise.from_normal(normal, natural[layout.starts[-1] :], h)
+    h, first = natural[layout.inverse_scale_positions], int(layout.starts[-1])
+    noise = problem.noise.from_normal(normal, natural[first : first + layout.n_noise_extras], h)
     return problem.likelihood.draw(natural, rows, noise, rng)
 
 

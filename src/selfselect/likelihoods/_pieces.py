@@ -137,7 +137,7 @@ def residuals_of(problem: Problem, piece: Piece, covariance: Array) -> Array:
     )
 
 
-def hermite_of(problem: Problem, natural: Array, piece: Piece) -> Array:
+def hermite_of(problem: Problem, piece: Piece) -> Array:
     """Return means (5, m, k) of Hermite polynomials of the noises given each row."""
     atoms = piece.atoms
     found = problem.noise.hermite_means(

@@ -234,19 +234,21 @@ class BoxRows(RowTerms):
 
     @property
     def hermite(self) -> Array:
-        shape, observation = self.problem.noise.margin, self.batch.observation
+        problem, observation = self.problem, self.batch.observation
+        noise, first = problem.noise, int(problem.layout.starts[-1])
+        extras = self.natural[first : first + problem.layout.n_noise_extras]
         status = observation.status
-        if shape.normal:
+        if noise.margin.normal:
             # The residuals of normal noise are known already.
             found = super().hermite
         else:
-            z = shape.normal_scores(self.standardised)
+            z = noise.normal_scores(self.standardised, extras)
             side = (status == BELOW).astype(np.int8) - (status == ABOVE)
             found = independent_means(z, status == SEEN, side)
         if observation.upper is not None:
             between = status == BETWEEN
             limits = self.standardised, self._in_scales(observation.upper)
-            low, high = (shape.normal_scores(limit[between]) for limit in limits)
+            low, high = (noise.normal_scores(limit, extras)[between] for limit in limits)
             mass = NORMAL.between(low, high)
             means = interval_means(low, high, mass.lower_density, mass.upper_density)
             found[:, between] = means

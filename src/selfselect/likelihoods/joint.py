@@ -201,5 +201,5 @@ class JointRows(RowTerms):
         for at in range(0, n_rows, ROWS_AT_ONCE):
             part = self.batch.take(slice(at, at + ROWS_AT_ONCE))
             for piece in pieces_of(self.problem, self.natural, part, curvature=False):
-                found[:, at + piece.atoms.rows] = hermite_of(self.problem, self.natural, piece)
+                found[:, at + piece.atoms.rows] = hermite_of(self.problem, piece)
         return found

@@ -12,6 +12,7 @@ from numpy.random import Generator
 from numpy.typing import NDArray
 
 from selfselect.errors import OptionError
+from selfselect.kernels.hermite import independent_means
 from selfselect.kernels.joint import Indices, JointTerms, Sides
 from selfselect.noises.shapes._family import Family
 from selfselect.noises.shapes.base import Shape
@@ -123,6 +124,7 @@ class FittedNoise(ABC):
     extras_in_scales : whether the kernel takes the extras in units of the alternatives' scales.
     selected : whether it is correlated with the noise of a selection equation, which it needs.
     sign_only : whether only the side of zero on which the outcome lies is recorded.
+    takes_formulas : whether its scale may be a formula of covariates.
     method : how its parameters are estimated, ``ml`` or ``two-step``.
     """
 
@@ -132,6 +134,7 @@ class FittedNoise(ABC):
     one_sided: ClassVar[bool] = False
     extras_in_scales: ClassVar[bool] = False
     selected: ClassVar[bool] = False
+    takes_formulas: ClassVar[bool] = False
     sign_only: ClassVar[bool] = False
     method: ClassVar[str] = "ml"
 
@@ -302,8 +305,16 @@ class FittedNoise(ABC):
         Each noise is put on the scale of its normal scores: see `kernels.hermite`. `extras` and
         `keys` are those of `evaluate`.
         """
-        del extras, keys
-        return self.margin.hermite_means(a, chosen, side)
+        del keys
+        observed = chosen[:, None] == np.arange(a.shape[1])
+        return independent_means(self.normal_scores(a, extras), observed, side)
+
+    def normal_scores(self, a: Array, extras: Array) -> Array:
+        """Return noises (n, k), in units of their scales, on the scale of their normal scores."""
+        shapes = self.margins(extras, a.shape[1])
+        if len({id(shape) for shape in shapes}) == 1:
+            return shapes[0].normal_scores(a)
+        return np.column_stack([shape.normal_scores(a[:, j]) for j, shape in enumerate(shapes)])
 
     def n_noises(self, n_alternatives: int) -> int:
         """Return how many noises a row has; here one per alternative."""
@@ -318,7 +329,8 @@ class FittedNoise(ABC):
         extras, inverse_scales : those of the fitted model, in internal units.
         """
         covariance = self.standard_covariance(extras, inverse_scales)
-        return self.margin.from_normal(z @ np.linalg.cholesky(covariance).T)
+        shapes, z = self.margins(extras, z.shape[1]), z @ np.linalg.cholesky(covariance).T
+        return np.column_stack([shape.from_normal(z[:, j]) for j, shape in enumerate(shapes)])
 
     def begins(self, free: NDArray[np.bool_], inverse_scales: Array) -> list[Begin]:
         """Return where searches begin, beside independent noise; `free` says which extras are."""

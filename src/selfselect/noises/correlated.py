@@ -75,6 +75,7 @@ class Correlated(FittedNoise):
 
     joint: ClassVar[bool] = True
     correlated: ClassVar[bool] = True
+    takes_formulas: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
         Independent(self.scale)

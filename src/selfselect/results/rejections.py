@@ -109,8 +109,7 @@ def _variance(fit: FitResult) -> str:
 def _moving(fit: FitResult) -> str:
     """Say how a scale may move, or move further, where the library can let it."""
     problem, noise = fit.problem, fit.problem.noise
-    takes_formulas = noise.independent or noise.correlated
-    if not (takes_formulas and has_bounds(problem.ordered_rule)) or problem.rank is not None:
+    if not (noise.takes_formulas and has_bounds(problem.ordered_rule)) or problem.rank is not None:
         return ""
     more = " with more covariates" if problem.layout.spreads else ""
     return f"; let the scale move{more}: noises.{type(noise).__name__}(scale='~ ...')"

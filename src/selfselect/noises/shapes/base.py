@@ -21,7 +21,6 @@ from numpy.random import Generator
 from numpy.typing import NDArray
 from scipy.special import ndtr, ndtri_exp
 
-from selfselect.kernels.hermite import independent_means
 from selfselect.kernels.joint import Indices, JointTerms, Sides
 from selfselect.kernels.known_index import RowTerms
 from selfselect.kernels.status import ABOVE, BELOW, BETWEEN, SEEN
@@ -190,11 +189,6 @@ class Shape(ABC):
     def from_normal(self, z: Array) -> Array:
         """Return noise whose normal scores are `z`."""
         return self.quantile(np.asarray(ndtr(z)))
-
-    def hermite_means(self, a: Array, chosen: Indices, side: Sides) -> Array:
-        """Return means (5, n, k) of Hermite polynomials of normal scores: `kernels.hermite`."""
-        observed = chosen[:, None] == np.arange(a.shape[1])
-        return independent_means(self.normal_scores(a), observed, side)
 
     def mass(self, lower: Array, upper: Array) -> Array:
         """Return the probability between two limits, of which either may be infinite."""
