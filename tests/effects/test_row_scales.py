@@ -164,9 +164,10 @@ def test_levels_of_a_log_outcome_use_each_rows_scale(data):
 def test_draws_of_a_fit_scatter_as_the_rows_do(fits):
     fit = fits["normal"]
     rows = fit.rows.take(np.repeat([0, 1], 20_000))
-    noise = np.random.default_rng(0).standard_normal((len(rows), 2))
+    rng = np.random.default_rng(0)
+    noise = rng.standard_normal((len(rows), 2))
     natural = fit.problem.layout.natural(fit.solution.free)
-    made = draw_outcomes(fit.problem, natural, rows, noise)
+    made = draw_outcomes(fit.problem, natural, rows, noise, rng)
     scales = np.repeat(fit.predict(kind="scale").to_numpy()[:2], 20_000, axis=0)
     latent = np.repeat(fit.predict(kind="latent").to_numpy()[:2], 20_000, axis=0) + scales * noise
     np.testing.assert_allclose(made.outcome, latent.max(axis=1), rtol=1e-9, atol=1e-9)

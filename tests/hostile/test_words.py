@@ -49,7 +49,7 @@ def test_models_with_a_selection_equation_do_not_point_to_a_bootstrap_they_lack(
     }[ask]
     said = page(asked(cluster="of20"))
     assert "Few clusters (20)" in said and "in such models was not measured" in said
-    assert "bootstrap" not in said
+    assert "covariance='bootstrap'" not in said
     said = page(asked(weights="p", weights_kind="probability"))
     weights = table["p"] / table["p"].mean()
     assert f"Effective rows: {weights.sum() ** 2 / (weights**2).sum():.1f}" in said

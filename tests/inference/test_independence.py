@@ -175,11 +175,15 @@ def test_rows_that_move_together_do_not_make_it_reject():
 
 
 def test_clusters_in_two_ways_are_the_sum_less_the_intersection():
-    data = shared_within(1).assign(t=np.arange(600) % 10)
-    one, other, both = (
-        independence(data, cluster=name).statistic for name in ("g", "t", ["g", "t"])
-    )
-    cell = independence(data.assign(c=np.arange(600)), cluster="c").statistic
+    data = shared_within(1).assign(t=np.arange(600) % 10, c=np.arange(600))
+
+    def ratio(cluster):
+        """Return S^2/V; of one way of clustering the statistic is F (see `cluster_sums_test`)."""
+        test = independence(data, cluster=cluster)
+        left = test.df_residual
+        return test.statistic if left is None else left * test.statistic / (left + test.statistic)
+
+    one, other, both, cell = (ratio(name) for name in ("g", "t", ["g", "t"], "c"))
     # With one pair the statistic is S^2/V, and V is what is added and subtracted.
     assert 1 / both == pytest.approx(1 / one + 1 / other - 1 / cell, rel=1e-9)
 
@@ -242,3 +246,21 @@ def test_a_singular_information_is_a_reason_not_a_number():
     test = independence_test(result.problem, result.engine, result.solution.free, nothing)
     assert not test.possible and "singular" in test.reason
     assert not test.rejects() and np.isnan(test.p_value)
+
+
+@pytest.mark.parametrize("groups", [5, 12])
+def test_few_clusters_keep_the_size(groups):
+    """A chi-square of 5 clusters cannot exceed 4, so it would never reject at 1%."""
+    tests = [
+        independence(shared_within(seed, groups=groups, size=60), cluster="g")
+        for seed in range(100)
+    ]
+    assert {(test.df, test.df_residual) for test in tests} == {(1, groups - 1)}
+    # Of 100 samples 5% plus or minus 2% reject where the size is right.
+    assert 0.0 < np.mean([test.rejects(0.95) for test in tests]) < 0.13
+    assert f"F(1, {groups - 1}) = " in str(tests[0])
+
+
+def test_more_pairs_than_clusters_are_no_test():
+    test = independence(shared_within(1, groups=3, size=100, n_alternatives=3), cluster="g")
+    assert not test.possible and "3 clusters are too few for a test of 3" in test.reason

@@ -520,10 +520,10 @@ def test_the_naive_scale_is_comparable():
 # what is made for normal noise
 
 
-def test_tests_of_normality_are_refused_with_a_reason(result):
-    for test in (result.normality_test(19), result.heteroskedasticity_test(0)):
-        assert not test.possible
-        assert "made for normal noise, and this fit assumes logistic noise" in str(test)
+def test_its_own_shape_and_spread_are_tested_and_departures_refused(result):
+    shape, spread = result.normality_test(0), result.heteroskedasticity_test(0)
+    assert shape.possible and spread.possible and not (shape.rejects() or spread.rejects())
+    assert "test of the logistic shape (null: logistic noise)" in str(shape)
     with pytest.raises(UnsupportedError, match="assumes logistic noise"):
         result.departures()
 
@@ -533,13 +533,13 @@ def test_independence_is_not_compared_with_correlated_normal_noise(result, kind)
     assert "normal noise only" in str(result.independence_test(kind))
 
 
-def test_pages_say_what_was_not_tested_and_never_claim_normality(result, tmp_path):
+def test_pages_name_the_shape_and_never_claim_normality(result, tmp_path):
     page = str(result.summary())
     assert "Noise: logistic, independent across alternatives (assumed)" in page
     assert "logistic noise" in " ".join(page.split())
     result.report(tmp_path / "report.html")
     report = (tmp_path / "report.html").read_text(encoding="utf-8")
-    assert "Not tested: the logistic shape and constant variance" in report
+    assert "the logistic shape and constant variance are not rejected" in report
     assert "against logistic ones" in report
     for words in ("ormality is not rejected", "against normal", "noise is normal"):
         assert words not in report

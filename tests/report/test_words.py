@@ -282,6 +282,6 @@ def test_what_cannot_be_measured_is_said_to_be_unknown() -> None:
     latent = np.column_stack([1.5 * x[:, 0], -1.5 * x[:, 0]]) + noise
     fit = ss.fit("y ~ x", pd.DataFrame({"y": latent.max(axis=1), "x": x[:, 0]}), alternatives=2)
     said = fit.rejections()[-1]
-    assert said.startswith("EFFECT ON SLOPES UNKNOWN: it cannot be simulated, since residuals")
+    assert said.startswith("EFFECT ON SLOPES UNKNOWN: no grade is computed, since residuals")
     with pytest.raises(ss.errors.UnsupportedError, match="where the choice was recorded"):
         fit.departures()

@@ -8,6 +8,7 @@ import pytest
 
 import selfselect as ss
 from selfselect.errors import UnsupportedError
+from selfselect.inference.noise_samples import Samples
 
 OPTIONS = {
     "clustered": {"cluster": "g"},
@@ -128,8 +129,6 @@ def test_the_bootstrap_ranks_the_same_statistic(table, name):
 
 
 def test_samples_of_the_bootstrap_share_as_much_within_clusters_as_the_data():
-    from selfselect.inference import specification
-
     rng = np.random.default_rng(2)
     g = np.repeat(np.arange(400), 5)
     x = rng.normal(size=(400, 2))[g]
@@ -140,15 +139,65 @@ def test_samples_of_the_bootstrap_share_as_much_within_clusters_as_the_data():
                          "x1": x[:, 0], "x2": x[:, 1]})  # fmt: skip
     fit = fit_of(data, cluster="g")
     natural = fit.problem.layout.natural(fit.solution.free)
-    found = specification._intraclass_correlations(fit.problem, fit.engine, natural, None)
-    shared = specification._corrected(fit.problem, fit.rows, natural, found, rng)
+    samples = Samples.like(fit.problem, fit.engine, natural, fit.dependence, 0)
+    shared = samples.shared
     # Of 400 groups; the estimate's standard error is 0.03.
     np.testing.assert_allclose(shared, 0.5, atol=0.1)
-    drawn = specification._draw_noise(fit.problem, fit.rows, shared, rng)
+    drawn = samples.noise(samples.common(rng), rng)
     assert drawn.std(axis=0) == pytest.approx(1.0, abs=0.1)
     np.testing.assert_allclose(
         pd.DataFrame(drawn).groupby(g).mean().var(), shared + (1 - shared) / 5, atol=0.1
     )
+
+
+def test_samples_of_rows_that_were_drawn_by_their_outcome_are_drawn_so_too():
+    """Weights go with outcomes in samples as in the data; fixed ones would be unrelated to them."""
+    rng = np.random.default_rng(4)
+    x = rng.normal(size=(6_000, 2))
+    latent = x @ np.array([[0.8, -0.5], [-0.4, 0.6]]) + rng.normal(size=(6_000, 2))
+    chosen = latent.argmax(axis=1)
+    y = latent.max(axis=1)
+    chance = 0.15 + 0.85 / (1.0 + np.exp(2.0 * (y - 0.5)))
+    data = pd.DataFrame({"y": y, "who": chosen, "x1": x[:, 0], "x2": x[:, 1], "w": 1 / chance})
+    data = data[rng.uniform(size=6_000) < chance]
+    fit = fit_of(data, weights="w", weights_kind="probability")
+    natural = fit.problem.layout.natural(fit.solution.free)
+    drawn = Samples.like(fit.problem, fit.engine, natural, fit.dependence, 0).draw(rng)
+    rows = fit.rows
+    np.testing.assert_array_equal(drawn.covariates, rows.covariates)
+
+    def facts(one):
+        """Return the outcome's mean and spread as drawn and as weighed, and how weights go."""
+        weighed = np.average(one.outcome, weights=one.weights)
+        ratio = np.quantile(one.weights, 0.95) / np.quantile(one.weights, 0.05)
+        together = np.corrcoef(one.outcome, np.log(one.weights))[0, 1]
+        return np.array([one.outcome.mean(), one.outcome.std(), weighed, together, ratio / 6])
+
+    np.testing.assert_allclose(facts(drawn), facts(rows), atol=0.12)
+
+
+def test_weights_that_covariates_decide_stay_with_their_covariates():
+    rng = np.random.default_rng(5)
+    x = rng.normal(size=(3_000, 2))
+    latent = x @ np.array([[0.8, -0.5], [-0.4, 0.6]]) + rng.normal(size=(3_000, 2))
+    data = pd.DataFrame({"y": latent.max(axis=1), "who": latent.argmax(axis=1), "x1": x[:, 0],
+                         "x2": x[:, 1], "w": np.exp(0.8 * x[:, 0])})  # fmt: skip
+    fit = fit_of(data, weights="w", weights_kind="probability")
+    natural = fit.problem.layout.natural(fit.solution.free)
+    drawn = Samples.like(fit.problem, fit.engine, natural, fit.dependence, 0).draw(rng)
+    assert np.corrcoef(np.log(drawn.weights), x[:, 0])[0, 1] > 0.99
+    assert drawn.outcome.mean() == pytest.approx(fit.rows.outcome.mean(), abs=0.1)
+    fit = fit_of(data.assign(w=data["w"].where(data.index > 9, 0.0)), weights="w",
+                 weights_kind="probability")  # fmt: skip
+    drawn = Samples.like(fit.problem, fit.engine, natural, fit.dependence, 0).draw(rng)
+    np.testing.assert_array_equal(drawn.weights > 0, fit.rows.weights > 0)
+
+
+def test_as_many_moments_as_clusters_are_no_test(table):
+    fit = fit_of(table.assign(g=np.arange(len(table)) % 4), cluster="g")
+    for test in (fit.normality_test(0), fit.heteroskedasticity_test(39)):
+        assert not (test.possible or test.undecided)
+        assert "4 clusters are too few to know how 4 moments vary" in str(test)
 
 
 def test_clusters_in_two_ways_have_a_statistic_and_say_why_there_is_no_bootstrap(table):

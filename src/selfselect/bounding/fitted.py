@@ -14,7 +14,8 @@ from selfselect.bounding.cells import Cells
 from selfselect.bounding.targets import Targets
 from selfselect.data.rows import Rows
 from selfselect.engines._sampling import spread_evenly
-from selfselect.inference.simulation import draw_noise, latent_outcomes
+from selfselect.inference.simulation import draw_noise
+from selfselect.likelihoods._drawing import latent_outcomes
 
 if TYPE_CHECKING:
     from selfselect.results.fit_result import FitResult

@@ -47,6 +47,11 @@ _OPTIONS = (
         "--intervals", type=click.Choice(["wald", "profile"]), default="wald", show_default=True,
         help="Intervals from standard errors, or by profiles of the likelihood.",
     ),
+    click.option(
+        "--test-noise", type=int, metavar="SAMPLES",
+        help="Test normality and constant variance by a parametric bootstrap of so many samples, "
+        "such as 199, in place of the asymptotic tests.",
+    ),
     click.option("--compare", is_flag=True, help="Put least squares beside the estimates."),
     click.option("--save", metavar="FILE", help="Save the fit as JSON, for predict and show."),
     click.option("--report", metavar="FILE", help="Write everything into one HTML file."),
@@ -90,6 +95,9 @@ def show(result: Any, shown: Mapping[str, Any]) -> int:
     from selfselect.cli.main import NOT_CONVERGED
     from selfselect.report.summary import compare_page
 
+    if shown["test_noise"] is not None:
+        result.normality_test(shown["test_noise"], seed=shown["seed"])
+        result.heteroskedasticity_test(shown["test_noise"], seed=shown["seed"])
     click.echo(render(result, shown["form"], shown["level"], shown["intervals"]))
     if shown["compare"]:
         click.echo("\n" + str(compare_page(result)))
@@ -103,6 +111,7 @@ def show(result: Any, shown: Mapping[str, Any]) -> int:
 
 def split_options(options: dict[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
     """Tell options of the model from those that say what is printed and written."""
-    names = ("form", "level", "intervals", "compare", "save", "report")
+    names = ("form", "level", "intervals", "test_noise", "compare", "save", "report")
     shown = {name: options.pop(name) for name in names}
+    shown["seed"] = options["seed"]
     return options, shown

@@ -12,7 +12,8 @@ fitted model, from rows drawn of it: sums of squares in the data are too small i
 samples in which an alternative that is rarely chosen looks correlated by chance. Where rows are
 clustered, or drawn unequally, the model does not know the spread; it is then taken from the data,
 :math:`\sum_g u_g u_g'` with :math:`u_g` summed by cluster, weights included. With several ways of
-clustering it is that of Cameron, Gelbach and Miller (2011).
+clustering it is that of Cameron, Gelbach and Miller (2011). With one, few clusters give an F
+statistic (see `statistics.cluster_sums_test`).
 
 Where the model cannot be asked by draws (estimated costs, outcomes that were not recorded),
 expectations are sums over the data. Under clusters or unequal sampling :math:`A` is then how fast
@@ -51,6 +52,7 @@ from selfselect.inference.simulation import simulate_rows, why_no_draws
 from selfselect.inference.statistics import (
     TestResult,
     chi_square_test,
+    cluster_sums_test,
     impossible_test,
     wald_statistic_test,
 )
@@ -117,7 +119,9 @@ def independence_test(
     clusters, by_model = dependence.clusters, dependence.reason is None
     task = partial(_sums, problem, natural, None if by_model else clusters)
     score, mean, outer = engine.sum(task)
-    drawn = why_no_draws(problem) is None
+    # Where alternatives are joined expectations are sums over the data.
+    drawn = why_no_draws(problem) is None and not problem.likelihood.joint
+    drawn = drawn and problem.noise.margin.normal
     if drawn:
         rows, counts = simulate_rows(problem, engine, natural)
         weights = counts if rows.weights is None else counts * rows.weights
@@ -147,6 +151,8 @@ def independence_test(
         return impossible_test(SCORE, str(error).rstrip("."))
     except np.linalg.LinAlgError:
         return impossible_test(SCORE, "the information about the correlations is singular")
+    if len(clusters) == 1:
+        return cluster_sums_test(SCORE, statistic, n_pairs, NULL, clusters[0])
     return chi_square_test(SCORE, statistic, n_pairs, NULL)
 
 

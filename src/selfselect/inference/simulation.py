@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from functools import partial
 
 import numpy as np
 from numpy.random import Generator
@@ -12,17 +13,17 @@ from scipy.special import ndtri
 from selfselect.data.rows import Rows
 from selfselect.engines.base import Engine
 from selfselect.errors import DataError, UnsupportedError
+from selfselect.likelihoods import Batch
 from selfselect.problem.problem import Problem
-from selfselect.rules import has_bounds
 
 __all__ = [
     "draw_noise",
     "draw_outcomes",
-    "latent_outcomes",
     "redraw",
     "simulate_rows",
     "why_no_draws",
     "why_no_redraw",
+    "why_rows_are_not_drawn",
     "wide_noise",
     "write_out",
 ]
@@ -33,27 +34,31 @@ MOST_ROWS = 20_000_000
 """Rows that weights may stand for and still be written out one by one."""
 
 
-SIMULATED = 10_000
+SIMULATED, BY_POINTS = 10_000, 3_000
 """Rows drawn to know the spread of what rows say of the noise; a test's statistic is then known to
-some 2%."""
+some 2%. Fewer, and 4%, where a row takes many points of a quadrature or simulation."""
 
 
 def why_no_draws(problem: Problem) -> str | None:
     """Say why the model cannot be asked by draws what rows say of its noise; None where it can."""
-    if problem.noise.selected:
-        return "it is made for outcomes that select by themselves, not for a selection equation"
-    if not problem.noise.independent:
-        return "it is made for independent noise; here, what it would test is assumed"
-    shape = problem.noise.margin
-    if not shape.normal:
-        return f"it is made for normal noise, and this fit assumes {shape.name} noise"
-    if problem.layout.spreads and problem.index == "unknown":
-        return "it is made for scales that do not move where the choice was not recorded"
-    if problem.likelihood.joint:
-        return "it is made for known costs and rows in which everything was recorded"
-    if problem.likelihood.convex_sets and not has_bounds(problem.ordered_rule):
-        return "the rule has no bounds, so moments given a row have no closed form"
+    if problem.noise.method != "ml":
+        return "two steps maximise no likelihood; use method='ml'"
+    if problem.noise.sign_only:
+        return "of a binary outcome only its side is known, which says too little of its noise"
+    if problem.noise.mixed or problem.grouped:
+        return "rows share what is not observed, of which no moments given a row are computed"
+    if problem.likelihood.sampled:
+        return "explaining sets that are not boxes leave moments given a row in no closed form"
     return None
+
+
+def why_rows_are_not_drawn(problem: Problem, engine: Engine) -> str | None:
+    """Say why outcomes cannot be drawn for these rows as theirs were recorded; None if they can."""
+    return problem.likelihood.why_not_drawn(engine.sum(partial(_obstacles, problem)))
+
+
+def _obstacles(problem: Problem, batch: Batch) -> Array:
+    return problem.likelihood.obstacles(batch.rows)
 
 
 def simulate_rows(problem: Problem, engine: Engine, natural: Array) -> tuple[Rows, Array]:
@@ -62,47 +67,49 @@ def simulate_rows(problem: Problem, engine: Engine, natural: Array) -> tuple[Row
     Returns the rows, and how much each counts for sums to stand for those of all rows: their own
     weights are not in it.
     """
-    rng = np.random.default_rng(0)
-    part = engine.sample(SIMULATED, rng).rows
-    rows = part.take(np.tile(np.arange(len(part)), -(-SIMULATED // len(part))))
-    noise, density = wide_noise(len(rows), problem.equations.n_alternatives, rng)
-    return draw_outcomes(problem, natural, rows, noise), density * (engine.n_rows / len(rows))
+    rng, k = np.random.default_rng(0), problem.equations.n_alternatives
+    size = SIMULATED if problem.noise.points(k) is None else BY_POINTS
+    part = engine.sample(size, rng).rows
+    rows = part.take(np.tile(np.arange(len(part)), -(-size // len(part))))
+    n_noises = problem.noise.n_noises(k)
+    normal, density = wide_noise(len(rows), n_noises, rng)
+    drawn = draw_outcomes(problem, natural, rows, normal, rng)
+    return drawn, density * (engine.n_rows / len(rows))
+
+
+def draw_outcomes(
+    problem: Problem, natural: Array, rows: Rows, normal: Array, rng: Generator
+) -> Rows:
+    """Make outcomes of the model from standard normal numbers (n, n_noises), as rows record them.
+
+    `rng` decides what goes unrecorded, where rows lack something.
+    """
+    return problem.likelihood.draw(natural, rows, _from_normal(problem, natural, normal), rng)
 
 
 def draw_noise(problem: Problem, natural: Array, n_rows: int, rng: Generator) -> Array:
-    """Draw noise (n, k) of the fitted model, each alternative's in units of its own scale."""
+    """Draw noise (n, n_noises) of the fitted model, each in units of its own scale."""
     noise, alternatives = problem.noise, problem.equations.alternatives
-    if noise.independent:
-        return noise.margin.draw((n_rows, len(alternatives)), rng)
-    covariance = noise.known_correlation(alternatives)
-    if covariance is None:
-        layout = problem.layout
-        h = natural[layout.inverse_scale_positions]
-        covariance = noise.standard_covariance(natural[layout.starts[-1] :], h)
-    # A correlation of one leaves no room for a Cholesky factor.
-    values, axes = np.linalg.eigh(covariance)
-    root = axes * np.sqrt(np.maximum(values, 0.0))
-    return np.asarray(rng.standard_normal((n_rows, len(alternatives))) @ root.T)
+    if noise.mixed:
+        raise UnsupportedError("Noise of unobserved types is not drawn from: fit another noise.")
+    normal = rng.standard_normal((n_rows, noise.n_noises(len(alternatives))))
+    known = noise.known_correlation(alternatives)
+    if known is not None:
+        return np.asarray(normal @ np.linalg.cholesky(known).T)
+    return _from_normal(problem, natural, normal)
 
 
-def latent_outcomes(problem: Problem, natural: Array, rows: Rows, noise: Array) -> Array:
-    """Return all outcomes (n, k) of the model, in the user's units, given standardised noise."""
-    units, h = problem.units, natural[problem.layout.inverse_scale_positions]
-    means = problem.locations(natural, problem.designs(rows)) / h
-    noisy = means + noise / problem.inverse_scales(natural, rows)
-    return np.asarray(units.outcome_shift + units.outcome_unit * noisy)
-
-
-def draw_outcomes(problem: Problem, natural: Array, rows: Rows, noise: Array) -> Rows:
-    """Make outcomes of the model from standardised noise (n, k); keep the observed ones."""
-    latent = latent_outcomes(problem, natural, rows, noise)
-    chosen = problem.ordered_rule.choose(latent, rows.known)
-    outcome = latent[np.arange(len(rows)), chosen]
-    return replace(rows, outcome=outcome, chosen=None if problem.index == "unknown" else chosen)
+def _from_normal(problem: Problem, natural: Array, normal: Array) -> Array:
+    layout = problem.layout
+    h, first = natural[layout.inverse_scale_positions], int(layout.starts[-1])
+    extras = natural[first : first + layout.n_noise_extras]
+    return problem.noise.from_normal(normal, extras, h)
 
 
 def why_no_redraw(problem: Problem, rows: Rows) -> str | None:
     """Say why whole samples cannot be drawn from a fitted model; None where they can."""
+    if problem.noise.mixed or problem.grouped:
+        return "rows of a person share what is not observed, and are drawn one by one here"
     if problem.noise.selected:
         assert rows.chosen is not None and rows.outcome is not None
         if problem.noise.sign_only:
@@ -130,28 +137,14 @@ def redraw(problem: Problem, reported: Array, rows: Rows, rng: Generator) -> Row
     """
     if problem.noise.selected:
         return _redraw_selected(problem, reported, rows, rng)
-    # Imported here, as below: few processes draw samples, and all should start quickly.
-    from selfselect.likelihoods._pieces import costs_of
-
     natural = problem.layout.natural(problem.layout.read(reported))
-    latent = latent_outcomes(problem, natural, rows, draw_noise(problem, natural, len(rows), rng))
-    costs = costs_of(problem, natural, rows)
-    net = latent
-    if costs is not None:
-        net = latent - costs.sign * problem.units.outcome_unit * costs.value
-    chosen = problem.ordered_rule.choose(net, rows.known)
-    outcome = latent[np.arange(len(rows)), chosen]
-    if problem.partial:
-        assert rows.outcome is not None and rows.chosen is not None
-        k = problem.equations.n_alternatives
-        lacking = np.bincount(rows.chosen, np.isnan(rows.outcome), k)
-        share = lacking / np.maximum(np.bincount(rows.chosen, minlength=k), 1)
-        outcome = np.where(rng.uniform(size=len(rows)) < share[chosen], np.nan, outcome)
-    return replace(rows, outcome=outcome, chosen=None if problem.index == "unknown" else chosen)
+    noise = draw_noise(problem, natural, len(rows), rng)
+    return problem.likelihood.draw(natural, rows, noise, rng)
 
 
 def _redraw_selected(problem: Problem, reported: Array, rows: Rows, rng: Generator) -> Rows:
     """Draw the index of a selection equation, and the outcome that it selects."""
+    # Imported here: few processes draw samples, and all should start quickly.
     from selfselect.moments.base import latent_means
     from selfselect.moments.selection import SelectionMoments
 

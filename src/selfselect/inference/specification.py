@@ -28,24 +28,25 @@ from dataclasses import dataclass, replace
 from functools import partial
 
 import numpy as np
-from numpy.random import Generator, SeedSequence
+from numpy.random import SeedSequence
 from numpy.typing import NDArray
 from scipy.special import chdtrc
 
-from selfselect.data.rows import Rows
 from selfselect.engines.base import Engine, Parts
 from selfselect.engines.memory import Memory
 from selfselect.errors import DataError, OptionError, RuleError
 from selfselect.inference.dependence import Dependence
+from selfselect.inference.expectations import Expectations, free_scores_of
 from selfselect.inference.moments import (
     SUBJECTS,
     Subject,
+    moments_of,
     noise_moments,
-    row_residuals,
     steady_columns,
 )
+from selfselect.inference.noise_samples import Samples
 from selfselect.inference.sandwich import cluster_products, cluster_totals
-from selfselect.inference.simulation import draw_outcomes, simulate_rows, why_no_draws, write_out
+from selfselect.inference.simulation import why_no_draws, why_rows_are_not_drawn
 from selfselect.inference.statistics import TestResult, impossible_test, undecided_test
 from selfselect.likelihoods import Batch, row_terms
 from selfselect.problem.problem import Problem
@@ -62,14 +63,19 @@ __all__ = [
     "draw_moments",
     "why_no_bootstrap",
     "why_not",
+    "without_law",
 ]
 
 Array = NDArray[np.float64]
 
-NULL: dict[Subject, str] = {
-    "normality": "normal noise",
-    "heteroskedasticity": "a variance that covariates do not move",
-}
+ASYMPTOTIC, BOOTSTRAP = "Asymptotic c", "C"
+"""How the names of both tests begin."""
+
+NOTHING_LEFT = "the estimates leave nothing of its moments: the equations fit them exactly"
+
+CONSTANT = "a variance that covariates do not move"
+NOTHING_FURTHER = "a variance that further covariates do not move"
+"""What the test of spread assumes, where scales stay and where some covariates move them."""
 
 FEWEST = 19
 """Samples with which a p-value of 5% can be reached at all."""
@@ -87,24 +93,19 @@ COLLINEAR = 1e-9
 SMALLEST_SPREAD = 1e-150
 """Standard deviation below which a moment is taken to be constant: squares underflow."""
 
-MOST_SHARED = 0.95
-"""Largest intraclass correlation with which samples are drawn."""
-
-ROUNDS, PER_ROUND = 2, 4
-"""Rounds in which intraclass correlations are corrected, and samples drawn in each."""
-
 
 @dataclass(frozen=True, eq=False)
 class MomentDraws:
     """What a test compares, by subject: that of the data, and that of samples of the model.
 
     It is sums of moments; where the data says how those vary (`by_data`) it is statistics, each
-    with its degrees of freedom.
+    with its degrees of freedom. `tests` are those that have no p-value yet.
     """
 
     observed: dict[Subject, Array]
     drawn: dict[Subject, Array]
     by_data: bool
+    tests: dict[Subject, TestResult]
 
 
 def check_replications(replications: object) -> None:
@@ -152,28 +153,42 @@ def asymptotic_tests(
     for subject in SUBJECTS:
         reason = why_not(problem, solution, subject)
         if reason is not None:
-            made[subject] = impossible_test(_name(subject, "Asymptotic c"), reason)
+            made[subject] = impossible_test(_name(problem, subject, ASYMPTOTIC), reason)
     if len(made) == len(SUBJECTS):
         return made
+    reason = why_rows_are_not_drawn(problem, engine)
+    if reason is not None:
+        return {
+            subject: made.get(subject, impossible_test(_name(problem, subject, ASYMPTOTIC), reason))
+            for subject in SUBJECTS
+        }
     natural = problem.layout.natural(solution.free)
-    expected = _expected_products(problem, engine, natural)
-    explained = _explained(problem, expected)
+    expected = Expectations.of(problem, engine, solution)
     if dependence.reason is None:
-        observed = engine.sum(partial(_sums_of_moments, problem, natural))
-        keep = np.concatenate([np.eye(len(explained)), -explained], axis=1)
-        found = _distances(observed, keep @ expected @ keep.T)
+        observed = engine.sum(partial(_sums_of_moments, problem, natural, expected))
+        found = _distances(observed, expected.variance)
     else:
-        found = _statistics(problem, engine, natural, explained, dependence)
+        found = _statistics(problem, engine, natural, expected, dependence)
     for subject, (statistic, df) in found.items():
         if subject in made:
             continue
-        name, null = _name(subject, "Asymptotic c"), NULL[subject]
-        if dependence.reason is None:
+        name, null = _name(problem, subject, ASYMPTOTIC), _null(problem, subject)
+        few = _too_few_clusters(dependence, df)
+        if df == 0 or few is not None:
+            made[subject] = impossible_test(name, few or NOTHING_LEFT)
+        elif dependence.reason is None:
             made[subject] = TestResult(name, null, statistic, df, float(chdtrc(df, statistic)))
         else:
             reason = _no_verdict(subject, dependence)
             made[subject] = undecided_test(name, statistic, df, null, reason)
-    return made
+    return {subject: made[subject] for subject in SUBJECTS}
+
+
+def _too_few_clusters(dependence: Dependence, df: int) -> str | None:
+    """Say that clusters are too few to know how so many moments vary; None where they are not."""
+    if len(dependence.clusters) != 1 or dependence.clusters[0] > df:
+        return None
+    return f"{dependence.clusters[0]} clusters are too few to know how {df} moments vary"
 
 
 def _no_verdict(subject: Subject, dependence: Dependence) -> str:
@@ -186,6 +201,7 @@ def _no_verdict(subject: Subject, dependence: Dependence) -> str:
 
 def bootstrap_test(draws: MomentDraws, subject: Subject) -> TestResult:
     """Rank the data's moments among those of samples drawn from the fitted model."""
+    test = without_law(draws.tests[subject])
     observed, drawn = draws.observed[subject], draws.drawn[subject]
     if draws.by_data:
         distances, df = np.append(observed[0], drawn[:, 0]), int(observed[1])
@@ -194,13 +210,13 @@ def bootstrap_test(draws: MomentDraws, subject: Subject) -> TestResult:
     n_drawn = len(drawn)
     p_value = (1.0 + np.sum(distances[1:] >= distances[0])) / (1.0 + n_drawn)
     return TestResult(
-        _name(subject, "C"),
-        NULL[subject],
-        float(distances[0]),
-        df,
-        float(p_value),
-        replications=n_drawn,
+        test.name, test.null, float(distances[0]), df, float(p_value), replications=n_drawn
     )
+
+
+def without_law(test: TestResult) -> TestResult:
+    """Return a test under the name it has where its p-value is not a chi-square's."""
+    return replace(test, name=test.name.replace(ASYMPTOTIC, BOOTSTRAP))
 
 
 def _pooled_distances(observed: Array, drawn: Array) -> tuple[Array, int]:
@@ -224,11 +240,14 @@ def draw_moments(
     solution: Solution,
     dependence: Dependence,
     *,
+    tests: dict[Subject, TestResult],
     replications: int,
-    seed: int,
+    seed: int | None,
     progress: bool | None,
 ) -> MomentDraws:
     """Draw samples from the fitted model, fit each from the estimate, and sum their moments.
+
+    `tests` are the asymptotic ones, which say what can be tested.
 
     Every sample has a random stream of its own, so nothing depends on how many cores share the
     work.
@@ -236,30 +255,23 @@ def draw_moments(
     check_replications(replications)
     natural = problem.layout.natural(solution.free)
     solver = replace(choose_solver(problem, None)[0], tol=CLOSE)  # type: ignore[type-var]
-    rows = write_out(engine.rows, dependence.weights_kind)
+    samples = Samples.like(problem, engine, natural, dependence, seed or 0)
     groups = groups_alike(problem, engine)
     by_data = dependence.reason is not None
-    if by_data:
-        explained = _explained(problem, _expected_products(problem, engine, natural))
-    shared = None
-    if dependence.clusters:
-        found = _intraclass_correlations(problem, engine, natural, dependence.weights_kind)
-        shared = _corrected(problem, rows, natural, found, np.random.default_rng(seed or 0))
+    expected = Expectations.of(problem, engine, solution)
 
     def compared(sample: Engine, free: Array) -> dict[Subject, Array]:
         at = problem.layout.natural(free)
         if by_data:
-            found = _statistics(problem, sample, at, explained, dependence)
+            found = _statistics(problem, sample, at, expected, dependence)
             return {subject: np.array(one, dtype=float) for subject, one in found.items()}
-        sums = sample.sum(partial(_sums_of_moments, problem, at))
+        sums = sample.sum(partial(_sums_of_moments, problem, at, expected))
         return dict(zip(SUBJECTS, sums, strict=True))
 
     def draw(stream: SeedSequence) -> dict[Subject, Array] | None:
         rng = np.random.default_rng(stream)
         try:
-            noise = _draw_noise(problem, rows, shared, rng)
-            loaded = Memory().load(problem, draw_outcomes(problem, natural, rows, noise))
-            sample = loaded.single_threaded()
+            sample = Memory().load(problem, samples.draw(rng)).single_threaded()
             fitted = solver.solve(problem, sample, rng=rng, start=solution.free, progress=False)
         except (DataError, RuleError):
             return None
@@ -282,86 +294,19 @@ def draw_moments(
         )
     observed = compared(engine, solution.free)
     drawn = {subject: np.array([one[subject] for one in done]) for subject in SUBJECTS}
-    return MomentDraws(observed, drawn, by_data)
-
-
-def _draw_noise(problem: Problem, rows: Rows, shared: Array | None, rng: Generator) -> Array:
-    """Draw standard normal noise (n, k); a share of its variance is common to rows of a cluster."""
-    k = problem.equations.n_alternatives
-    noise = rng.standard_normal((len(rows), k))
-    if shared is None:
-        return noise
-    assert rows.clusters is not None
-    common = rng.standard_normal((rows.cluster_sizes[0], k))[rows.clusters]
-    return np.sqrt(shared) * common + np.sqrt(1.0 - shared) * noise
-
-
-def _intraclass_correlations(
-    problem: Problem, engine: Engine, natural: Array, weights_kind: str | None
-) -> Array:
-    """Return about how much noise correlates between rows of a cluster, (k,).
-
-    A generalised residual e is what a row says of its noise z, and E[e z] = E[e^2]. So to first
-    order the product of two residuals of a cluster averages the correlation times that squared.
-    Where rows of a cluster are alike in how much they say, that is too much by a sixth or so.
-    """
-    repeated = weights_kind != "probability"
-    clusters, sums = engine.sum(partial(_residual_sums, problem, natural, repeated))
-    totals = (clusters[0].totals ** 2).sum(axis=0)
-    own, pairs = totals[:-1] - sums[0, :-1], totals[-1] - sums[0, -1]
-    informed = sums[1, :-1] / sums[1, -1]
-    if pairs <= 0.0:
-        return np.zeros(len(own))
-    return np.clip(own / (pairs * informed**2), 0.0, MOST_SHARED)
-
-
-def _corrected(problem: Problem, rows: Rows, natural: Array, found: Array, rng: Generator) -> Array:
-    """Return correlations with which samples of the model show, on average, those `found`."""
-    shared = found
-    for _ in range(ROUNDS):
-        shown = np.zeros(len(found))
-        for _ in range(PER_ROUND):
-            noise = _draw_noise(problem, rows, shared, rng)
-            sample = Memory().load(problem, draw_outcomes(problem, natural, rows, noise))
-            shown += _intraclass_correlations(problem, sample, natural, None) / PER_ROUND
-        ratio = np.divide(found, shown, out=np.ones_like(found), where=shown > 0)
-        shared = np.clip(shared * ratio, 0.0, MOST_SHARED)
-    return shared
-
-
-def _residual_sums(problem: Problem, natural: Array, repeated: bool, batch: Batch) -> Parts:
-    """Sum residuals and ones by cluster; their squares as rows vary, and as rows count."""
-    rows = batch.rows
-    joined = np.column_stack([row_residuals(problem, natural, batch), np.ones(len(batch))])
-    weights = np.ones(len(batch)) if rows.weights is None else rows.weights
-    counted = weights @ joined**2
-    varied = counted if repeated else weights**2 @ joined**2
-    totals = cluster_totals(rows, joined * weights[:, None], rows.cluster_sizes)
-    return Parts((totals, np.array([varied, counted])))
-
-
-def _expected_products(problem: Problem, engine: Engine, natural: Array) -> Array:
-    """Return products of moments and scores that the fitted model expects, summed by weight."""
-    rows, counts = simulate_rows(problem, engine, natural)
-    weights = counts if rows.weights is None else counts * rows.weights
-    drawn = Memory().load(problem, replace(rows, weights=weights))
-    products: Array = drawn.sum(partial(_products, problem, natural))
-    return products
-
-
-def _explained(problem: Problem, expected: Array) -> Array:
-    """Return A, with which scores explain moments best, from their expected products."""
-    size = len(expected) - problem.layout.n_free
-    found = np.linalg.lstsq(expected[size:, size:], expected[size:, :size], rcond=None)[0].T
-    return np.asarray(found, dtype=np.float64)
+    return MomentDraws(observed, drawn, by_data, tests)
 
 
 def _statistics(
-    problem: Problem, engine: Engine, natural: Array, explained: Array, dependence: Dependence
+    problem: Problem,
+    engine: Engine,
+    natural: Array,
+    expected: Expectations,
+    dependence: Dependence,
 ) -> dict[Subject, tuple[float, int]]:
     """Return the distance of the summed moments from zero, in units of their spread in the data."""
     clusters = dependence.clusters
-    task = partial(_sums_and_spread, problem, natural, explained, clusters)
+    task = partial(_sums_and_spread, problem, natural, expected, clusters)
     sums, spread = engine.sum(task)
     return _distances(sums, cluster_products(spread, len(clusters))[0] if clusters else spread)
 
@@ -376,20 +321,27 @@ def _distances(sums: Parts, variance: Array) -> dict[Subject, tuple[float, int]]
 
 
 def _sums_and_spread(
-    problem: Problem, natural: Array, explained: Array, clusters: tuple[int, ...], batch: Batch
+    problem: Problem,
+    natural: Array,
+    expected: Expectations,
+    clusters: tuple[int, ...],
+    batch: Batch,
 ) -> Parts:
     """Sum moments, and products of what scores leave of them: of rows, or by cluster."""
-    found, weights = noise_moments(problem, natural, batch), batch.rows.weights
-    joined = np.column_stack([found[subject] for subject in SUBJECTS])
-    freed = joined - _free_scores(problem, natural, batch) @ explained.T
+    terms, weights = row_terms(problem, natural, batch), batch.rows.weights
+    found = expected.select(moments_of(terms))
+    freed = np.column_stack(list(found.values())) - free_scores_of(terms) @ expected.explained.T
     if weights is not None:
         freed *= weights[:, None]
     spread = cluster_totals(batch.rows, freed, clusters) if clusters else freed.T @ freed
     return Parts((_summed(found, weights), spread))
 
 
-def _sums_of_moments(problem: Problem, natural: Array, batch: Batch) -> Parts:
-    return _summed(noise_moments(problem, natural, batch), batch.rows.weights)
+def _sums_of_moments(
+    problem: Problem, natural: Array, expected: Expectations, batch: Batch
+) -> Parts:
+    found = noise_moments(problem, natural, batch)
+    return _summed(expected.select(found), batch.rows.weights)
 
 
 def _summed(found: dict[Subject, Array], weights: Array | None) -> Parts:
@@ -397,22 +349,17 @@ def _summed(found: dict[Subject, Array], weights: Array | None) -> Parts:
     return Parts(one.sum(axis=0) if weights is None else weights @ one for one in each)
 
 
-def _products(problem: Problem, natural: Array, batch: Batch) -> Array:
-    """Return products of moments and scores."""
-    found, scores = noise_moments(problem, natural, batch), _free_scores(problem, natural, batch)
-    joined = np.column_stack([*(found[subject] for subject in SUBJECTS), scores])
-    assert batch.rows.weights is not None
-    return joined.T @ (joined * batch.rows.weights[:, None])
+def _name(problem: Problem, subject: Subject, first: str) -> str:
+    what: str = subject
+    if subject == "normality" and not problem.noise.margin.normal:
+        what = f"the {problem.noise.margin.name} shape"
+    return f"{first}onditional-moment test of {what}"
 
 
-def _free_scores(problem: Problem, natural: Array, batch: Batch) -> Array:
-    """Return scores without weights; those of fixed or shared parameters pulled back to free."""
-    scores = row_terms(problem, natural, batch).score
-    return problem.layout.pull_back_vector(scores, problem.layout.gather(natural))
-
-
-def _name(subject: Subject, first: str) -> str:
-    return f"{first}onditional-moment test of {subject}"
+def _null(problem: Problem, subject: Subject) -> str:
+    if subject == "normality":
+        return f"{problem.noise.margin.name} noise"
+    return NOTHING_FURTHER if problem.layout.spreads else CONSTANT
 
 
 def _distance(vector: Array, covariance: Array) -> tuple[float, int]:

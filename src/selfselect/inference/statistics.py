@@ -12,6 +12,7 @@ from scipy.special import chdtrc, erfc, fdtrc, ndtri, stdtr, stdtrit
 __all__ = [
     "TestResult",
     "chi_square_test",
+    "cluster_sums_test",
     "impossible_test",
     "interval_ends",
     "interval_reach",
@@ -78,7 +79,7 @@ class TestResult:
                 f"{self.reason}."
             )
         if self.reason is not None:
-            return f"{self.name}: not possible, {self.reason}."
+            return f"{self.name}: not tested, {self.reason}."
         by = ""
         if self.replications:
             enough = round(1.0 / (1.0 - FLAG_LEVEL)) - 1
@@ -130,6 +131,32 @@ def wald_statistic_test(
     return TestResult(
         name, null, share, df, float(fdtrc(df, df_residual, share)), df_residual=df_residual
     )
+
+
+def cluster_sums_test(
+    name: str, statistic: float, df: int, null: str, n_clusters: int
+) -> TestResult:
+    r"""Make the result of a test that sums of clusters have mean zero, standardised by themselves.
+
+    With :math:`S = \sum_g u_g` and :math:`V = \frac{G}{G-1} \sum_g u_g u_g'` the statistic
+    :math:`S'V^{-1}S` cannot exceed G - 1, so few clusters never reach the tail of a chi-square.
+    Hotelling: :math:`F = \frac{G-d}{d} \frac{S'V^{-1}S}{G - 1 - S'V^{-1}S}` is F with d and G - d
+    degrees of freedom where the sums are normal.
+
+    Parameters
+    ----------
+    name, null : of the test.
+    statistic, df : S'V⁻¹S, and the length d of S.
+    n_clusters : how many clusters there are.
+    """
+    left = n_clusters - df
+    if left < 1:
+        return impossible_test(
+            name, f"{n_clusters} clusters are too few for a test of {df} restrictions"
+        )
+    rest = max(n_clusters - 1.0 - statistic, 1e-300)
+    f = left / df * statistic / rest
+    return TestResult(name, null, f, df, float(fdtrc(df, left, f)), df_residual=left)
 
 
 def undecided_test(name: str, statistic: float, df: int, null: str, reason: str) -> TestResult:

@@ -9,10 +9,11 @@ from __future__ import annotations
 
 import numpy as np
 
+from selfselect.kernels.hermite import ORDERS, hermite_values, shifted_means, tail_means
 from selfselect.kernels.joint import Array, Indices, JointTerms, Sides
 from selfselect.kernels.tails import HALF_LOG_TWO_PI, mills_terms
 
-__all__ = ["correlated_pair_atoms"]
+__all__ = ["correlated_pair_atoms", "correlated_pair_means"]
 
 
 def correlated_pair_atoms(
@@ -52,3 +53,18 @@ def correlated_pair_atoms(
     hessian[each, other, 2] = hessian[each, 2, other] = cross_limit
     hessian[:, 2, 2] = bend * v_r**2 + along * (limit / (left * root) + 3.0 * r * v_r / left)
     return JointTerms(loglik, gradient, hessian)
+
+
+def correlated_pair_means(a: Array, seen: Indices, side: Sides, correlation: float) -> Array:
+    """Return means (5, n, 2) of Hermite polynomials of both noises given each atom.
+
+    The other noise is :math:`r a_j + D v` with v on its side of its own limit.
+    """
+    each, other = np.arange(len(a)), 1 - seen
+    own, limit = a[each, seen], a[each, other]
+    root = np.sqrt(1.0 - correlation**2)
+    found = np.empty((ORDERS, len(a), 2))
+    found[:, each, seen] = hermite_values(own)
+    cut = tail_means((limit - correlation * own) / root, side[each, other])
+    found[:, each, other] = shifted_means(correlation * own, root, cut)
+    return found

@@ -22,10 +22,11 @@ from numpy.typing import NDArray
 from scipy.special import ndtri
 
 from selfselect.kernels.compiled import extension
+from selfselect.kernels.hermite import ORDERS, hermite_values, one_sided_means, shifted_means
 from selfselect.kernels.joint import Array, Indices, JointTerms, Sides
-from selfselect.kernels.tails import HALF_LOG_TWO_PI, mills_terms_by_numpy
+from selfselect.kernels.tails import HALF_LOG_TWO_PI, mills_terms, mills_terms_by_numpy
 
-__all__ = ["ghk_atoms", "row_keys"]
+__all__ = ["ghk_atoms", "ghk_means", "row_keys"]
 
 Keys = NDArray[np.uint64]
 
@@ -44,6 +45,10 @@ EDGE = 1e-13
 
 ATOMS_AT_ONCE = 512
 """Atoms whose draws NumPy holds at once."""
+
+
+MEANS_AT_ONCE = 8_192
+"""Draws of some atoms whose means are held at once: they should stay in cache."""
 
 
 def ghk_atoms(
@@ -132,6 +137,79 @@ def _evaluate(
     return loglik, gradient
 
 
+def ghk_means(
+    a: Array, seen: Indices, side: Sides, correlations: Array, keys: Keys, *, draws: int
+) -> Array:
+    """Return means (5, n, k) of Hermite polynomials of all noises given each atom, simulated.
+
+    Each noise is the last once: given draws of the others, weighed as in the likelihood, its means
+    are in closed form, so its own tails are never sampled. Noises of which nothing is known are
+    drawn as well.
+    """
+    n_atoms, k = a.shape
+    matrix = np.eye(k)
+    matrix[np.triu_indices(k, 1)] = correlations
+    matrix = matrix + np.triu(matrix, 1).T
+    found = np.empty((ORDERS, n_atoms, k))
+    for j in range(k):
+        atoms = np.flatnonzero(seen == j)
+        found[:, atoms, j] = hermite_values(a[atoms, j])
+        for last in np.delete(np.arange(k), j).tolist():
+            order = np.append(np.delete(np.arange(k), [j, last]), last)
+            given = matrix[order, j]
+            left: Array = matrix[np.ix_(order, order)] - np.outer(given, given)
+            root = np.asarray(np.linalg.cholesky(left), dtype=np.float64)
+            step = max(1, MEANS_AT_ONCE // draws)
+            for start in range(0, len(atoms), step):
+                some = atoms[start : start + step]
+                found[:, some, last] = _last_means(
+                    np.outer(a[some, j], given), a[np.ix_(some, order)],
+                    side[np.ix_(some, order)], root, _points(k - 1, draws), keys[some],
+                )  # fmt: skip
+    return found
+
+
+def _last_means(
+    centre: Array, limit: Array, side: Sides, root: Array, points: Array, keys: Keys
+) -> Array:
+    """Return means (5, n) of the last noise around its centre, given that each is in place."""
+    last = limit.shape[1] - 1
+    logs = np.zeros((len(limit), len(points)))
+    drawn: list[Array] = []
+    for m in range(last + 1):
+        middle = centre[:, [m]] + sum((root[m, o] * drawn[o] for o in range(m)), np.zeros(1))
+        t = np.broadcast_to((limit[:, [m]] - middle) / root[m, m], logs.shape)
+        turn = np.broadcast_to(side[:, [m]].astype(np.float64), logs.shape)
+        tail = mills_terms(np.where(turn == 0, 0.0, turn * t))
+        log_chance = np.where(turn != 0, tail.log_cdf, 0.0)
+        logs += log_chance
+        if m < last:
+            drawn.append(_draw_inside(t, turn, log_chance, _folded(points[:, m], keys, m)))
+    weight = np.exp(logs - logs.max(axis=1, keepdims=True))
+    weight /= weight.sum(axis=1, keepdims=True)
+    cut = one_sided_means(np.where(turn == 0, 0.0, t), -turn * tail.ratio)
+    means = shifted_means(middle, float(root[last, last]), cut)
+    return np.asarray(np.einsum("nd,rnd->rn", weight, means))
+
+
+def _draw_inside(limit: Array, side: Array, log_chance: Array, u: Array) -> Array:
+    """Return draws of normal noise on its side of a limit; with no side, anywhere."""
+    chance = u * np.exp(log_chance)
+    divides = chance > SMALLEST_CHANCE
+    drawn = np.where(side == 0, 1.0, side) * ndtri(np.where(divides, chance, 0.5))
+    return np.where(divides, drawn, limit)
+
+
+def _folded(points: Array, keys: Keys, dimension: int) -> Array:
+    """Return a dimension's points (n, draws), rotated for each atom and folded.
+
+    Folded, points that a rotation wraps around come back where they left.
+    """
+    u = points + _rotation(keys, dimension)[:, None]
+    u = np.where(u >= 1.0, u - 1.0, u)
+    return np.clip(np.where(u < 0.5, 2.0 * u, 2.0 - 2.0 * u), EDGE, 1.0 - EDGE)
+
+
 def _root_change(
     root: Array, given: Array, others: list[int], j: int, pair: tuple[int, int]
 ) -> Array:
@@ -208,10 +286,7 @@ def _simulate_numpy(
     for m in range(p):
         t = (limit[:, [m]] - sum(root[m, o] * eps[o] for o in range(m))) / root[m, m]
         t = np.broadcast_to(t, logs.shape)
-        u = points[:, m] + _rotation(keys, m)[:, None]
-        u = np.where(u >= 1.0, u - 1.0, u)
-        # Folded, points that a rotation wraps around come back where they left.
-        u = np.clip(np.where(u < 0.5, 2.0 * u, 2.0 - 2.0 * u), EDGE, 1.0 - EDGE)
+        u = _folded(points[:, m], keys, m)
         turn = side[:, [m]].astype(np.float64)
         tail = mills_terms_by_numpy(turn * t)
         logs += tail.log_cdf

@@ -15,22 +15,27 @@ the same nodes.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from functools import cache
 
 import numpy as np
 from numpy.typing import NDArray
 
 from selfselect.kernels.compiled import extension
+from selfselect.kernels.hermite import ORDERS, hermite_values, one_sided_means, shifted_means
 from selfselect.kernels.joint import Array, Indices, JointTerms, Sides
-from selfselect.kernels.tails import HALF_LOG_TWO_PI, mills_terms_by_numpy
+from selfselect.kernels.tails import HALF_LOG_TWO_PI, mills_terms, mills_terms_by_numpy
 
-__all__ = ["STEEP", "hermite", "shared_shock_atoms"]
+__all__ = ["STEEP", "hermite", "shared_shock_atoms", "shared_shock_means"]
 
 Mask = NDArray[np.bool_]
 
 STEEP = 1.2
 """Slope of a factor, per standard deviation of the shock given the outcome, from which the range
 is cut around it."""
+
+AT_ONCE = 4_096
+"""Nodes of some atoms whose means are held at once: they should stay in cache."""
 
 REACH = 8.0
 """Standard deviations of the shock given the outcome that are integrated over where it is cut."""
@@ -83,14 +88,75 @@ def _mix(
     """Evaluate atoms by NumPy: the oracle of the compiled kernel."""
     n_atoms, k = a.shape
     each = np.arange(n_atoms)
-    own = loadings[seen]
+    total = 1.0 + loadings[seen] ** 2
+    bounded = _bounded(seen, side)
+    parts = [np.empty(n_atoms), np.empty((n_atoms, 2 * k)), np.empty((n_atoms, 2 * k, 2 * k))]
+    for some, shock, log_weight in _nodes(a, seen, bounded, loadings, nodes):
+        found = _mix_at(
+            a[some], seen[some], side[some], bounded[some], loadings, shock, log_weight, curvature
+        )
+        for part, value in zip(parts, found, strict=False):
+            part[some] = value
+    loglik = parts[0] - 0.5 * a[each, seen] ** 2 / total - 0.5 * np.log(total) - HALF_LOG_TWO_PI
+    return JointTerms(loglik, parts[1], parts[2] if curvature else None)
+
+
+def shared_shock_means(
+    a: Array, seen: Indices, side: Sides, loadings: Array, *, nodes: int
+) -> Array:
+    r"""Return means (5, n, k) of Hermite polynomials of the noises, shock and own part together.
+
+    Given the shock, noise is :math:`(\beta u + e)/\sqrt{1 + \beta^2}` with e on its side of its
+    own limit; nodes are weighed by what the row says of the shock.
+    """
+    n_atoms, k = a.shape
+    each, total = np.arange(n_atoms), np.sqrt(1.0 + loadings**2)
+    bounded = _bounded(seen, side)
+    found = np.empty((ORDERS, n_atoms, k))
+    for some, shock, log_weight in _nodes(a, seen, bounded, loadings, nodes):
+        step = max(1, AT_ONCE // shock[0].size)
+        for start in range(0, len(some), step):
+            part, here = slice(start, start + step), some[start : start + step]
+            found[:, here] = _means_at(
+                a[here], np.where(bounded[here], side[here], 0), loadings, total, shock[part],
+                log_weight[part],
+            )  # fmt: skip
+    found[:, each, seen] = hermite_values(a[each, seen] / total[seen])
+    return found
+
+
+def _means_at(
+    a: Array, side: Sides, loadings: Array, total: Array, shock: Array, log_weight: Array
+) -> Array:
+    """Return means (5, n, k) at the nodes of the shock, weighed by what the others say of it."""
+    side_at = side[:, None, :].astype(np.float64)
+    part = loadings * shock[:, :, None]
+    b = np.where(side_at == 0.0, 0.0, a[:, None, :] - part)
+    tail = mills_terms(side_at * b)
+    logs = log_weight + np.where(side_at != 0, tail.log_cdf, 0.0).sum(axis=2)
+    share = np.exp(logs - logs.max(axis=1, keepdims=True))
+    share /= share.sum(axis=1, keepdims=True)
+    cut = one_sided_means(b, -side_at * tail.ratio)
+    given = shifted_means(part / total, 1.0 / total, cut)
+    return np.asarray(np.einsum("nq,rnqk->rnk", share, given))
+
+
+def _bounded(seen: Indices, side: Sides) -> Mask:
+    """Say which alternatives of each atom lie on a side of a limit."""
+    bounded = side != 0
+    bounded[np.arange(len(seen)), seen] = False
+    return bounded
+
+
+def _nodes(
+    a: Array, seen: Indices, bounded: Mask, loadings: Array, nodes: int
+) -> Iterator[tuple[Indices, Array, Array]]:
+    """Yield some atoms, and their nodes and log weights: first those that no step cuts."""
+    each, own = np.arange(len(a)), loadings[seen]
     total = 1.0 + own * own
     centre, spread = own * a[each, seen] / total, 1.0 / np.sqrt(total)
-    bounded = side != 0
-    bounded[each, seen] = False
     steep = bounded & (np.abs(loadings) * spread[:, None] > STEEP)
     cut = steep.any(axis=1)
-    parts = [np.empty(n_atoms), np.empty((n_atoms, 2 * k)), np.empty((n_atoms, 2 * k, 2 * k))]
     for some, is_cut in ((np.flatnonzero(~cut), False), (np.flatnonzero(cut), True)):
         if not len(some):
             continue
@@ -99,13 +165,7 @@ def _mix(
             if is_cut
             else _uncut(centre[some], spread[some], nodes)
         )
-        found = _mix_at(
-            a[some], seen[some], side[some], bounded[some], loadings, shock, log_weight, curvature
-        )
-        for part, value in zip(parts, found, strict=False):
-            part[some] = value
-    loglik = parts[0] - 0.5 * a[each, seen] ** 2 / total - 0.5 * np.log(total) - HALF_LOG_TWO_PI
-    return JointTerms(loglik, parts[1], parts[2] if curvature else None)
+        yield some, shock, log_weight
 
 
 def _uncut(centre: Array, spread: Array, nodes: int) -> tuple[Array, Array]:

@@ -25,7 +25,9 @@ from selfselect.problem.problem import Problem
 __all__ = [
     "Piece",
     "add_up",
+    "cost_values",
     "costs_of",
+    "hermite_of",
     "kernel_extras",
     "noise_covariance",
     "pieces_of",
@@ -77,6 +79,7 @@ class Piece:
     share : (n,) weight of each atom within its row.
     loglik : (m,) log-likelihood of each row.
     a : (n, k) standardised outcome or limit of every alternative.
+    keys : (n,) keys of the atoms' rows where the kernel simulates; else None.
     terms : the kernel's terms of each atom.
     inputs : its inputs, in the kernel's order.
     bent : second derivatives of inputs.
@@ -88,6 +91,7 @@ class Piece:
     share: Array
     loglik: Array
     a: Array
+    keys: Any
     terms: JointTerms
     inputs: list[Input]
     bent: list[Bend]
@@ -132,6 +136,21 @@ def residuals_of(problem: Problem, piece: Piece, covariance: Array) -> Array:
     return problem.noise.residuals(
         piece.a, piece.atoms.seen, piece.atoms.side, piece.terms.gradient, covariance, piece.extras
     )
+
+
+def hermite_of(problem: Problem, piece: Piece) -> Array:
+    """Return means (5, m, k) of Hermite polynomials of the noises given each row."""
+    atoms = piece.atoms
+    found = problem.noise.hermite_means(
+        piece.a, atoms.seen, atoms.side, piece.extras, keys=piece.keys
+    )
+    return np.asarray(np.add.reduceat(found * piece.share[:, None], atoms.first, axis=1))
+
+
+def cost_values(problem: Problem, natural: Array, rows: Rows) -> Array | float:
+    """Return estimated costs (n, k) in units of the outcome, as they are taken off outcomes."""
+    costs = costs_of(problem, natural, rows)
+    return 0.0 if costs is None else costs.sign * problem.units.outcome_unit * costs.value
 
 
 def noise_covariance(problem: Problem, natural: Array) -> Array:
@@ -245,12 +264,13 @@ def _evaluate_atoms(problem: Problem, natural: Array, atoms: Atoms, given: Given
     if factor is not None:
         a *= factor
     extras = kernel_extras(problem, natural)
+    keys = None if given.keys is None else given.keys[rows]
     terms = problem.noise.evaluate(
         a,
         atoms.seen,
         atoms.side,
         extras,
-        keys=None if given.keys is None else given.keys[rows],
+        keys=keys,
         curvature=given.curvature,
     )
 
@@ -296,14 +316,16 @@ def _evaluate_atoms(problem: Problem, natural: Array, atoms: Atoms, given: Given
         logs = logs + moving.log_factor[rows, atoms.seen]
     own_scale = _own_scale(problem, natural, moving, rows)
     if atoms.log_weight is None:
-        return Piece(atoms, np.ones(len(rows)), logs, a, terms, inputs, bent, own_scale, extras)
+        return Piece(
+            atoms, np.ones(len(rows)), logs, a, keys, terms, inputs, bent, own_scale, extras
+        )
     logs = logs + atoms.log_weight
     with np.errstate(divide="ignore", invalid="ignore"):
         largest = np.maximum.reduceat(logs, atoms.first)
         relative = np.exp(logs - largest[atoms.row])
         total = np.add.reduceat(relative, atoms.first)
         share, loglik = relative / total[atoms.row], largest + np.log(total)
-    return Piece(atoms, share, loglik, a, terms, inputs, bent, own_scale, extras)
+    return Piece(atoms, share, loglik, a, keys, terms, inputs, bent, own_scale, extras)
 
 
 def _design(moving: Moving, j: int) -> Array:

@@ -4,14 +4,18 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import ClassVar, NoReturn
 
 import numpy as np
+from numpy.random import Generator
 from numpy.typing import NDArray
 
 from selfselect.data.rows import Rows
 from selfselect.errors import UnsupportedError
+from selfselect.kernels.hermite import hermite_values
 from selfselect.kernels.unknown_index import Curvature
+from selfselect.likelihoods._drawing import draw_rows, latent_outcomes
 from selfselect.problem.batch import Batch, Evaluation, Parts
 from selfselect.problem.observation import Observation
 from selfselect.problem.problem import Problem
@@ -72,6 +76,34 @@ class RowTerms(ABC):
     def log_mass(self) -> Array:
         """(n,) log chance of the recorded choice given the recorded outcome."""
         self._refuse("the mass of its explaining sets")
+
+    @property
+    def hermite(self) -> Array:
+        """(5, n, m) means of Hermite polynomials of every noise given the row.
+
+        Orders are 0 to 4, and noises are put on the scale of their normal scores; see
+        `kernels.hermite`. Behind the alternatives' noises stands that of a selection equation.
+        Here for normal noises of which a row says a chance to be observed, else a side.
+        """
+        found, chance = hermite_values(self.standardised), self.chance
+        otherwise = (1.0 - chance) * self.censored_residual
+        # From the highest order on, each needs the polynomial below it.
+        for order in range(len(found) - 1, 0, -1):
+            found[order] *= chance
+            found[order] += found[order - 1] * otherwise
+        found[0] = 1.0
+        return found
+
+    @property
+    def excess(self) -> Array:
+        """(n, k) scores of every alternative's log scale, means held: its excess variance.
+
+        Scaling noise up shrinks g and h alike. The score of a scale that moves with a covariate is
+        this times the covariate.
+        """
+        starts, score = self.problem.layout.starts, self.score
+        ends = pairwise(starts)
+        return np.column_stack([-score[:, at:end] @ self.natural[at:end] for at, end in ends])
 
     def _refuse(self, what: str) -> NoReturn:
         raise UnsupportedError(
@@ -147,6 +179,29 @@ class Likelihood(ABC):
     @abstractmethod
     def rows(self, natural: Array, batch: Batch) -> RowTerms:
         """Say what each row of a batch says on its own."""
+
+    def draw(self, natural: Array, rows: Rows, noise: Array, rng: Generator) -> Rows:
+        """Return rows with outcomes of the model, recorded as those of the rows were.
+
+        Parameters
+        ----------
+        natural : (n_natural,) parameters in internal units.
+        rows : covariates, and what was recorded.
+        noise : (n, n_noises) in units of the scales, as `FittedNoise.from_normal` makes it.
+        rng : decides what goes unrecorded, where rows lack something.
+        """
+        latent = latent_outcomes(self.problem, natural, rows, noise)
+        return draw_rows(self.problem, rows, latent, 0.0, rng)
+
+    def obstacles(self, rows: Rows) -> Array:
+        """Count what keeps outcomes from being drawn for rows like these; sums over rows add up."""
+        del rows
+        return np.zeros(0)
+
+    def why_not_drawn(self, obstacles: Array) -> str | None:
+        """Say why none can be drawn where there are so many obstacles; None where they can."""
+        del obstacles
+        return None
 
     def evaluate_places(self, naturals: Array, batch: Batch) -> Parts:
         """Return log-likelihoods (s,) and scores (s, m) of a batch at parameters (s, m)."""

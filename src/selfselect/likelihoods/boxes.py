@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 from selfselect.data.rows import Rows
 from selfselect.kernels import known_index
 from selfselect.kernels.fused_known import sum_known_index
+from selfselect.kernels.hermite import independent_means, interval_means
 from selfselect.kernels.status import ABOVE, BELOW, BETWEEN, SEEN, UNKNOWN
 from selfselect.kernels.unknown_index import Curvature
 from selfselect.likelihoods._fused import fused_arguments, placed
@@ -29,6 +30,7 @@ from selfselect.likelihoods._spreads import (
 )
 from selfselect.likelihoods.base import Likelihood, RowTerms
 from selfselect.noises.shapes import Shape
+from selfselect.noises.shapes.normal import SHAPE as NORMAL
 from selfselect.problem.batch import Batch, Evaluation
 from selfselect.problem.observation import Observation, observe
 
@@ -229,6 +231,37 @@ class BoxRows(RowTerms):
         # A row that is silent about an alternative may have an infinite limit, which means nothing.
         a[observation.status == UNKNOWN] = 0.0
         return a
+
+    @property
+    def hermite(self) -> Array:
+        problem, observation = self.problem, self.batch.observation
+        noise, first = problem.noise, int(problem.layout.starts[-1])
+        extras = self.natural[first : first + problem.layout.n_noise_extras]
+        status = observation.status
+        if noise.margin.normal:
+            # The residuals of normal noise are known already.
+            found = super().hermite
+        else:
+            z = noise.normal_scores(self.standardised, extras)
+            side = (status == BELOW).astype(np.int8) - (status == ABOVE)
+            found = independent_means(z, status == SEEN, side)
+        if observation.upper is not None:
+            between = status == BETWEEN
+            limits = self.standardised, self._in_scales(observation.upper)
+            low, high = (noise.normal_scores(limit, extras)[between] for limit in limits)
+            mass = NORMAL.between(low, high)
+            means = interval_means(low, high, mass.lower_density, mass.upper_density)
+            found[:, between] = means
+        return found
+
+    @property
+    def excess(self) -> Array:
+        h = self.natural[self.problem.layout.inverse_scale_positions]
+        along = [
+            self.locations[j] * terms.residual + h[j] * terms.score_h
+            for j, terms in enumerate(self.terms)
+        ]
+        return -np.column_stack(along)
 
     @property
     def censored_residual(self) -> Array:

@@ -13,14 +13,24 @@ from operator import add
 from typing import ClassVar
 
 import numpy as np
+from numpy.random import Generator
 from numpy.typing import NDArray
 
 from selfselect.data.rows import Rows
 from selfselect.errors import UnsupportedError
+from selfselect.kernels.hermite import ORDERS
 from selfselect.kernels.unknown_index import Curvature
+from selfselect.likelihoods._drawing import (
+    draw_rows,
+    latent_outcomes,
+    recording_obstacles,
+    why_not_recorded_alike,
+)
 from selfselect.likelihoods._fused_joint import evaluate_fused
 from selfselect.likelihoods._pieces import (
     add_up,
+    cost_values,
+    hermite_of,
     noise_covariance,
     pieces_of,
     residuals_of,
@@ -107,6 +117,16 @@ class Joint(Likelihood):
     def rows(self, natural: Array, batch: Batch) -> JointRows:
         return JointRows(self.problem, natural, batch)
 
+    def draw(self, natural: Array, rows: Rows, noise: Array, rng: Generator) -> Rows:
+        latent = latent_outcomes(self.problem, natural, rows, noise)
+        return draw_rows(self.problem, rows, latent, cost_values(self.problem, natural, rows), rng)
+
+    def obstacles(self, rows: Rows) -> Array:
+        return recording_obstacles(rows) if self.problem.partial else np.zeros(4)
+
+    def why_not_drawn(self, obstacles: Array) -> str | None:
+        return why_not_recorded_alike(obstacles)
+
 
 @dataclass(frozen=True, eq=False)
 class Summed:
@@ -173,3 +193,13 @@ class JointRows(RowTerms):
     @property
     def products(self) -> Array:
         return self._with_products.products
+
+    @cached_property
+    def hermite(self) -> Array:
+        n_rows, k = len(self.batch), self.problem.equations.n_alternatives
+        found = np.empty((ORDERS, n_rows, k))
+        for at in range(0, n_rows, ROWS_AT_ONCE):
+            part = self.batch.take(slice(at, at + ROWS_AT_ONCE))
+            for piece in pieces_of(self.problem, self.natural, part, curvature=False):
+                found[:, at + piece.atoms.rows] = hermite_of(self.problem, piece)
+        return found

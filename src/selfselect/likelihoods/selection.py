@@ -30,14 +30,17 @@ from functools import cached_property
 from typing import Any, NoReturn
 
 import numpy as np
+from numpy.random import Generator
 from numpy.typing import NDArray
 
 from selfselect.data.rows import Rows
 from selfselect.errors import UnsupportedError
+from selfselect.kernels.hermite import ORDERS, hermite_values, limited_means, shifted_means
 from selfselect.kernels.mills_sums import IntervalRows, SignedRows
 from selfselect.kernels.status import SEEN, UNKNOWN
 from selfselect.kernels.tails import HALF_LOG_TWO_PI
 from selfselect.kernels.unknown_index import Curvature
+from selfselect.likelihoods._drawing import draw_selected, latent_outcomes, selection_limits
 from selfselect.likelihoods.base import Likelihood, RowTerms
 from selfselect.problem.batch import Batch, Evaluation
 from selfselect.problem.observation import Observation
@@ -239,6 +242,21 @@ class SelectionLikelihood(Likelihood):
     def rows(self, natural: Array, batch: Batch) -> SelectionRows:
         return SelectionRows(self.problem, natural, batch)
 
+    def draw(self, natural: Array, rows: Rows, noise: Array, rng: Generator) -> Rows:
+        latent = latent_outcomes(self.problem, natural, rows, noise[:, :-1])
+        lower, upper = selection_limits(self.problem, natural, rows)
+        selected = (lower < noise[:, -1:]) & (noise[:, -1:] <= upper)
+        chosen = np.where(selected.any(axis=1), selected.argmax(axis=1), -1)
+        return draw_selected(rows, latent, chosen, rng)
+
+    def obstacles(self, rows: Rows) -> Array:
+        return np.array([float(np.isnan(rows.covariates).any(axis=1).sum())])
+
+    def why_not_drawn(self, obstacles: Array) -> str | None:
+        if not obstacles.any():
+            return None
+        return "some rows lack covariates of an outcome that draws may select in them"
+
 
 def _evaluate_own(own: OwnRows, natural: Array, n_gamma: int, curved: bool) -> Evaluation:
     """Evaluate the rows of an alternative at γ, g, h and t of their own."""
@@ -294,6 +312,37 @@ class SelectionRows(RowTerms):
             own_scores[-2] += 1.0 / h
             scores[own.which[:, None], places] = own_scores.T
         return loglik, scores
+
+    @property
+    def hermite(self) -> Array:
+        r"""(5, n, k + 1) means of Hermite polynomials, the selection's noise last.
+
+        An outcome's noise e is known where it was observed, and there
+        :math:`u = \rho e + \sqrt{1 - \rho^2} v` with v between limits. Elsewhere e has
+        :math:`\rho^r` times the means of u given the selection alone: more would need the
+        correlation of two outcomes, which is in no likelihood.
+        """
+        likelihood: Any = self.problem.likelihood
+        natural, rows = self.natural, join_rows(self.problem, self.batch)
+        chosen, k = self.batch.rows.chosen, len(rows.own)
+        assert chosen is not None
+        limits = selection_limits(self.problem, natural, self.batch.rows)
+        each = np.arange(len(chosen))
+        # Where nothing was selected the index lies below the limit of the only outcome.
+        lower = np.where(chosen >= 0, limits[0][each, chosen], -np.inf)
+        upper = np.where(chosen >= 0, limits[1][each, chosen], limits[0][:, 0])
+        t = np.array([float(natural[places[-1]]) for places in likelihood.places])
+        turns, lefts = np.tanh(t), 1.0 / np.cosh(t)
+        found = np.empty((ORDERS, len(chosen), k + 1))
+        found[:, :, k] = limited_means(lower, upper)
+        found[:, :, :k] = found[:, :, k:] * (turns ** np.arange(ORDERS)[:, None])[:, None, :]
+        for j, (own, places) in enumerate(zip(rows.own, likelihood.places, strict=True)):
+            noise = natural[places[len(own.selection) : -1]] @ own.noise_slopes
+            found[:, own.which, j] = hermite_values(noise)
+            known = turns[j] * noise
+            ends = ((limit[own.which] - known) / lefts[j] for limit in (lower, upper))
+            found[:, own.which, k] = shifted_means(known, lefts[j], limited_means(*ends))
+        return found
 
     @property
     def loglik(self) -> Array:

@@ -12,6 +12,7 @@ from numpy.random import Generator
 from numpy.typing import NDArray
 
 from selfselect.errors import OptionError
+from selfselect.kernels.hermite import independent_means
 from selfselect.kernels.joint import Indices, JointTerms, Sides
 from selfselect.noises.shapes._family import Family
 from selfselect.noises.shapes.base import Shape
@@ -125,6 +126,7 @@ class FittedNoise(ABC):
     sign_only : whether only the side of zero on which the outcome lies is recorded.
     mixed : whether it is a mixture over unobserved types.
     grouped : whether the rows of a person share a part of it.
+    takes_formulas : whether its scale may be a formula of covariates.
     method : how its parameters are estimated, ``ml`` or ``two-step``.
     """
 
@@ -134,6 +136,7 @@ class FittedNoise(ABC):
     one_sided: ClassVar[bool] = False
     extras_in_scales: ClassVar[bool] = False
     selected: ClassVar[bool] = False
+    takes_formulas: ClassVar[bool] = False
     sign_only: ClassVar[bool] = False
     mixed: ClassVar[bool] = False
     grouped: ClassVar[bool] = False
@@ -325,6 +328,44 @@ class FittedNoise(ABC):
         """
         del chosen, side, extras
         return -gradient[:, : a.shape[1]] @ covariance
+
+    def hermite_means(
+        self, a: Array, chosen: Indices, side: Sides, extras: Array, *, keys: Any
+    ) -> Array:
+        """Return means (5, n, k) of Hermite polynomials of the noises given each atom.
+
+        Each noise is put on the scale of its normal scores: see `kernels.hermite`. `extras` and
+        `keys` are those of `evaluate`.
+        """
+        del keys
+        observed = chosen[:, None] == np.arange(a.shape[1])
+        return independent_means(self.normal_scores(a, extras), observed, side)
+
+    def normal_scores(self, a: Array, extras: Array) -> Array:
+        """Return noises (n, k), in units of their scales, on the scale of their normal scores."""
+        shapes = self.margins(extras, a.shape[1])
+        if len({id(shape) for shape in shapes}) == 1:
+            return shapes[0].normal_scores(a)
+        return np.column_stack([shape.normal_scores(a[:, j]) for j, shape in enumerate(shapes)])
+
+    def n_noises(self, n_alternatives: int) -> int:
+        """Return how many noises a row has; here one per alternative."""
+        return n_alternatives
+
+    def from_normal(self, z: Array, extras: Array, inverse_scales: Array) -> Array:
+        """Make noises, in units of their scales, of independent standard normal numbers.
+
+        Parameters
+        ----------
+        z : (n, n_noises) standard normal numbers.
+        extras, inverse_scales : those of the fitted model, in internal units.
+        """
+        covariance = self.standard_covariance(extras, inverse_scales)
+        # A correlation of one leaves no room for a Cholesky factor.
+        values, axes = np.linalg.eigh(covariance)
+        z = z @ (axes * np.sqrt(np.maximum(values, 0.0))).T
+        shapes = self.margins(extras, z.shape[1])
+        return np.column_stack([shape.from_normal(z[:, j]) for j, shape in enumerate(shapes)])
 
     def begins(self, free: NDArray[np.bool_], inverse_scales: Array) -> list[Begin]:
         """Return where searches begin, beside independent noise; `free` says which extras are."""

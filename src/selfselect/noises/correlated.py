@@ -12,8 +12,8 @@ from numpy.random import Generator
 from numpy.typing import NDArray
 
 from selfselect.errors import OptionError
-from selfselect.kernels.correlated_pair import correlated_pair_atoms
-from selfselect.kernels.ghk import ghk_atoms
+from selfselect.kernels.correlated_pair import correlated_pair_atoms, correlated_pair_means
+from selfselect.kernels.ghk import ghk_atoms, ghk_means
 from selfselect.kernels.joint import Indices, JointTerms, Sides
 from selfselect.noises._pairs import as_matrix, completed, fixed_pairs, name_limit
 from selfselect.noises.base import COMMON, Begin, Extra, FittedNoise, Points
@@ -32,6 +32,9 @@ BEGINS = (0.0, 0.5, -0.5)
 """Where searches begin with the correlations; negative ones are shared by all pairs."""
 
 MOST_DRAWS = 8_192
+
+MOMENT_DRAWS = 256
+"""Points by which moments are simulated: tests sum them over rows, whose errors are unrelated."""
 
 NEARLY_ONE = 0.995
 """A correlation this close to 1 or -1 may be running to its limit."""
@@ -72,6 +75,7 @@ class Correlated(FittedNoise):
 
     joint: ClassVar[bool] = True
     correlated: ClassVar[bool] = True
+    takes_formulas: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
         Independent(self.scale)
@@ -200,6 +204,15 @@ class Correlated(FittedNoise):
             return correlated_pair_atoms(a, chosen, side, float(extras[0]), curvature=curvature)
         pairs = extras[: k * (k - 1) // 2]
         return ghk_atoms(a, chosen, side, pairs, keys, draws=self.draws, curvature=curvature)
+
+    def hermite_means(
+        self, a: Array, chosen: Indices, side: Sides, extras: Array, *, keys: Any
+    ) -> Array:
+        k = a.shape[1]
+        if k == 2:
+            return correlated_pair_means(a, chosen, side, float(extras[0]))
+        pairs = extras[: k * (k - 1) // 2]
+        return ghk_means(a, chosen, side, pairs, keys, draws=min(self.draws, MOMENT_DRAWS))
 
     def begins(self, free: NDArray[np.bool_], inverse_scales: Array) -> list[Begin]:
         k = len(inverse_scales)

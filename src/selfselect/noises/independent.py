@@ -54,6 +54,7 @@ class Independent(FittedNoise):
     shape: str = "normal"
 
     independent: ClassVar[bool] = True
+    takes_formulas: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
         if self.shape in ("student", "mixture"):

@@ -109,6 +109,22 @@ class Selection(FittedNoise):
         correlations = extras[: len(scales)]
         return SelectionCovariance(correlations * scales, correlations, np.diag(scales))
 
+    def n_noises(self, n_alternatives: int) -> int:
+        """Return how many noises a row has: those of the outcomes, and the selection's."""
+        return n_alternatives + 1
+
+    def from_normal(self, z: Array, extras: Array, inverse_scales: Array) -> Array:
+        """Make noises of independent normal numbers; the last column is the selection's noise.
+
+        The noises of two outcomes are correlated by the selection alone. No row shows both, so
+        nothing depends on it.
+        """
+        correlations = np.tanh(extras[: len(inverse_scales)])
+        noise = z.copy()
+        noise[:, :-1] *= np.sqrt(1.0 - correlations**2)
+        noise[:, :-1] += correlations * z[:, -1:]
+        return noise
+
     def why_no_score_test(self) -> str:
         return "no row shows two outcomes, so their correlation is in no likelihood"
 

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from selfselect.errors import OptionError
 from selfselect.kernels.fused_joint import is_steep
 from selfselect.kernels.joint import Indices, JointTerms, Sides
-from selfselect.kernels.shared_shock import shared_shock_atoms
+from selfselect.kernels.shared_shock import shared_shock_atoms, shared_shock_means
 from selfselect.noises._pairs import name_limit
 from selfselect.noises.base import COMMON, Begin, Extra, FittedNoise, Points
 from selfselect.noises.independent import Independent
@@ -198,6 +198,12 @@ class SharedShock(FittedNoise):
         del keys
         loadings = extras[: a.shape[1]]
         return shared_shock_atoms(a, chosen, side, loadings, nodes=self.nodes, curvature=curvature)
+
+    def hermite_means(
+        self, a: Array, chosen: Indices, side: Sides, extras: Array, *, keys: Any
+    ) -> Array:
+        del keys
+        return shared_shock_means(a, chosen, side, extras[: a.shape[1]], nodes=self.nodes)
 
     def begins(self, free: NDArray[np.bool_], inverse_scales: Array) -> list[Begin]:
         if not free.any():

@@ -186,7 +186,9 @@ def diagnosis_chapter(fit: FitResult) -> Section:
         verdict = "note" if test not in assumed or not test.possible else "fine"
         entries.append(("weak" if verdict == "fine" and test.rejects() else verdict, sentence))
     entries += [("note", note) for note in notes]
-    entries += [(finding.verdict, finding.sentence) for finding in fit.diagnose().findings]
+    # What was not tested is among the tests already.
+    found = [one for one in fit.diagnose().findings if one.verdict != "note"]
+    entries += [(finding.verdict, finding.sentence) for finding in found]
     k = fit.problem.equations.n_alternatives
     parts: list[Part] = [Findings(tuple(entries))]
     if fit.has_rows:

@@ -17,12 +17,14 @@ from selfselect.report.summary import (
     in_order,
     notes_on_errors,
     notes_on_stars,
+    notes_on_tests,
     profile_facts,
     profile_notes,
     shared_block,
     table_header,
 )
 from selfselect.results.exclusions import exclusions
+from selfselect.results.rejections import rejections
 from selfselect.solvers.base import same_optimum
 
 if TYPE_CHECKING:
@@ -62,6 +64,7 @@ def _notices(fit: FitResult) -> tuple[str, ...]:
     notices = []
     if not fit.converged:
         notices.append(f"NOT CONVERGED. {fit.status} Do not use these numbers.")
+    notices += rejections(fit)
     for label in fit.boundary:
         notices.append(
             f"AT THE BOUNDARY: the correlation of {label} with the selection is "
@@ -153,7 +156,7 @@ def _blocks(fit: FitResult, level: float, intervals: Intervals, stars: bool) -> 
 
 def _notes(fit: FitResult) -> tuple[str, ...]:
     facts = fit.facts
-    notes = [f"{fit.independence_test()}.".replace("..", "."), *_exclusions(fit)]
+    notes = [*notes_on_tests(fit), *_exclusions(fit)]
     if fit.method == "ml" and len(fit.solution.starts) == 1:
         begun = fit.solution.starts[0].name
         where = "the two-step estimate" if begun == "two-step" else begun

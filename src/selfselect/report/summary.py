@@ -33,6 +33,7 @@ __all__ = [
     "in_order",
     "notes_on_errors",
     "notes_on_stars",
+    "notes_on_tests",
     "profile_facts",
     "profile_notes",
     "shared_block",
@@ -375,11 +376,7 @@ def coefficient_rows(entries: object, *, stars: bool = False) -> tuple[tuple[str
 
 def _notes(fit: FitResult) -> tuple[str, ...]:
     facts = fit.facts
-    tests = (fit.independence_test(), *tests_of_noise(fit))
-    notes = [f"{test}.".replace("..", ".") for test in tests]
-    if any(test.possible for test in tests):
-        notes.append(f"A test rejects where p is at most {1.0 - FLAG_LEVEL:.2g}.")
-    notes.append(_identification(fit))
+    notes = [*notes_on_tests(fit), _identification(fit)]
     notes += _notes_on_people(fit)
     if facts.n_silent:
         notes.append(
@@ -422,6 +419,15 @@ def _notes_on_people(fit: FitResult) -> list[str]:
         )
     if noise.mixed:
         notes.append("Types approximate a distribution; they do not count kinds of people.")
+    return notes
+
+
+def notes_on_tests(fit: FitResult) -> list[str]:
+    """Say of dependence, shape and spread of the noise what a test says, or why there is none."""
+    tests = (fit.independence_test(), *tests_of_noise(fit))
+    notes = [f"{test}.".replace("..", ".") for test in tests]
+    if any(test.possible for test in tests):
+        notes.append(f"A test rejects where p is at most {1.0 - FLAG_LEVEL:.2g}.")
     return notes
 
 

@@ -134,7 +134,7 @@ def check_fit(fit: FitResult, kept: SavedAnswers) -> None:
         _check_test(test)
     if len(kept.noise) != len(SUBJECTS):
         raise ArchiveError("it lacks the tests of noise")
-    if any(finding.verdict not in ("fine", "weak") for finding in kept.diagnosis.findings):
+    if any(one.verdict not in ("fine", "weak", "note") for one in kept.diagnosis.findings):
         raise ArchiveError("the diagnosis has an unknown verdict")
 
 

@@ -139,11 +139,26 @@ def why_not_measured(fit: FitResult) -> str | None:
     reason = why_not(problem, fit.solution, "normality")
     if reason is None and problem.index == "unknown":
         reason = "residuals show the shape of the noise only where the choice was recorded"
+    reason = reason or _why_not_simulated(problem)
     if reason is None and problem.rank is not None:
         reason = "an outcome of a given rank leaves open on which side the others lie"
     if reason is None and not slope_places(problem):
         reason = "no equation has a slope that could go wrong"
     return reason
+
+
+def _why_not_simulated(problem: Problem) -> str | None:
+    if problem.noise.selected:
+        return "it is made for outcomes that select by themselves, not for a selection equation"
+    shape = problem.noise.margin
+    if not shape.normal:
+        return f"it is made for normal noise, and this fit assumes {shape.name} noise"
+    if problem.likelihood.joint:
+        return (
+            "it is made for independent noise, known costs, and rows in which everything was "
+            "recorded"
+        )
+    return None
 
 
 def measured_quickly(fit: FitResult) -> bool:

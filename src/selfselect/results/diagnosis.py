@@ -38,7 +38,7 @@ SAMPLE_DRAWN = 2_000
 
 @dataclass(frozen=True)
 class Finding:
-    """One sentence with its verdict: ``fine`` or ``weak``."""
+    """One sentence with its verdict: ``fine``, ``weak``, or ``note`` where there is none."""
 
     verdict: str
     sentence: str
@@ -56,7 +56,7 @@ class Diagnosis:
         return tuple(finding for finding in self.findings if finding.verdict == "weak")
 
     def __str__(self) -> str:
-        mark = {"fine": "  ", "weak": "! "}
+        mark = {"fine": "  ", "weak": "! ", "note": "? "}
         return "\n".join(mark[finding.verdict] + finding.sentence for finding in self.findings)
 
     def _repr_html_(self) -> str:

@@ -27,7 +27,7 @@ from selfselect.options import Intervals, PredictionKind, Scale
 from selfselect.problem.parameters import Reported
 from selfselect.problem.problem import Problem
 from selfselect.results.departures import Departures
-from selfselect.results.diagnosis import Diagnosis, diagnose, diagnose_selection
+from selfselect.results.diagnosis import Diagnosis, Finding, diagnose, diagnose_selection
 from selfselect.results.effect_methods import EffectMethods
 from selfselect.results.estimates import Estimates
 from selfselect.results.hypotheses import (
@@ -38,7 +38,7 @@ from selfselect.results.hypotheses import (
 from selfselect.results.memberships import expected_shares, responsibilities
 from selfselect.results.naive import ErrorKind, Naive, fit_naive
 from selfselect.results.predictions import predict
-from selfselect.results.rejections import departures_of, rejections
+from selfselect.results.rejections import departures_of, rejections, untested
 from selfselect.results.specification import specification_test
 from selfselect.results.tables import (
     comparison_table,
@@ -399,11 +399,12 @@ class FitResult(Estimates, EffectMethods, TrustMethods):
     def normality_test(
         self, replications: int = 199, *, seed: int | None = None, progress: bool | None = None
     ) -> TestResult:
-        """Test that noise is normal, by conditional moments of orders three and four.
+        """Test the shape of the noise, by conditional moments of orders three and four.
 
-        Samples are drawn from the fitted model and fitted again; the p-value is the rank of the
-        data's moments among theirs. Later summaries show it. Once this or
-        `heteroskedasticity_test` was run, the other costs nothing.
+        The null is normal noise, or noise of the shape that the fit assumes; with a selection
+        equation, of the outcomes and of the selection. Samples are drawn from the fitted model and
+        fitted again; the p-value is the rank of the data's moments among theirs. Later summaries
+        show it. Once this or `heteroskedasticity_test` was run, the other costs nothing.
 
         Parameters
         ----------
@@ -481,8 +482,14 @@ class FitResult(Estimates, EffectMethods, TrustMethods):
         return Diagnosis((*found.findings, *look_at_curvature(self)))
 
     def diagnose(self) -> Diagnosis:
-        """Say in plain sentences what the data determines well, and what it does not."""
-        return self._diagnosis
+        """Say in plain sentences what the data determines well, and what it does not.
+
+        It ends with the assumptions on the noise that were not tested, and why.
+        """
+        if self.kept:
+            return self._diagnosis
+        notes = (Finding("note", sentence) for sentence in untested(self))
+        return Diagnosis((*self._diagnosis.findings, *notes))
 
     def sensitivity(
         self, rho: Any = None, *, level: float = 0.95, progress: bool | None = None

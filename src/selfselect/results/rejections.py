@@ -14,7 +14,7 @@ from selfselect.rules import direction_of, has_bounds
 if TYPE_CHECKING:
     from selfselect.results.fit_result import FitResult
 
-__all__ = ["assumptions_tested", "departures_of", "rejections", "tests_in_words"]
+__all__ = ["assumptions_tested", "departures_of", "rejections", "tests_in_words", "untested"]
 
 NOT_BIAS = "the difference from least squares must not be read as bias"
 
@@ -24,16 +24,16 @@ def assumptions_tested(fit: FitResult) -> dict[str, TestResult]:
 
     Correlations that are estimated are no assumption, so a test that they are zero is none.
     """
-    shape = fit.problem.noise.margin
-    names = (
-        "independence",
-        "normality" if shape.normal else f"the {shape.name} shape",
-        _variance(fit),
-    )
+    names = ("independence", _shape_name(fit), _variance(fit))
     tests = dict(zip(names, (fit.independence_test(), *tests_of_noise(fit)), strict=True))
     if not fit.problem.noise.independent:
         del tests["independence"]
     return tests
+
+
+def _shape_name(fit: FitResult) -> str:
+    shape = fit.problem.noise.margin
+    return "normality" if shape.normal else f"the {shape.name} shape"
 
 
 def rejections(fit: FitResult) -> tuple[str, ...]:
@@ -50,11 +50,11 @@ def rejections(fit: FitResult) -> tuple[str, ...]:
     found = departures_of(fit, ask=False)
     said = [*_scale(fit)]
     if "independence" in rejected:
-        how, tails = _how(rejected["independence"]), "normality" in rejected
+        how, tails = _how(rejected["independence"]), _shape_name(fit) in rejected
         said.append(f"INDEPENDENCE REJECTED: {how}.{_suspects(fit, found, tails, bool(said))}")
-    if "normality" in rejected:
-        how = _how(rejected["normality"])
-        said.append(f"NORMALITY REJECTED: {how}. The noise is skewed or has other tails.")
+    if _shape_name(fit) in rejected:
+        how, what = _how(rejected[_shape_name(fit)]), _shape_name(fit).removeprefix("the ").upper()
+        said.append(f"{what} REJECTED: {how}. The noise is skewed or has other tails.")
     if _variance(fit) in rejected:
         said.append(f"{_variance(fit).upper()} REJECTED: {_how(rejected[_variance(fit)])}. "
                     f"Robust standard errors are no remedy{_moving(fit)}.")  # fmt: skip
@@ -89,12 +89,16 @@ def tests_in_words(fit: FitResult) -> str:
         verb = "is" if len(passed) == 1 else "are"
         names = ", ".join(passed[:-1]) + " and " + passed[-1] if len(passed) > 1 else passed[0]
         said.append(f"{names[0].upper()}{names[1:]} {verb} not rejected (at {_level()}).")
+    return " ".join([*said, *untested(fit)])
+
+
+def untested(fit: FitResult) -> list[str]:
+    """Say which assumptions on the noise were not tested, and why."""
     reasons: dict[str, list[str]] = {}
-    for name, test in tests.items():
+    for name, test in assumptions_tested(fit).items():
         if test.reason is not None:
             reasons.setdefault(test.reason, []).append(name)
-    said += [f"Not tested: {' and '.join(names)}, {why}." for why, names in reasons.items()]
-    return " ".join(said)
+    return [f"Not tested: {' and '.join(names)}, {why}." for why, names in reasons.items()]
 
 
 def _variance(fit: FitResult) -> str:
@@ -104,11 +108,11 @@ def _variance(fit: FitResult) -> str:
 
 def _moving(fit: FitResult) -> str:
     """Say how a scale may move, or move further, where the library can let it."""
-    problem = fit.problem
-    if not has_bounds(problem.ordered_rule) or problem.rank is not None:
+    problem, noise = fit.problem, fit.problem.noise
+    if not (noise.takes_formulas and has_bounds(problem.ordered_rule)) or problem.rank is not None:
         return ""
     more = " with more covariates" if problem.layout.spreads else ""
-    return f"; let the scale move{more}: noises.Independent(scale='~ ...')"
+    return f"; let the scale move{more}: noises.{type(noise).__name__}(scale='~ ...')"
 
 
 def _level() -> str:
@@ -187,7 +191,7 @@ def _effect(found: Departures | str | None) -> str:
         return said if found.small else f"{said} So {NOT_BIAS}."
     if found is None:
         return f"EFFECT ON SLOPES UNKNOWN: result.departures() simulates it. Till then {NOT_BIAS}."
-    return f"EFFECT ON SLOPES UNKNOWN: it cannot be simulated, since {found}. So {NOT_BIAS}."
+    return f"EFFECT ON SLOPES UNKNOWN: no grade is computed, since {found}. So {NOT_BIAS}."
 
 
 def _how(test: TestResult) -> str:

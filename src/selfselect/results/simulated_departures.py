@@ -20,7 +20,6 @@ from selfselect.engines.base import Engine
 from selfselect.engines.memory import Memory, RowsInMemory
 from selfselect.errors import DataError, RuleError, UnsupportedError
 from selfselect.inference.moments import noise_moments, steady_columns
-from selfselect.inference.simulation import draw_outcomes
 from selfselect.kernels.status import ABOVE, BELOW, SEEN, UNKNOWN
 from selfselect.likelihoods import Batch, row_terms
 from selfselect.noises.shapes.normal import SHAPE as NORMAL
@@ -221,11 +220,10 @@ class Simulation:
     def _world(self, noise: Array) -> World:
         problem = self.problem
         try:
-            drawn = draw_outcomes(problem, self.natural, self.rows, noise)
+            rng = np.random.default_rng(0)
+            drawn = problem.likelihood.draw(self.natural, self.rows, noise, rng)
             engine = Memory().load(problem, drawn)
-            found = self.solver.solve(
-                problem, engine, rng=np.random.default_rng(0), start=self.begin, progress=False
-            )
+            found = self.solver.solve(problem, engine, rng=rng, start=self.begin, progress=False)
         except (DataError, RuleError) as error:
             raise UnsupportedError(str(error)) from error
         if not found.converged:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from selfselect.inference.moments import SUBJECTS, Subject
@@ -13,7 +12,7 @@ from selfselect.inference.specification import (
     check_replications,
     draw_moments,
     why_no_bootstrap,
-    why_not,
+    without_law,
 )
 from selfselect.inference.statistics import TestResult, impossible_test
 from selfselect.seeds import check_seed
@@ -42,16 +41,16 @@ def specification_test(
             return known
     engine = fit.engine_of_rows()
     dependence = fit.dependence
+    if "asymptotic" not in fit.memory:
+        fit.memory["asymptotic"] = asymptotic_tests(fit.problem, engine, fit.solution, dependence)
+    quick: dict[Subject, TestResult] = fit.memory["asymptotic"]
     if replications == 0:
-        if "asymptotic" not in fit.memory:
-            fit.memory["asymptotic"] = asymptotic_tests(
-                fit.problem, engine, fit.solution, dependence
-            )
-        found: TestResult = fit.memory["asymptotic"][subject]
-        return _of_further_covariates(fit, subject, found)
-    reason = why_not(fit.problem, fit.solution, subject) or why_no_bootstrap(dependence)
+        return quick[subject]
+    if not (quick[subject].possible or quick[subject].undecided):
+        return without_law(quick[subject])
+    reason = why_no_bootstrap(dependence)
     if reason is not None:
-        return impossible_test(f"Conditional-moment test of {subject}", reason)
+        return impossible_test(without_law(quick[subject]).name, reason)
     key = ("draws", replications, seed)
     if key not in fit.memory:
         # Both tests read the same samples, so the second one costs nothing.
@@ -60,22 +59,16 @@ def specification_test(
             engine,
             fit.solution,
             dependence,
+            tests=quick,
             replications=replications,
             seed=seed,
             progress=progress,
         )
     draws = fit.memory[key]
     assert isinstance(draws, MomentDraws)
-    test = _of_further_covariates(fit, subject, bootstrap_test(draws, subject))
+    test = bootstrap_test(draws, subject)
     fit.memory[subject] = test
     return test
-
-
-def _of_further_covariates(fit: FitResult, subject: Subject, test: TestResult) -> TestResult:
-    """Say that only covariates that move no scale as it is are tested, where others do."""
-    if subject != "heteroskedasticity" or not fit.problem.layout.spreads or not test.null:
-        return test
-    return replace(test, null="a variance that further covariates do not move")
 
 
 def tests_of_noise(fit: FitResult) -> tuple[TestResult, ...]:

@@ -19,6 +19,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.random import Generator
 from numpy.typing import NDArray
+from scipy.special import ndtr, ndtri_exp
 
 from selfselect.kernels.joint import Indices, JointTerms, Sides
 from selfselect.kernels.known_index import RowTerms
@@ -176,6 +177,18 @@ class Shape(ABC):
     def draw(self, size: tuple[int, ...], rng: Generator) -> Array:
         """Draw noise in units of the scale."""
         return self.quantile(rng.uniform(size=size))
+
+    def normal_scores(self, a: Array) -> Array:
+        """Return where a normal distribution has as much mass below as this one has below `a`.
+
+        So noise of any shape becomes standard normal, and what lies below a limit stays below it.
+        """
+        below, above = self.below(a).value, self.above(a).value
+        return np.where(below < above, ndtri_exp(below), -np.asarray(ndtri_exp(above)))
+
+    def from_normal(self, z: Array) -> Array:
+        """Return noise whose normal scores are `z`."""
+        return self.quantile(np.asarray(ndtr(z)))
 
     def mass(self, lower: Array, upper: Array) -> Array:
         """Return the probability between two limits, of which either may be infinite."""

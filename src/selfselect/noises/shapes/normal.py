@@ -74,6 +74,12 @@ class Normal(Shape):
     def draw(self, size: tuple[int, ...], rng: Generator) -> Array:
         return rng.standard_normal(size)
 
+    def normal_scores(self, a: Array) -> Array:
+        return a
+
+    def from_normal(self, z: Array) -> Array:
+        return z
+
     def tail_reach(self, limit: Array) -> Array:
         # The tail fades over one over the distance.
         distance = np.abs(limit)
