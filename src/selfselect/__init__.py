@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from selfselect._fit import fit
     from selfselect.bounding.ask import bounds
     from selfselect.choose import choose_alternatives
+    from selfselect.choose_noise import choose_noise
     from selfselect.data.panels import panel_means
     from selfselect.multinomial import MultinomialResult, multinomial_switching
     from selfselect.posing import pose
@@ -59,6 +60,7 @@ _NAMES = {
     "assumptions": "selfselect.results.assumptions",
     "bounds": "selfselect.bounding",
     "choose_alternatives": "selfselect.choose",
+    "choose_noise": "selfselect.choose_noise",
     "fit": "selfselect._fit",
     "load": "selfselect.results.archive",
     "multinomial_switching": "selfselect.multinomial",
@@ -80,6 +82,7 @@ __all__ = [
     "assumptions",
     "bounds",
     "choose_alternatives",
+    "choose_noise",
     "datasets",
     "effects",
     "engines",

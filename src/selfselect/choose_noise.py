@@ -1,0 +1,314 @@
+"""Which noise? The same model fitted under several noises, compared on one page."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from selfselect import noises
+from selfselect._fit import fit
+from selfselect.data.formulas import parse_formulas
+from selfselect.errors import ConvergenceWarning, OptionError, SelfSelectError
+from selfselect.progress import progress_bar
+from selfselect.report.page import Block, Page
+from selfselect.report.summary import format_number
+from selfselect.results.fit_result import FitResult
+from selfselect.results.rejections import assumptions_tested
+
+__all__ = ["NoiseChoice", "choose_noise"]
+
+CLOSE = 10.0
+"""Difference of BIC up to which a noise is taken for a rival of the best one."""
+
+ROWS_OF_COMPARISON = ("loglik", "parameters", "aic", "bic")
+
+
+@dataclass(frozen=True, eq=False)
+class NoiseChoice:
+    """The same model under several noises.
+
+    Attributes
+    ----------
+    table : one row per noise, in the order of the BIC: ``loglik``, ``parameters``, ``aic``,
+        ``bic``, ``rejected`` (assumptions its tests reject), ``untested`` (those not tested),
+        ``converged``, ``note`` (why there is no fit), and for each answer its estimate and, as
+        ``std_error of ...``, its standard error.
+    fits : the fits, by name of the noise.
+    best : name of the converged noise with the smallest BIC.
+    answers : what was asked of every fit.
+    """
+
+    table: pd.DataFrame
+    fits: dict[str, FitResult]
+    best: str
+    answers: tuple[str, ...]
+
+    @property
+    def result(self) -> FitResult:
+        """The fit under the best noise."""
+        return self.fits[self.best]
+
+    @property
+    def rivals(self) -> list[str]:
+        """The noises whose BIC is within ten of the best one."""
+        sound = self.table[self.table["converged"]]
+        return list(sound.index[sound["bic"] <= sound["bic"].min() + CLOSE])
+
+    def sentences(self) -> tuple[str, ...]:
+        """Say which noise fits best, what stays rejected, and how much the answers depend on it."""
+        said = [f"The smallest BIC has {self.best!r}."]
+        others = [name for name in self.rivals if name != self.best]
+        if others:
+            said.append(f"Within {CLOSE:g} of it: {', '.join(map(repr, others))}.")
+        left = self.table.loc[self.best, "rejected"]
+        if left:
+            said.append(
+                f"Its tests still reject {left}: none of these noises describes the data, and the "
+                "answers may be off by more than their standard errors say."
+            )
+        untested = self.table.loc[self.best, "untested"]
+        if untested:
+            said.append(f"Not tested there: {untested}.")
+        return (*said, *(self._dependence(answer) for answer in self.answers))
+
+    def _dependence(self, answer: str) -> str:
+        sound = self.table[self.table["converged"] & self.table[answer].notna()]
+        if self.best not in sound.index:
+            return f"{answer} has no estimate under the best noise."
+        at_best, error = sound.loc[self.best, [answer, f"std_error of {answer}"]]
+        near = sound.loc[[name for name in self.rivals if name in sound.index], answer]
+        said = (
+            f"{answer}: {format_number(at_best)} (standard error {format_number(error)}) under the "
+            f"best noise"
+        )
+        if len(near) > 1:
+            said += f", {_range(near)} under those within {CLOSE:g}"
+        said += f", {_range(sound[answer])} under all."
+        moved = float((sound[answer] - at_best).abs().max())
+        if error > 0 and moved > 2.0 * error:
+            said += f" The noise moves it by up to {moved / error:.1f} standard errors."
+        return said
+
+    def to_page(self) -> Page:
+        """Compose a page, which renders as text, HTML, LaTeX and Markdown."""
+        shown = [*ROWS_OF_COMPARISON, *self.answers]
+        lines = []
+        for name, row in self.table.iterrows():
+            numbers = (format_number(row[column]) for column in shown)
+            doubt = row["rejected"] or "nothing"
+            state = row["note"] or (doubt if row["converged"] else "not converged")
+            lines.append((str(name), *numbers, state))
+        block = Block("noise", ("", *shown, "rejected"), tuple(lines))
+        return Page("Choice of the noise", (), (), (block,), self.sentences())
+
+    def __str__(self) -> str:
+        return self.to_page().to_text()
+
+    def _repr_html_(self) -> str:
+        return self.to_page().to_html()
+
+
+def choose_noise(
+    formula: str | Mapping[Any, str],
+    data: Any,
+    *,
+    answers: str | Sequence[str] | Mapping[str, Callable[[FitResult], Any]] = (),
+    effect: tuple[Any, Any] | None = None,
+    candidates: Mapping[str, Any] | None = None,
+    chosen: str | None = None,
+    alternatives: Any = None,
+    available: Mapping[Any, str] | None = None,
+    possible: Mapping[Any, str] | None = None,
+    cost: Mapping[Any, Any] | None = None,
+    case: str | None = None,
+    shared: Any = None,
+    offset: Any = None,
+    rule: Any = "max",
+    weights: Any = None,
+    weights_kind: str | None = None,
+    missing: str = "drop",
+    missing_outcome: str = "raise",
+    outcome_between: Any = None,
+    covariance: Any = "observed",
+    cluster: Any = None,
+    panel: str | None = None,
+    engine: Any = None,
+    seed: int | None = None,
+    progress: bool | None = None,
+) -> NoiseChoice:
+    """Fit the same model under several noises, and say how much the answers depend on that.
+
+    Parameters
+    ----------
+    formula, data : as in `selfselect.fit`.
+    answers : what is asked of every fit: parameters or expressions of them, such as
+        ``"fishing:height - hunting:height"``.
+    effect : (to, versus): the average treatment effect between two alternatives is an answer too.
+    candidates : noises by name; None for those that suit the data: normal, other shapes, a
+        mixture, scales that move with the covariates, correlated, and types where there is a
+        panel.
+
+    The other parameters are those of `selfselect.fit`.
+
+    Examples
+    --------
+    >>> import selfselect as ss
+    >>> sample = ss.simulators.village(1_000, seed=1)
+    >>> found = ss.choose_noise(
+    ...     sample.formula, sample.data, chosen=sample.chosen, answers="fishing:height",
+    ...     candidates={"normal": "independent", "correlated": "correlated"},
+    ... )
+    >>> found.best
+    'normal'
+    """
+    given = {
+        "chosen": chosen,
+        "alternatives": alternatives,
+        "available": available,
+        "possible": possible,
+        "cost": cost,
+        "case": case,
+        "shared": shared,
+        "offset": offset,
+        "rule": rule,
+        "weights": weights,
+        "weights_kind": weights_kind,
+        "missing": missing,
+        "missing_outcome": missing_outcome,
+        "outcome_between": outcome_between,
+        "covariance": covariance,
+        "cluster": cluster,
+        "panel": panel,
+        "engine": engine,
+        "seed": seed,
+    }
+    asked = _answers(answers, effect)
+    tried = default_candidates(formula, panel) if candidates is None else dict(candidates)
+    if not tried:
+        raise OptionError("There is no noise among the candidates. Name at least one.")
+    fits: dict[str, FitResult] = {}
+    rows = []
+    with progress_bar(progress, what="Noises", total=len(tried)) as bar:
+        for name, noise in tried.items():
+            try:
+                with warnings.catch_warnings():
+                    # The table says which fits did not converge.
+                    warnings.simplefilter("ignore", ConvergenceWarning)
+                    found = fit(formula, data, noise=noise, progress=False, **given)
+                fits[name] = found
+                rows.append({"noise": name, **_row(found, asked)})
+            except SelfSelectError as error:
+                if name == next(iter(tried)) and candidates is None:
+                    raise  # What the simplest noise refuses is wrong with the data or the call.
+                rows.append({"noise": name, "converged": False, "note": str(error)})
+            bar.update(1)
+    table = pd.DataFrame(rows).set_index("noise")
+    for text in ("rejected", "untested", "note"):
+        table[text] = table[text].fillna("") if text in table else ""
+    sound = table[table["converged"]]
+    if not len(sound):
+        raise OptionError(
+            "No fit converged under any of the noises: "
+            + "; ".join(
+                f"{name}: {fits[name].status if name in fits else table.loc[name, 'note']}"
+                for name in table.index
+            )
+        )
+    best = str(sound["bic"].idxmin())
+    order = table["bic"].fillna(np.inf).sort_values(kind="stable").index
+    return NoiseChoice(table.loc[order], fits, best, tuple(asked))
+
+
+def default_candidates(formula: str | Mapping[Any, str], panel: str | None) -> dict[str, Any]:
+    """Return the noises to try, the cheap ones first."""
+    parsed = parse_formulas(formula)
+    if isinstance(parsed, dict):
+        moving: Any = {label: f"~ {one.terms}" for label, one in parsed.items()}
+    else:
+        moving = f"~ {parsed.terms}"
+    tried = {
+        "normal": noises.Independent(),
+        "logistic": noises.Independent(shape="logistic"),
+        "moving scale": noises.Independent(scale=moving),
+        "moving scale, logistic": noises.Independent(scale=moving, shape="logistic"),
+        "mixture of two": noises.Mixture(2),
+        "correlated": noises.Correlated(),
+    }
+    if panel is not None:
+        tried["shared shock"] = noises.SharedShock()
+        tried["two types"] = noises.Types(2)
+        tried["three types"] = noises.Types(3)
+    return tried
+
+
+Answer = Callable[[FitResult], tuple[float, float]]
+
+
+def _answers(answers: Any, effect: tuple[Any, Any] | None) -> dict[str, Answer]:
+    """Return what is asked of a fit, by its words: an estimate and its standard error."""
+    if isinstance(answers, Mapping):
+        asked: dict[str, Answer] = {str(name): _called(one) for name, one in answers.items()}
+    else:
+        texts = [answers] if isinstance(answers, str) else list(answers)
+        asked = {text: _combined(text) for text in texts}
+    if effect is not None:
+        to, versus = effect
+        asked[f"average effect of {to} over {versus}"] = _effect(to, versus)
+    return asked
+
+
+def _called(function: Callable[[FitResult], Any]) -> Answer:
+    def ask(found: FitResult) -> tuple[float, float]:
+        value = function(found)
+        if isinstance(value, tuple):
+            return float(value[0]), float(value[1])
+        return float(value), float("nan")
+
+    return ask
+
+
+def _combined(text: str) -> Answer:
+    def ask(found: FitResult) -> tuple[float, float]:
+        row = found.nlcom(text).table.iloc[0]
+        return float(row["estimate"]), float(row["std_error"])
+
+    return ask
+
+
+def _effect(to: Any, versus: Any) -> Answer:
+    def ask(found: FitResult) -> tuple[float, float]:
+        table = found.treatment_effects(to, versus).table
+        row = table[table["effect"] == "ATE"].iloc[0]
+        return float(row["estimate"]), float(row["std_error"])
+
+    return ask
+
+
+def _row(found: FitResult, asked: Mapping[str, Answer]) -> dict[str, Any]:
+    tests = assumptions_tested(found)
+    row: dict[str, Any] = {
+        "loglik": found.llf,
+        "parameters": len(found.values),
+        "aic": found.aic,
+        "bic": found.bic,
+        "rejected": ", ".join(name for name, test in tests.items() if test.rejects()),
+        "untested": ", ".join(name for name, test in tests.items() if not test.possible),
+        "converged": found.converged,
+        "note": "",
+    }
+    for text, ask in asked.items():
+        try:
+            row[text], row[f"std_error of {text}"] = ask(found)
+        except SelfSelectError as error:
+            row[text] = row[f"std_error of {text}"] = np.nan
+            row["note"] = f"{text}: {error}"
+    return row
+
+
+def _range(values: pd.Series[Any]) -> str:
+    return f"{format_number(values.min())} to {format_number(values.max())}"

@@ -1,0 +1,112 @@
+"""Several noises of one model, compared."""
+
+from __future__ import annotations
+
+import numpy as np
+import pandas as pd
+import pytest
+
+import selfselect as ss
+from selfselect.errors import DataError, OptionError
+
+CHEAP = {
+    "normal": ss.noises.Independent(),
+    "logistic": ss.noises.Independent(shape="logistic"),
+    "moving scale": ss.noises.Independent(scale="~ x"),
+    "correlated": ss.noises.Correlated(),
+}
+
+
+def draw(truth, n_rows=3_000, seed=0):
+    """Draw the larger of two outcomes with noise of a kind."""
+    rng = np.random.default_rng(seed)
+    x, z = rng.normal(size=(2, n_rows))
+    noise = rng.normal(size=(n_rows, 2))
+    if truth == "logistic":
+        noise = rng.logistic(size=(n_rows, 2)) * 0.6
+    if truth == "moving scale":
+        noise *= np.exp(0.5 * x)[:, None]
+    if truth == "correlated":
+        noise[:, 1] = 0.7 * noise[:, 0] + np.sqrt(1 - 0.49) * noise[:, 1]
+    latent = np.column_stack([1.0 + 0.8 * x + 0.9 * z, 0.5 - 0.6 * x]) + noise
+    chosen = latent.argmax(axis=1)
+    outcome = latent[np.arange(n_rows), chosen]
+    return pd.DataFrame({"x": x, "z": z, "y": outcome, "j": np.array(["a", "b"])[chosen]})
+
+
+FORMULA = {"a": "y ~ x + z", "b": "y ~ x"}
+
+
+@pytest.mark.parametrize("truth", list(CHEAP))
+def test_the_noise_that_made_the_data_is_chosen(truth):
+    found = ss.choose_noise(
+        FORMULA, draw(truth, 4_000), chosen="j", candidates=CHEAP, answers="a:x", progress=False
+    )
+    assert found.best == truth
+    assert found.result is found.fits[truth]
+    assert found.table.index[0] == truth
+    estimate, error = found.table.loc[truth, ["a:x", "std_error of a:x"]]
+    assert abs(estimate - 0.8) < 4.0 * error
+
+
+def test_answers_are_those_of_each_fit_and_the_page_says_what_they_depend_on():
+    data = draw("moving scale")
+    found = ss.choose_noise(
+        FORMULA, data, chosen="j", candidates=CHEAP, answers=["a:x", "a:x - b:x"],
+        effect=("a", "b"), progress=False,
+    )  # fmt: skip
+    for name, fit in found.fits.items():
+        assert found.table.loc[name, "a:x"] == fit.params[("a", "x")]
+        wanted = fit.params[("a", "x")] - fit.params[("b", "x")]
+        assert found.table.loc[name, "a:x - b:x"] == pytest.approx(wanted)
+        gap = fit.treatment_effects("a", "b").table.iloc[0]
+        assert found.table.loc[name, "average effect of a over b"] == gap["estimate"]
+        assert found.table.loc[name, "bic"] == fit.bic
+    page = str(found)
+    assert "The smallest BIC has 'moving scale'." in page
+    assert "The noise moves it by up to" in page
+    assert "constant variance" in found.table.loc["normal", "rejected"]
+    assert str(found) == page
+    assert "moving scale" in found._repr_html_()
+
+
+def test_functions_of_a_fit_are_answers_too():
+    found = ss.choose_noise(
+        FORMULA, draw("normal", 500), chosen="j", candidates={"normal": "independent"},
+        answers={"scale of a": lambda fit: fit.scales["a"], "two": lambda fit: (2.0, 0.5)},
+    )  # fmt: skip
+    assert found.table.loc["normal", "scale of a"] == found.result.scales["a"]
+    assert np.isnan(found.table.loc["normal", "std_error of scale of a"])
+    assert tuple(found.table.loc["normal", ["two", "std_error of two"]]) == (2.0, 0.5)
+
+
+def test_a_noise_that_does_not_suit_the_model_is_named_and_passed_over():
+    data = draw("normal", 500)
+    found = ss.choose_noise(
+        FORMULA, data, chosen="j",
+        candidates={"normal": "independent", "odd": ss.noises.Independent(scale="~ nothing")},
+    )  # fmt: skip
+    assert found.best == "normal"
+    assert "odd" not in found.fits
+    assert "nothing" in found.table.loc["odd", "note"]
+    assert "nothing" in str(found)
+
+
+def test_the_default_candidates_suit_one_formula_and_several():
+    data = draw("normal", 800)
+    for formula in ("y ~ x + z", FORMULA):
+        found = ss.choose_noise(formula, data, chosen="j", progress=False)
+        assert {"normal", "moving scale", "mixture of two", "correlated"} <= set(found.table.index)
+        assert found.table["bic"].dropna().is_monotonic_increasing
+
+
+def test_bad_input_is_refused():
+    data = draw("normal", 300)
+    with pytest.raises(OptionError, match="Name at least one"):
+        ss.choose_noise(FORMULA, data, chosen="j", candidates={})
+    with pytest.raises(DataError, match="no column 'k'"):
+        ss.choose_noise(FORMULA, data, chosen="k")
+    with pytest.raises(OptionError, match="converged"):
+        ss.choose_noise(
+            FORMULA, data, chosen="j", candidates={"odd": ss.noises.Independent(scale="~ nothing")}
+        )
