@@ -73,7 +73,7 @@ def test_answers_are_those_of_each_fit_and_the_page_says_what_they_depend_on():
 def test_functions_of_a_fit_are_answers_too():
     found = ss.choose_noise(
         FORMULA, draw("normal", 500), chosen="j", candidates={"normal": "independent"},
-        answers={"scale of a": lambda fit: fit.scales["a"], "two": lambda fit: (2.0, 0.5)},
+        answers={"scale of a": lambda fit: fit.scales["a"], "two": lambda _: (2.0, 0.5)},
     )  # fmt: skip
     assert found.table.loc["normal", "scale of a"] == found.result.scales["a"]
     assert np.isnan(found.table.loc["normal", "std_error of scale of a"])
@@ -110,3 +110,13 @@ def test_bad_input_is_refused():
         ss.choose_noise(
             FORMULA, data, chosen="j", candidates={"odd": ss.noises.Independent(scale="~ nothing")}
         )
+
+
+def test_a_rejection_that_matters_ends_with_what_to_try():
+    said = ss.fit(FORMULA, draw("moving scale"), chosen="j").rejections()
+    assert "NEXT: selfselect.choose_noise()" in said[-1]
+    assert "logarithm" not in said[-1]
+    positive = draw("moving scale").assign(y=lambda table: np.exp(table["y"]))
+    skewed = ss.fit(FORMULA, positive, chosen="j").rejections()
+    assert "positive and skewed, so fit its logarithm first" in skewed[-1]
+    assert not ss.fit(FORMULA, draw("normal"), chosen="j").rejections()

@@ -40,7 +40,7 @@ RANKS = [
     {"_fit", "bounding"},
     {"selection"},
     {"multinomial"},
-    {"choose"},
+    {"choose", "noise_choice"},
     {"sklearn"},
     {"cli"},
     {"__main__"},

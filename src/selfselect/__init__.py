@@ -30,9 +30,9 @@ if TYPE_CHECKING:
     from selfselect._fit import fit
     from selfselect.bounding.ask import bounds
     from selfselect.choose import choose_alternatives
-    from selfselect.choose_noise import choose_noise
     from selfselect.data.panels import panel_means
     from selfselect.multinomial import MultinomialResult, multinomial_switching
+    from selfselect.noise_choice import choose_noise
     from selfselect.posing import pose
     from selfselect.results.archive import load
     from selfselect.results.assumptions import assumptions
@@ -60,7 +60,7 @@ _NAMES = {
     "assumptions": "selfselect.results.assumptions",
     "bounds": "selfselect.bounding",
     "choose_alternatives": "selfselect.choose",
-    "choose_noise": "selfselect.choose_noise",
+    "choose_noise": "selfselect.noise_choice",
     "fit": "selfselect._fit",
     "load": "selfselect.results.archive",
     "multinomial_switching": "selfselect.multinomial",

@@ -189,11 +189,14 @@ class ShapedRows(BoxRows):
         found = family.sums(a, status, inner, weights, curvature=curved)
         # A limit that says nothing may be infinite, and nothing times it is not a number.
         c = np.where(status <= ABOVE, limit, 0.0)
-        plain = known_index.RowTerms(
-            found.value, -found.slope, found.slope * c, found.bend, -found.bend * c,
-            found.bend * c * c,
-        )  # fmt: skip
-        by_inner, along_g, along_h, twice = found.by, -found.mixed, found.mixed * c, found.twice
+        # Where a trial step of a search leads far out, terms overflow; the step is then not taken.
+        with np.errstate(over="ignore", invalid="ignore"):
+            plain = known_index.RowTerms(
+                found.value, -found.slope, found.slope * c, found.bend, -found.bend * c,
+                found.bend * c * c,
+            )  # fmt: skip
+            along_h = found.mixed * c
+        by_inner, along_g, twice = found.by, -found.mixed, found.twice
         chosen = status == SEEN
         plain.loglik[chosen] += np.log(h)
         plain.score_h[chosen] += 1.0 / h
