@@ -388,7 +388,7 @@ def test_bic_chooses_the_number_of_components(data):
     assert isinstance(chosen.problem.noise.components, int)
     assert chosen.problem.noise.components > 1
     assert chosen.bic <= two.bic
-    assert "BIC by number of components: 1:" in chosen.solver_reason
+    assert "BIC by number: 1:" in chosen.solver_reason
     normal = ss.fit("outcome ~ x + z", simulated("normal", 300), chosen="chosen",
                     noise=Mixture("bic"))  # fmt: skip
     assert normal.problem.noise.components == 1

@@ -83,7 +83,7 @@ def simulated_expectations(
     ----------
     rule : which alternative is chosen, in the order of the alternatives.
     means : (n, k) mean of every latent outcome.
-    scales : (n, k) their scales, or (1, k) where all rows have the same.
+    scales : (n, k) their scales, or (k,) where all rows have the same.
     shape : of the noise.
     correlation : (k, k) of the noise, or None.
     known : costs and availability.
@@ -91,6 +91,7 @@ def simulated_expectations(
     # Imported here: scipy.stats takes half a second to load, which only such rules need.
     from scipy.stats import qmc
 
+    scales = np.atleast_2d(scales)
     n_rows, k = means.shape
     uniform = qmc.Sobol(k, rng=np.random.default_rng(SEED)).random_base2(POINTS_LOG2)
     noise = shape.quantile(np.clip(uniform, 1e-12, 1.0 - 1e-12))

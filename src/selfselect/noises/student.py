@@ -38,9 +38,8 @@ class Student(Shaped):
     Examples
     --------
     >>> from selfselect.noises import Student
-    >>> Student(5).name
-    'Student t with 5 degrees of freedom, independent across alternatives (assumed); one scale per \
-alternative'
+    >>> Student(5).name.partition(",")[0]
+    'Student t with 5 degrees of freedom'
     """
 
     degrees: float | None = None

@@ -215,7 +215,7 @@ def _bic_gain(fit: FitResult) -> float | None:
     One climb from the estimates without the rarest alternative ends at or below the optimum, so
     what it gains is gained for sure.
     """
-    if not fit.has_rows or fit.nobs > QUICK or _why_not(fit) is not None:
+    if not fit.has_rows or not fit.converged or fit.nobs > QUICK or _why_not(fit) is not None:
         return None
     if "bic gain" not in fit.memory:
         fit.memory["bic gain"] = _climb_without_rarest(fit)
