@@ -300,7 +300,7 @@ def test_what_has_no_marginal_effects_is_refused(
     assert "supported" not in curve
     np.testing.assert_allclose(curve["estimate"], found.table["estimate"], rtol=1e-9)
     with pytest.raises(UnsupportedError, match="no longer has its rows"):
-        loaded.mte(table).late({"z": (0, 1)})
+        loaded.mte()
 
 
 def test_models_beside_plain_switching_are_told_apart(table: pd.DataFrame) -> None:
@@ -322,3 +322,33 @@ def test_the_picture_holds_the_curve(kind: Any, result: ss.FitResult) -> None:
     assert len(picture.marks[0].texts) == len(found.table)
     assert result.plot.mte().data.shape[0] > 0
     matplotlib.pyplot.close(picture.axes[0].figure)
+
+
+def test_shifts_are_averaged_over_the_rows_that_the_curve_is_averaged_over(
+    result: ss.FitResult, table: pd.DataFrame, tmp_path: Any
+) -> None:
+    part = table[table["x"] > 0.5]
+    gain, index, slope = pieces(result)
+    which = (table["x"] > 0.5).to_numpy()
+    z = result.params["selection", "z"]
+    at_zero = index[which] - z * part["z"].to_numpy()
+    # The mean gain of the movers of a row: density differences over differences of chances.
+    moved = ndtr(at_zero + z) - ndtr(at_zero)
+    density = np.exp(-0.5 * at_zero**2) - np.exp(-0.5 * (at_zero + z) ** 2)
+    total = gain[which] * moved - slope * density / np.sqrt(2 * np.pi)
+    found = result.mte(part)
+    late = found.late({"z": (0, 1)}).table["estimate"][0]
+    assert late == pytest.approx(total.sum() / moved.sum(), rel=1e-9)
+    assert abs(late - result.mte().late({"z": (0, 1)}).table["estimate"][0]) > 0.05
+    policy = found.policy({"z": lambda column: column + 1}).table["estimate"][0]
+    result.save(tmp_path / "fit.json")
+    loaded = ss.load(tmp_path / "fit.json").mte(part)
+    assert loaded.late({"z": (0, 1)}).table["estimate"][0] == pytest.approx(late, rel=1e-9)
+    assert loaded.policy({"z": lambda column: column + 1}).table["estimate"][0] == pytest.approx(
+        policy, rel=1e-9
+    )
+
+
+def test_a_shift_that_is_no_mapping_is_refused(found: ss.effects.MarginalTreatment) -> None:
+    with pytest.raises(OptionError, match="by columns and their values before and after"):
+        found.late("z")  # type: ignore[arg-type]

@@ -208,3 +208,19 @@ def test_it_has_what_every_result_has(dmf1: ss.MultinomialResult) -> None:
     for ask in (lambda: dmf1.treatment_effects("a", "a"), lambda: dmf1.predict(kind="mean")):
         with pytest.raises(OptionError):
             ask()
+
+
+def test_a_covariate_whose_name_begins_like_a_correction_is_not_tested_with_them(
+    table: pd.DataFrame, dmf1: ss.MultinomialResult
+) -> None:
+    renamed = table.rename(columns={"x": "correction_rate"})
+    found = ss.multinomial_switching(
+        "y ~ correction_rate", "job ~ correction_rate + z1 + z2", renamed
+    )
+    for own, other in (
+        (found.selection_test(), dmf1.selection_test()),
+        (found.selection_test("b"), dmf1.selection_test("b")),
+        (found.restriction_test(), dmf1.restriction_test()),
+    ):
+        assert own.df == other.df
+        assert own.statistic == pytest.approx(other.statistic, rel=1e-9)

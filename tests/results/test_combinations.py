@@ -145,3 +145,11 @@ def test_values_without_a_derivative_are_refused(result: ss.FitResult) -> None:
             result.nlcom(text)
     with pytest.raises(OptionError, match="is text"):
         result.nlcom(["hunting:height"])  # type: ignore[arg-type]
+
+
+def test_a_name_of_two_parameters_is_refused() -> None:
+    # The label 'a' with the term 'b:x', and the label 'a:b' with the term 'x'.
+    names = ["a:x", "a:b:x", "a:b:x", "a:b:b:x"]
+    assert read_expressions("a:x + a:b:b:x", names, VALUES)[0].value == 0.7 + 2.0
+    with pytest.raises(OptionError, match="'a:b:x' names 2 parameters"):
+        read_expressions("a:x - a:b:x", names, VALUES)

@@ -89,7 +89,7 @@ class NormalCurve:
         found = average(
             self.fit,
             [Setting(after, rule), Setting(before, rule)],
-            own=True,
+            own=self.data is None,
             covariates=self.covariates,
         )
 

@@ -87,14 +87,15 @@ def find_support(fit: FitResult, chances: Array | None = None) -> Support | None
     return Support(low, high)
 
 
-def changed_rows(fit: FitResult, change: Mapping[str, Any]) -> Rows:
-    """Code the rows of a fit with some columns changed.
+def changed_rows(fit: FitResult, change: Mapping[str, Any], data: Any = None) -> Rows:
+    """Code rows with some columns changed.
 
     Parameters
     ----------
-    fit : a fit with its rows.
+    fit : whose coding and selection are meant.
     change : by column, a value for all rows, one per row, or a function of the column. Columns of
         outcome equations are refused: their effect on outcomes is no effect of selection.
+    data : the rows; None for those of the fit.
     """
     if not isinstance(change, Mapping) or not change:
         raise OptionError(
@@ -104,7 +105,7 @@ def changed_rows(fit: FitResult, change: Mapping[str, Any]) -> Rows:
     coding: Any = fit.coding
     own = {name for place in coding.coder_of for name in coding.coders[place].kinds}
     possible = [name for name in coding.coders[0].kinds if name not in own]
-    table = raw_table(fit, None)
+    table = raw_table(fit, data)
     made = {}
     for name, value in change.items():
         if name not in possible:
@@ -115,6 +116,8 @@ def changed_rows(fit: FitResult, change: Mapping[str, Any]) -> Rows:
             )
         made[name] = _new_column(table[name], value)
     rows = code_rows(fit, table.assign(**made))
+    if data is not None:
+        return rows
     return replace(rows, weights=fit.rows.weights, clusters=fit.rows.clusters)
 
 
@@ -125,6 +128,6 @@ def _new_column(column: pd.Series[Any], value: Any) -> pd.Series[Any]:
     if len(found) != len(column):
         raise DataError(
             f"The change of {column.name!r} has {len(found)} values for {len(column)} rows. Give "
-            "one per row of the fit, one for all, or a function of the column."
+            "one per row, one for all, or a function of the column."
         )
     return pd.Series(list(found), index=column.index, name=column.name)

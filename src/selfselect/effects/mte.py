@@ -61,6 +61,7 @@ class MarginalTreatment:
     kind : ``"normal"`` or ``"polynomial"``.
     fit : the switching regression.
     curve : how effects of other shifts are computed.
+    data : the rows that are averaged over and whom shifts move; None for those of the fit.
     """
 
     effect: EffectTable
@@ -69,6 +70,7 @@ class MarginalTreatment:
     kind: str
     fit: FitResult
     curve: NormalCurve | PolynomialCurve
+    data: Any = None
 
     @property
     def table(self) -> pd.DataFrame:
@@ -89,14 +91,19 @@ class MarginalTreatment:
             outcome equations are refused.
         level : of the interval.
         """
-        for name, ends in change.items() if isinstance(change, Mapping) else ():
+        if not isinstance(change, Mapping):
+            raise OptionError(
+                "A shift is given by columns and their values before and after, such as "
+                f"{{'distance': (1, 0)}}, not {change!r}."
+            )
+        for name, ends in change.items():
             if isinstance(ends, str) or not isinstance(ends, Sequence) or len(ends) != 2:
                 raise OptionError(
                     f"The shift of {name!r} is given by its values before and after, such as "
                     f"(0, 1), not {ends!r}."
                 )
         before, after = (
-            changed_rows(self.fit, {name: ends[place] for name, ends in change.items()})
+            changed_rows(self.fit, {name: ends[place] for name, ends in change.items()}, self.data)
             for place in (0, 1)
         )
         return self._shifted("LATE", before, after, level)
@@ -111,7 +118,8 @@ class MarginalTreatment:
             outcome equations are refused.
         level : of the interval.
         """
-        return self._shifted("PRTE", self.fit.rows, changed_rows(self.fit, change), level)
+        before = sample_of(self.fit, self.data).rows
+        return self._shifted("PRTE", before, changed_rows(self.fit, change, self.data), level)
 
     def _shifted(self, name: str, before: Rows, after: Rows, level: float) -> EffectTable:
         fit = self.fit
@@ -123,14 +131,14 @@ class MarginalTreatment:
             raise OptionError(
                 "The change moves no one on balance, so there is no mean gain of those it moves."
             )
-        assert self.support is not None
-        outside = self.support.outside(early, late, weights)
+        support = self.support
+        outside = 0.0 if support is None else support.outside(early, late, weights)
         notes = [
             f"The share of {_treated(fit)} moves by {share:+.4f}, from "
             f"{np.average(early, weights=weights):.4f} to {np.average(late, weights=weights):.4f}."
         ]
         if outside > SLACK:
-            notes.append(_beyond(name, outside, self.support, self.kind))
+            notes.append(_beyond(name, outside, support, self.kind))
             if self.kind == "polynomial":
                 raise UnsupportedError(notes[-1])
         if movers - abs(share) > 1e-9:
@@ -202,7 +210,8 @@ def mte(
     Parameters
     ----------
     fit : a fit of `selfselect.switching`.
-    data : rows to average the curve over, for ``"normal"``; None for the rows of the fit.
+    data : rows to average over, in `late` and `policy` too, for ``"normal"``; None for the rows
+        of the fit.
     kind : ``"normal"``, by the noise of the fit; ``"polynomial"``, by local instrumental
         variables: outcomes are regressed on covariates, their products with the propensity of a
         probit, and a polynomial in it. Nothing is assumed of the noise's shape, and nothing is
@@ -246,7 +255,7 @@ def mte(
         averages = _noted(fit, averages, support, data)
         return MarginalTreatment(
             _curve_table(fit, title, GRID, found, support, level, warnings, notes),
-            averages, support, kind, fit, normal,
+            averages, support, kind, fit, normal, data,
         )  # fmt: skip
     if data is not None:
         raise OptionError(

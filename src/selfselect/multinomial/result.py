@@ -18,7 +18,6 @@ from selfselect.errors import OptionError, UnsupportedError
 from selfselect.inference.covariance import Covariance
 from selfselect.inference.dependence import Dependence
 from selfselect.inference.statistics import TestResult
-from selfselect.multinomial.corrections import TERM
 from selfselect.multinomial.two_steps import Model, TwoSteps, choice_label
 from selfselect.options import Intervals
 from selfselect.problem.parameters import Reported
@@ -156,6 +155,14 @@ class MultinomialResult(Estimates):
 
         return summarise(self, level, intervals, stars=stars)
 
+    def _corrections(self) -> list[Any]:
+        """Return, by parameter, the alternative whose correction it belongs to; None for others."""
+        found: list[Any] = [None] * len(self.names)
+        for j, own in self.model.blocks():
+            first = own.start + len(self.model.equations.each[j].terms)
+            found[first : own.stop] = [self.alternatives[j]] * (own.stop - first)
+        return found
+
     def selection_test(self, alternative: Any = None) -> TestResult:
         """Test that no correction is needed: all of its coefficients are zero.
 
@@ -163,18 +170,18 @@ class MultinomialResult(Estimates):
         ----------
         alternative : of which outcome; None for all together.
         """
-        names = [
-            f"{name} = 0"
-            for name, (label, term) in zip(self.names, self.reported.labels, strict=True)
-            if term.startswith(TERM) and (alternative is None or label == alternative)
+        which = [
+            place
+            for place, own in enumerate(self._corrections())
+            if own is not None and (alternative is None or own == alternative)
         ]
-        if not names:
+        if not which:
             raise OptionError(
                 f"There is no alternative {alternative!r}; there are "
                 f"{', '.join(map(repr, self.alternatives))}."
             )
         return renamed(
-            self.wald_test(names),
+            self.wald_test(np.eye(len(self.names))[which]),
             "Wald test of the corrections",
             "choice is independent of outcomes' noise",
         )
@@ -189,13 +196,8 @@ class MultinomialResult(Estimates):
                 "Whether coefficients add up to zero is tested where they are free and would: with "
                 "correction='dmf1'."
             )
-        labels = self.reported.labels
-        rows = np.array(
-            [
-                [float(label == own and term.startswith(TERM)) for label, term in labels]
-                for own in self.alternatives
-            ]
-        )
+        found = self._corrections()
+        rows = np.array([[float(label == own) for label in found] for own in self.alternatives])
         return renamed(
             self.wald_test(rows),
             "Wald test of dmf0",

@@ -174,6 +174,12 @@ def _tokens(text: str, names: Sequence[str], what: str) -> list[Token]:
     place = 0
     while place < len(text):
         if found := parameter.match(text, place):
+            if names.count(found[0]) > 1:
+                raise OptionError(
+                    f"In the {what} {text!r}, {found[0]!r} names {names.count(found[0])} "
+                    "parameters, of different alternatives. Rename the label or the column that "
+                    "holds a colon."
+                )
             tokens.append(Token(position[found[0]], *found.span()))
         elif found := _NUMBER.match(text, place):
             tokens.append(Token(float(found[0]), *found.span()))
