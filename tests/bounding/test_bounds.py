@@ -382,3 +382,27 @@ def test_fits_without_a_record_of_choices_or_with_a_selection_equation_have_no_b
     costs = ss.fit("income ~ height", villagers, chosen="job", cost={"fishing": "~ weight"})
     with pytest.raises(UnsupportedError, match="cost of 'fishing' is estimated"):
         costs.bounds()
+
+
+@pytest.mark.parametrize("options", [{}, {"instrument": "z"}, {"along": "z"}])
+def test_frequency_weights_are_repeated_rows_wherever_values_are_chosen(options):
+    rng = np.random.default_rng(4)
+    z, latent = rng.normal(size=900), rng.normal(size=(900, 2))
+    latent[:, 0] += z
+    times = rng.integers(0, 4, 900)
+    chosen = latent.argmax(axis=1)
+    data = {"y": latent.max(axis=1), "job": np.array(["a", "b"])[chosen], "z": z, "times": times}
+    repeated = {name: np.repeat(column, times) for name, column in data.items()}
+    one = ss.bounds(
+        "y", data, chosen="job", weights="times", weights_kind="frequency", support=(-6, 6),
+        **options,
+    )  # fmt: skip
+    other = ss.bounds("y", repeated, chosen="job", support=(-6, 6), **options)
+    for own, theirs in (
+        (one.distribution, other.distribution),
+        (one.quantiles, other.quantiles),
+        (one.means, other.means),
+    ):
+        numbers = own.select_dtypes("number").columns
+        np.testing.assert_allclose(own[numbers], theirs[numbers], rtol=1e-6, atol=1e-9)
+    assert [t.statistic for t in one.tests] == pytest.approx([t.statistic for t in other.tests])

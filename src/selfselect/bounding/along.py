@@ -18,6 +18,7 @@ from scipy.special import expit
 
 from selfselect.bounding.asked import Asked
 from selfselect.bounding.bounds import Bounds
+from selfselect.bounding.cells import counted_rows, weighted_quantiles
 from selfselect.bounding.confidence import lower_share, upper_share
 from selfselect.bounding.targets import Targets
 from selfselect.data.rows import Rows
@@ -180,27 +181,29 @@ def _plan(
     targets: Targets, engine: Engine, name: str, column: int, asked: Asked
 ) -> tuple[Logits, list[float]]:
     """Choose values of the outcome and of the covariate from a sample of rows."""
-    part = engine.sample(SAMPLE, np.random.default_rng(0))
-    rows = part.rows
+    rows = counted_rows(engine.sample(SAMPLE, np.random.default_rng(0)).rows)
+    weights = np.ones(len(rows)) if rows.weights is None else rows.weights
     x = rows.covariates[:, column]
     met = np.unique(x)
     if len(met) < 2:
         raise DataError(f"{name!r} has one value only, so there is nothing to go along.")
     assert rows.outcome is not None
-    outcome = rows.outcome[~np.isnan(rows.outcome)]
+    recorded = ~np.isnan(rows.outcome)
+    outcome = (rows.outcome[recorded], weights[recorded])
     batch = Batch(rows, targets.problem.likelihood.observe(rows))
     values = []
     for place, ends in enumerate(zip(*(side.T for side in targets.ends(batch)), strict=True)):
-        both = np.concatenate(ends)
-        of = outcome if place < targets.n_alternatives else both[np.isfinite(both)]
+        both, twice = np.concatenate(ends), np.concatenate([weights, weights])
+        finite = np.isfinite(both)
+        of, by = outcome if place < targets.n_alternatives else (both[finite], twice[finite])
         levels = np.arange(1, VALUES + 1) / (VALUES + 1.0)
-        own = np.quantile(of, levels, method="lower") if len(of) else np.zeros(1)
+        own = weighted_quantiles(of, levels, by) if len(of) else np.zeros(1)
         values.append(np.unique(np.concatenate([own, asked.points or []])))
     few = len(met) <= len(PLACES)
-    places = met if few else np.unique(np.quantile(x, PLACES, method="lower"))
+    places = met if few else np.unique(weighted_quantiles(x, PLACES, weights))
     bins = met
     if len(met) > BINS:
-        bins = np.unique(np.quantile(x, np.arange(1, BINS + 1) / BINS))
+        bins = np.unique(weighted_quantiles(x, np.arange(1, BINS + 1) / BINS, weights))
     degree = min(DEGREE, len(met) - 1)
     logits = Logits(targets, column, bins, float(x.mean()), float(x.std()), degree, tuple(values))
     return logits, places.tolist()

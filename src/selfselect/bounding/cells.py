@@ -17,7 +17,10 @@ from selfselect.engines.base import Engine
 from selfselect.errors import DataError
 from selfselect.problem.batch import Batch
 
-__all__ = ["Cells", "Factor", "Group", "label_factor", "merge_cells", "number_factor"]
+__all__ = [
+    "Cells", "Factor", "Group", "counted_rows", "label_factor", "merge_cells", "number_factor",
+    "weighted_quantiles",
+]  # fmt: skip
 
 Array = NDArray[np.float64]
 Indices = NDArray[np.intp]
@@ -68,11 +71,29 @@ class Factor:
         return np.minimum(found, len(self.levels) - 1)
 
 
+def counted_rows(rows: Rows) -> Rows:
+    """Return the rows that count: those of positive weight."""
+    return rows if rows.weights is None else rows.take(np.flatnonzero(rows.weights > 0))
+
+
+def weighted_quantiles(values: Array, levels: Any, weights: Array | None) -> Array:
+    """Return the values at or below which these shares of the weight lie.
+
+    They are values that were met, and those of repeated rows where weights are frequencies.
+    """
+    order = np.argsort(values, kind="stable")
+    below = np.cumsum(np.ones(len(values)) if weights is None else weights[order])
+    # Sums of weights are rounded: a share that is met exactly counts as met.
+    place = np.searchsorted(below, (np.asarray(levels) - 1e-12) * below[-1])
+    return np.asarray(values[order][np.minimum(place, len(values) - 1)])
+
+
 def number_factor(name: str, covariate: int, engine: Engine, *, instrument: bool) -> Factor:
     """Make a factor of a numeric column: its values, or groups of an instrument's many values."""
 
     def met(batch: Batch) -> Counter[float]:
-        return Counter(np.unique(batch.rows.covariates[:, covariate])[: MOST_LEVELS + 1].tolist())
+        own = counted_rows(batch.rows).covariates[:, covariate]
+        return Counter(np.unique(own)[: MOST_LEVELS + 1].tolist())
 
     values = np.array(sorted(engine.sum(met)))
     if len(values) <= (2 * GROUPS if instrument else MOST_LEVELS):
@@ -83,8 +104,9 @@ def number_factor(name: str, covariate: int, engine: Engine, *, instrument: bool
             "Cut it into groups first, or go along it: along="
             f"{name!r}."
         )
-    sample = engine.sample(20_000, np.random.default_rng(0)).rows.covariates[:, covariate]
-    edges = np.unique(np.quantile(sample, np.arange(1, GROUPS) / GROUPS))
+    sample = engine.sample(20_000, np.random.default_rng(0)).rows
+    levels = np.arange(1, GROUPS) / GROUPS
+    edges = np.unique(weighted_quantiles(sample.covariates[:, covariate], levels, sample.weights))
     shown = [f"{edge:.4g}" for edge in edges]
     texts = [f"<= {shown[0]}", *(f"{a} to {b}" for a, b in pairwise(shown))]
     texts.append(f"> {shown[-1]}")

@@ -15,7 +15,13 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from selfselect.bounding.cells import Cells, Group, merge_cells
+from selfselect.bounding.cells import (
+    Cells,
+    Group,
+    counted_rows,
+    merge_cells,
+    weighted_quantiles,
+)
 from selfselect.bounding.targets import Targets
 from selfselect.data.rows import Rows
 from selfselect.engines.base import Engine
@@ -97,18 +103,20 @@ def make_grids(targets: Targets, engine: Engine, points: Any, n_cells: int) -> G
     """Choose the values at which distributions are counted, from a sample of rows."""
     part = engine.sample(SAMPLE, np.random.default_rng(0))
     whole = part.n_rows == engine.n_rows
-    ends = [targets.ends(batch) for batch in _batches(part, targets)]
-    lower, upper = (np.concatenate(side) for side in zip(*ends, strict=True))
-    outcome = part.rows.outcome
-    assert outcome is not None
-    outcome = outcome[~np.isnan(outcome)]
+    rows = counted_rows(part.rows)
+    lower, upper = targets.ends(Batch(rows, targets.problem.likelihood.observe(rows)))
+    weights = np.ones(len(rows)) if rows.weights is None else rows.weights
+    assert rows.outcome is not None
+    recorded = ~np.isnan(rows.outcome)
+    outcome, own_weights = rows.outcome[recorded], weights[recorded]
     most = MOST_COUNTS // (2 * len(targets.names) * max(n_cells, 1))
     most = int(np.clip(most, FEWEST_POINTS, MOST_POINTS))
     values, exact, shown = [], [], []
     for place in range(len(targets.names)):
         both = np.concatenate([lower[:, place], upper[:, place]])
         met = np.unique(both[np.isfinite(both)])
-        own = _points(points, outcome if place < targets.n_alternatives else met)
+        one = place < targets.n_alternatives
+        own = _points(points, outcome, own_weights) if one else _points(points, met, None)
         fits = len(met) <= most
         if not fits:
             # The middle of the grid is as even as the sample is; both of its ends are kept.
@@ -116,21 +124,17 @@ def make_grids(targets: Targets, engine: Engine, points: Any, n_cells: int) -> G
         values.append(np.concatenate([[-np.inf], np.unique(np.concatenate([met, own]))]))
         exact.append(fits and whole)
         shown.append(own)
-    edges = np.unique(np.quantile(outcome, np.arange(1, BINS) / BINS))
+    edges = np.unique(weighted_quantiles(outcome, np.arange(1, BINS) / BINS, own_weights))
     return Grids(tuple(values), tuple(exact), tuple(shown), edges)
 
 
-def _batches(part: Engine, targets: Targets) -> list[Batch]:
-    return [Batch(part.rows, targets.problem.likelihood.observe(part.rows))]
-
-
-def _points(points: Any, values: Array) -> Array:
+def _points(points: Any, values: Array, weights: Array | None) -> Array:
     """Return the values that tables show: given ones, or quantiles of what was met."""
     if points is not None:
         return np.unique(np.asarray(points, dtype=np.float64))
     if not len(values):
         return np.zeros(1)
-    return np.unique(np.quantile(values, np.arange(1, 20) / 20.0, method="lower"))
+    return np.unique(weighted_quantiles(values, np.arange(1, 20) / 20.0, weights))
 
 
 def count_ends(
