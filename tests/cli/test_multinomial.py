@@ -67,3 +67,10 @@ def test_bad_input_is_one_sentence_and_code_two(shell: Callable[..., str], file:
     said = shell("multinomial", file, "job ~ x + z", "y ~ x", "--correction", "dahl",
                  "--effect", "b=a", code=2)  # fmt: skip
     assert "not identified" in said
+
+
+def test_an_alternative_is_compared_with_several_others(
+    shell: Callable[..., str], file: Path
+) -> None:
+    text = shell("multinomial", file, "job ~ x + z", "y ~ x", "--effect", "b=a", "--effect", "b=c")
+    assert "Effect of b instead of a on y" in text and "Effect of b instead of c on y" in text

@@ -352,3 +352,21 @@ def test_shifts_are_averaged_over_the_rows_that_the_curve_is_averaged_over(
 def test_a_shift_that_is_no_mapping_is_refused(found: ss.effects.MarginalTreatment) -> None:
     with pytest.raises(OptionError, match="by columns and their values before and after"):
         found.late("z")  # type: ignore[arg-type]
+
+
+def test_a_policy_that_is_a_series_is_put_in_order_by_its_index(
+    table: pd.DataFrame, found: ss.effects.MarginalTreatment
+) -> None:
+    moved = table["z"] + 1
+    expected = found.policy({"z": moved.to_numpy()}).table["estimate"][0]
+    shuffled = found.policy({"z": moved.sample(frac=1, random_state=1)}).table["estimate"][0]
+    assert shuffled == expected
+    with pytest.raises(DataError, match="whose index is not that of the table"):
+        found.policy({"z": moved.set_axis(range(5, 1_205))})
+
+
+def test_a_change_to_missing_values_is_refused(found: ss.effects.MarginalTreatment) -> None:
+    with pytest.raises(DataError, match="makes it missing in 1200 of 1200 rows"):
+        found.late({"z": (0, np.nan)})
+    with pytest.raises(DataError, match="makes it missing in"):
+        found.policy({"z": lambda column: column.where(column > 0)})

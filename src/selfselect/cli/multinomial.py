@@ -97,6 +97,8 @@ def command(
     if bool(formula) == bool(equations):
         raise click.UsageError("Give either a FORMULA or --equation for every alternative.")
     outcomes = formula or pairs_of(equations, "--equation")
+    # One by one: an alternative may be compared with several others.
+    asked = [pair for one in effects for pair in pairs_of([one], "--effect").items()]
     texts = [outcomes] if isinstance(outcomes, str) else list(outcomes.values())
     rows = rows_for(data, encoding, clusters, choice, *texts)
     result = ss.multinomial_switching(
@@ -107,6 +109,6 @@ def command(
         click.echo(for_spreadsheets(result.tidy(level)).to_csv(index=False).rstrip("\n"))
     else:
         click.echo(getattr(result.summary(level), f"to_{form}")())
-    for to, versus in pairs_of(effects, "--effect").items():
+    for to, versus in asked:
         click.echo("\n" + str(result.treatment_effects(to, versus, level=level)))
     return 0

@@ -39,6 +39,7 @@ __all__ = [
     "build_design",
     "check_word",
     "design_from_arrays",
+    "in_order_of_rows",
     "parse_formulas",
     "with_column",
 ]
@@ -198,10 +199,10 @@ def with_column(frame: pd.DataFrame, given: Any, default: str) -> tuple[pd.DataF
     name = default
     while name in frame:
         name += "_"
-    return frame.assign(**{name: _in_order_of_rows(given, frame.index, default)}), name
+    return frame.assign(**{name: in_order_of_rows(given, frame.index, default)}), name
 
 
-def _in_order_of_rows(given: Any, labels: pd.Index[Any], what: str) -> Any:
+def in_order_of_rows(given: Any, labels: pd.Index[Any], what: str) -> Any:
     """Return one value per row; a series is put in order by its index, which must match."""
     if isinstance(given, pd.Series) and not given.index.equals(labels):
         distinct = given.index.is_unique and labels.is_unique

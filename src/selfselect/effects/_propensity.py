@@ -10,6 +10,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
+from selfselect.data.build import in_order_of_rows
 from selfselect.data.rows import Rows
 from selfselect.effects._sample import code_rows, raw_table
 from selfselect.errors import DataError, OptionError, UnsupportedError
@@ -125,9 +126,17 @@ def _new_column(column: pd.Series[Any], value: Any) -> pd.Series[Any]:
     found: Any = value(column) if callable(value) else value
     if np.ndim(found) == 0:
         found = [found] * len(column)
+    if isinstance(found, pd.Series):
+        found = in_order_of_rows(found, column.index, str(column.name))
     if len(found) != len(column):
         raise DataError(
             f"The change of {column.name!r} has {len(found)} values for {len(column)} rows. Give "
             "one per row, one for all, or a function of the column."
         )
-    return pd.Series(list(found), index=column.index, name=column.name)
+    made = pd.Series(list(found), index=column.index, name=column.name)
+    if made.isna().any():
+        raise DataError(
+            f"The change of {column.name!r} makes it missing in {int(made.isna().sum())} of "
+            f"{len(made)} rows. Give every row a value."
+        )
+    return made
