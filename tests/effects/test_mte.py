@@ -370,3 +370,13 @@ def test_a_change_to_missing_values_is_refused(found: ss.effects.MarginalTreatme
         found.late({"z": (0, np.nan)})
     with pytest.raises(DataError, match="makes it missing in"):
         found.policy({"z": lambda column: column.where(column > 0)})
+
+
+def test_a_shift_of_an_offset_is_refused_since_it_moves_outcomes(table: pd.DataFrame) -> None:
+    offset = table.assign(o=np.linspace(-1, 1, len(table)))
+    result = ss.switching("y ~ x", "d ~ x + z + o", offset, towards="in", offset="o")
+    with pytest.raises(OptionError, match="'o' is in an outcome equation"):
+        result.mte().late({"o": (0, 1)})
+    with pytest.raises(OptionError, match="'o' is in an outcome equation"):
+        result.mte().policy({"o": 0})
+    assert np.isfinite(result.mte().late({"z": (0, 1)}).table["estimate"][0])

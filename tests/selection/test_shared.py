@@ -189,3 +189,13 @@ def test_the_shell_shares_too(table, tmp_path, capsys):
         main(["switching", str(tmp_path / "rows.csv"), SELECTION, "y ~ x", "--shared", "slopes",
               "--format", "csv"])  # fmt: skip
     assert ended.value.code == 0 and "(common),correlation" in capsys.readouterr().out
+
+
+def test_shared_slopes_go_with_an_offset(table):
+    data = table.assign(dues=np.linspace(-1.0, 1.0, len(table)))
+    fit = ss.switching("y ~ x", SELECTION, data, shared="slopes", offset="dues")
+    plain = ss.switching(
+        "y ~ x", SELECTION, data.assign(y=data["y"] - data["dues"]), shared="slopes"
+    )
+    np.testing.assert_allclose(fit.values, plain.values, rtol=1e-5, atol=1e-7)
+    assert fit.llf == pytest.approx(plain.llf, rel=1e-9)

@@ -104,7 +104,7 @@ def shared_terms(equations: Equations, shared: Any) -> Any:
     """Return the terms of all slopes that alternatives have in common, where those are meant."""
     if shared != SLOPES:
         return shared
-    every = [term for one in equations.each for term in one.terms if term != INTERCEPT]
+    every = [term for one in equations.each for term in one.estimated if term != INTERCEPT]
     found = [term for term in dict.fromkeys(every) if every.count(term) > 1]
     if not found:
         raise OptionError(

@@ -105,6 +105,8 @@ def changed_rows(fit: FitResult, change: Mapping[str, Any], data: Any = None) ->
         )
     coding: Any = fit.coding
     own = {name for place in coding.coder_of for name in coding.coders[place].kinds}
+    equations = fit.problem.equations
+    own |= {equations.covariates[one.columns[-1] - 1] for one in equations.each if one.has_offset}
     possible = [name for name in coding.coders[0].kinds if name not in own]
     table = raw_table(fit, data)
     made = {}
