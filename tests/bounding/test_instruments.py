@@ -130,3 +130,10 @@ def test_the_best_of_several_bounds_counts_only_those_that_may_be_the_best():
         best_of(near, "upper", 0.025, 20_000).confidence
     )
     assert best_of(near, "upper", 0.025, 4_000).estimate > 0.4
+
+
+@pytest.mark.parametrize("options", [{"instrument": "job"}, {"instrument": "y"}, {"along": "y"}])
+def test_the_choice_and_the_outcome_are_no_instruments(options):
+    data, _ = roy(200, 1)
+    with pytest.raises(ss.errors.OptionError, match="is the outcome or the choice itself"):
+        ss.bounds("y", data, chosen="job", **options)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import numpy as np
+import pandas as pd
 import pytest
 
 import selfselect as ss
@@ -249,3 +250,19 @@ def test_residuals_of_one_outcome_have_mean_zero_at_any_covariates(simulate):
     for covariate in (np.ones(len(data)), data["x"], data["z"], data["x"] * data["z"]):
         assert abs(np.mean(found * covariate)) < 4 * error
     ss.plots.residuals(fit)
+
+
+def test_effects_say_where_errors_take_a_correlation_as_given():
+    rng = np.random.default_rng(2)
+    x, z = rng.standard_normal((2, 400))
+    latent = np.column_stack([1 + x, 0.5 + z]) + rng.standard_normal((400, 2))
+    data = pd.DataFrame({"x": x, "z": z, "c": latent.argmax(axis=1), "y": latent.max(axis=1)})
+    few = pd.concat([data[data["c"] == 0], data[data["c"] == 1][:8]])
+    fit = ss.switching("y ~ x", "c ~ x + z", few)
+    assert len(fit.covariance.missing) == 2
+    for found in (fit.treatment_effects(1, 0), fit.heterogeneity(1, 0), fit.mte().averages):
+        assert any("none for 0:correlation, 1:correlation" in one for one in found.warnings)
+    whole = ss.switching("y ~ x", "c ~ x + z", data)
+    assert not any("TOO SMALL" in one for one in whole.treatment_effects(1, 0).warnings)
+    steps = ss.switching("y ~ x", "c ~ x + z", data, method="two-step")
+    assert not any("TOO SMALL" in one for one in steps.treatment_effects(1, 0).warnings)

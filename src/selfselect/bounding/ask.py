@@ -130,6 +130,7 @@ def bounds(
     parsed = _outcomes(formula, column_names(data) if source is None else source.names)
     names, instrument = _read_names(by), _read_instrument(instrument)
     _refuse_twice(names, instrument)
+    _refuse_decided(parsed, chosen, instrument=instrument, along=along)
     every = names if instrument is None else (*names, instrument)
     if along is not None:
         if every or not isinstance(along, str):
@@ -273,6 +274,20 @@ def _refuse_twice(names: Sequence[str], instrument: str | None) -> None:
         if every.count(name) > 1:
             raise OptionError(
                 f"The column {name!r} is named twice, by `by` or `instrument`. Name it once."
+            )
+
+
+def _refuse_decided(
+    parsed: ParsedFormula | dict[Any, ParsedFormula], chosen: str, **asked: str | None
+) -> None:
+    """Refuse the choice and the outcome where a column is wanted that comes before both."""
+    formulas = parsed.values() if isinstance(parsed, dict) else [parsed]
+    decided = {chosen, *(name for one in formulas for name in one.outcome_columns)}
+    for option, name in asked.items():
+        if name in decided:
+            raise OptionError(
+                f"{option}={name!r} is the outcome or the choice itself, which outcomes decide. "
+                "Give a column that is there before both."
             )
 
 

@@ -191,6 +191,12 @@ def doubts(fit: FitResult) -> tuple[str, ...]:
             "The data rejects this model, and how those in one alternative would fare in another "
             "rests on its assumptions most of all."
         )
+    if len(fit.solution.held) and fit.covariance.missing:
+        named = ", ".join(fit.names[place] for place in fit.covariance.missing)
+        found.append(
+            f"STANDARD ERRORS TOO SMALL: the fit has none for {named}, and those here take it as "
+            "given."
+        )
     if not np.isfinite(fit.covariance.matrix).all():
         found.append(
             "NO STANDARD ERRORS: the fit has no covariance of its estimates. Fit with "
