@@ -266,3 +266,7 @@ def test_effects_say_where_errors_take_a_correlation_as_given():
     assert not any("TOO SMALL" in one for one in whole.treatment_effects(1, 0).warnings)
     steps = ss.switching("y ~ x", "c ~ x + z", data, method="two-step")
     assert not any("TOO SMALL" in one for one in steps.treatment_effects(1, 0).warnings)
+    logs = data.assign(w=np.exp(data["y"]))
+    steps = ss.switching("np.log(w) ~ x", "c ~ x + z", logs, method="two-step")
+    found = steps.treatment_effects(1, 0, scale="level")
+    assert any("none for 0:scale, 0:correlation" in one for one in found.warnings)

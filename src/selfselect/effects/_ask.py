@@ -93,7 +93,7 @@ def ask(
         return Answer(
             transform(found, of_vector),
             pd.DataFrame(index=range(1)),
-            (*doubts(fit), *sample.warnings),
+            (*doubts(fit, levels=logarithm is not None), *sample.warnings),
             (note,),
         )
     profiles = make_profiles(fit, at, data)
@@ -116,5 +116,5 @@ def ask(
         jacobian @ fit.covariance.matrix @ jacobian.T,
         jacobian,
     )
-    warnings = (*doubts(fit), *profiles.warnings)
+    warnings = (*doubts(fit, levels=logarithm is not None), *profiles.warnings)
     return Answer(found, profiles.points, warnings, (profiles.sentence, only_estimation(fit)))

@@ -179,8 +179,14 @@ def effect_table(
     return EffectTable(title, table, level, tuple(warnings), tuple(notes), found.covariance, df)
 
 
-def doubts(fit: FitResult) -> tuple[str, ...]:
-    """Say what puts every effect of a fit in doubt."""
+def doubts(fit: FitResult, *, levels: bool = False) -> tuple[str, ...]:
+    """Say what puts every effect of a fit in doubt.
+
+    Parameters
+    ----------
+    fit : whose effects are meant.
+    levels : whether a logarithm is undone, for which scales count.
+    """
     found = []
     if not fit.converged:
         found.append(f"NOT CONVERGED. {fit.status} Do not use these numbers.")
@@ -191,7 +197,7 @@ def doubts(fit: FitResult) -> tuple[str, ...]:
             "The data rejects this model, and how those in one alternative would fare in another "
             "rests on its assumptions most of all."
         )
-    if len(fit.solution.held) and fit.covariance.missing:
+    if fit.covariance.missing and (levels or len(fit.solution.held)):
         named = ", ".join(fit.names[place] for place in fit.covariance.missing)
         found.append(
             f"STANDARD ERRORS TOO SMALL: the fit has none for {named}, and those here take it as "
