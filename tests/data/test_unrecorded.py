@@ -87,6 +87,12 @@ def test_rows_without_a_chooser_need_to_know_who_it_may_have_been(villagers):
     assert sum(design.facts.counts) == 180
 
 
+def test_keeping_rows_without_an_outcome_does_not_drop_those_without_a_choice(villagers):
+    for told in ({"missing_outcome": "silent"}, {"outcome_between": (0.0, None)}):
+        with pytest.raises(DataError, match=r"20 rows have no value in 'job'.*give `possible`"):
+            build(undecided(villagers), **told)
+
+
 def test_a_set_of_choosers_that_excludes_the_recorded_one_is_refused(villagers):
     with pytest.raises(DataError, match=r"`possible` excludes the alternative that was recorded"):
         build(undecided(villagers), possible={"hunting": "shut"})

@@ -120,7 +120,7 @@ def drop_unrecorded(
     lacking = no_choice | no_outcome
     if not lacking.any():
         return frame, 0
-    if missing_outcome == "raise":
+    if missing_outcome != "drop":
         if no_choice.any():
             raise DataError(
                 f"{no_choice.sum()} rows have no value in {chosen!r} "
