@@ -62,13 +62,24 @@ def test_residuals_come_in_the_order_of_the_table() -> None:
 
 
 def test_people_who_are_there_twice_are_people_of_weight_two() -> None:
-    data = people()
+    data = people().assign(village=lambda frame: frame["person"] % 30)
     copy = data.assign(person=data["person"] + 1000)
-    twice = fitted(pd.concat([data, copy], ignore_index=True))
-    weighted = fitted(data.assign(w=2), weights="w", weights_kind="frequency")
+    twice = fitted(pd.concat([data, copy], ignore_index=True), cluster="village")
+    told = {"weights": "w", "weights_kind": "frequency", "cluster": "village"}
+    weighted = fitted(data.assign(w=2), **told)
     assert weighted.llf == pytest.approx(twice.llf, abs=1e-6)
     assert weighted.bic == pytest.approx(twice.bic, abs=1e-6)
     np.testing.assert_allclose(weighted.params, twice.params, atol=1e-5)
+    np.testing.assert_allclose(weighted.bse, twice.bse, rtol=1e-4)
+
+
+@pytest.mark.parametrize("noise", [Types(2), SharedShock()], ids=["types", "shock"])
+def test_people_who_are_alike_are_not_taken_for_one_cluster(noise: Any) -> None:
+    data = people().assign(w=lambda frame: 1 + frame["person"] % 3)
+    with pytest.raises(DataError, match="Frequency weights of a panel count people"):
+        fitted(data, noise, weights="w", weights_kind="frequency")
+    with pytest.raises(DataError, match="Frequency weights of a panel count people"):
+        fitted(data, noise, weights="w", weights_kind="frequency", cluster="person")
 
 
 def test_people_of_one_row_each_are_no_panel() -> None:

@@ -103,7 +103,8 @@ def test_scores_and_hessians_agree_with_differences(name: str, grouped: bool) ->
     data = people()
     if described.get("rule") == "min":
         data["y"] = -data["y"]
-    panel = {"panel": "person", "weights": "weight", "weights_kind": "frequency"} if grouped else {}
+    weighted = {"panel": "person", "weights": "weight", "weights_kind": "probability"}
+    panel = weighted if grouped else {}
     posed = ss.pose("y ~ x + v", data, noise=noise, **described, **panel)
     agree_with_differences(posed.problem, posed.engine, somewhere(posed.problem))
 

@@ -68,8 +68,11 @@ def group_codes(frame: pd.DataFrame, panel: str | None) -> Indices | None:
     return np.asarray(codes, dtype=np.intp)
 
 
-def check_groups(rows: Rows, panel: str) -> None:
-    """Refuse weights that differ, and clusters that divide, the rows of a person."""
+def check_groups(rows: Rows, panel: str, *, repeated: bool) -> None:
+    """Refuse weights that differ, and clusters that divide, the rows of a person.
+
+    Where rows are `repeated`, a weight counts people who are alike. They are no one cluster.
+    """
     groups = rows.groups
     assert groups is not None
     order = np.argsort(groups, kind="stable")
@@ -85,4 +88,13 @@ def check_groups(rows: Rows, panel: str) -> None:
             raise DataError(
                 f"Rows of one {panel!r} are in different clusters, but they share what is not "
                 "observed of them. Cluster by the panel column, or by one that it is nested in."
+            )
+        people = int(groups.max(initial=-1)) + 1
+        counted = repeated and rows.weights is not None and (rows.weights > 1.0).any()
+        if counted and any(len(np.unique(way)) == people for way in ways.T):
+            raise DataError(
+                "Frequency weights of a panel count people who are alike, but clusters by "
+                f"{panel!r} take those for one person, and standard errors are too large. Repeat "
+                f"the rows, each copy with its own value of {panel!r}; or give `cluster`, a column "
+                "in which several people are together; or use weights_kind='probability'."
             )
