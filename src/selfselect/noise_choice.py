@@ -65,13 +65,13 @@ class NoiseChoice:
         others = [name for name in self.rivals if name != self.best]
         if others:
             said.append(f"Within {CLOSE:g} of it: {', '.join(map(repr, others))}.")
-        left = self.table.loc[self.best, "rejected"]
+        left = str(self.table.loc[self.best, "rejected"])
         if left:
             said.append(
                 f"Its tests still reject {left}: none of these noises describes the data, and the "
                 "answers may be off by more than their standard errors say."
             )
-        untested = self.table.loc[self.best, "untested"]
+        untested = str(self.table.loc[self.best, "untested"])
         if untested:
             said.append(f"Not tested there: {untested}.")
         return (*said, *(self._dependence(answer) for answer in self.answers))
@@ -80,7 +80,8 @@ class NoiseChoice:
         sound = self.table[self.table["converged"] & self.table[answer].notna()]
         if self.best not in sound.index:
             return f"{answer} has no estimate under the best noise."
-        at_best, error = sound.loc[self.best, [answer, f"std_error of {answer}"]]
+        numbers = sound.loc[self.best, [answer, f"std_error of {answer}"]].to_numpy(dtype=float)
+        at_best, error = float(numbers[0]), float(numbers[1])
         near = sound.loc[[name for name in self.rivals if name in sound.index], answer]
         said = (
             f"{answer}: {format_number(at_best)} (standard error {format_number(error)}) under the "
@@ -89,7 +90,7 @@ class NoiseChoice:
         if len(near) > 1:
             said += f", {_range(near)} under those within {CLOSE:g}"
         said += f", {_range(sound[answer])} under all."
-        moved = float((sound[answer] - at_best).abs().max())
+        moved = float(np.abs(sound[answer].to_numpy(dtype=float) - at_best).max())
         if error > 0 and moved > 2.0 * error:
             said += f" The noise moves it by up to {moved / error:.1f} standard errors."
         return said

@@ -91,7 +91,10 @@ def draw_noise(problem: Problem, natural: Array, n_rows: int, rng: Generator) ->
     """Draw noise (n, n_noises) of the fitted model, each in units of its own scale."""
     noise, alternatives = problem.noise, problem.equations.alternatives
     if noise.mixed:
-        raise UnsupportedError("Noise of unobserved types is not drawn from: fit another noise.")
+        raise UnsupportedError(
+            "Noise of unobserved types is not drawn from here. Bounds by the rule alone need no "
+            "noise: use selfselect.bounds."
+        )
     normal = rng.standard_normal((n_rows, noise.n_noises(len(alternatives))))
     known = noise.known_correlation(alternatives)
     if known is not None:
