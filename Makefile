@@ -78,6 +78,9 @@ study: .venv/test-ready      ## Monte-Carlo studies, tens of minutes; tables go 
 	$(BIN)/python experiments/tests_of_noise.py
 	$(BIN)/python experiments/departures.py
 	$(BIN)/python experiments/advice.py
+	$(BIN)/python experiments/coverage_shapes.py
+	$(BIN)/python experiments/coverage_spreads.py
+	$(BIN)/python experiments/coverage_types.py
 	$(BIN)/python experiments/coverage_clusters_weights.py
 	$(BIN)/python experiments/roy_restriction_size.py
 	$(BIN)/python experiments/coverage_joint.py
