@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from scipy.stats import binomtest
 
 import selfselect as ss
 from selfselect.bounding.confidence import (
@@ -105,8 +106,7 @@ def test_values_with_few_rows_are_joined_and_many_numbers_cut():
 
 @pytest.mark.parametrize("share", [0.0, 0.02, 0.4, 0.98, 1.0])
 def test_limits_of_shares_are_those_of_clopper_and_pearson(share):
-    stats = pytest.importorskip("scipy.stats")
-    exact = stats.binomtest(round(50 * share), 50).proportion_ci(0.95, method="exact")
+    exact = binomtest(round(50 * share), 50).proportion_ci(0.95, method="exact")
     assert upper_share(share, 50, 0.025) == pytest.approx(exact.high)
     assert lower_share(share, 50, 0.025) == pytest.approx(exact.low)
 

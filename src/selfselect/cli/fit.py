@@ -79,7 +79,7 @@ Exit codes: 0 the fit converged, 2 bad input, 3 the fit did not converge.
     "--noise",
     type=click.Choice(["independent", "mixture", "student", "correlated", "shared-shock", "types"]),
     default="independent", show_default=True,
-    help="Shape of noise, and how it hangs together across alternatives.",
+    help="Shape of the noise, and whether the alternatives of a row depend on each other.",
 )  # fmt: skip
 @click.option(
     "--types", "n_types", metavar="NUMBER",

@@ -46,7 +46,7 @@ def why_no_draws(problem: Problem) -> str | None:
     if problem.noise.sign_only:
         return "of a binary outcome only its side is known, which says too little of its noise"
     if problem.noise.mixed or problem.grouped:
-        return "rows share what is not observed, of which no moments given a row are computed"
+        return "the moments of a row are not computed where rows share an unobserved type or shock"
     if problem.likelihood.sampled:
         return "explaining sets that are not boxes leave moments given a row in no closed form"
     return None
@@ -112,7 +112,9 @@ def _from_normal(problem: Problem, natural: Array, normal: Array) -> Array:
 def why_no_redraw(problem: Problem, rows: Rows) -> str | None:
     """Say why whole samples cannot be drawn from a fitted model; None where they can."""
     if problem.noise.mixed or problem.grouped:
-        return "rows of a person share what is not observed, and are drawn one by one here"
+        return (
+            "samples are drawn row by row, and here a person's rows share an unobserved part"
+        )
     if problem.noise.selected:
         assert rows.chosen is not None and rows.outcome is not None
         if problem.noise.sign_only:
