@@ -112,9 +112,7 @@ def _from_normal(problem: Problem, natural: Array, normal: Array) -> Array:
 def why_no_redraw(problem: Problem, rows: Rows) -> str | None:
     """Say why whole samples cannot be drawn from a fitted model; None where they can."""
     if problem.noise.mixed or problem.grouped:
-        return (
-            "samples are drawn row by row, and here a person's rows share an unobserved part"
-        )
+        return "samples are drawn row by row, and here a person's rows share an unobserved part"
     if problem.noise.selected:
         assert rows.chosen is not None and rows.outcome is not None
         if problem.noise.sign_only:
