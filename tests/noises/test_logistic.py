@@ -191,7 +191,7 @@ def test_the_likelihood_has_its_derivatives(result, rule):
 
 def partly_recorded(data):
     """Return rows without an outcome, some of them with limits, and rows without a choice."""
-    table = data.assign(low=np.nan, high=np.nan)
+    table = data.assign(low=np.nan, high=np.nan, open=True)
     table.loc[:60, "outcome"] = np.nan
     table.loc[20:40, "low"] = 0.5
     table.loc[30:50, "high"] = 2.0
@@ -205,6 +205,7 @@ KINDS = {
         "chosen": "chosen",
         "missing_outcome": "silent",
         "outcome_between": ("low", "high"),
+        "possible": {"a": "open", "b": "open"},
     },
     "unknown index": {"alternatives": 2},
 }

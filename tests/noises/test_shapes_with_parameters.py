@@ -237,7 +237,7 @@ def test_the_likelihood_has_its_derivatives(name, noise, data, rule):
 
 def partly_recorded(data):
     """Return rows without an outcome, some of them with limits, and rows without a choice."""
-    table = data.assign(low=np.nan, high=np.nan)
+    table = data.assign(low=np.nan, high=np.nan, open=True)
     table.loc[:30, "outcome"] = np.nan
     table.loc[10:20, "low"] = 0.5
     table.loc[15:25, "high"] = 2.0
@@ -251,6 +251,7 @@ KINDS = {
         "chosen": "chosen",
         "missing_outcome": "silent",
         "outcome_between": ("low", "high"),
+        "possible": {"a": "open", "b": "open"},
     },
     "unknown index": {"alternatives": 2},
 }
