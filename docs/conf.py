@@ -17,10 +17,10 @@ copyright = "the selfselect maintainers"
 author = "the selfselect maintainers"
 release = version = selfselect.__version__
 
-extensions = ["myst_parser", "sphinx.ext.autodoc", "numpydoc"]
+extensions = ["myst_parser", "sphinx.ext.autodoc", "numpydoc", "sphinx_copybutton"]
 exclude_patterns = ["_build", "_site"]
 source_suffix = {".md": "markdown"}
-myst_enable_extensions = ["dollarmath"]
+myst_enable_extensions = ["deflist", "dollarmath"]
 myst_heading_anchors = 3
 numpydoc_show_class_members = False
 autodoc_member_order = "bysource"
@@ -41,25 +41,9 @@ html_theme_options: dict[str, Any] = {
 html_math_renderer = "mathml"
 html_static_path = ["_site/static"]
 html_css_files = ["site.css"]
-alone = (
-    "index",
-    "tutorial",
-    "how-to",
-    "from-stata-and-r",
-    "choose-a-solver",
-    "when-a-fit-does-not-converge",
-)
-html_sidebars: dict[str, list[str]] = {
-    name: []
-    for name in (
-        *alone,
-        "how-much-is-the-data",
-        "explanation",
-        "paper-to-code",
-        "report",
-        "benchmarks",
-    )
-}
+copybutton_prompt_text = r">>> |\.\.\. |\$ "
+copybutton_prompt_is_regexp = True
+html_sidebars: dict[str, list[str]] = {"index": []}
 
 
 def setup(app: Any) -> None:

@@ -6,16 +6,31 @@ import re
 from pathlib import Path
 from typing import Any
 
-PAGE = (Path(__file__).parents[1] / "docs" / "how-to.md").read_text(encoding="utf-8")
-WITH_DATA = PAGE[PAGE.index("## Noise that is not independent") :]
+import pytest
+
+DOCS = Path(__file__).parents[1] / "docs"
+WITHOUT_DATA = {"how-to.md": "## Noise that is not independent"}
+"""Pages whose examples have their data only from this heading on."""
+
+
+def examples(page: str) -> list[str]:
+    """Return the Python of a page, block by block."""
+    text = (DOCS / page).read_text(encoding="utf-8")
+    text = text[text.index(WITHOUT_DATA.get(page, "")) :]
+    return re.findall(r"```python\n(.*?)```", text, flags=re.DOTALL)
+
+
+def run(page: str) -> dict[str, Any]:
+    """Run the examples of a page one after the other; return all that they name."""
+    here: dict[str, Any] = {}
+    for block in examples(page):
+        exec(compile(block, page, "exec"), here)
+    return here
 
 
 def test_the_examples_run_one_after_the_other() -> None:
-    blocks = re.findall(r"```python\n(.*?)```", WITH_DATA, flags=re.DOTALL)
-    assert len(blocks) == 7
-    here: dict[str, Any] = {}
-    for block in blocks:
-        exec(compile(block, "how-to.md", "exec"), here)
+    assert len(examples("how-to.md")) == 7
+    here = run("how-to.md")
     names = ("independent", "correlated", "known", "estimated", "home", "top_coded", "partly")
     names += ("typed", "effect")
     assert all(here[name].converged for name in names)
@@ -31,12 +46,27 @@ def test_the_examples_run_one_after_the_other() -> None:
 
 
 def test_the_examples_of_how_much_is_the_data_run_one_after_the_other() -> None:
-    page = Path(__file__).parents[1] / "docs" / "how-much-is-the-data.md"
-    blocks = re.findall(r"```python\n(.*?)```", page.read_text(encoding="utf-8"), flags=re.DOTALL)
-    assert len(blocks) == 6
-    here: dict[str, Any] = {}
-    for block in blocks:
-        exec(compile(block, page.name, "exec"), here)
+    assert len(examples("how-much-is-the-data.md")) == 6
+    here = run("how-much-is-the-data.md")
     assert len(here["beside"].outside()) == 0
     assert here["rehearsed"].returned == 1.0
     assert not here["sharper"].tests[0].rejects()
+
+
+def test_the_front_page_runs(capsys: pytest.CaptureFixture[str]) -> None:
+    assert run("index.md")["result"].converged
+    assert "demand" in capsys.readouterr().out
+
+
+def test_the_page_for_duration_models_finds_the_truth_with_censored_rows() -> None:
+    here = run("from-duration-models.md")
+    truth = [4.5, -0.04, 0.1, 0.5, 3.0, -0.02, 0.5, 0.6]
+    for fit in (here["result"], here["censored"]):
+        assert fit.converged
+        assert (abs(fit.params.to_numpy() - truth) < 4 * fit.bse.to_numpy()).all()
+    assert here["well"].sum() > 50
+
+
+def test_the_page_for_scikit_learn_runs() -> None:
+    here = run("from-scikit-learn.md")
+    assert here["potential"].shape == here["chances"].shape == (2_000, 2)

@@ -6,6 +6,7 @@ An example that fails, fails the build.
 from __future__ import annotations
 
 import ast
+import html
 import shutil
 import subprocess
 import sys
@@ -36,13 +37,18 @@ def build(app: Any) -> None:
     for example in examples:
         (folder / f"{example.stem}.md").write_text(_page(example, folder), encoding="utf-8")
     names = "\n".join(example.stem for example in examples)
+    cards = "\n".join(_card(example, folder) for example in examples)
     index = f"""# Gallery
 
 Applications of the model, each on data whose truth is known and, where there is any, on real data.
 Every page is made by running its script.
 
+<div class="cards">
+{cards}
+</div>
+
 ```{{toctree}}
-:maxdepth: 1
+:hidden:
 
 {names}
 ```
@@ -50,10 +56,23 @@ Every page is made by running its script.
     (folder / "index.md").write_text(index, encoding="utf-8")
 
 
+def _story(example: Path) -> tuple[str, str]:
+    """Return title and text of what an example says of itself."""
+    story = ast.get_docstring(ast.parse(example.read_text(encoding="utf-8"))) or example.stem
+    title, _, rest = story.partition("\n")
+    return title.rstrip("."), rest.strip()
+
+
+def _card(example: Path, folder: Path) -> str:
+    title = html.escape(_story(example)[0])
+    name = f"{example.stem}.png"
+    picture = f'<img src="{name}" alt="" loading="lazy">' if (folder / name).exists() else ""
+    return f'<a class="card" href="{example.stem}.html">{picture}<span>{title}</span></a>'
+
+
 def _page(example: Path, folder: Path) -> str:
     source = example.read_text(encoding="utf-8")
-    story = ast.get_docstring(ast.parse(source)) or example.stem
-    title, _, rest = story.partition("\n")
+    title, rest = _story(example)
     done = subprocess.run(
         [sys.executable, "-c", RUN, str(example), str(folder)],
         capture_output=True, text=True, timeout=LONGEST, check=False,
@@ -64,7 +83,7 @@ def _page(example: Path, folder: Path) -> str:
     picture = folder / f"{example.stem}.png"
     shown = f"![{title}]({picture.name})\n\n" if picture.exists() else ""
     return (
-        f"# {title.rstrip('.')}\n\n{rest.strip()}\n\n{shown}"
+        f"# {title}\n\n{rest}\n\n{shown}"
         f"## What it prints\n\n````text\n{printed}\n````\n\n"
         f"## The script\n\n````python\n{source.strip()}\n````\n"
     )

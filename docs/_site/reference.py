@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import inspect
 import shutil
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -11,6 +12,14 @@ from typing import Any
 import selfselect
 
 __all__ = ["build"]
+
+FIRST = (
+    "fit", "FitResult", "load", "sample_selection", "switching", "multinomial_switching",
+    "MultinomialResult", "SelfSelectionRegressor", "choose_noise", "choose_alternatives", "bounds",
+)  # fmt: skip
+"""What most readers look for, in the order of its use; other names follow by alphabet."""
+ROOMS = ("noises", "rules", "effects", "plots", "engines", "inference", "solvers")
+"""Rooms likewise."""
 
 
 def build(app: Any) -> None:
@@ -20,8 +29,8 @@ def build(app: Any) -> None:
     shutil.rmtree(folder, ignore_errors=True)
     folder.mkdir()
     public = {name: getattr(selfselect, name) for name in selfselect.__all__}
-    rooms = sorted(name for name, value in public.items() if isinstance(value, ModuleType))
-    doors = sorted((name for name in public if name not in rooms), key=str.lower)
+    rooms = by_use((name for name, value in public.items() if isinstance(value, ModuleType)), ROOMS)
+    doors = by_use((name for name in public if name not in rooms), FIRST)
     pages = {"selfselect": _page("selfselect", "Everything starts here.", public, doors)}
     for room in rooms:
         module = public[room]
@@ -33,6 +42,12 @@ def build(app: Any) -> None:
     listed = "\n".join(pages)
     index = f"# Reference\n\n```{{toctree}}\n:maxdepth: 1\n\n{listed}\n```\n"
     (folder / "index.md").write_text(index, encoding="utf-8")
+
+
+def by_use(names: Iterable[str], first: Sequence[str]) -> list[str]:
+    """Return names, those of `first` in its order before the others by alphabet."""
+    order = {name: place for place, name in enumerate(first)}
+    return sorted(names, key=lambda name: (order.get(name, len(first)), name.lower()))
 
 
 def _page(module: str, sentence: str, members: dict[str, Any], names: list[str]) -> str:
