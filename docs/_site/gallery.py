@@ -6,7 +6,6 @@ An example that fails, fails the build.
 from __future__ import annotations
 
 import ast
-import html
 import shutil
 import subprocess
 import sys
@@ -37,14 +36,16 @@ def build(app: Any) -> None:
     for example in examples:
         (folder / f"{example.stem}.md").write_text(_page(example, folder), encoding="utf-8")
     names = "\n".join(example.stem for example in examples)
-    cards = "\n".join(_card(example, folder) for example in examples)
+    cards = "\n\n".join(_card(example, folder) for example in examples)
     index = f"""# Gallery
 
 Applications of the model, each on data whose truth is known and, where there is any, on real data.
 Every page is made by running its script.
 
 <div class="cards">
+
 {cards}
+
 </div>
 
 ```{{toctree}}
@@ -64,10 +65,10 @@ def _story(example: Path) -> tuple[str, str]:
 
 
 def _card(example: Path, folder: Path) -> str:
-    title = html.escape(_story(example)[0])
+    title = _story(example)[0]
     name = f"{example.stem}.png"
-    picture = f'<img src="{name}" alt="" loading="lazy">' if (folder / name).exists() else ""
-    return f'<a class="card" href="{example.stem}.html">{picture}<span>{title}</span></a>'
+    picture = f"![]({name}) " if (folder / name).exists() else ""
+    return f"[{picture}{title}]({example.stem}.md)"
 
 
 def _page(example: Path, folder: Path) -> str:
