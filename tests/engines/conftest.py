@@ -105,6 +105,22 @@ def people() -> pd.DataFrame:
     outcome = latent[np.arange(n), seen]
     chosen = np.array(["a", "b", "c"])[seen]
     pair = latent[:, :2] + 0.6 * rng.normal(size=(n, 1))
+    selecting = np.random.default_rng(6)
+    u, own = selecting.normal(size=(2, n))
+    index = 0.2 + 0.5 * table["x1"] + 0.9 * table["x3"] + u
+    wage = 1.0 + 0.6 * table["x1"] - 0.4 * table["x2"] + 0.6 * u + 0.8 * own
+    asked = selecting.uniform(size=n) < 0.9
+    table = table.assign(
+        works=index > 0,
+        wage=wage.where(index > 0),
+        told_wage=wage.where((index > 0) & asked),
+        job=np.where(index > 0, "in", "out"),
+        pay=wage + np.where(index > 0, 0.5, -0.2 * table["x3"]),
+        # Needed, and known, in one alternative only.
+        tenure=pd.Series(selecting.uniform(size=n)).where((index > 0) & asked),
+        hours=np.array(["none", "part", "full"])[np.digitize(index, [-0.5, 0.8])],
+        good=np.where(index > 0, wage > 1.0, np.nan),
+    )
     return table.assign(
         outcome=outcome,
         chosen=chosen,

@@ -139,7 +139,7 @@ def test_what_is_not_needed_may_be_missing(table):
 
 def test_what_is_needed_and_missing_is_left_out_with_a_count(table):
     lacking = table.assign(w=table["w"].where(table["w"] < 1))
-    with pytest.warns(MissingRowsWarning, match="35 of 221 rows"):
+    with pytest.warns(MissingRowsWarning, match="35 of 400 rows"):
         fit = ss.sample_selection("wage ~ x + w", SELECTION, lacking)
     assert fit.facts.n_dropped == 35
     assert fit.nobs == len(table) - 35

@@ -175,10 +175,71 @@ def test_pictures_are_drawn(table, call):
     assert len(have_data) >= len(drawn) and all(have_data)
 
 
-def test_rows_that_are_read_piece_by_piece_are_refused_with_what_to_do(table, tmp_path):
-    table.to_parquet(tmp_path / "rows.parquet")
-    with pytest.raises(UnsupportedError, match=r"hold their rows in memory.*read_parquet"):
-        CALLS["switching"](tmp_path / "rows.parquet", engine=ss.engines.Parquet())
+def written(table, folder, ending):
+    """Write a table as a file of some kind, and return its name."""
+    path = folder / f"rows{ending}"
+    write = {".csv": table.to_csv, ".parquet": table.to_parquet, ".feather": table.to_feather}
+    write[ending](path, **({} if ending == ".feather" else {"index": False}))
+    return path
+
+
+@pytest.mark.parametrize("ending", [".csv", ".feather", ".parquet"])
+def test_files_say_what_the_table_says(table, tmp_path, ending):
+    path = written(table, tmp_path, ending)
+    for name in ("sample selection", "two steps"):
+        found, wanted = CALLS[name](path), CALLS[name](table)
+        assert not found.has_rows
+        np.testing.assert_allclose(found.values, wanted.values, rtol=1e-9, atol=1e-9)
+        np.testing.assert_allclose(found.bse, wanted.bse, rtol=1e-7)
+    held = CALLS["two steps"](path, engine=ss.engines.Memory())
+    assert held.has_rows
+    np.testing.assert_allclose(held.values, wanted.values, rtol=1e-12)
+
+
+def test_predictions_for_files_are_those_of_the_table(table, tmp_path):
+    path = written(table, tmp_path, ".parquet")
+    wanted = CALLS["sample selection"](table)
+    streamed = CALLS["sample selection"](path, engine=ss.engines.Parquet(batch_rows=150))
+    for kind in ("latent", "chance", "given_seen"):
+        (made,) = streamed.write_predictions(tmp_path / kind, kind=kind, keep=["group"])
+        frame = pd.read_parquet(made)
+        np.testing.assert_array_equal(frame["group"], table["group"])
+        expected = wanted.predict(table, kind=kind).to_numpy().reshape(len(table), -1)
+        np.testing.assert_allclose(frame.iloc[:, 1:], expected, rtol=1e-9, atol=1e-9)
+    # A chance needs the selection's columns alone.
+    written(table[["x", "z"]], tmp_path, ".csv")
+    assert wanted.write_predictions(tmp_path / "few", tmp_path / "rows.csv", kind="chance")
+
+
+def test_a_file_needs_no_column_that_only_other_rows_have(table, tmp_path):
+    lacking = table.assign(w=table["w"].where(table["chosen"] == "out"))
+    path = written(lacking, tmp_path, ".parquet")
+    found = CALLS["switching"](path, engine=ss.engines.Parquet(batch_rows=64))
+    wanted = CALLS["switching"](lacking)
+    np.testing.assert_allclose(found.values, wanted.values, rtol=1e-9, atol=1e-9)
+    np.testing.assert_allclose(
+        found.potential_outcomes(table).table["estimate"],
+        wanted.potential_outcomes(table).table["estimate"],
+        rtol=1e-8,
+    )
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"works": True, "wage": np.arange(400.0)}, "Every row is selected by 'works'"),
+        ({"works": False, "wage": np.nan}, "No row is selected by 'works'"),
+        ({"works": 2}, "must be true or false"),
+        ({"wage": 3.0}, "does not vary"),
+        ({"wage": np.nan}, "were chosen but have no outcome"),
+        ({"weight": -1.0}, "are negative"),
+    ],
+)
+def test_a_file_is_refused_where_its_table_is(table, tmp_path, change, message):
+    path = written(table.assign(**change), tmp_path, ".parquet")
+    for data in (path, table.assign(**change)):
+        with pytest.raises(ss.errors.DataError, match=message):
+            CALLS["sample selection"](data, weights="weight")
 
 
 def test_a_fit_says_how_it_was_called(table):

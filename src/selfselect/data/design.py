@@ -170,6 +170,8 @@ class Tally:
     n_undecided : rows without a recorded choice.
     counts : by alternative, rows of positive weight in which it was chosen.
     repeated : by alternative, the sum of their weights.
+    two_values : whether outcomes have two values at most.
+    n_selected_silent : rows that a selection equation selected, without an outcome.
     """
 
     n_rows: int
@@ -182,10 +184,17 @@ class Tally:
     n_undecided: int
     counts: Counter[Any]
     repeated: Counter[Any]
+    two_values: bool = False
+    n_selected_silent: int = 0
 
     @classmethod
     def of(
-        cls, outcome: Array, chosen: Indices | None, weights: Array | None, labels: Sequence[Any]
+        cls,
+        outcome: Array,
+        chosen: Indices | None,
+        weights: Array | None,
+        labels: Sequence[Any],
+        n_selected_silent: int = 0,
     ) -> Tally:
         """Count rows; `labels` are what the codes in `chosen` stand for."""
         if weights is not None:
@@ -203,17 +212,21 @@ class Tally:
             counted = None if weights is None else weights[decided]
             sums = np.bincount(chosen[decided], counted, minlength=len(labels))
             repeated.update(dict(zip(labels, sums.tolist(), strict=True)))
+        lowest = float(np.min(outcome, where=recorded, initial=np.inf))
+        highest = float(np.max(outcome, where=recorded, initial=-np.inf))
         return cls(
             n_rows=len(outcome),
             n_recorded=int(recorded.sum()),
-            lowest=float(np.min(outcome, where=recorded, initial=np.inf)),
-            highest=float(np.max(outcome, where=recorded, initial=-np.inf)),
+            lowest=lowest,
+            highest=highest,
             weight_total=float(len(outcome) if weights is None else weights.sum()),
             weight_squares=squares,
             n_weighted=len(outcome) if weights is None else int((weights > 0).sum()),
             n_undecided=0 if chosen is None else int((chosen < 0).sum()),
             counts=counts,
             repeated=repeated,
+            two_values=_has_two_values(outcome, lowest, highest),
+            n_selected_silent=n_selected_silent,
         )
 
     @property
@@ -235,7 +248,20 @@ class Tally:
             n_undecided=self.n_undecided + other.n_undecided,
             counts=self.counts + other.counts,
             repeated=self.repeated + other.repeated,
+            two_values=self.two_values and other.two_values and len(self.ends | other.ends) <= 2,
+            n_selected_silent=self.n_selected_silent + other.n_selected_silent,
         )
+
+    @property
+    def ends(self) -> set[float]:
+        """The smallest and the largest outcome, where there is one."""
+        return {self.lowest, self.highest} if self.n_recorded else set()
+
+
+def _has_two_values(outcome: Array, lowest: float, highest: float) -> bool:
+    """Say whether outcomes have two values at most; few rows tell most that have more."""
+    parts = (outcome[:1_000], outcome)
+    return not any(((part > lowest) & (part < highest)).any() for part in parts)
 
 
 def check_rows(

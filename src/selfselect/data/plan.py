@@ -2,21 +2,86 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+
+from selfselect.data.alternatives import label_rows
 from selfselect.data.checks import check_word
-from selfselect.data.coding import check_known
+from selfselect.data.coding import OutcomeCoder, check_known
 from selfselect.data.costs import parse_cost, split_costs
 from selfselect.data.formulas import ParsedFormula, parse_formulas
+from selfselect.data.missing import drop_unrecorded, find_any_absent, find_incomplete
 from selfselect.data.restrictions import offset_columns
 from selfselect.data.spreads import Spreads, parse_spreads
 from selfselect.data.unrecorded import Unrecorded
 from selfselect.data.weights import check_weights_kind
+from selfselect.rules.base import Label
 
-__all__ = ["Plan", "read_plan"]
+__all__ = ["Contents", "Kept", "Learner", "Plan", "read_plan"]
+
+Array = NDArray[np.float64]
+Indices = NDArray[np.intp]
+
+
+@dataclass(frozen=True, eq=False)
+class Kept:
+    """Rows that are used, and what became of the others.
+
+    Attributes
+    ----------
+    frame : the rows to be used.
+    lacking : by covariate, rows that lack it.
+    n_incomplete, n_without : rows left out for a covariate, and for an outcome.
+    """
+
+    frame: pd.DataFrame
+    lacking: Counter[str]
+    n_incomplete: int
+    n_without: int
+
+
+@dataclass(frozen=True, eq=False)
+class Learner:
+    """Rows from which right sides are learnt.
+
+    Attributes
+    ----------
+    label : of the alternative whose equation that is; None where all rows are learnt from.
+    frame : the rows.
+    columns : those of their columns that something is learnt from.
+    """
+
+    label: Label | None
+    frame: pd.DataFrame
+    columns: tuple[str, ...]
+
+
+@dataclass(frozen=True, eq=False)
+class Contents:
+    """What rows hold, read before anything is learnt from them.
+
+    Attributes
+    ----------
+    outcome : (n,) nan where there is none.
+    chosen : (n,) place of each row's alternative among `labels`, -1 for none; None where the choice
+        is not recorded.
+    labels : the alternatives that occur.
+    learners : which rows are learnt from.
+    n_selected_silent : rows that a selection equation selected, without an outcome.
+    """
+
+    outcome: Array
+    chosen: Indices | None
+    labels: list[Label]
+    learners: list[Learner]
+    n_selected_silent: int = 0
 
 
 @dataclass(frozen=True, eq=False)
@@ -96,6 +161,39 @@ class Plan:
         ]
         wanted += [entry for entry in (self.cost or {}).values() if isinstance(entry, str)]
         return tuple(dict.fromkeys(name for name in wanted if name is not None))
+
+    @property
+    def left_sides(self) -> tuple[str, ...]:
+        """What is computed of rows one by one."""
+        return (self.first.outcome,)
+
+    @property
+    def label_columns(self) -> tuple[str, ...]:
+        """The columns of alternatives and of clusters."""
+        return (*(() if self.chosen is None else (self.chosen,)), *self.ways)
+
+    def clean(self, frame: pd.DataFrame) -> Kept:
+        """Leave out rows that lack a covariate, or what `missing_outcome` says."""
+        incomplete, lacking = find_incomplete(frame, self.term_columns)
+        # True and false are objects in a piece where some are missing, and plain in others.
+        kept = frame[~incomplete].infer_objects() if lacking else frame
+        kept, n_without = drop_unrecorded(
+            kept, self.first.outcome_columns, self.chosen, self.missing_outcome,
+            self.first.outcome, self.unrecorded,
+        )  # fmt: skip
+        return Kept(kept, lacking, int(incomplete.sum()), n_without)
+
+    def contents(self, frame: pd.DataFrame) -> Contents:
+        """Read outcome and choice of rows; all right sides are learnt from all of them."""
+        columns = self.first.outcome_columns
+        absent = find_any_absent(frame, columns)
+        outcome = np.full(len(frame), np.nan)
+        if len(frame) and (absent is None or not absent.all()):
+            _, outcome = OutcomeCoder.learn(self.first.outcome, columns, frame)
+        learners = [Learner(None, frame, (*self.term_columns, *self.label_columns))]
+        if self.chosen is None:
+            return Contents(outcome, None, [], learners)
+        return Contents(outcome, *label_rows(frame[self.chosen]), learners)
 
 
 def read_plan(

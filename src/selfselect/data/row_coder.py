@@ -20,6 +20,7 @@ from selfselect.data.clusters import code_clusters, learn_clusters
 from selfselect.data.coder import Coder
 from selfselect.data.coding import FormulaCoding, KnownColumns, OutcomeCoder
 from selfselect.data.costs import check_costs
+from selfselect.data.design import check_rows
 from selfselect.data.equations import Equations, intercept_first
 from selfselect.data.formulas import ParsedFormula
 from selfselect.data.missing import find_any_absent
@@ -208,7 +209,9 @@ class RowCoder:
             values,
             code_clusters(frame, plan.ways, self.clusters),
         )
-        return self.assemble(frame, made)
+        rows = self.assemble(frame, made)
+        check_rows(self.coding.equations, rows, plan.weights, plan.weights_kind)
+        return rows
 
     def assemble(self, frame: pd.DataFrame, made: CodedValues) -> Rows:
         """Put the rows together: what was made, and what is read from columns as it is."""

@@ -77,14 +77,23 @@ class SelectionCoding(FormulaCoding):
         """Return covariates (n, D) that are all missing; columns lie one after the other."""
         return np.full((len(self.equations.covariates), n_rows), np.nan).T
 
+    def _sides(self, needed: str) -> tuple[int, ...]:
+        """Return the coders of all equations, the "outcomes" or the "selection"."""
+        return {"outcomes": self.coder_of, "selection": (0,)}.get(needed, (0, *self.coder_of))
+
+    def columns_for(self, needed: str) -> tuple[str, ...]:
+        """Return the data columns of all equations, the "outcomes" or the "selection"."""
+        named = [name for place in self._sides(needed) for name in self.coders[place].kinds]
+        return tuple(
+            dict.fromkeys((*named, *(self.offset_columns if needed != "selection" else ())))
+        )
+
     def code(
         self, data: Any, *, with_known: bool, with_outcome: bool = False, needed: str = "all"
     ) -> CodedRows:
         """Code new rows; `needed` are all equations, the "outcomes" or the "selection"."""
-        sides = {"outcomes": self.coder_of, "selection": (0,)}.get(needed, (0, *self.coder_of))
-        columns = dict.fromkeys(name for place in sides for name in self.coders[place].kinds)
-        if needed != "selection":
-            columns |= dict.fromkeys(self.offset_columns)
+        sides = self._sides(needed)
+        columns = dict.fromkeys(self.columns_for(needed))
         if with_outcome:
             columns |= dict.fromkeys(self.outcome.columns)
         if with_known:

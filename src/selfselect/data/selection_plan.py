@@ -2,19 +2,32 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
+import numpy as np
 import pandas as pd
+from numpy.typing import NDArray
 
+from selfselect.data.alternatives import label_rows
+from selfselect.data.checks import first_rows
+from selfselect.data.coding import OutcomeCoder
+from selfselect.data.columns import to_numbers
 from selfselect.data.equations import INTERCEPT, Equations
 from selfselect.data.formulas import ParsedFormula
+from selfselect.data.missing import drop_unrecorded, find_any_absent, find_incomplete
+from selfselect.data.plan import Contents, Kept, Learner
 from selfselect.data.restrictions import offset_columns
-from selfselect.errors import OptionError
+from selfselect.errors import DataError, OptionError
 from selfselect.rules.base import Label
 
 __all__ = ["OUTCOME", "SLOPES", "SelectionPlan", "find_towards", "order_of", "shared_terms"]
+
+Array = NDArray[np.float64]
+Indices = NDArray[np.intp]
+Mask = NDArray[np.bool_]
 
 OUTCOME = "outcome"
 """The label of the one alternative of a sample-selection model."""
@@ -40,6 +53,9 @@ class SelectionPlan:
     offset : a column that is added to the mean of every outcome, or one by alternative.
     if_recorded : whether a row is selected where its outcome is recorded; the left side of
         `selection` then means nothing.
+    weights, weights_kind, missing, missing_outcome, available : as in `selfselect.fit`; weights
+        that are no column are left to the caller.
+    ways : the columns that rows are clustered by.
     """
 
     outcomes: ParsedFormula | dict[Any, ParsedFormula]
@@ -51,6 +67,12 @@ class SelectionPlan:
     binary: bool = False
     offset: Any = None
     several: bool = False
+    weights: str | None = None
+    weights_kind: str | None = None
+    ways: tuple[str, ...] = ()
+    missing: str = "drop"
+    missing_outcome: str = "raise"
+    available: Mapping[Any, str] | None = None
 
     @property
     def each(self) -> list[ParsedFormula]:
@@ -59,16 +81,181 @@ class SelectionPlan:
         return list(given.values()) if isinstance(given, dict) else [given]
 
     @property
+    def first(self) -> ParsedFormula:
+        """The first formula of an outcome; all have the same left side."""
+        return self.each[0]
+
+    @property
+    def left_sides(self) -> tuple[str, ...]:
+        """What is computed of rows one by one: the outcome, and what says that it was selected."""
+        return (self.first.outcome, *(() if self.if_recorded else (self.selection.outcome,)))
+
+    @property
+    def right_sides(self) -> tuple[ParsedFormula, ...]:
+        """The formulas of outcomes and of the selection."""
+        return (*self.each, self.selection)
+
+    @property
     def chosen(self) -> tuple[str, ...]:
         """The columns that say which rows were selected."""
         return () if self.if_recorded else self.selection.outcome_columns
 
     @property
-    def terms(self) -> tuple[str, ...]:
-        """The columns of all right sides."""
-        formulas = (*self.each, self.selection)
-        named = [name for one in formulas for name in one.term_columns]
+    def label_columns(self) -> tuple[str, ...]:
+        """The columns of alternatives and of clusters."""
+        return (*((self.selection.outcome,) if self.switching else ()), *self.ways)
+
+    @cached_property
+    def term_columns(self) -> tuple[str, ...]:
+        """The columns of all right sides and offsets."""
+        named = [name for one in self.right_sides for name in one.term_columns]
         return tuple(dict.fromkeys((*named, *offset_columns(self.offset))))
+
+    @cached_property
+    def columns(self) -> tuple[str, ...]:
+        """All data columns that are needed."""
+        wanted = [*self.first.outcome_columns, *self.chosen, *self.term_columns, *self.ways]
+        wanted += [] if self.weights is None else [self.weights]
+        return tuple(dict.fromkeys((*wanted, *(self.available or {}).values())))
+
+    def outcome_of(self, label: Label) -> str:
+        """Name the outcome of an alternative in messages."""
+        return f"{self.first.outcome} of {label}" if self.switching else self.first.outcome
+
+    def choices(self, frame: pd.DataFrame) -> tuple[Indices, list[Label]]:
+        """Return the place of each row's alternative among those met, -1 where none is selected."""
+        if not self.switching:
+            if self.if_recorded:
+                absent = find_any_absent(frame, self.first.outcome_columns)
+                selected = np.ones(len(frame), dtype=bool) if absent is None else ~absent
+            else:
+                selected = _truth(frame, self.selection)
+            return np.where(selected, 0, -1).astype(np.intp), [OUTCOME]
+        if self.selection.outcome not in frame:
+            raise OptionError(
+                f"The left side of the selection, {self.selection.outcome!r}, is not a column. "
+                "Name the column that says which alternative was chosen."
+            )
+        return label_rows(frame[self.selection.outcome])
+
+    def shown(self, frame: pd.DataFrame, codes: Indices) -> Indices:
+        """Return `codes` where the outcome was recorded, and -1 elsewhere."""
+        absent = find_any_absent(frame, self.first.outcome_columns)
+        return codes if absent is None else np.where(absent, -1, codes)
+
+    def clean(self, frame: pd.DataFrame) -> Kept:
+        """Leave out rows that lack a covariate, or the outcome, of an equation they are used in."""
+        n_without = 0
+        for name in self.chosen:
+            choice = "raise" if self.missing_outcome == "silent" else self.missing_outcome
+            frame, n_more = drop_unrecorded(frame, (), name, choice, name, can_keep=False)
+            n_without += n_more
+        incomplete, lacking = find_incomplete(frame, self.selection.term_columns)
+        kept = frame[~incomplete].infer_objects() if lacking else frame
+        n_incomplete = int(incomplete.sum())
+        if find_any_absent(kept, {*self.first.outcome_columns, *self.term_columns}) is None:
+            return Kept(kept, lacking, n_incomplete, n_without)
+        codes, labels = self.choices(kept)
+        # Rows without an outcome need what explains the selection, and nothing else.
+        used = self.shown(kept, codes) if self.missing_outcome == "silent" else codes
+        incomplete = np.zeros(len(kept), dtype=bool)
+        for place, label in enumerate(labels):
+            own = np.flatnonzero(used == place)
+            absent, of_own = find_incomplete(_rows(kept, own), self._needed(label))
+            incomplete[own] = absent
+            lacking += of_own
+        if incomplete.any():
+            kept, used = kept[~incomplete].infer_objects(), used[~incomplete]
+        unrecorded = find_any_absent(kept, self.first.outcome_columns)
+        if unrecorded is not None and (unrecorded & (used >= 0)).any():
+            selected = np.flatnonzero(used >= 0)
+            _, n_more = drop_unrecorded(
+                kept.iloc[selected], self.first.outcome_columns, None, self.missing_outcome,
+                self.first.outcome,
+            )  # fmt: skip
+            kept, n_without = kept[~unrecorded | (used < 0)], n_without + n_more
+        return Kept(kept, lacking, n_incomplete + int(incomplete.sum()), n_without)
+
+    def _needed(self, label: Label) -> tuple[str, ...]:
+        """Return the columns that the outcome of an alternative depends on."""
+        formula = _of_label(self.outcomes, label)
+        offset = _of_label(self.offset, label)
+        named = () if formula is None else formula.term_columns
+        return (*named, *(() if offset is None else (offset,)))
+
+    def contents(self, frame: pd.DataFrame) -> Contents:
+        """Read outcome and choice; an equation is learnt from the rows that show its outcome."""
+        codes, labels = self.choices(frame)
+        shown = self.shown(frame, codes)
+        observed = np.flatnonzero(shown >= 0)
+        outcome = np.full(len(frame), np.nan)
+        if len(observed):
+            outcome[observed] = self.outcome_coder(_rows(frame, observed))[1]
+        columns = (*self.selection.term_columns, *self.label_columns)
+        learners = [Learner(None, frame, columns)]
+        for place, label in enumerate(labels):
+            own = _rows(frame, np.flatnonzero(shown == place))
+            learners.append(Learner(label, own, self._needed(label)))
+        n_selected_silent = int((codes >= 0).sum()) - len(observed)
+        return Contents(outcome, shown, labels, learners, n_selected_silent)
+
+    def outcome_coder(self, frame: pd.DataFrame) -> tuple[OutcomeCoder, Array]:
+        """Learn how outcomes are coded from rows that have one, and code them."""
+        coder, values = OutcomeCoder.learn(self.first.outcome, self.first.outcome_columns, frame)
+        if self.binary:
+            self.check_binary(values)
+        return coder, values
+
+    def check_binary(self, values: Array) -> None:
+        """Refuse a binary outcome that is neither true nor false."""
+        odd = ~np.isin(values, (0.0, 1.0))
+        if odd.any():
+            name = self.first.outcome
+            raise DataError(
+                f"binary=True needs an outcome of 1 and 0 (or true and false), but {name!r} holds "
+                f"{values[odd][0]:g}. Make a column that is, such as data[{name!r}] > 0, or leave "
+                "it out."
+            )
+
+
+def _rows(frame: pd.DataFrame, which: Indices) -> pd.DataFrame:
+    return frame if len(which) == len(frame) else frame.iloc[which]
+
+
+def _of_label(given: Any, label: Label) -> Any:
+    """Return what was given for all alternatives, or for the one of a label; None if nothing."""
+    if not isinstance(given, Mapping):
+        return given
+    return given.get(
+        label, next((one for key, one in given.items() if str(key) == str(label)), None)
+    )
+
+
+def _truth(frame: pd.DataFrame, selection: ParsedFormula) -> Mask:
+    """Read the left side of a selection as true or false."""
+    name = selection.outcome
+    what = f"The selection {name!r} must be true or false (1 or 0)"
+    advice = f"Make a column that is, such as data[{name!r}] == {{value}}."
+    if not len(frame):
+        return np.zeros(0, dtype=bool)
+    if name in frame:
+        try:
+            numbers = to_numbers(frame[name], what)
+        except DataError as error:
+            example = repr(frame[name].iloc[0])
+            raise DataError(
+                f"{what}, but it holds values such as {example}. {advice.format(value=example)}"
+            ) from error
+    else:
+        numbers = OutcomeCoder.learn(name, selection.outcome_columns, frame)[1]
+    odd = (numbers != 0) & (numbers != 1)
+    if odd.any():
+        example = f"{numbers[odd][0]:g}"
+        raise DataError(
+            f"{what}, but {first_rows(odd, frame.index)} hold {example}. "
+            f"{advice.format(value=example)}"
+        )
+    return np.equal(numbers, 1.0)
 
 
 def order_of(ordered: Any, labels: Sequence[Label], column: pd.Series[Any]) -> list[int]:

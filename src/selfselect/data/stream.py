@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from functools import cached_property, partial, reduce
@@ -13,20 +13,24 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
+from selfselect.data.build_selection import check_both_sides, describe_selection
 from selfselect.data.checks import check_enough_rows, check_text_columns
-from selfselect.data.clusters import cluster_columns
-from selfselect.data.design import Design, Tally, check_rows, describe
+from selfselect.data.clusters import cluster_columns, learn_clusters
+from selfselect.data.design import Design, Tally, describe
+from selfselect.data.equations import refuse_half_characters
 from selfselect.data.missing import say_incomplete
 from selfselect.data.plan import Plan, read_plan
 from selfselect.data.row_coder import RowCoder
 from selfselect.data.rows import Rows
+from selfselect.data.selection_plan import SelectionPlan
+from selfselect.data.selection_rows import SelectionCoder, find_alternatives
 from selfselect.data.source import Piece, Result, Source
-from selfselect.data.survey import Survey, clean, what_to_learn
+from selfselect.data.survey import Survey, what_to_learn
 from selfselect.data.tables import nearest
 from selfselect.errors import DataError, OptionError, SelfSelectError
 from selfselect.progress import progress_bar
 
-__all__ = ["RowStream", "build_stream_design"]
+__all__ = ["RowStream", "build_selection_stream", "build_stream_design"]
 
 Array = NDArray[np.float64]
 
@@ -50,7 +54,7 @@ class RowStream:
     """
 
     source: Source
-    coder: RowCoder
+    coder: RowCoder | SelectionCoder
     tally: Tally
     weight_factor: float
     sample: Rows
@@ -78,8 +82,7 @@ class RowStream:
     def code(self, piece: Piece) -> tuple[Rows, int]:
         """Code one piece; return its rows and the position of the first."""
         with placed(piece):
-            frame, *_ = clean(self.coder.plan, piece.frame)
-            rows = self._code(frame)
+            rows = self._code(self.coder.plan.clean(piece.frame).frame)
             if self.lengths.get(piece.number) != len(rows):
                 raise DataError(CHANGED)
             if self.checksums.get(piece.number) != piece.checksum:
@@ -87,8 +90,7 @@ class RowStream:
         return rows, self.starts[piece.number]
 
     def _code(self, frame: pd.DataFrame) -> Rows:
-        plan, rows = self.coder.plan, self.coder.code(frame)
-        check_rows(self.coder.coding.equations, rows, plan.weights, plan.weights_kind)
+        rows = self.coder.code(frame)
         if rows.weights is not None and self.weight_factor != 1.0:
             rows = replace(rows, weights=rows.weights * self.weight_factor)
         return rows
@@ -152,39 +154,14 @@ def build_stream_design(
     **options: Any,
 ) -> Design:
     """Survey a source in one pass, and make a design of it. Arguments are those of `fit`."""
-    for name, given in (("weights", weights), ("cluster", cluster)):
-        columns = given if name == "cluster" and isinstance(given, list | tuple) else [given]
-        if given is not None and not all(isinstance(one, str) for one in columns):
-            raise OptionError(
-                f"`{name}` must be a column of {source.title}: its rows are read in pieces, so "
-                "values given beside them cannot be matched. Write them into the data."
-            )
-    ways = cluster_columns(cluster, dict.fromkeys(source.names))
+    ways = _ways(source, weights, cluster)
     plan = read_plan(formula, weights=weights, ways=ways, **options)
-    for name in plan.columns:
-        if name not in source.names:
-            raise DataError(
-                f"There is no column {name!r} in {source.title}.{nearest(name, source.names)}"
-            )
-        if source.names.count(name) > 1:
-            raise DataError(
-                f"{source.title} has {source.names.count(name)} columns named {name!r}. Rename or "
-                "drop all but one: it is not clear which is meant."
-            )
     survey = _survey(plan, source, seed, progress)
-    coder = _learn(plan, survey)
-    tally = survey.tally
-    factor = 1.0
-    if plan.weights_kind == "probability" and tally.weight_total > 0:
-        factor = tally.n_weighted / tally.weight_total
-        squares = tally.weight_squares * factor**2
-        tally = replace(tally, weight_total=float(tally.n_weighted), weight_squares=squares)
-    empty = Rows(np.empty((0, len(coder.coding.equations.covariates))))
-    stream = RowStream(
-        source, coder, tally, factor, empty, survey.starts, survey.lengths, survey.checksums,
-        progress,
-    )  # fmt: skip
-    stream = replace(stream, sample=_code_sample(stream, survey.drawn.rows()))
+    frame = survey.parts[None].learning_frame()
+    check_text_columns(frame, [name for name in plan.term_columns if name != plan.chosen])
+    coder, _ = RowCoder.learn(plan, frame)
+    stream = _stream(source, coder, survey, progress)
+    tally = stream.tally
     facts = describe(
         coder.coding.equations,
         tally,
@@ -202,6 +179,78 @@ def build_stream_design(
     return design
 
 
+def build_selection_stream(
+    plan: SelectionPlan,
+    source: Source,
+    *,
+    weights: Any,
+    cluster: Any,
+    seed: int,
+    progress: bool | None,
+) -> Design:
+    """Survey a source in one pass, and make a design with a selection equation of it."""
+    plan = replace(plan, ways=_ways(source, weights, cluster))
+    survey = _survey(plan, source, seed, progress)
+    parts, tally = survey.parts, survey.tally
+    frame = parts[None].learning_frame()
+    check_text_columns(frame, [name for name in plan.term_columns if name not in plan.chosen])
+    labels, formulas = find_alternatives(plan, frame)
+    counts = [int(label in parts) for label in labels]
+    if not plan.switching:
+        counts = [tally.n_recorded + tally.n_selected_silent]
+    check_both_sides(plan, labels, counts, tally.n_rows)
+    refuse_half_characters((plan.first.outcome, *labels, *plan.term_columns))
+    frames = [frame, *(parts[label].learning_frame() for label in labels)]
+    clusters, _ = learn_clusters(frame, plan.ways)
+    coder, _ = SelectionCoder.learn(plan, labels, formulas, frames, clusters)
+    stream = _stream(source, coder, survey, progress)
+    ranges = [(parts[label].lowest, parts[label].highest) for label in labels]
+    facts = describe_selection(coder, stream.tally, ranges, survey.n_incomplete, survey.n_without)
+    return Design(coder.coding, stream.sample, facts, None, None, stream)
+
+
+def _ways(source: Source, weights: Any, cluster: Any) -> tuple[str, ...]:
+    """Return the columns that rows are clustered by; weights and clusters must be columns."""
+    for name, given in (("weights", weights), ("cluster", cluster)):
+        columns = given if name == "cluster" and isinstance(given, list | tuple) else [given]
+        if given is not None and not all(isinstance(one, str) for one in columns):
+            raise OptionError(
+                f"`{name}` must be a column of {source.title}: its rows are read in pieces, so "
+                "values given beside them cannot be matched. Write them into the data."
+            )
+    return cluster_columns(cluster, dict.fromkeys(source.names))
+
+
+def _check_columns(source: Source, columns: Sequence[str]) -> None:
+    for name in columns:
+        if name not in source.names:
+            raise DataError(
+                f"There is no column {name!r} in {source.title}.{nearest(name, source.names)}"
+            )
+        if source.names.count(name) > 1:
+            raise DataError(
+                f"{source.title} has {source.names.count(name)} columns named {name!r}. Rename or "
+                "drop all but one: it is not clear which is meant."
+            )
+
+
+def _stream(
+    source: Source, coder: RowCoder | SelectionCoder, survey: Survey, progress: bool | None
+) -> RowStream:
+    """Make a stream of the rows that were surveyed, with a sample of them coded."""
+    tally, factor = survey.tally, 1.0
+    if coder.plan.weights_kind == "probability" and tally.weight_total > 0:
+        factor = tally.n_weighted / tally.weight_total
+        squares = tally.weight_squares * factor**2
+        tally = replace(tally, weight_total=float(tally.n_weighted), weight_squares=squares)
+    empty = Rows(np.empty((0, len(coder.coding.equations.covariates))))
+    stream = RowStream(
+        source, coder, tally, factor, empty, survey.starts, survey.lengths, survey.checksums,
+        progress,
+    )  # fmt: skip
+    return replace(stream, sample=_code_sample(stream, survey.drawn.rows()))
+
+
 def _code_sample(stream: RowStream, frame: pd.DataFrame) -> Rows:
     try:
         return stream._code(frame)
@@ -216,7 +265,8 @@ def _nothing(*_: Any) -> None:
     """Do nothing with rows that were coded."""
 
 
-def _survey(plan: Plan, source: Source, seed: int, progress: bool | None) -> Survey:
+def _survey(plan: Plan | SelectionPlan, source: Source, seed: int, progress: bool | None) -> Survey:
+    _check_columns(source, plan.columns)
     if hasattr(source, "check"):
         source.check(plan.columns)
     total = getattr(source, "n_rows", None)
@@ -241,10 +291,3 @@ def _survey(plan: Plan, source: Source, seed: int, progress: bool | None) -> Sur
 def _named(task: Callable[[Piece], Survey], piece: Piece) -> Survey:
     with placed(piece):
         return task(piece)
-
-
-def _learn(plan: Plan, survey: Survey) -> RowCoder:
-    frame = survey.learning_frame()
-    check_text_columns(frame, [name for name in plan.term_columns if name != plan.chosen])
-    coder, _ = RowCoder.learn(plan, frame)
-    return coder

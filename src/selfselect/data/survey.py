@@ -20,18 +20,17 @@ import pandas as pd
 from formulaic.transforms import TRANSFORMS
 from numpy.typing import NDArray
 
-from selfselect.data.alternatives import label_rows
 from selfselect.data.checks import check_numbers
-from selfselect.data.coding import OutcomeCoder
 from selfselect.data.columns import factorize, find_kind, to_numbers
 from selfselect.data.design import Tally
 from selfselect.data.formulas import calls_in, uses_of_columns
-from selfselect.data.missing import drop_unrecorded, find_any_absent, find_incomplete
 from selfselect.data.plan import Plan
+from selfselect.data.selection_plan import SelectionPlan
 from selfselect.data.source import Piece
 from selfselect.errors import DataError, UnsupportedError
+from selfselect.rules.base import Label
 
-__all__ = ["Survey", "Wanted", "clean", "what_to_learn"]
+__all__ = ["Part", "Survey", "Wanted", "what_to_learn"]
 
 Array = NDArray[np.float64]
 
@@ -46,6 +45,10 @@ SAMPLE_VALUES = 20_000_000
 
 AMPLE = 1.5
 """Rows that are kept on the way to a sample, by row of the sample, where the share is known."""
+
+LEARNT_FROM = 1_000
+"""Rows kept of each alternative whose equation is learnt from its own rows: they show the kinds of
+columns; what depends on all values is held apart."""
 
 UNSORTED = 100_000
 """Values of a column that may wait before they are looked through for those that are the same."""
@@ -72,7 +75,9 @@ class Wanted:
     share: float = 1.0
 
 
-def what_to_learn(plan: Plan, head: pd.DataFrame, n_rows: int | None = None) -> Wanted:
+def what_to_learn(
+    plan: Plan | SelectionPlan, head: pd.DataFrame, n_rows: int | None = None
+) -> Wanted:
     """Say what must be learnt from all rows, given a few to see what columns hold.
 
     Where it is known how many rows there are, few of each piece need to be kept for the sample.
@@ -85,35 +90,23 @@ def what_to_learn(plan: Plan, head: pd.DataFrame, n_rows: int | None = None) -> 
     levels = {
         name for name in plan.term_columns if not pd.api.types.is_numeric_dtype(head[name].dtype)
     }
-    levels |= {name for name in (plan.chosen, *plan.ways) if name is not None}
+    levels |= set(plan.label_columns)
     held: set[str] = set()
     for name, columns in (pair for one in plan.right_sides for pair in calls_in(one.terms)):
         if name == "C":
             levels |= columns
         elif hasattr(TRANSFORMS.get(name), "__is_stateful_transform__"):
             held |= columns - levels if name not in LEARNT_AT_ONCE else set()
-    for name, _ in calls_in(plan.first.outcome):
-        if hasattr(TRANSFORMS.get(name), "__is_stateful_transform__"):
-            raise UnsupportedError(
-                f"The outcome {plan.first.outcome!r} depends on all rows at once through {name}(). "
-                "Compute it as a column first, or read the rows into memory: "
-                "engine=engines.Memory()."
-            )
+    for left in plan.left_sides:
+        for name, _ in calls_in(left):
+            if hasattr(TRANSFORMS.get(name), "__is_stateful_transform__"):
+                raise UnsupportedError(
+                    f"The left side {left!r} depends on all rows at once through {name}(). Compute "
+                    "it as a column first, or read the rows into memory: engine=engines.Memory()."
+                )
     sample = min(SAMPLE, SAMPLE_VALUES // len(plan.columns) + 1)
     share = min(1.0, AMPLE * sample / n_rows) if n_rows else 1.0
     return Wanted(frozenset(levels), frozenset(held - levels), sample, share)
-
-
-def clean(plan: Plan, frame: pd.DataFrame) -> tuple[pd.DataFrame, Counter[str], int, int]:
-    """Return the rows to be used, which covariates others lack, how many, and without outcome."""
-    incomplete, lacking = find_incomplete(frame, plan.term_columns)
-    # True and false are objects in a piece where some are missing, and plain in others.
-    kept = frame[~incomplete].infer_objects() if lacking else frame
-    kept, n_without = drop_unrecorded(
-        kept, plan.first.outcome_columns, plan.chosen, plan.missing_outcome, plan.first.outcome,
-        plan.unrecorded,
-    )  # fmt: skip
-    return kept, lacking, int(incomplete.sum()), n_without
 
 
 @dataclass(frozen=True, eq=False)
@@ -121,31 +114,38 @@ class Levels:
     """The values a column takes, and their order where it is one of categories.
 
     `parts` may hold a value twice; they are looked through only when they have become twice too
-    many, `n_sorted` of which are distinct.
+    many, `n_sorted` of which are distinct. `ordered` says whether categories are from the lowest to
+    the highest.
     """
 
     parts: tuple[pd.Index[Any], ...]
     n_sorted: int
     order: dict[Any, None] | None
+    ordered: bool = False
 
     @classmethod
     def of(cls, values: pd.Series[Any], *, text: bool = False) -> Levels:
         """Find the values that occur; those of `text` have no order, although they are coded."""
         if isinstance(values.dtype, pd.CategoricalDtype):
             order = None if text else dict.fromkeys(values.cat.categories)
+            ordered = not text and bool(values.cat.ordered)
             met = pd.Index(values.cat.remove_unused_categories().cat.categories)
         else:
-            order, met = None, pd.Index(factorize(values, f"The column {values.name!r}")[1])
-        return cls((met,), len(met), order)
+            order, ordered = None, False
+            met = pd.Index(factorize(values, f"The column {values.name!r}")[1])
+        return cls((met,), len(met), order, ordered)
 
     def __add__(self, other: Levels) -> Levels:
         order = None
         if self.order is not None and other.order is not None:
             order = {**self.order, **other.order}
-        joined = Levels((*self.parts, *other.parts), max(self.n_sorted, other.n_sorted), order)
+        ordered = self.ordered and other.ordered
+        joined = Levels(
+            (*self.parts, *other.parts), max(self.n_sorted, other.n_sorted), order, ordered
+        )
         if sum(map(len, joined.parts)) <= 2 * joined.n_sorted + UNSORTED:
             return joined
-        return Levels((joined.met,), len(joined.met), order)
+        return Levels((joined.met,), len(joined.met), order, ordered)
 
     @cached_property
     def met(self) -> pd.Index[Any]:
@@ -158,8 +158,9 @@ class Levels:
         """Return a column of that length in which every value occurs."""
         if self.order is not None:
             met = set(self.met)
-            ordered = [value for value in self.order if value in met]
-            return pd.Categorical(np.resize(np.array(ordered, dtype=object), n_rows), ordered)
+            known = [value for value in self.order if value in met]
+            values = np.resize(np.array(known, dtype=object), n_rows)
+            return pd.Categorical(values, known, ordered=self.ordered)
         return self.met.take(np.resize(np.arange(len(self.met)), n_rows)).array
 
 
@@ -222,6 +223,49 @@ class Drawn:
 
 
 @dataclass(frozen=True, eq=False)
+class Part:
+    """What was found in rows that some right sides are learnt from.
+
+    Attributes
+    ----------
+    levels, held : what was wanted of columns.
+    drawn : a sample of the rows.
+    lowest, highest : outcome.
+    """
+
+    levels: dict[str, Levels]
+    held: dict[str, list[Array]]
+    drawn: Drawn
+    lowest: float
+    highest: float
+
+    def __add__(self, other: Part) -> Part:
+        return Part(
+            levels={name: one + other.levels[name] for name, one in self.levels.items()},
+            held={name: one + other.held[name] for name, one in self.held.items()},
+            drawn=self.drawn + other.drawn,
+            lowest=min(self.lowest, other.lowest),
+            highest=max(self.highest, other.highest),
+        )
+
+    def learning_frame(self) -> pd.DataFrame:
+        """Return rows from which a coding learns the same as from all rows.
+
+        Every value of a category occurs, columns that were held are whole, and others are those of
+        the sample, repeated as needed.
+        """
+        sample = self.drawn.rows()
+        lengths = [len(sample), *(len(found.met) for found in self.levels.values())]
+        whole = {name: np.concatenate(parts) for name, parts in self.held.items()}
+        n_rows = max(map(len, whole.values())) if whole else max(lengths)
+        place = np.resize(np.arange(len(sample)), n_rows)
+        frame = sample.iloc[place].reset_index(drop=True)
+        full = {name: found for name, found in self.levels.items() if len(found.met)}
+        made = {name: found.repeated(n_rows) for name, found in full.items()}
+        return frame.assign(**made, **whole)
+
+
+@dataclass(frozen=True, eq=False)
 class Survey:
     """What was found in some pieces; adding joins what was found in others.
 
@@ -231,8 +275,8 @@ class Survey:
     lacking : by covariate, rows that lack it.
     kept : (pieces, 3) number of each piece, rows of it that are used, and its checksum.
     tally : of the rows that are used.
-    levels, held : what was wanted of columns.
-    drawn : a sample of the rows that are used.
+    parts : what was found in all rows (None), and in those of an alternative that its equation is
+        learnt from.
     """
 
     n_read: int
@@ -241,38 +285,56 @@ class Survey:
     lacking: Counter[str]
     kept: NDArray[np.int64]
     tally: Tally
-    levels: dict[str, Levels]
-    held: dict[str, list[Array]]
-    drawn: Drawn
+    parts: dict[Label | None, Part]
 
     @classmethod
-    def of(cls, plan: Plan, wanted: Wanted, seed: int, piece: Piece) -> Survey:
+    def of(cls, plan: Plan | SelectionPlan, wanted: Wanted, seed: int, piece: Piece) -> Survey:
         """Survey one piece."""
-        frame = piece.frame
-        kept, lacking, n_incomplete, n_without = clean(plan, frame)
+        cleaned = plan.clean(piece.frame)
+        kept = cleaned.frame
         weights = None
         if plan.weights is not None:
             weights = check_numbers(kept[plan.weights], f"The column of weights {plan.weights!r}")
-        columns = plan.first.outcome_columns
-        absent = find_any_absent(kept, columns)
-        outcome = np.full(len(kept), np.nan)
-        if len(kept) and (absent is None or not absent.all()):
-            _, outcome = OutcomeCoder.learn(plan.first.outcome, columns, kept)
-        chosen, labels = (None, []) if plan.chosen is None else label_rows(kept[plan.chosen])
+        found = plan.contents(kept)
+        parts: dict[Label | None, Part] = {}
+        for one in found.learners:
+            frame, columns = one.frame, set(one.columns)
+            values = found.outcome
+            size, share = wanted.sample, wanted.share
+            if one.label is not None:
+                assert found.chosen is not None
+                values = values[found.chosen == found.labels.index(one.label)]
+                size, share = LEARNT_FROM, 1.0
+            recorded = values[~np.isnan(values)]
+            parts[one.label] = Part(
+                levels={
+                    name: Levels.of(frame[name], text=name in piece.text)
+                    for name in sorted(wanted.levels & columns)
+                },
+                held={
+                    name: [to_numbers(frame[name], f"The column {name!r}")]
+                    for name in sorted(wanted.held & columns)
+                },
+                drawn=Drawn.of(piece, frame, seed, size, share),
+                lowest=float(recorded.min(initial=np.inf)),
+                highest=float(recorded.max(initial=-np.inf)),
+            )
         return cls(
-            n_read=len(frame),
-            n_incomplete=n_incomplete,
-            n_without=n_without,
-            lacking=lacking,
+            n_read=len(piece.frame),
+            n_incomplete=cleaned.n_incomplete,
+            n_without=cleaned.n_without,
+            lacking=cleaned.lacking,
             kept=np.array([[piece.number, len(kept), piece.checksum]], dtype=np.int64),
-            tally=Tally.of(outcome, chosen, weights, labels),
-            levels={name: Levels.of(kept[name], text=name in piece.text) for name in wanted.levels},
-            held={name: [to_numbers(kept[name], f"The column {name!r}")] for name in wanted.held},
-            drawn=Drawn.of(piece, kept, seed, wanted.sample, wanted.share),
+            tally=Tally.of(
+                found.outcome, found.chosen, weights, found.labels, found.n_selected_silent
+            ),
+            parts=parts,
         )
 
     def __add__(self, other: Survey) -> Survey:
-        levels = {name: one + other.levels[name] for name, one in self.levels.items()}
+        parts = dict(self.parts)
+        for label, one in other.parts.items():
+            parts[label] = parts[label] + one if label in parts else one
         return Survey(
             n_read=self.n_read + other.n_read,
             n_incomplete=self.n_incomplete + other.n_incomplete,
@@ -280,10 +342,13 @@ class Survey:
             lacking=self.lacking + other.lacking,
             kept=np.concatenate([self.kept, other.kept]),
             tally=self.tally + other.tally,
-            levels=levels,
-            held={name: one + other.held[name] for name, one in self.held.items()},
-            drawn=self.drawn + other.drawn,
+            parts=parts,
         )
+
+    @property
+    def drawn(self) -> Drawn:
+        """A sample of the rows that are used."""
+        return self.parts[None].drawn
 
     @property
     def lengths(self) -> dict[int, int]:
@@ -302,25 +367,9 @@ class Survey:
 
     def check_levels(self, covariates: Sequence[str]) -> None:
         """Refuse a covariate with more categories than any model could hold."""
-        for name, found in self.levels.items():
+        for name, found in (pair for one in self.parts.values() for pair in one.levels.items()):
             if name in covariates and len(found.met) > MOST_LEVELS:
                 raise DataError(
                     f"The column {name!r} has {len(found.met):,} categories. Leave it out, or make "
                     "it a number; to cluster by it give cluster=."
                 )
-
-    def learning_frame(self) -> pd.DataFrame:
-        """Return rows from which a coding learns the same as from all rows.
-
-        Every value of a category occurs, columns that were held are whole, and others are those of
-        the sample, repeated as needed.
-        """
-        sample = self.drawn.rows()
-        lengths = [len(sample), *(len(found.met) for found in self.levels.values())]
-        whole = {name: np.concatenate(parts) for name, parts in self.held.items()}
-        n_rows = max(map(len, whole.values())) if whole else max(lengths)
-        place = np.resize(np.arange(len(sample)), n_rows)
-        frame = sample.iloc[place].reset_index(drop=True)
-        full = {name: found for name, found in self.levels.items() if len(found.met)}
-        made = {name: found.repeated(n_rows) for name, found in full.items()}
-        return frame.assign(**made, **whole)

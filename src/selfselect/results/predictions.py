@@ -25,6 +25,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "KINDS",
+    "columns_for",
     "find_kind",
     "predict",
     "predict_new",
@@ -34,6 +35,9 @@ __all__ = [
 Array = NDArray[np.float64]
 
 KINDS = ("latent", "chance", "outcome", "given_seen", "scale")
+
+NEEDED = {"latent": "outcomes", "scale": "outcomes", "chance": "selection"}
+"""Which equations a prediction needs, where a selection has one of its own; others need all."""
 
 
 def predict(
@@ -77,10 +81,18 @@ def _code(fit: FitResult, data: Any, kind: str) -> CodedRows:
     """Code new rows as far as a prediction needs them."""
     if fit.problem.equations.selection is None:
         return fit.coding.code(data, with_known=kind not in ("latent", "scale"))
-    needed = {"latent": "outcomes", "scale": "outcomes", "chance": "selection"}.get(kind, "all")
     coding: Any = fit.coding
-    found: CodedRows = coding.code(data, with_known=False, needed=needed)
+    found: CodedRows = coding.code(data, with_known=False, needed=NEEDED.get(kind, "all"))
     return found
+
+
+def columns_for(fit: FitResult, kind: str) -> tuple[str, ...]:
+    """Return the data columns that a prediction needs."""
+    coding: Any = fit.coding
+    if fit.problem.equations.selection is not None:
+        found: tuple[str, ...] = coding.columns_for(NEEDED.get(kind, "all"))
+        return found
+    return (*coding.columns, *(() if kind in ("latent", "scale") else coding.known.columns))
 
 
 def say_lacking(n_lacking: int, n_rows: int, what: str, made: str) -> str:

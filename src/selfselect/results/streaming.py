@@ -25,7 +25,7 @@ from selfselect.errors import (
 from selfselect.progress import progress_bar
 from selfselect.results.files import as_path, whole_folder
 from selfselect.results.memberships import new_responsibilities
-from selfselect.results.predictions import find_kind, predict_new, say_lacking
+from selfselect.results.predictions import columns_for, find_kind, predict_new, say_lacking
 from selfselect.threads import parallel_map
 
 if TYPE_CHECKING:
@@ -49,9 +49,9 @@ def write_predictions(
 ) -> list[Path]:
     """Write predictions for the rows of files into a folder."""
     find_kind(fit, kind, scale, level)
-    known = kind not in ("latent", "scale")
+    _refuse_unknown_columns(fit)
     make = partial(predict_new, fit, kind=kind, scale=scale, level=level)
-    return _write(fit, data, out, make, _columns(fit, known=known, outcome=False), **options)
+    return _write(fit, data, out, make, columns_for(fit, kind), **options)
 
 
 def write_responsibilities(
@@ -63,8 +63,10 @@ def write_responsibilities(
             "In this fit the choice was recorded, so there is nothing to infer. For chances before "
             "anything is observed write predictions of kind='chance'."
         )
-    make = partial(new_responsibilities, fit)
-    return _write(fit, data, out, make, _columns(fit, known=True, outcome=True), **options)
+    _refuse_unknown_columns(fit)
+    coding: Any = fit.coding
+    columns = (*coding.columns, *coding.known.columns, *coding.outcome.columns)
+    return _write(fit, data, out, partial(new_responsibilities, fit), columns, **options)
 
 
 def flat_columns(made: pd.DataFrame | pd.Series[Any]) -> pd.DataFrame:
@@ -75,15 +77,12 @@ def flat_columns(made: pd.DataFrame | pd.Series[Any]) -> pd.DataFrame:
     return frame.set_axis([str(name) for name in frame.columns], axis=1)
 
 
-def _columns(fit: FitResult, *, known: bool, outcome: bool) -> tuple[str, ...]:
-    coding: Any = fit.coding
-    if not hasattr(coding, "outcome") or fit.facts.case is not None:
+def _refuse_unknown_columns(fit: FitResult) -> None:
+    if not hasattr(fit.coding, "outcome") or fit.facts.case is not None:
         raise UnsupportedError(
             "Only fits of a formula to one row per case predict for files. Read the rows into a "
             "table and use predict()."
         )
-    columns = (*coding.columns, *(coding.known.columns if known else ()))
-    return (*columns, *(coding.outcome.columns if outcome else ()))
 
 
 def _write(

@@ -8,6 +8,7 @@ from typing import Any
 from selfselect._fit import fit_design
 from selfselect.data.build_selection import build_selection_design
 from selfselect.data.design import Design
+from selfselect.data.files import are_files, open_files
 from selfselect.data.selection_plan import SLOPES, SelectionPlan, find_towards
 from selfselect.engines.base import EngineChoice
 from selfselect.engines.choose import engine_for
@@ -16,14 +17,14 @@ from selfselect.inference.bootstrap import Bootstrap
 from selfselect.inference.covariance import covariance_kind, estimate_covariance
 from selfselect.inference.dependence import Dependence
 from selfselect.noises import Selection, SelectionSign, TwoSteps
-from selfselect.posing import pose_design
+from selfselect.posing import label_columns, pose_design
 from selfselect.results.fit_result import FitResult
 from selfselect.rules import OrderedIndex, SelectionIndex
 from selfselect.seeds import check_seed, generator
 from selfselect.selection.two_step import TwoStep, two_step_covariance
 from selfselect.solvers.binary_search import BinarySearch
 from selfselect.solvers.selection_search import SelectionSearch
-from selfselect.threads import one_blas_thread
+from selfselect.threads import limited_to, one_blas_thread
 
 __all__ = ["estimate"]
 
@@ -64,16 +65,19 @@ def estimate(
             "Coefficients are shared or given by maximum likelihood, not in two steps. Leave "
             "method='two-step' out."
         )
-    check_seed(seed, optional=True)
+    checked = check_seed(seed, optional=True)
     choice = engine_for(data, engine)
-    if choice.open(data) is not None:
-        raise UnsupportedError(
-            "Models with a selection equation hold their rows in memory; they are not read piece "
-            "by piece. Read the columns they need, say with pandas.read_parquet, and give the "
-            "table."
-        )
-    with one_blas_thread():
-        design = build_selection_design(plan, data, **told)
+    with one_blas_thread(), limited_to(choice.threads):
+        source = choice.open(data)
+        table: Any = open_files(data) if source is None and are_files(data) else source or data
+        if hasattr(table, "with_labels"):
+            texts = [one.text for one in plan.right_sides]
+            chosen = plan.selection.outcome if plan.switching else None
+            table = table.with_labels(label_columns(texts, chosen=chosen, cluster=told["cluster"]))
+        design = build_selection_design(
+            plan, table, source=None if source is None else table, seed=checked,
+            progress=progress, **told,
+        )  # fmt: skip
     labels = design.equations.alternatives
     rule: SelectionIndex | OrderedIndex = OrderedIndex(labels)
     if plan.ordered is None:
@@ -121,8 +125,9 @@ def _two_steps(
     dependence = Dependence(design.cluster_sizes, facts.cluster, facts.weights_kind)
     kind = covariance_kind(covariance, dependence)
     problem = pose_design(design, rule=rule, noise=TwoSteps(), rng=rng)
-    with one_blas_thread():
-        rows = engine.load(replace(problem, noise=Selection()), design.rows)
+    with one_blas_thread(), limited_to(engine.threads):
+        posed = replace(problem, noise=Selection())
+        rows = engine.load(posed, design.rows if design.stream is None else design.stream)
         solver = TwoStep()
         solution = solver.solve(problem, rows, rng=rng)
         if isinstance(kind, Bootstrap):

@@ -43,8 +43,8 @@ def sample_selection(
     outcome : the formula of the outcome, ``"log_wage ~ educ + exper"``.
     selection : the formula of the selection, ``"works ~ educ + kids"``; its left side is true or
         false (1 or 0). ``"~ educ + kids"`` selects the rows whose outcome is recorded.
-    data : a pandas or polars frame, a pyarrow table, or a dict of arrays. Outcome and covariates
-        of the outcome may be missing in rows that were not selected.
+    data : a table, files or a `dask.dataframe`, as in `selfselect.fit`. Outcome and covariates of
+        the outcome may be missing in rows that were not selected.
     method : ``"ml"`` for maximum likelihood, ``"two-step"`` for Heckman's two steps with standard
         errors that know of the first.
     start : the likelihood may have several optima. ``"search"`` looks for the best of them;
@@ -64,8 +64,7 @@ def sample_selection(
         ``"bootstrap"``, or a `selfselect.inference.Bootstrap`.
     cluster : a column, a list of columns for several ways of clustering at once, or one label per
         row; implies ``"clustered"``, or (one way only) a bootstrap of clusters.
-    engine : where sums over rows are done: an object of `selfselect.engines` that holds its rows
-        in memory; None for `engines.Memory()`.
+    engine : where rows live and sums over them are done, as in `selfselect.fit`.
     seed : of everything random: bootstrap samples, and the rows on which a search looks around.
     progress : whether to show progress; None shows it on a terminal for what takes seconds.
 

@@ -50,7 +50,7 @@ def switching(
         column on the left side of `selection`; or one formula for both.
     selection : the formula of the selection, ``"sector ~ educ + married"``; its left side is the
         column that says which outcome was observed.
-    data : a pandas or polars frame, a pyarrow table, or a dict of arrays.
+    data : a table, files or a `dask.dataframe`, as in `selfselect.fit`.
     method : ``"ml"`` for maximum likelihood, ``"two-step"`` for least squares with Mills ratios
         and standard errors that know of the first step.
     towards : the alternative that a positive index selects. By default true (or 1 of 0 and 1),

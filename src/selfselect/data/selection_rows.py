@@ -1,0 +1,195 @@
+"""Rows of a model with a selection equation become numbers: learnt once, applied to any others."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+
+from selfselect.data.alternatives import code_chosen, recorded_alternatives
+from selfselect.data.checks import check_chosen_available, check_numbers, check_weights
+from selfselect.data.clusters import code_clusters
+from selfselect.data.coder import Coder
+from selfselect.data.coding import KnownColumns
+from selfselect.data.equations import SELECTION
+from selfselect.data.formulas import ParsedFormula
+from selfselect.data.missing import find_any_absent
+from selfselect.data.restrictions import read_offsets, share
+from selfselect.data.rows import Rows
+from selfselect.data.selection_coding import SelectionCoding, is_codable, selection_equations
+from selfselect.data.selection_plan import OUTCOME, SelectionPlan, order_of, shared_terms
+from selfselect.errors import DataError
+from selfselect.rules.base import Label
+
+__all__ = ["SelectionCoder", "find_alternatives", "own_rows"]
+
+Array = NDArray[np.float64]
+Indices = NDArray[np.intp]
+
+
+def find_alternatives(
+    plan: SelectionPlan, frame: pd.DataFrame
+) -> tuple[tuple[Label, ...], tuple[ParsedFormula, ...]]:
+    """Return the alternatives of rows, in order, and their formulas."""
+    if not plan.switching:
+        assert isinstance(plan.outcomes, ParsedFormula)
+        return (OUTCOME,), (plan.outcomes,)
+    name = plan.selection.outcome
+    labels, _, formulas = recorded_alternatives(frame[name], name, plan.outcomes)
+    if plan.ordered is not None:
+        order = order_of(plan.ordered, labels, frame[name])
+        labels, formulas = (tuple(one[place] for place in order) for one in (labels, formulas))
+    elif len(labels) < 2 or (len(labels) > 2 and not plan.several):
+        raise DataError(
+            f"There are {len(labels)} alternatives of {name!r} "
+            f"({', '.join(map(repr, labels[:6]))}). Switching is between two: join some, give "
+            "ordered=[...] if they have an order, or use selfselect.fit for more."
+        )
+    if SELECTION in map(str, labels):
+        raise DataError(
+            f"An alternative cannot be named {SELECTION!r}: results use the word for the selection "
+            "equation. Rename it."
+        )
+    return labels, formulas
+
+
+@dataclass(frozen=True, eq=False)
+class SelectionCoder:
+    """How rows are coded, with everything that was learnt.
+
+    Attributes
+    ----------
+    plan : what the user asked for.
+    coding : of covariates and outcome; it codes rows to predict, too.
+    labels, formulas : of the alternatives, in order.
+    clusters : the clusters that were met, one index per way of clustering.
+    """
+
+    plan: SelectionPlan
+    coding: SelectionCoding
+    labels: tuple[Label, ...]
+    formulas: tuple[ParsedFormula, ...]
+    clusters: tuple[pd.Index[Any], ...]
+
+    @classmethod
+    def learn(
+        cls,
+        plan: SelectionPlan,
+        labels: tuple[Label, ...],
+        formulas: tuple[ParsedFormula, ...],
+        frames: Sequence[pd.DataFrame],
+        clusters: tuple[pd.Index[Any], ...],
+    ) -> tuple[SelectionCoder, list[Array]]:
+        """Learn every right side from its own rows, and code those rows by the way.
+
+        `frames` has all rows, from which the selection is learnt, then those of each alternative.
+        """
+        for label, own in zip(labels, frames[1:], strict=True):
+            if not len(own):
+                raise DataError(
+                    f"No row shows {plan.outcome_of(label)}: nothing says what it depends on."
+                )
+        sides = (plan.selection, *formulas)
+        learnt = [Coder.learn(one.terms, own) for one, own in zip(sides, frames, strict=True)]
+        coders = tuple(coder for coder, _ in learnt)
+        offsets = read_offsets(plan.offset, labels)
+        equations = selection_equations(
+            plan.first.outcome,
+            coders,
+            labels,
+            [one.text for one in sides],
+            ordered=plan.ordered is not None,
+        )
+        if offsets:
+            equations = equations.with_offsets(offsets)
+        equations = share(equations, shared_terms(equations, plan.shared))
+        known = KnownColumns.resolve(None, plan.available, labels)
+        outcome, _ = plan.outcome_coder(frames[1])
+        places = tuple(range(1, len(coders)))
+        coding = SelectionCoding(equations, coders, places, known, plan.term_columns, outcome)
+        coder = cls(plan, coding, labels, formulas, clusters)
+        return coder, [matrix for _, matrix in learnt]
+
+    def codes(self, frame: pd.DataFrame) -> Indices:
+        """Return the alternative of each row, -1 where none was selected."""
+        if not self.plan.switching:
+            return self.plan.choices(frame)[0]
+        name = self.plan.selection.outcome
+        return code_chosen(frame[name], name, self.labels)
+
+    def code(self, frame: pd.DataFrame) -> Rows:
+        """Code other rows as those that were learnt from; the frame holds only rows to be used."""
+        codes = self.codes(frame)
+        shown = self.plan.shown(frame, codes)
+        own = own_rows(shown, len(self.labels))
+        coders = self.coding.coders
+        matrices = [
+            coder.code(frame if not place else frame.iloc[own[place]])
+            for place, coder in enumerate(coders)
+        ]
+        return self.assemble(frame, codes, own, matrices)
+
+    def assemble(
+        self, frame: pd.DataFrame, codes: Indices, own: list[Indices], matrices: list[Array]
+    ) -> Rows:
+        """Put rows together, given the positions of each equation's own rows, and those coded."""
+        plan = self.plan
+        weights: Array | None = None
+        if plan.weights is not None:
+            weights = check_numbers(frame[plan.weights], f"The column of weights {plan.weights!r}")
+            check_weights(weights, plan.weights, plan.weights_kind)
+        known = self.coding.known.read(frame)
+        if known.available is not None:
+            check_chosen_available(codes, known.available, self.labels)
+        outcome = np.full(len(frame), np.nan)
+        observed = np.sort(np.concatenate(own[1:]))
+        if len(observed):
+            values = self.coding.outcome.code(frame.iloc[observed])
+            if plan.binary:
+                plan.check_binary(values)
+            outcome[observed] = values
+        return Rows(
+            self._covariates(frame, own, matrices),
+            outcome=outcome,
+            chosen=codes,
+            weights=weights,
+            clusters=code_clusters(frame, plan.ways, self.clusters),
+            known=known,
+        )
+
+    def _covariates(self, frame: pd.DataFrame, own: list[Indices], matrices: list[Array]) -> Array:
+        """Place coded rows, and code all others that have what an equation needs."""
+        coding = self.coding
+        covariates = coding.new_covariates(len(frame))
+        for place, (coder, matrix) in enumerate(zip(coding.coders, matrices, strict=True)):
+            if not np.isfinite(matrix).all():
+                name = coder.names[int(np.argmin(np.isfinite(matrix).all(axis=0)))]
+                what = "selection equation"
+                if place:
+                    what = f"equation of {self.labels[place - 1]!r}"
+                raise DataError(
+                    f"The covariate {name!r} of the {what} is infinite or not a number in some "
+                    "rows. Correct them, leave them out, or use another transform."
+                )
+            coding.place_side(place, own[place], matrix, covariates)
+        coding.place_offsets(frame, covariates)
+        for place, coder in enumerate(coding.coders[1:], start=1):
+            # Effects ask what the rows of one alternative would have in another.
+            columns = [column - 1 for column in coding.equation_of(place).columns if column]
+            wanted = np.isnan(covariates[:, columns]).any(axis=1)
+            absent = find_any_absent(frame, coder.kinds)
+            others = np.flatnonzero(wanted if absent is None else wanted & ~absent)
+            if len(others):
+                coded = is_codable(coding, place, frame.iloc[others])
+                if coded is not None:
+                    coding.place_side(place, others, coded, covariates)
+        return covariates
+
+
+def own_rows(shown: Indices, n_alternatives: int) -> list[Indices]:
+    """Return the positions of rows that each equation is learnt from: all, then by alternative."""
+    return [np.arange(len(shown)), *(np.flatnonzero(shown == j) for j in range(n_alternatives))]
