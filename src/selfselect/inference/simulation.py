@@ -138,37 +138,9 @@ def redraw(problem: Problem, reported: Array, rows: Rows, rng: Generator) -> Row
     Where outcomes of an alternative were not recorded in some share of the rows that chose it, so
     it is in the rows that are drawn, at random.
     """
-    if problem.noise.selected:
-        return _redraw_selected(problem, reported, rows, rng)
     natural = problem.layout.natural(problem.layout.read(reported))
     noise = draw_noise(problem, natural, len(rows), rng)
     return problem.likelihood.draw(natural, rows, noise, rng)
-
-
-def _redraw_selected(problem: Problem, reported: Array, rows: Rows, rng: Generator) -> Rows:
-    """Draw the index of a selection equation, and the outcome that it selects."""
-    # Imported here: few processes draw samples, and all should start quickly.
-    from selfselect.moments.base import latent_means
-    from selfselect.moments.selection import SelectionMoments
-
-    moments = SelectionMoments(problem, problem.ordered_rule)
-    shared = moments.with_selection(reported).value
-    own = problem.layout.scales_of(reported) ** 2 - shared**2
-    if (own < 0.0).any():
-        raise UnsupportedError(
-            "A correlation with the selection is estimated beyond one, as two steps may, and no "
-            "noise has such a one to be drawn with. Fit with method='ml'."
-        )
-    u = rng.standard_normal(len(rows))
-    chosen = np.full(len(rows), -1, dtype=np.intp)
-    for j, group in enumerate(moments.ends(reported, rows)[: len(own)]):
-        above = True if group.lower is None else group.lower + u > 0.0
-        below = True if group.upper is None else group.upper + u <= 0.0
-        chosen[above & below] = j
-    noise = shared * u[:, None] + np.sqrt(own) * rng.standard_normal((len(rows), len(own)))
-    latent = latent_means(problem, reported, rows) + noise
-    outcome = latent[np.arange(len(rows)), np.maximum(chosen, 0)]
-    return replace(rows, outcome=np.where(chosen < 0, np.nan, outcome), chosen=chosen)
 
 
 def wide_noise(n_rows: int, k: int, rng: Generator) -> tuple[Array, Array]:

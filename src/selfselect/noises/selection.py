@@ -119,11 +119,15 @@ class Selection(FittedNoise):
         The noises of two outcomes are correlated by the selection alone. No row shows both, so
         nothing depends on it.
         """
-        correlations = np.tanh(extras[: len(inverse_scales)])
+        correlations = self.correlations(extras, len(inverse_scales))
         noise = z.copy()
         noise[:, :-1] *= np.sqrt(1.0 - correlations**2)
         noise[:, :-1] += correlations * z[:, -1:]
         return noise
+
+    def correlations(self, extras: Array, n_alternatives: int) -> Array:
+        """Return the correlation of each outcome's noise with that of the selection."""
+        return np.tanh(extras[:n_alternatives])
 
     def why_no_score_test(self) -> str:
         return "no row shows two outcomes, so their correlation is in no likelihood"
@@ -174,6 +178,15 @@ class TwoSteps(Selection):
     """
 
     method: ClassVar[str] = "two-step"
+
+    def correlations(self, extras: Array, n_alternatives: int) -> Array:
+        found = extras[n_alternatives : 2 * n_alternatives]
+        if (np.abs(found) > 1.0).any():
+            raise UnsupportedError(
+                "A correlation with the selection is estimated beyond one, as two steps may, and "
+                "no noise has such a one to be drawn with. Fit with method='ml'."
+            )
+        return found
 
     def extras(self, alternatives: Sequence[Label]) -> tuple[Extra, ...]:
         labels = list(enumerate(alternatives))
