@@ -43,7 +43,7 @@ def test_the_command_writes_a_table(villagers, tmp_path):
 
 def test_errors_are_one_sentence_on_standard_error(villagers, capsys):
     assert run(villagers, "income ~ 1") == 2
-    assert "no bounds without `chosen`" in capsys.readouterr().err
+    assert "no bounds without --chosen" in capsys.readouterr().err
 
 
 def test_every_option_of_the_function_is_one_of_the_command():

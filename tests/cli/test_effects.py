@@ -21,6 +21,9 @@ KINDS: dict[str, tuple[tuple[str, ...], str]] = {
     "sorting": ((), "comparative advantage"),
     "gains": (("--to", "hunting", "--versus", "fishing"), "share above zero"),
     "policy": ((), "policy - expert"),
+    "decompose": (("--to", "hunting", "--versus", "fishing"), "gap in the data"),
+    "subsidy": (("--subsidy", "fishing=5"), "a subsidy of 5 on fishing"),
+    "quota": (("--quota", "fishing=0.3", "--rationing", "lottery"), "fishing"),
     "close": (("--alternative", "fishing"), "If fishing is closed"),
 }
 
@@ -78,6 +81,8 @@ def test_the_table_is_that_of_the_method(
         (("--what", "close"), "needs at least one --alternative"),
         (("--what", "close", "--alternative", "mining"), "no alternative 'mining'"),
         (("--what", "wages"), "'wages' is not one of"),
+        (("--what", "subsidy"), "needs at least one --subsidy"),
+        (("--what", "quota", "--quota", "fishing=many"), "takes ALTERNATIVE=NUMBER"),
         (("--level", "95"), "not a confidence level"),
     ],
 )

@@ -440,10 +440,13 @@ def test_named_equations_need_no_chosen_column(
 @pytest.mark.parametrize(
     ("options", "words"),
     [
-        ((FORMULA,), "Neither `chosen` nor `alternatives` is given"),
+        ((FORMULA,), "Neither --chosen nor --alternatives is given"),
         ((FORMULA, "--alternatives", 1), "least squares"),
         ((FORMULA, "--alternatives", 100), "100 alternatives have 300 coefficients"),
-        ((FORMULA, "--alternatives", 2, "--chosen", "job"), "Both chosen='job' and alternatives=2"),
+        (
+            (FORMULA, "--alternatives", 2, "--chosen", "job"),
+            "Both --chosen job",
+        ),
         ((FORMULA, "--alternatives", "two"), "not a valid integer"),
         (("--equation", "a=income ~ height", "--equation", "b=income ~ height"), "same covariates"),
     ],

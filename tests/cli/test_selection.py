@@ -88,7 +88,7 @@ def test_bad_input_is_one_sentence_and_code_two(shell, file, arguments, words):
 def test_a_fit_is_saved_reported_shown_and_predicted_with(shell, file, tmp_path):
     saved, page = tmp_path / "fit.json", tmp_path / "fit.html"
     code, out, err = shell(
-        "switching", file, "works ~ x + z", "y ~ x", "--save", saved, "--report", page, "--compare",
+        "switching", file, "y ~ x", "works ~ x + z", "--save", saved, "--report", page, "--compare",
     )  # fmt: skip
     assert (code, err) == (0, "") and "Naive least squares and corrected estimates" in out
     assert "selfselect switching" in page.read_text()

@@ -8,7 +8,7 @@ from typing import Any
 
 import click
 
-__all__ = ["ENGINE_HELP", "engine_named", "is_folder", "rows_of", "split_words"]
+__all__ = ["ENGINE_HELP", "engine_named", "is_folder", "rows_of", "split_words", "tell_formulas"]
 
 ENGINE_HELP = (
     "Where sums over rows are done: memory, parquet (files are read piece by piece), torch or "
@@ -48,13 +48,22 @@ def engine_named(text: str | None, encoding: str | None = None) -> Any:
 
 def split_words(words: Sequence[str]) -> tuple[list[str], str | None]:
     """Tell files, of which a pattern of the shell makes many, from a formula."""
-    formulas = [word for word in words if "~" in word and not Path(word).exists()]
-    files = [word for word in words if word not in formulas]
+    files, formulas = tell_formulas(words)
     if len(formulas) > 1:
         raise click.UsageError(f"Several formulas are given: {', '.join(map(repr, formulas))}.")
+    return files, formulas[0] if formulas else None
+
+
+def tell_formulas(words: Sequence[str]) -> tuple[list[str], list[str]]:
+    """Return files and formulas; a notice says so where a formula comes before a file."""
+    are_formulas = ["~" in word and not Path(word).exists() for word in words]
+    files = [word for word, is_one in zip(words, are_formulas, strict=True) if not is_one]
+    formulas = [word for word, is_one in zip(words, are_formulas, strict=True) if is_one]
     if not files:
         raise click.UsageError("No file is given.")
-    return files, formulas[0] if formulas else None
+    if are_formulas != sorted(are_formulas):
+        click.echo("notice: in all commands DATA comes first, then formulas.", err=True)
+    return files, formulas
 
 
 def rows_of(

@@ -7,23 +7,22 @@ import math
 from collections.abc import Callable
 from typing import Any
 
+import click
 import pandas as pd
 
-from selfselect.cli._tables import for_spreadsheets
+from selfselect.cli._tables import for_spreadsheets, write_table
 from selfselect.inference.statistics import TestResult
 from selfselect.options import Intervals
 from selfselect.results.fit_result import FitResult
 from selfselect.results.specification import tests_of_noise
 
-__all__ = ["FORMATS", "render"]
-
-FORMATS = ("text", "json", "latex", "markdown", "html", "csv")
+__all__ = ["json_lines", "render", "show_table"]
 
 
 def render(
     fit: FitResult, form: str, level: float, intervals: Intervals = "wald", *, stars: bool = False
 ) -> str:
-    """Return the summary of a fit in one of `FORMATS`."""
+    """Return the summary of a fit in one of the formats of --format."""
 
     def page() -> Any:
         return fit.summary(level, intervals=intervals, stars=stars)
@@ -39,6 +38,25 @@ def render(
         "json": lambda: _as_json(fit, level, intervals),
     }
     return forms[form]()
+
+
+def json_lines(table: pd.DataFrame) -> str:
+    """Return one JSON object per row and line; missing and infinite numbers are null."""
+    return "\n".join(
+        json.dumps(one, allow_nan=False, default=str, ensure_ascii=False) for one in _records(table)
+    )
+
+
+def show_table(page: Any, table: pd.DataFrame, out: str | None, *, as_json: bool) -> None:
+    """Print a page, or its table as JSON lines, or write the table to a file."""
+    if as_json and out is not None:
+        raise click.UsageError("--json prints the table and --out writes it. Give one of them.")
+    if as_json:
+        click.echo(json_lines(table))
+    elif out is None:
+        click.echo(str(page))
+    else:
+        write_table(table, out, index=False)
 
 
 def _as_json(fit: FitResult, level: float, intervals: Intervals) -> str:

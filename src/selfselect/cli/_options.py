@@ -1,22 +1,183 @@
-"""Options that every command that fits has."""
+"""Options that several commands have, and how what they say is read."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import click
 
-__all__ = ["covariance_option"]
+from selfselect.cli._encoding import encoding_option
+from selfselect.cli._engines import ENGINE_HELP
+
+__all__ = [
+    "available_option", "chosen_option", "cluster_option", "clusters_of", "cost_option",
+    "covariance_option", "engine_option", "equation_option", "format_option", "formulas_of",
+    "json_option", "level_option", "limits_of", "missing_options", "number_of", "offset_columns",
+    "offset_option", "out_option", "outcome_between_option", "pairs_of", "possible_option",
+    "rows_options", "rule_option", "seed_option", "shared_option", "shared_terms", "together",
+    "weights_options",
+]  # fmt: skip
 
 KINDS = (
     "observed", "robust", "clustered", "bootstrap", "HC0", "HC1", "opg", "nonrobust", "cluster",
 )  # fmt: skip
 
+FORMATS = ("text", "json", "latex", "markdown", "html", "csv")
 
-def covariance_option(command: Callable[..., Any]) -> Callable[..., Any]:
-    """Add the option that says how standard errors are computed."""
-    return click.option(
-        "--covariance", default="observed", show_default=True,
-        type=click.Choice(KINDS, case_sensitive=False), help="How standard errors are computed.",
-    )(command)  # fmt: skip
+Decorator = Callable[[Callable[..., Any]], Callable[..., Any]]
+
+
+def together(*options: Decorator) -> Decorator:
+    """Return one decorator that gives a command several options, in the order of its help."""
+
+    def give(command: Callable[..., Any]) -> Callable[..., Any]:
+        for option in reversed(options):
+            command = option(command)
+        return command
+
+    return give
+
+
+covariance_option = click.option(
+    "--covariance", default="observed", show_default=True,
+    type=click.Choice(KINDS, case_sensitive=False), help="How standard errors are computed.",
+)  # fmt: skip
+chosen_option = click.option("--chosen", metavar="COLUMN", help="Column of the chosen alternative.")
+equation_option = click.option(
+    "--equation", "equations", multiple=True, metavar="ALTERNATIVE=FORMULA",
+    help="One alternative's own formula; repeat for each.",
+)  # fmt: skip
+rule_option = click.option(
+    "--rule", type=click.Choice(["max", "min"]), default="max", show_default=True,
+    help="Which outcome is observed.",
+)  # fmt: skip
+cost_option = click.option(
+    "--cost", "costs", multiple=True, metavar="ALTERNATIVE=COLUMN|NUMBER|~FORMULA",
+    help="Cost of an alternative, known by column or number, or estimated by a formula such as "
+    "'~ tuition'; repeatable.",
+)  # fmt: skip
+available_option = click.option(
+    "--available", multiple=True, metavar="ALTERNATIVE=COLUMN",
+    help="Column of 0 or 1: was the alternative open to the row? Repeatable.",
+)  # fmt: skip
+possible_option = click.option(
+    "--possible", multiple=True, metavar="ALTERNATIVE=COLUMN",
+    help="Column of 0 or 1: may it be the chosen one, where --chosen is missing? Repeatable.",
+)  # fmt: skip
+shared_option = click.option(
+    "--shared", multiple=True, metavar="TERM[=ALTERNATIVE[:NAME],...]",
+    help="Coefficient that all alternatives (or those listed) share; 'all' for every one. "
+    "Repeatable.",
+)  # fmt: skip
+offset_option = click.option(
+    "--offset", "offsets", multiple=True, metavar="[ALTERNATIVE=]COLUMN",
+    help="Column added to the mean with no coefficient; repeat by alternative.",
+)  # fmt: skip
+weights_options = together(
+    click.option("--weights", metavar="COLUMN", help="Row weights."),
+    click.option(
+        "--weights-kind", type=click.Choice(["frequency", "probability"]),
+        help="Weights are numbers of identical rows, or correct for unequal sampling (robust "
+        "errors).",
+    ),
+)  # fmt: skip
+cluster_option = click.option(
+    "--cluster", "clusters", multiple=True, metavar="COLUMN",
+    help="Clusters of rows; implies clustered. Repeat to cluster in several ways.",
+)  # fmt: skip
+missing_options = together(
+    click.option(
+        "--missing", type=click.Choice(["drop", "raise"]), default="drop", show_default=True,
+        help="What to do with rows that lack a covariate.",
+    ),
+    click.option(
+        "--missing-outcome", type=click.Choice(["raise", "drop", "silent"]), default="raise",
+        show_default=True,
+        help="What to do with rows that lack the outcome; 'silent' keeps them for their choice.",
+    ),
+)  # fmt: skip
+outcome_between_option = click.option(
+    "--outcome-between", nargs=2, metavar="LOW HIGH",
+    help="Lowest and highest outcome of rows without one: columns, numbers, or '-' for no limit.",
+)  # fmt: skip
+engine_option = click.option("--engine", metavar="NAME", help=ENGINE_HELP)
+seed_option = click.option("--seed", type=int, help="Seed of everything random.")
+level_option = click.option(
+    "--level", type=float, default=0.95, show_default=True, help="Confidence level of intervals."
+)
+format_option = click.option(
+    "--format", "form", default="text", show_default=True, type=click.Choice(FORMATS),
+    help="What to print.",
+)  # fmt: skip
+json_option = click.option(
+    "--json", "as_json", is_flag=True,
+    help="Print one JSON object per line and row of the table, for programs.",
+)  # fmt: skip
+out_option = click.option(
+    "--out", metavar="FILE",
+    help="CSV or Parquet file for the table, '-' for CSV on standard output; else a page is "
+    "printed.",
+)  # fmt: skip
+rows_options = together(engine_option, encoding_option, seed_option)
+
+
+def pairs_of(entries: Sequence[str], option: str) -> dict[str, str]:
+    """Read entries of the form ``alternative=value``."""
+    pairs: dict[str, str] = {}
+    for entry in entries:
+        label, mark, value = entry.partition("=")
+        if not mark or not label or not value:
+            raise click.UsageError(f"{option} takes ALTERNATIVE=..., not {entry!r}.")
+        if label in pairs:
+            raise click.UsageError(f"{option} names {label!r} twice.")
+        pairs[label] = value
+    return pairs
+
+
+def formulas_of(formula: str | None, equations: Sequence[str]) -> Any:
+    """Return one formula, or those of --equation by alternative; exactly one kind is given."""
+    if bool(formula) == bool(equations):
+        raise click.UsageError("Give either a FORMULA or --equation for every alternative.")
+    return formula or pairs_of(equations, "--equation")
+
+
+def clusters_of(clusters: Sequence[str]) -> Any:
+    """Return the columns of clusters as functions take them."""
+    return clusters[0] if len(clusters) == 1 else list(clusters) or None
+
+
+def shared_terms(entries: Sequence[str]) -> Any:
+    """Read ``all``, ``distance``, ``distance=a,b`` and ``distance=a:distance_a,b:distance_b``."""
+    if not entries:
+        return None
+    if list(entries) == ["all"]:
+        return "all"
+    shared: dict[str, Any] = {}
+    for entry in entries:
+        term, mark, listed = entry.partition("=")
+        members = [one.partition(":") for one in listed.split(",")]
+        if mark and not all(label for label, _, _ in members):
+            raise click.UsageError(f"--shared takes TERM=ALTERNATIVE,..., not {entry!r}.")
+        shared[term] = {label: name or term for label, _, name in members} if mark else "all"
+    return shared
+
+
+def offset_columns(entries: Sequence[str]) -> Any:
+    """Read one column for all alternatives, or one by alternative."""
+    if len(entries) == 1 and "=" not in entries[0]:
+        return entries[0]
+    return pairs_of(entries, "--offset") or None
+
+
+def number_of(text: str) -> float | str:
+    """Return a number where a text is one, else the text."""
+    try:
+        return float(text)
+    except ValueError:
+        return text
+
+
+def limits_of(pair: tuple[str, str] | None) -> Any:
+    """Return a pair of limits as functions take it; '-' stands for none."""
+    return pair and tuple(None if one == "-" else number_of(one) for one in pair)

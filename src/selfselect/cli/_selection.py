@@ -1,18 +1,27 @@
-"""Options that both models with a selection equation share."""
+"""What both models with a selection equation share: options, rows, and the order of formulas."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import click
 
-from selfselect.cli._encoding import encoding_option
-from selfselect.cli._options import covariance_option
+from selfselect.cli._engines import engine_named, rows_of, tell_formulas
+from selfselect.cli._options import (
+    cluster_option,
+    clusters_of,
+    covariance_option,
+    missing_options,
+    rows_options,
+    together,
+    weights_options,
+)
+from selfselect.cli._show import printing_options
 
-__all__ = ["rows_for", "shared_options", "show", "split_options", "way_of_clustering"]
+__all__ = ["read_model", "shared_options"]
 
-_OPTIONS = (
+shared_options = together(
     click.option(
         "--method", type=click.Choice(["ml", "two-step"]), default="ml", show_default=True,
         help="Maximum likelihood, or Heckman's two steps.",
@@ -21,97 +30,70 @@ _OPTIONS = (
         "--start", type=click.Choice(["search", "two-step"]), default="search", show_default=True,
         help="Look for the best of several optima, or climb from the two-step estimate alone.",
     ),
-    click.option("--weights", metavar="COLUMN", help="Row weights."),
-    click.option(
-        "--weights-kind", type=click.Choice(["frequency", "probability"]),
-        help="Weights are numbers of identical rows, or correct for unequal sampling (robust "
-        "errors).",
-    ),
+    weights_options,
     covariance_option,
-    click.option(
-        "--cluster", "clusters", multiple=True, metavar="COLUMN",
-        help="Clusters of rows; implies clustered. Repeat to cluster in several ways.",
-    ),
-    click.option(
-        "--missing", type=click.Choice(["drop", "raise"]), default="drop", show_default=True,
-        help="What to do with rows that lack a covariate.",
-    ),
-    click.option(
-        "--missing-outcome", type=click.Choice(["raise", "drop", "silent"]), default="raise",
-        show_default=True, help="What to do with rows that lack the outcome.",
-    ),
-    encoding_option,
-    click.option("--seed", type=int, help="Seed of everything random."),
-    click.option("--level", default=0.95, show_default=True, help="Level of intervals."),
-    click.option(
-        "--intervals", type=click.Choice(["wald", "profile"]), default="wald", show_default=True,
-        help="Intervals from standard errors, or by profiles of the likelihood.",
-    ),
-    click.option(
-        "--test-noise", type=int, metavar="SAMPLES",
-        help="Test normality and constant variance by a parametric bootstrap of so many samples, "
-        "such as 199, in place of the asymptotic tests.",
-    ),
-    click.option("--compare", is_flag=True, help="Put least squares beside the estimates."),
-    click.option("--save", metavar="FILE", help="Save the fit as JSON, for predict and show."),
-    click.option("--report", metavar="FILE", help="Write everything into one HTML file."),
-    click.option(
-        "--format", "form", default="text", show_default=True,
-        type=click.Choice(["text", "json", "latex", "markdown", "html", "csv"]),
-        help="What to print.",
-    ),
+    cluster_option,
+    missing_options,
+    rows_options,
+    printing_options,
 )  # fmt: skip
 
 
-def shared_options(command: Callable[..., Any]) -> Callable[..., Any]:
-    """Give a command the options of both models."""
-    for option in reversed(_OPTIONS):
-        command = option(command)
-    return command
+def read_model(
+    words: Sequence[str],
+    options: dict[str, Any],
+    equations: Sequence[str] = (),
+    *,
+    by_column: bool = True,
+) -> tuple[Any, str]:
+    """Return the outcome's formula, or None, and the selection's; read rows into `options`.
 
-
-def rows_for(data: str, encoding: str | None, clusters: Sequence[str], *formulas: Any) -> Any:
-    """Read the table of a model, whose selection equation comes first in `formulas`."""
-    from selfselect.cli._tables import read_table
+    `words` are files, then the formula of outcomes where there are no `equations`, then that of
+    the selection. `by_column` says that the selection's left side is a column of alternatives: a
+    selection that comes before the formula is then told by its fewer values, with a notice.
+    """
     from selfselect.posing import label_columns
 
-    selected = str(formulas[0]).partition("~")[0].strip()
-    named = dict(enumerate(formulas[1:])) if len(formulas) > 1 else {}
-    labels = label_columns({"": formulas[0], **named}, chosen=selected, cluster=list(clusters))
-    return read_table(data, encoding=encoding, labels=labels)
+    files, formulas = tell_formulas(words)
+    wanted = 1 if equations else 2
+    if len(formulas) != wanted:
+        given = ", ".join(map(repr, formulas)) or "none"
+        raise click.UsageError(
+            "Give either a FORMULA or --equation for every alternative, then the formula of the "
+            f"selection. Formulas given after DATA: {given}."
+        )
+    clusters, engine = options.pop("clusters"), options.pop("engine")
+    encoding = options.pop("encoding")
+
+    def read(selection: str) -> Any:
+        chosen = selection.partition("~")[0].strip()
+        named = label_columns([*formulas, *equations], chosen=chosen, cluster=list(clusters))
+        return rows_of(files, engine, encoding=encoding, labels=named)
+
+    rows = read(formulas[-1])
+    if wanted == 2 and by_column and _has_fewer_values(rows, *formulas):
+        click.echo(
+            "notice: in all commands the formula of outcomes comes first, then that of the "
+            "selection.", err=True,
+        )  # fmt: skip
+        formulas.reverse()
+        rows = rows if files == ["-"] else read(formulas[-1])
+    options["cluster"] = clusters_of(clusters)
+    options["engine"] = engine_named(engine, encoding if isinstance(rows, list) else None)
+    options["data"] = rows
+    return formulas[0] if wanted == 2 else None, formulas[-1]
 
 
-def way_of_clustering(clusters: Sequence[str]) -> Any:
-    """Return the columns of clusters as the models take them."""
-    return clusters[0] if len(clusters) == 1 else list(clusters) or None
+def _has_fewer_values(rows: Any, first: str, second: str) -> bool:
+    """Say whether the left side of the first formula has fewer values than that of the second."""
+    from selfselect.data.files import open_files
 
-
-def show(result: Any, shown: Mapping[str, Any]) -> int:
-    """Print a result, write what was asked for, and return the exit code.
-
-    `shown` are the options that `split_options` found.
-    """
-    from selfselect.cli._formats import render
-    from selfselect.cli.main import NOT_CONVERGED
-    from selfselect.report.summary import compare_page
-
-    if shown["test_noise"] is not None:
-        result.normality_test(shown["test_noise"], seed=shown["seed"])
-        result.heteroskedasticity_test(shown["test_noise"], seed=shown["seed"])
-    click.echo(render(result, shown["form"], shown["level"], shown["intervals"]))
-    if shown["compare"]:
-        click.echo("\n" + str(compare_page(result)))
-    if shown["save"]:
-        result.save(shown["save"])
-    if shown["report"]:
-        command = click.get_current_context().obj
-        result.report(shown["report"], level=shown["level"], command=command)
-    return 0 if result.converged else NOT_CONVERGED
-
-
-def split_options(options: dict[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
-    """Tell options of the model from those that say what is printed and written."""
-    names = ("form", "level", "intervals", "test_noise", "compare", "save", "report")
-    shown = {name: options.pop(name) for name in names}
-    shown["seed"] = options["seed"]
-    return options, shown
+    names = [one.partition("~")[0].strip() for one in (first, second)]
+    if isinstance(rows, list):
+        files = open_files(rows)
+        if not all(name in files.names for name in names):
+            return False
+        rows = files.head(names)
+    if not all(name in rows for name in names):
+        return names[0] in rows
+    return bool(rows[names[0]].nunique() < rows[names[1]].nunique())

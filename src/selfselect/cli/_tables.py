@@ -5,6 +5,9 @@ from __future__ import annotations
 import re
 import zlib
 from collections.abc import Sequence
+from contextlib import suppress
+from difflib import get_close_matches
+from io import BytesIO
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from zipfile import BadZipFile
@@ -12,6 +15,7 @@ from zipfile import BadZipFile
 import click
 import pandas as pd
 
+from selfselect.cli._streams import STANDARD, standard_input
 from selfselect.data.file_names import ending_of
 from selfselect.data.file_types import CHANGED_BY_NUMBERS, may_change_labels
 from selfselect.errors import DataError, MissingDependencyError
@@ -24,6 +28,7 @@ if TYPE_CHECKING:
 __all__ = [
     "check_out",
     "for_spreadsheets",
+    "joined",
     "labels_of",
     "read_table",
     "refuse_inputs",
@@ -49,16 +54,18 @@ def read_table(
 
     Parameters
     ----------
-    path : of the file.
+    path : of the file; ``-`` for standard input, CSV or Parquet.
     encoding : of a CSV file; None for UTF-8.
     labels : columns that hold labels: 01 and 1 are two of them, so such a column is text.
     """
     source = Path(path)
-    if not source.exists():
-        raise DataError(f"There is no file {path!r}.")
+    if path != STANDARD and not source.exists():
+        raise DataError(f"There is no file {path!r}.{_near_file(source)}")
     if source.is_dir():
         raise DataError(f"{path!r} is a folder. Give one CSV or Parquet file.")
     try:
+        if path == STANDARD:
+            return _read_standard(encoding, labels)
         if source.suffix.lower() in PARQUET:
             return _read_parquet(source)
         return _read_csv(source, encoding, labels)
@@ -76,7 +83,23 @@ def read_table(
         ) from error
 
 
-def _read_csv(source: Path, encoding: str | None, labels: Sequence[Any]) -> pd.DataFrame:
+def _read_standard(encoding: str | None, labels: Sequence[Any]) -> pd.DataFrame:
+    content = standard_input()
+    if content.getbuffer()[:4] == b"PAR1":
+        return _read_parquet(content)
+    return _read_csv(content, encoding, labels)
+
+
+def _near_file(source: Path) -> str:
+    """Name the file of the same folder that is spelt most alike."""
+    with suppress(OSError):
+        near = get_close_matches(source.name, [one.name for one in source.parent.iterdir()], n=1)
+        if near:
+            return f" Did you mean {str(source.with_name(near[0]))!r}?"
+    return ""
+
+
+def _read_csv(source: Path | BytesIO, encoding: str | None, labels: Sequence[Any]) -> pd.DataFrame:
     how = {**_separator(source), "encoding": encoding}
     table = pd.read_csv(source, **how)
     numbers = [
@@ -84,7 +107,9 @@ def _read_csv(source: Path, encoding: str | None, labels: Sequence[Any]) -> pd.D
         for name in dict.fromkeys(labels)
         if name in table and pd.api.types.is_numeric_dtype(table[name])
     ]
-    if numbers and may_change_labels(str(source)):
+    if numbers and (isinstance(source, BytesIO) or may_change_labels(str(source))):
+        if isinstance(source, BytesIO):
+            source.seek(0)
         written = pd.read_csv(source, **how, usecols=numbers, dtype=str)
         for name in numbers:
             if written[name].str.match(CHANGED_BY_NUMBERS).any():
@@ -92,14 +117,16 @@ def _read_csv(source: Path, encoding: str | None, labels: Sequence[Any]) -> pd.D
     return table
 
 
-def _separator(source: Path) -> dict[str, Any]:
+def _separator(source: Path | BytesIO) -> dict[str, Any]:
     """Return how fields are separated; in .txt files that is found out, which is slower."""
+    if isinstance(source, BytesIO):
+        return {"sep": ","}
     if ".txt" in source.suffixes:
         return {"sep": None, "engine": "python"}
     return {"sep": "\t" if ".tsv" in source.suffixes else ","}
 
 
-def _read_parquet(source: Path) -> pd.DataFrame:
+def _read_parquet(source: Path | BytesIO) -> pd.DataFrame:
     try:
         return pd.read_parquet(source)
     except ImportError as error:
@@ -117,7 +144,7 @@ def labels_of(fit: FitResult) -> list[str]:
 
 def check_out(path: str | None, *inputs: str) -> None:
     """Refuse a file that cannot be written to, before the work that would be lost."""
-    if path is None:
+    if path is None or path == STANDARD:
         return
     refuse_inputs(path, *inputs)
     try:
@@ -134,7 +161,7 @@ def check_out(path: str | None, *inputs: str) -> None:
 
 def refuse_inputs(path: str | None, *inputs: str) -> None:
     """Refuse to write over a file that is read: what was in it would be lost."""
-    if path is None or not Path(path).exists():
+    if path is None or path == STANDARD or not Path(path).exists():
         return
     target = Path(path).resolve()
     for one in inputs:
@@ -181,6 +208,17 @@ def _as_text(cell: Any) -> Any:
     return cell
 
 
+def joined(table: pd.DataFrame | pd.Series[Any], beside: pd.DataFrame | None) -> pd.DataFrame:
+    """Return a table whose columns have a text each, columns `beside` it first."""
+    frame = flat_columns(table)
+    if beside is None:
+        return frame
+    twice = [name for name in beside.columns if name in frame.columns]
+    if twice:
+        raise DataError(f"There would be two columns {twice[0]!r}: it cannot be kept.")
+    return pd.concat([beside.set_axis(frame.index), frame], axis=1)
+
+
 def write_table(
     table: pd.DataFrame | pd.Series[Any],
     out: str | None,
@@ -192,13 +230,8 @@ def write_table(
 
     A file appears whole or not at all. In CSV no text is left that a spreadsheet would run.
     """
-    frame = flat_columns(table)
-    if beside is not None:
-        twice = [name for name in beside.columns if name in frame.columns]
-        if twice:
-            raise DataError(f"There would be two columns {twice[0]!r}: it cannot be kept.")
-        frame = pd.concat([beside.set_axis(frame.index), frame], axis=1)
-    if out is None:
+    frame = joined(table, beside)
+    if out is None or out == STANDARD:
         click.echo(for_spreadsheets(frame).to_csv(index=index), nl=False)
         return
     ending = Path(out).suffix.lower()

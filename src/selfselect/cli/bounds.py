@@ -7,9 +7,27 @@ from typing import Any
 
 import click
 
-from selfselect.cli._encoding import encoding_option
-from selfselect.cli._engines import ENGINE_HELP, engine_named, rows_of, split_words
-from selfselect.cli.fit import number_of, pairs_of
+from selfselect.cli._engines import engine_named, rows_of, split_words
+from selfselect.cli._options import (
+    available_option,
+    chosen_option,
+    cluster_option,
+    clusters_of,
+    equation_option,
+    formulas_of,
+    json_option,
+    level_option,
+    limits_of,
+    missing_options,
+    number_of,
+    out_option,
+    outcome_between_option,
+    pairs_of,
+    possible_option,
+    rows_options,
+    rule_option,
+    weights_options,
+)
 
 __all__ = ["command"]
 
@@ -24,15 +42,9 @@ Examples:
 
 @click.command("bounds", epilog=EPILOG)
 @click.argument("words", nargs=-1, required=True, metavar="DATA... [FORMULA]")
-@click.option("--chosen", metavar="COLUMN", help="Column of the chosen alternative.")
-@click.option(
-    "--equation", "equations", multiple=True, metavar="ALTERNATIVE=FORMULA",
-    help="One alternative's own formula, to say what an instrument is excluded from; repeat.",
-)  # fmt: skip
-@click.option(
-    "--rule", type=click.Choice(["max", "min"]), default="max", show_default=True,
-    help="Which outcome is observed.",
-)  # fmt: skip
+@chosen_option
+@equation_option
+@rule_option
 @click.option("--by", multiple=True, metavar="COLUMN", help="Bounds by cells; repeatable.")
 @click.option("--instrument", metavar="COLUMN", help="Excluded column to intersect bounds over.")
 @click.option("--along", metavar="COLUMN", help="Bounds along a numeric column, by logits.")
@@ -48,41 +60,20 @@ Examples:
     "--cost", "costs", multiple=True, metavar="ALTERNATIVE=COLUMN|NUMBER",
     help="Known cost of an alternative; repeatable.",
 )  # fmt: skip
-@click.option(
-    "--available", multiple=True, metavar="ALTERNATIVE=COLUMN",
-    help="Column of 0 or 1: was the alternative open to the row? Repeatable.",
-)  # fmt: skip
-@click.option(
-    "--possible", multiple=True, metavar="ALTERNATIVE=COLUMN",
-    help="Column of 0 or 1: may it be the chosen one, where --chosen is missing? Repeatable.",
-)  # fmt: skip
-@click.option("--weights", metavar="COLUMN", help="Row weights.")
-@click.option(
-    "--weights-kind", type=click.Choice(["frequency", "probability"]),
-    help="Weights are numbers of identical rows, or correct for unequal sampling.",
-)  # fmt: skip
-@click.option("--cluster", "clusters", multiple=True, metavar="COLUMN", help="Clusters of rows.")
-@click.option(
-    "--missing", type=click.Choice(["drop", "raise"]), default="drop", show_default=True,
-    help="What to do with rows that lack a column of --by or --instrument.",
-)  # fmt: skip
-@click.option(
-    "--missing-outcome", type=click.Choice(["raise", "drop", "silent"]), default="raise",
-    show_default=True, help="What to do with rows that lack the outcome.",
-)  # fmt: skip
-@click.option(
-    "--outcome-between", nargs=2, metavar="LOW HIGH",
-    help="Lowest and highest outcome of rows without one: columns, numbers, or '-' for no limit.",
-)  # fmt: skip
-@click.option("--engine", metavar="NAME", help=ENGINE_HELP)
-@encoding_option
-@click.option("--seed", type=int, help="Seed of everything random.")
-@click.option("--level", type=float, default=0.95, show_default=True, help="Confidence level.")
+@available_option
+@possible_option
+@weights_options
+@cluster_option
+@missing_options
+@outcome_between_option
+@rows_options
+@level_option
 @click.option(
     "--table", type=click.Choice(["means", "quantiles", "distribution"]), default="quantiles",
-    show_default=True, help="Which table --out writes.",
+    show_default=True, help="Which table --out and --json write.",
 )  # fmt: skip
-@click.option("--out", metavar="FILE", help="CSV or Parquet file for a table; else it is printed.")
+@out_option
+@json_option
 def command(
     words: Sequence[str],
     chosen: str | None,
@@ -109,21 +100,20 @@ def command(
     level: float,
     table: str,
     out: str | None,
+    as_json: bool,
 ) -> int:
     """Bound potential outcomes of DATA by the rule alone, with no assumption on the noise.
 
-    FORMULA, first or last, has the outcome on its left side; its right side may be 1.
+    FORMULA has the outcome on its left side; its right side may be 1.
     """
     import selfselect as ss
-    from selfselect.cli._tables import check_out, write_table
+    from selfselect.cli._formats import show_table
+    from selfselect.cli._tables import check_out
     from selfselect.posing import label_columns
 
     files, formula = split_words(words)
-    if bool(formula) == bool(equations):
-        raise click.UsageError("Give either a FORMULA or --equation for every alternative.")
     check_out(out, *files)
-    cluster = clusters[0] if len(clusters) == 1 else list(clusters) or None
-    formulas = formula or pairs_of(equations, "--equation")
+    cluster, formulas = clusters_of(clusters), formulas_of(formula, equations)
     labels = label_columns(formulas, chosen=chosen, cluster=cluster)
     rows = rows_of(files, engine, encoding=encoding, labels=labels)
     given: dict[str, Any] = {"quantiles": list(quantiles)} if quantiles else {}
@@ -136,7 +126,7 @@ def command(
         instrument=instrument,
         along=along,
         points=list(points) or None,
-        support=_limits(support),
+        support=limits_of(support),
         level=level,
         available=pairs_of(available, "--available") or None,
         possible=pairs_of(possible, "--possible") or None,
@@ -146,17 +136,10 @@ def command(
         cluster=cluster,
         missing=missing,
         missing_outcome=missing_outcome,
-        outcome_between=_limits(outcome_between),
+        outcome_between=limits_of(outcome_between),
         engine=engine_named(engine, encoding if isinstance(rows, list) else None),
         seed=seed,
         **given,
     )
-    if out is None:
-        click.echo(str(found))
-    else:
-        write_table(getattr(found, table), out, index=False)
+    show_table(found, getattr(found, table), out, as_json=as_json)
     return 0
-
-
-def _limits(pair: tuple[str, str] | None) -> list[Any] | None:
-    return pair and [None if one == "-" else number_of(one) for one in pair]

@@ -2,11 +2,20 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Literal
 
 import click
 
 from selfselect.cli._encoding import encoding_option
+from selfselect.cli._engines import rows_of, split_words
+from selfselect.cli._options import (
+    json_option,
+    out_option,
+    rule_option,
+    seed_option,
+    weights_options,
+)
 from selfselect.options import WeightsKind
 
 __all__ = ["command"]
@@ -18,16 +27,12 @@ Example:
 
 
 @click.command("choose", epilog=EPILOG)
-@click.argument("data")
-@click.argument("formula")
+@click.argument("words", nargs=-1, required=True, metavar="DATA FORMULA")
 @click.option(
     "--range", "span", default="1:6", show_default=True, metavar="LOW:HIGH",
     help="Numbers of alternatives to try, both ends included.",
 )  # fmt: skip
-@click.option(
-    "--rule", type=click.Choice(["max", "min"]), default="max", show_default=True,
-    help="Which outcome is observed.",
-)  # fmt: skip
+@rule_option
 @click.option(
     "--subspace", type=click.Choice(["residual", "paper"]), default="residual", show_default=True,
     help="Whose spectral gap is shown: of least-squares residuals, or of the paper's matrix.",
@@ -39,16 +44,13 @@ Example:
 @click.option(
     "--replications", type=int, default=99, show_default=True, help="Samples of each such test."
 )
-@click.option("--weights", metavar="COLUMN", help="Row weights.")
-@click.option(
-    "--weights-kind", type=click.Choice(["frequency", "probability"]),
-    help="Weights are numbers of identical rows, or correct for unequal sampling.",
-)  # fmt: skip
+@weights_options
 @encoding_option
-@click.option("--seed", type=int, help="Seed of everything random.")
+@seed_option
+@out_option
+@json_option
 def command(
-    data: str,
-    formula: str,
+    words: Sequence[str],
     span: str,
     rule: Literal["max", "min"],
     subspace: str,
@@ -58,11 +60,19 @@ def command(
     weights_kind: WeightsKind,
     encoding: str | None,
     seed: int | None,
+    out: str | None,
+    as_json: bool,
 ) -> int:
     """Fit several numbers of alternatives to DATA (a CSV or Parquet file) and recommend one."""
     import selfselect as ss
-    from selfselect.cli._tables import read_table
+    from selfselect.cli._formats import show_table
+    from selfselect.cli._tables import check_out
     from selfselect.posing import label_columns
+
+    check_out(out, *words)
+    files, formula = split_words(words)
+    if formula is None or len(files) > 1:
+        raise click.UsageError("Give one file and one FORMULA: DATA FORMULA.")
 
     low, mark, high = span.partition(":")
     if not mark or not low.isdigit() or not high.isdigit() or int(low) > int(high):
@@ -70,7 +80,7 @@ def command(
     numbers = range(int(low), int(high) + 1)
     found = ss.choose_alternatives(
         formula,
-        read_table(data, encoding=encoding, labels=label_columns(formula)),
+        rows_of(files, None, encoding=encoding, labels=label_columns(formula)),
         numbers,
         rule=rule,
         method=method,  # type: ignore[arg-type]  # click has checked it
@@ -80,5 +90,5 @@ def command(
         weights_kind=weights_kind,
         seed=seed,
     )
-    click.echo(str(found))
+    show_table(found, found.table.reset_index(), out, as_json=as_json)
     return 0

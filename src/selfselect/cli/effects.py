@@ -2,71 +2,122 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import click
 
 from selfselect.cli._encoding import encoding_option
+from selfselect.cli._options import json_option, level_option, out_option, pairs_of
+from selfselect.cli._saved import in_order
 from selfselect.options import Scale
 
 __all__ = ["command"]
 
+PAIRS = ("treatment", "heterogeneity", "decompose", "gains")
+"""What is asked of two alternatives."""
+
+CHANGES = ("close", "subsidy", "quota")
+"""What is asked of a change."""
+
 KINDS = (
-    "outcomes", "chances", "marginal", "treatment", "mte", "heterogeneity", "sorting", "gains",
-    "policy", "close",
+    "outcomes", "chances", "marginal", "treatment", "mte", "heterogeneity", "decompose", "sorting",
+    "gains", "policy", *CHANGES,
 )  # fmt: skip
 
+EPILOG = """\b
+Examples:
+  selfselect effects fit.json villagers.csv --what treatment --to hunting --versus fishing
+  selfselect effects fit.json villagers.csv --what subsidy --subsidy fishing=5 --json
+  selfselect effects fit.json villagers.csv --what quota --quota fishing=0.3 --table moves --out -
+"""
 
-@click.command("effects")
+
+@click.command("effects", epilog=EPILOG)
 @click.argument("fit")
 @click.argument("data")
 @click.option(
     "--what", type=click.Choice(KINDS), default="outcomes", show_default=True,
     help="Mean outcomes by group; chances; marginal effects on chances; effects of TO instead of "
     "VERSUS; marginal treatment effects of a switching regression; how those who choose TO "
-    "differ; sorting; distribution of gains; who should be sent where; what closing does.",
+    "differ; the gap between TO and VERSUS decomposed; sorting; distribution of gains; who should "
+    "be sent where; what closing, a subsidy or a quota does.",
 )  # fmt: skip
-@click.option("--to", help="Alternative, for treatment, heterogeneity and gains.")
+@click.option("--to", help="Alternative, for treatment, heterogeneity, decompose and gains.")
 @click.option("--versus", help="Alternative it is compared with.")
 @click.option("--alternative", "closed", multiple=True, help="Alternative to close; repeatable.")
+@click.option(
+    "--subsidy", "subsidies", multiple=True, metavar="ALTERNATIVE=NUMBER",
+    help="What is paid for choosing it, in units of the outcome; repeatable.",
+)  # fmt: skip
+@click.option(
+    "--quota", "quotas", multiple=True, metavar="ALTERNATIVE=SHARE",
+    help="Largest share of rows that may choose it; repeatable.",
+)  # fmt: skip
+@click.option(
+    "--rationing", type=click.Choice(["price", "lottery"]), default="price", show_default=True,
+    help="Who gets the places of a quota.",
+)  # fmt: skip
+@click.option(
+    "--table", default="outcomes", show_default=True,
+    type=click.Choice(["outcomes", "shares", "moves"]),
+    help="Which table of a change --out and --json write.",
+)  # fmt: skip
 @click.option(
     "--scale", default="model", show_default=True, type=click.Choice(["model", "level"]),
     help="For outcomes and treatment: as the formula's left side has it; or, where that is log(y), "
     "y itself, and per cent.",
 )  # fmt: skip
 @encoding_option
-@click.option("--level", type=float, default=0.95, show_default=True, help="Confidence level.")
-@click.option(
-    "--out", metavar="FILE", help="CSV or Parquet file for the table; else it is printed."
-)
+@level_option
+@out_option
+@json_option
 def command(
     fit: str,
     data: str,
     what: str,
     to: str | None,
     versus: str | None,
-    closed: tuple[str, ...],
+    closed: Sequence[str],
+    subsidies: Sequence[str],
+    quotas: Sequence[str],
+    rationing: Any,
+    table: str,
     scale: Scale,
     encoding: str | None,
     level: float,
     out: str | None,
+    as_json: bool,
 ) -> int:
     """Compute an effect of the saved FIT over the rows of DATA."""
-    import selfselect as ss
-    from selfselect.cli._tables import check_out, labels_of, read_table, write_table
+    from selfselect.cli._formats import show_table
+    from selfselect.cli._saved import read_saved, with_rows
+    from selfselect.cli._tables import check_out
 
+    fit, data = in_order(fit, data)
     check_out(out, fit, data)
-    result = ss.load(fit)
-    rows = read_table(data, encoding=encoding, labels=labels_of(result))
-    if what in ("treatment", "heterogeneity", "gains") and (to is None or versus is None):
+    result, rows = read_saved(fit, data, encoding=encoding)
+    if what in PAIRS and (to is None or versus is None):
         raise click.UsageError(f"--what {what} needs two alternatives: --to A --versus B.")
     if scale != "model" and what not in ("outcomes", "treatment"):
         raise click.UsageError(f"--what {what} has no --scale.")
-    if what == "close" and not closed:
-        raise click.UsageError("--what close needs at least one --alternative A.")
-    if what == "close":
-        changed = result.counterfactual(close=list(closed), base=rows, level=level)
-        _show(changed, changed.outcomes.table, out, write_table)
+    changes: dict[str, Any] = {
+        "close": list(closed),
+        "subsidy": _numbers(subsidies, "--subsidy"),
+        "quota": _numbers(quotas, "--quota"),
+    }
+    if what in CHANGES:
+        if not changes[what]:
+            name = {"close": "--alternative A", "subsidy": "--subsidy A=NUMBER"}
+            raise click.UsageError(
+                f"--what {what} needs at least one {name.get(what, '--quota A=SHARE')}."
+            )
+        given = {name: one for name, one in changes.items() if one}
+        changed = result.counterfactual(**given, rationing=rationing, base=rows, level=level)
+        part = getattr(changed, table)
+        if part is None:
+            raise click.UsageError(f"This change has no table of {table}.")
+        show_table(changed, part.table, out, as_json=as_json)
         return 0
     ask: dict[str, Any] = {
         "outcomes": lambda: result.potential_outcomes(rows, level=level, scale=scale),
@@ -75,18 +126,22 @@ def command(
         "treatment": lambda: result.treatment_effects(to, versus, rows, level=level, scale=scale),
         "mte": lambda: result.mte(rows, level=level),
         "heterogeneity": lambda: result.heterogeneity(to, versus, rows, level=level),
+        "decompose": lambda: with_rows(result, rows).decompose(to, versus, level=level),
         "sorting": lambda: result.sorting(rows, level=level),
         "gains": lambda: result.gains(to, versus, rows, level=level),
         "policy": lambda: result.policy(rows, level=level),
     }
     found = ask[what]()
-    _show(found, found.rows if what == "policy" else found.table, out, write_table)
+    show_table(found, found.rows if what == "policy" else found.table, out, as_json=as_json)
     return 0
 
 
-def _show(found: Any, table: Any, out: str | None, write_table: Any) -> None:
-    """Print the page, or write the table."""
-    if out is None:
-        click.echo(str(found))
-    else:
-        write_table(table, out, index=False)
+def _numbers(entries: Sequence[str], option: str) -> dict[str, float] | None:
+    """Read numbers by alternative."""
+    found: dict[str, float] = {}
+    for label, text in pairs_of(entries, option).items():
+        try:
+            found[label] = float(text)
+        except ValueError as error:
+            raise click.UsageError(f"{option} takes ALTERNATIVE=NUMBER, not {text!r}.") from error
+    return found or None

@@ -8,6 +8,7 @@ import shlex
 import sys
 import warnings
 from contextlib import suppress
+from difflib import get_close_matches
 from importlib import import_module
 from typing import Any, ClassVar
 
@@ -29,13 +30,18 @@ class _Lazy(click.Group):
         "selection": "Fit a sample-selection model (Heckman, tobit-2).",
         "switching": "Fit an endogenous switching regression (tobit-5).",
         "multinomial": "Fit outcomes between which a multinomial logit chooses (selmlog).",
+        "bootstrap": "Fit a model with standard errors by samples of its rows.",
         "bounds": "Bound outcomes by the rule alone, whatever the noise.",
         "choose": "Say how many alternatives there are, where no column does.",
+        "choose-noise": "Fit a model under several noises, and say what depends on it.",
         "predict": "Predict for new rows with a saved fit.",
         "effects": "Effects of a saved fit, with standard errors.",
+        "plot": "Draw a picture of a saved fit.",
         "show": "Print a saved fit.",
         "simulate": "Write simulated data, with the truth on standard error.",
         "demo": "Simulate the village of hunters and fishers, fit it, draw it.",
+        "completion": "Print what makes a shell complete commands and options.",
+        "man": "Print the manual page.",
     }
 
     def list_commands(self, ctx: click.Context) -> list[str]:
@@ -46,8 +52,18 @@ class _Lazy(click.Group):
         del ctx
         if cmd_name not in self.commands_help:
             return None
-        command: click.Command = import_module(f"selfselect.cli.{cmd_name}").command
+        module = cmd_name.replace("-", "_")
+        command: click.Command = import_module(f"selfselect.cli.{module}").command
         return command
+
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        if args[0] not in self.commands_help and not args[0].startswith("-"):
+            near = get_close_matches(args[0], self.commands_help, n=1)
+            hint = f" Did you mean {near[0]!r}?" if near else " See selfselect --help."
+            ctx.fail(f"No such command {args[0]!r}.{hint}")
+        return super().resolve_command(ctx, args)
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
         if not args and not ctx.resilient_parsing:
@@ -82,16 +98,16 @@ def cli() -> None:
     """
 
 
-def _show_warning(message: Any, *_: Any, **__: Any) -> None:
-    click.echo(f"warning: {message}", err=True)
-
-
 def main(arguments: list[str] | None = None) -> None:
     """Run the command line; errors are one sentence on standard error, never a traceback."""
+    words = sys.argv[1:] if arguments is None else arguments
+
+    def show_warning(message: Any, *_: Any, **__: Any) -> None:
+        click.echo(f"warning: {_spelt(message, words)}", err=True)
+
     try:
         with warnings.catch_warnings():
-            warnings.showwarning = _show_warning
-            words = sys.argv[1:] if arguments is None else arguments
+            warnings.showwarning = show_warning
             typed = shlex.join(["selfselect", *words])
             code = cli.main(arguments, prog_name="selfselect", standalone_mode=False, obj=typed)
     except click.exceptions.Abort:
@@ -106,7 +122,7 @@ def main(arguments: list[str] | None = None) -> None:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         code = 0
     except Exception as error:
-        code = _report(error)
+        code = _report(error, words)
     sys.exit(code if isinstance(code, int) else 0)
 
 
@@ -116,11 +132,20 @@ def _say(sentence: str) -> None:
         click.echo(sentence, err=True)
 
 
-def _report(error: Exception) -> int:
+def _spelt(sentence: object, words: list[str]) -> str:
+    """Write a sentence of the library with the options of the command that was typed."""
+    from selfselect.cli._spelling import in_shell_spelling
+
+    named = next((word for word in words if word in _Lazy.commands_help), None)
+    command = None if named is None else cli.get_command(click.Context(cli), named)
+    return in_shell_spelling(str(sentence), command)
+
+
+def _report(error: Exception, words: list[str]) -> int:
     from selfselect.errors import SelfSelectError
 
     if isinstance(error, SelfSelectError):
-        _say(f"error: {error}")
+        _say(f"error: {_spelt(error, words)}")
         return BAD_INPUT
     if isinstance(error, OSError) and error.errno in UNWRITABLE:
         _say(f"error: The output cannot be written: {error.strerror}.")

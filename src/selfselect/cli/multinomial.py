@@ -8,26 +8,30 @@ from typing import Any
 import click
 
 from selfselect.cli._encoding import encoding_option
-from selfselect.cli._selection import rows_for, way_of_clustering
+from selfselect.cli._options import (
+    cluster_option,
+    equation_option,
+    json_option,
+    level_option,
+    pairs_of,
+    seed_option,
+    weights_options,
+)
+from selfselect.cli._selection import read_model
 
 __all__ = ["command"]
 
 EPILOG = """\b
 Examples:
-  selfselect multinomial workers.csv "sector ~ age + distance" "wage ~ age"
-  selfselect multinomial workers.csv "sector ~ age + distance" "wage ~ age" \\
+  selfselect multinomial workers.csv "wage ~ age" "sector ~ age + distance"
+  selfselect multinomial workers.csv "wage ~ age" "sector ~ age + distance" \\
       --correction dmf2 --covariance bootstrap --effect private=public
 """
 
 
 @click.command("multinomial", epilog=EPILOG)
-@click.argument("data")
-@click.argument("choice")
-@click.argument("formula", required=False)
-@click.option(
-    "--equation", "equations", multiple=True, metavar="ALTERNATIVE=FORMULA",
-    help="One alternative's own formula; repeat for all.",
-)  # fmt: skip
+@click.argument("words", nargs=-1, required=True, metavar="DATA... [FORMULA] CHOICE")
+@equation_option
 @click.option(
     "--correction", default="dmf1", show_default=True,
     type=click.Choice(["dmf0", "dmf1", "dmf2", "lee", "dahl"]),
@@ -39,20 +43,13 @@ Examples:
     "--available", "menus", multiple=True, metavar="ALTERNATIVE=COLUMN",
     help="Column that says where an alternative is on the menu; repeatable.",
 )  # fmt: skip
-@click.option("--weights", metavar="COLUMN", help="Row weights.")
-@click.option(
-    "--weights-kind", type=click.Choice(["frequency", "probability"]),
-    help="Weights are numbers of identical rows, or correct for unequal sampling.",
-)  # fmt: skip
+@weights_options
 @click.option(
     "--covariance", default="robust", show_default=True,
     type=click.Choice(["robust", "HC0", "HC1", "clustered", "bootstrap"], case_sensitive=False),
     help="How standard errors are computed, over both steps.",
 )  # fmt: skip
-@click.option(
-    "--cluster", "clusters", multiple=True, metavar="COLUMN",
-    help="Clusters of rows; implies clustered. Repeat to cluster in several ways.",
-)  # fmt: skip
+@cluster_option
 @click.option(
     "--missing", type=click.Choice(["drop", "raise"]), default="drop", show_default=True,
     help="What to do with rows that lack a covariate.",
@@ -62,8 +59,8 @@ Examples:
     show_default=True, help="What to do with rows that lack the outcome.",
 )  # fmt: skip
 @encoding_option
-@click.option("--seed", type=int, help="Seed of bootstrap samples.")
-@click.option("--level", default=0.95, show_default=True, help="Level of intervals.")
+@seed_option
+@level_option
 @click.option(
     "--effect", "effects", multiple=True, metavar="TO=VERSUS",
     help="Treatment effects of one alternative instead of another; repeatable.",
@@ -72,17 +69,15 @@ Examples:
     "--format", "form", default="text", show_default=True,
     type=click.Choice(["text", "latex", "markdown", "html", "csv"]), help="What to print.",
 )  # fmt: skip
+@json_option
 def command(
-    data: str,
-    choice: str,
-    formula: str | None,
+    words: Sequence[str],
     equations: Sequence[str],
     menus: Sequence[str],
-    clusters: Sequence[str],
-    encoding: str | None,
     level: float,
     effects: Sequence[str],
     form: str,
+    as_json: bool,
     **options: Any,
 ) -> int:
     """Fit outcomes of several alternatives to DATA, a CSV or Parquet file.
@@ -91,24 +86,26 @@ def command(
     FORMULA is for all outcomes; give --equation instead for covariates of their own.
     """
     import selfselect as ss
+    from selfselect.cli._formats import json_lines
     from selfselect.cli._tables import for_spreadsheets
-    from selfselect.cli.fit import pairs_of
 
-    if bool(formula) == bool(equations):
-        raise click.UsageError("Give either a FORMULA or --equation for every alternative.")
-    outcomes = formula or pairs_of(equations, "--equation")
     # One by one: an alternative may be compared with several others.
     asked = [pair for one in effects for pair in pairs_of([one], "--effect").items()]
-    texts = [outcomes] if isinstance(outcomes, str) else list(outcomes.values())
-    rows = rows_for(data, encoding, clusters, choice, *texts)
+    options["engine"] = None
+    formula, choice = read_model(words, options, equations)
+    del options["engine"]
     result = ss.multinomial_switching(
-        outcomes, choice, rows, cluster=way_of_clustering(clusters),
+        formula or pairs_of(equations, "--equation"), choice,
         available=pairs_of(menus, "--available") or None, **options,
     )  # fmt: skip
-    if form == "csv":
+    if as_json:
+        click.echo(json_lines(result.tidy(level)))
+    elif form == "csv":
         click.echo(for_spreadsheets(result.tidy(level)).to_csv(index=False).rstrip("\n"))
     else:
         click.echo(getattr(result.summary(level), f"to_{form}")())
     for to, versus in asked:
-        click.echo("\n" + str(result.treatment_effects(to, versus, level=level)))
+        # A page beside a table for programs goes to standard error.
+        page = str(result.treatment_effects(to, versus, level=level))
+        click.echo("\n" + page, err=as_json or form == "csv")
     return 0

@@ -8,6 +8,7 @@ from typing import Any, Literal
 import click
 
 from selfselect.cli._encoding import encoding_option
+from selfselect.cli._options import json_option
 from selfselect.options import PredictionKind, Scale
 
 __all__ = ["command"]
@@ -48,6 +49,7 @@ Examples:
 )  # fmt: skip
 @encoding_option
 @click.option("--overwrite", is_flag=True, help="Replace files of the same name in the folder.")
+@json_option
 def command(
     fit: str,
     data: Sequence[str],
@@ -58,24 +60,31 @@ def command(
     out: str | None,
     encoding: str | None,
     overwrite: bool,
+    as_json: bool,
 ) -> int:
     """Predict for the rows of DATA (files, or a folder of them) with the saved FIT.
 
     With a folder as --out, data may be larger than memory, and files appear there when all are
     whole.
     """
-    import selfselect as ss
     from selfselect.cli._engines import is_folder, rows_of
-    from selfselect.cli._tables import check_out, labels_of, write_table
+    from selfselect.cli._formats import json_lines
+    from selfselect.cli._saved import in_order
+    from selfselect.cli._streams import STANDARD, read_fit, refuse_twice
+    from selfselect.cli._tables import check_out, joined, labels_of, write_table
     from selfselect.data.files import open_files
     from selfselect.data.tables import to_frame
 
-    result = ss.load(fit)
+    if len(data) == 1:
+        fit, only = in_order(fit, data[0])
+        data = [only]
+    refuse_twice(fit, *data)
+    result = read_fit(fit)
     if kind == "responsibilities" and scale != "model":
         raise click.UsageError("A probability has no scale. Leave --scale out.")
     if kind == "responsibilities" and level is not None:
         raise click.UsageError("Probable choices have no intervals. Leave --level out.")
-    if out is not None and is_folder(out):
+    if out is not None and out != STANDARD and is_folder(out):
         options: dict[str, Any] = {"keep": keep, "overwrite": overwrite}
         files = open_files(list(data), encoding=encoding).with_labels(labels_of(result))
         if kind == "responsibilities":
@@ -92,5 +101,11 @@ def command(
         if kind == "responsibilities"
         else result.predict(rows, kind=kind, scale=scale, level=level)
     )
-    write_table(made, out, index=False, beside=to_frame(rows, keep) if keep else None)
+    beside = to_frame(rows, keep) if keep else None
+    if as_json:
+        if out is not None:
+            raise click.UsageError("--json prints predictions and --out writes them. Give one.")
+        click.echo(json_lines(joined(made, beside)))
+    else:
+        write_table(made, out, index=False, beside=beside)
     return 0

@@ -7,13 +7,8 @@ from typing import Any
 
 import click
 
-from selfselect.cli._selection import (
-    rows_for,
-    shared_options,
-    show,
-    split_options,
-    way_of_clustering,
-)
+from selfselect.cli._selection import read_model, shared_options
+from selfselect.cli._show import Shown
 
 __all__ = ["command"]
 
@@ -28,29 +23,17 @@ Exit codes: 0 the fit converged, 2 bad input, 3 the fit did not converge.
 
 
 @click.command("selection", epilog=EPILOG)
-@click.argument("data")
-@click.argument("outcome")
-@click.argument("selection")
+@click.argument("words", nargs=-1, required=True, metavar="DATA... FORMULA SELECTION")
 @click.option("--binary", is_flag=True, help="The outcome is true or false: probit with selection.")
 @shared_options
-def command(
-    data: str,
-    outcome: str,
-    selection: str,
-    encoding: str | None,
-    clusters: Sequence[str],
-    **options: Any,
-) -> int:
-    """Fit a sample-selection model (Heckman, tobit-2) to DATA, a CSV or Parquet file.
+def command(words: Sequence[str], **options: Any) -> int:
+    """Fit a sample-selection model (Heckman, tobit-2) to DATA, CSV or Parquet files.
 
-    OUTCOME and SELECTION are formulas. The left side of SELECTION is a column of true and false
+    FORMULA is that of the outcome. The left side of SELECTION is a column of true and false
     (1 and 0); without one, rows are selected where the outcome is recorded.
     """
     import selfselect as ss
 
-    told, shown = split_options(options)
-    rows = rows_for(data, encoding, clusters, selection, outcome)
-    result = ss.sample_selection(
-        outcome, selection, rows, cluster=way_of_clustering(clusters), **told
-    )
-    return show(result, shown)
+    shown = Shown.take(options, *words)
+    outcome, selection = read_model(words, options, by_column=False)
+    return shown.show(ss.sample_selection(outcome, selection, **options))

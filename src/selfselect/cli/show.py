@@ -4,17 +4,16 @@ from __future__ import annotations
 
 import click
 
+from selfselect.cli._options import format_option, json_option, level_option
+
 __all__ = ["command"]
 
 
 @click.command("show")
 @click.argument("fit")
-@click.option(
-    "--format", "form", default="text", show_default=True,
-    type=click.Choice(["text", "json", "latex", "markdown", "html", "csv"]),
-    help="What to print.",
-)  # fmt: skip
-@click.option("--level", default=0.95, show_default=True, help="Confidence level of intervals.")
+@format_option
+@json_option
+@level_option
 @click.option(
     "--combination", "combinations", multiple=True, metavar="EXPRESSION",
     help="Function of parameters with its standard error, such as 'a:x - b:x'; repeatable.",
@@ -28,6 +27,7 @@ __all__ = ["command"]
 def command(
     fit: str,
     form: str,
+    as_json: bool,
     level: float,
     combinations: tuple[str, ...],
     stars: bool,
@@ -36,21 +36,25 @@ def command(
     report: str | None,
 ) -> int:
     """Print the saved FIT."""
-    import selfselect as ss
-    from selfselect.cli._formats import render
+    from selfselect.cli._formats import json_lines, render
+    from selfselect.cli._streams import STANDARD, read_fit, write_file
     from selfselect.cli._tables import refuse_inputs
     from selfselect.cli.main import NOT_CONVERGED
     from selfselect.report.summary import compare_page
 
     refuse_inputs(report, fit)
-    result = ss.load(fit)
-    click.echo(render(result, form, level, stars=stars))
-    if combinations:
-        click.echo("\n" + str(result.nlcom(*combinations, level=level)))
-    if compare:
-        click.echo("\n" + str(compare_page(result)))
-    if diagnose:
-        click.echo("\n" + str(result.diagnose()))
+    result = read_fit(fit)
+    taken = report == STANDARD
+    shown = json_lines(result.tidy(level)) if as_json else render(result, form, level, stars=stars)
+    click.echo(shown, err=taken)
+    pages = [
+        *([result.nlcom(*combinations, level=level)] if combinations else []),
+        *([compare_page(result)] if compare else []),
+        *([result.diagnose()] if diagnose else []),
+    ]
+    for page in pages:
+        # Beside a table for programs, pages go to standard error.
+        click.echo(f"\n{page}", err=taken or as_json or form in ("csv", "json"))
     if report:
-        result.report(report, level=level)
+        write_file(report, lambda path: result.report(path, level=level), ending=".html")
     return 0 if result.converged else NOT_CONVERGED

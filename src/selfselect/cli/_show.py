@@ -1,0 +1,99 @@
+"""What is printed and written of a fit, by every command that makes one."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import click
+
+from selfselect.cli._options import format_option, json_option, level_option, together
+from selfselect.cli._streams import STANDARD, refuse_twice, write_file
+from selfselect.options import Intervals
+
+__all__ = ["Shown", "printing_options"]
+
+printing_options = together(
+    level_option,
+    click.option(
+        "--intervals", type=click.Choice(["wald", "profile"]), default="wald", show_default=True,
+        help="Intervals from standard errors, or by profiles of the likelihood.",
+    ),
+    click.option(
+        "--test-noise", type=int, metavar="SAMPLES",
+        help="Test normality and constant variance by a parametric bootstrap of so many samples, "
+        "such as 199, in place of the asymptotic tests.",
+    ),
+    click.option(
+        "--compare", is_flag=True, help="Put least squares beside the corrected estimates."
+    ),
+    click.option(
+        "--save", metavar="FILE",
+        help="Save the fit as JSON, for predict and show; '-' for standard output.",
+    ),
+    click.option(
+        "--report", metavar="FILE",
+        help="Write everything into one HTML file; '-' for standard output.",
+    ),
+    format_option,
+    json_option,
+)  # fmt: skip
+
+
+@dataclass(frozen=True)
+class Shown:
+    """The options that say what is printed and written.
+
+    Where standard output takes a file, what is printed goes to standard error; and so do pages
+    beside a table for programs.
+    """
+
+    level: float
+    intervals: Intervals
+    test_noise: int | None
+    compare: bool
+    save: str | None
+    report: str | None
+    form: str
+    as_json: bool
+    seed: int | None
+
+    @classmethod
+    def take(cls, options: dict[str, Any], *files: str) -> Shown:
+        """Take those options out of all; `files` are read, so they are not written over."""
+        from selfselect.cli._tables import refuse_inputs
+
+        names = [name for name in cls.__dataclass_fields__ if name != "seed"]
+        found = cls(**{name: options.pop(name) for name in names}, seed=options["seed"])
+        refuse_twice(found.save, found.report, what="output")
+        for target in (found.save, found.report):
+            refuse_inputs(target, *files)
+        return found
+
+    def show(self, result: Any) -> int:
+        """Print a result, write what was asked for, and return the exit code."""
+        from selfselect.cli._formats import json_lines, render
+        from selfselect.cli.main import NOT_CONVERGED
+        from selfselect.report.summary import compare_page
+
+        if self.test_noise is not None:
+            result.normality_test(self.test_noise, seed=self.seed)
+            result.heteroskedasticity_test(self.test_noise, seed=self.seed)
+        taken = STANDARD in (self.save, self.report)
+        if self.as_json:
+            click.echo(json_lines(result.tidy(self.level, intervals=self.intervals)), err=taken)
+        else:
+            click.echo(render(result, self.form, self.level, self.intervals), err=taken)
+        if self.compare:
+            aside = taken or self.as_json or self.form in ("csv", "json")
+            click.echo("\n" + str(compare_page(result)), err=aside)
+        if self.save:
+            write_file(self.save, result.save, ending=".json")
+        if self.report:
+            command = click.get_current_context().obj
+            write_file(
+                self.report,
+                lambda path: result.report(path, level=self.level, command=command),
+                ending=".html",
+            )
+        return 0 if result.converged else NOT_CONVERGED

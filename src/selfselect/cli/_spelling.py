@@ -1,0 +1,70 @@
+"""Sentences of the library in the spelling of the shell: ``--missing-outcome drop``."""
+
+from __future__ import annotations
+
+import re
+import shlex
+
+import click
+
+__all__ = ["in_shell_spelling"]
+
+VALUE = (
+    r"'[^']*'|\"[^\"]*\"|\[[^\]]*\]|\{[^{}]*\}|"
+    r"(?:selfselect\.)?engines\.\w+\([^)]*\)|[\w.]+(?<!\.)"
+)
+
+EQUATIONS = "--equation ALTERNATIVE=FORMULA for each"
+
+TEXT = re.compile(r"'([^']*)'|\"([^\"]*)\"")
+
+
+def in_shell_spelling(sentence: str, command: click.Command | None) -> str:
+    """Write options of a command as a shell has them, where a sentence names keywords."""
+    options = {
+        one[2:].replace("-", "_"): parameter
+        for parameter in (command.params if command is not None else ())
+        if isinstance(parameter, click.Option)
+        for one in parameter.opts
+        if one.startswith("--")
+    }
+    if not options:
+        return sentence
+    names = "|".join(sorted(options, key=len, reverse=True))
+
+    def with_value(found: re.Match[str]) -> str:
+        name, value = found.group(1), found.group(2)
+        option, spelt = options[name], "--" + name.replace("_", "-")
+        if option.is_flag:
+            return spelt if value == "True" else found.group(0)
+        if "..." in value or value in ("True", "column", "'column'"):
+            return f"{spelt} {option.make_metavar(click.Context(click.Command('')))}"
+        return spelt + "".join(f" {one}" for one in _values(value, spelt))
+
+    said = re.sub(rf"(?<![\w-])({names})=({VALUE})", with_value, sentence)
+    said = re.sub(rf"(?<![\w-])({names})=(?![\w'\"\[{{=])", _option, said)
+    said = re.sub(rf"`({names})`", _option, said)
+    if "equation" in options:
+        said = re.sub(r"a dict (with a formula per alternative|of formulas)", EQUATIONS, said)
+    return said
+
+
+def _option(found: re.Match[str]) -> str:
+    return "--" + found.group(1).replace("_", "-")
+
+
+def _values(value: str, spelt: str) -> list[str]:
+    """Return what follows an option; of several values each has the option before it."""
+    engine = re.fullmatch(r"(?:selfselect\.)?engines\.(\w+)\((.*)\)", value)
+    if engine is not None:
+        detail = "".join(one or other for one, other in TEXT.findall(engine.group(2)))
+        return [engine.group(1).lower() + (f":{detail}" if detail else "")]
+    texts = [one or other for one, other in TEXT.findall(value)]
+    if value.startswith("{"):
+        pairs = re.findall(r"('[^']*'|\w+): ('[^']*'|[\w.]+)", value)
+        made = [shlex.quote(f"{key.strip(chr(39))}={one.strip(chr(39))}") for key, one in pairs]
+    elif value.startswith("["):
+        made = [shlex.quote(one) for one in texts]
+    else:
+        made = [shlex.quote(texts[0]) if texts else value]
+    return [made[0], *(f"{spelt} {one}" for one in made[1:])] if made else [value]

@@ -1,0 +1,250 @@
+"""Manners of the shell: standard streams, one order, one spelling, hints, JSON lines, a manual."""
+
+from __future__ import annotations
+
+import io
+import json
+import re
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import click
+import numpy as np
+import pandas as pd
+import pytest
+
+import selfselect as ss
+from selfselect.cli._spelling import in_shell_spelling
+from selfselect.cli.fit import command as fit_command
+from selfselect.cli.main import cli, main
+
+FORMULA = "income ~ height + weight"
+FIT = ("--chosen", "job")
+
+
+@pytest.fixture(scope="module")
+def files(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path]:
+    """Return a saved fit and the table it was fitted to."""
+    folder = tmp_path_factory.mktemp("shell")
+    villagers = ss.simulators.village(200, seed=3).data
+    villagers.to_csv(folder / "villagers.csv", index=False)
+    ss.fit(FORMULA, villagers, chosen="job").save(folder / "fit.json")
+    return folder / "fit.json", folder / "villagers.csv"
+
+
+@pytest.fixture
+def shell(capsysbinary: Any, monkeypatch: pytest.MonkeyPatch) -> Any:
+    """Run the command in this process; `given` is what standard input holds."""
+
+    def run(*arguments: object, given: bytes = b"") -> tuple[int, str, str]:
+        capsysbinary.readouterr()
+        monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(given)))
+        with pytest.raises(SystemExit) as stop:
+            main([str(argument) for argument in arguments])
+        said = capsysbinary.readouterr()
+        return int(stop.value.code or 0), said.out.decode(), said.err.decode()
+
+    return run
+
+
+def test_a_pipe_goes_from_a_table_to_predictions_without_a_file(files, shell):
+    fit, data = files
+    code, saved, summary = shell("fit", "-", FORMULA, *FIT, "--save", "-", given=data.read_bytes())
+    assert code == 0 and "known index" in summary
+    assert json.loads(saved)["format"] == "selfselect fit"
+    code, out, err = shell("predict", "-", data, "--out", "-", given=saved.encode())
+    assert (code, err) == (0, "")
+    expected = ss.load(fit).predict(pd.read_csv(data))
+    np.testing.assert_allclose(pd.read_csv(io.StringIO(out)), expected)
+    _, shown, _ = shell("show", "-", "--format", "csv", given=saved.encode())
+    assert shown == shell("show", fit, "--format", "csv")[1]
+
+
+def test_parquet_is_read_from_standard_input_too(files, shell):
+    fit, data = files
+    held = io.BytesIO()
+    pd.read_csv(data).to_parquet(held)
+    wanted = shell("effects", fit, data, "--json")
+    assert wanted[0] == 0 and shell("effects", fit, "-", "--json", given=held.getvalue()) == wanted
+
+
+def test_labels_of_standard_input_are_those_of_a_file(files, shell, tmp_path):
+    table = pd.read_csv(files[1]).replace({"job": {"fishing": "01", "hunting": "1"}})
+    table.to_csv(tmp_path / "coded.csv", index=False)
+    call = ("fit", "-", FORMULA, *FIT, "--json")
+    out = shell(*call, given=(tmp_path / "coded.csv").read_bytes())[1]
+    assert [json.loads(line)["alternative"] for line in out.splitlines()][::4] == ["01", "1"]
+
+
+def test_one_stream_serves_one_file(files, shell):
+    data = files[1]
+    code, _, err = shell("effects", "-", "-")
+    assert code == 2 and "one standard input" in err
+    code, _, err = shell("fit", data, FORMULA, *FIT, "--save", "-", "--report", "-")
+    assert code == 2 and "one standard output" in err
+
+
+@pytest.mark.parametrize(
+    "call",
+    [
+        ("fit", "DATA", FORMULA, *FIT),
+        ("show", "FIT"),
+        ("predict", "FIT", "DATA", "--keep", "job"),
+        ("effects", "FIT", "DATA", "--what", "sorting"),
+        ("bounds", "DATA", "income ~ 1", *FIT),
+        ("choose", "DATA", "income ~ height", "--range", "1:2"),
+        ("choose-noise", "DATA", "income ~ height", *FIT),
+        ("bootstrap", "DATA", "income ~ height", *FIT, "--replications", "3", "--seed", "1"),
+        ("switching", "DATA", "income ~ weight", "job ~ height", "--method", "two-step"),
+    ],
+    ids=lambda call: call[0],
+)
+def test_every_line_of_json_is_a_row(files, shell, call):
+    words = [{"FIT": files[0], "DATA": files[1]}.get(word, word) for word in call]
+    code, out, _ = shell(*words, "--json")
+    assert code in (0, 3)
+    rows = [json.loads(line, parse_constant=pytest.fail) for line in out.splitlines()]
+    assert len(rows) > 1 and all(set(row) == set(rows[0]) for row in rows)
+
+
+def test_old_orders_work_with_a_notice(files, shell):
+    fit, data = files
+    for old, new in (
+        (("fit", FORMULA, data, *FIT), ("fit", data, FORMULA, *FIT)),
+        (("effects", data, fit), ("effects", fit, data)),
+        (("predict", data, fit), ("predict", fit, data)),
+        (
+            ("switching", data, "job ~ height", "income ~ weight", "--method", "two-step"),
+            ("switching", data, "income ~ weight", "job ~ height", "--method", "two-step"),
+        ),
+    ):
+        code, out, err = shell(*old)
+        assert err.startswith("notice: in all commands") and err.count("\n") == 1
+        assert (code, out, "") == shell(*new)
+
+
+@pytest.mark.parametrize(
+    ("call", "hint"),
+    [
+        (("fti", "DATA"), "Did you mean 'fit'?"),
+        (("effect", "FIT", "DATA"), "Did you mean 'effects'?"),
+        (("fit", "DATA", FORMULA, "--chosn", "job"), "'--chosen'"),
+        (("fit", "DATA", "income ~ heigth", *FIT), "Did you mean 'height'"),
+        (("fit", "DATA", FORMULA, "--chosen", "jop"), "Did you mean 'job'"),
+        (("effects", "FIT", "DATA", "--what", "gain"), "'gains'"),
+    ],
+)
+def test_a_slip_of_the_keyboard_gets_a_hint(files, shell, call, hint):
+    words = [{"FIT": files[0], "DATA": files[1]}.get(word, word) for word in call]
+    code, out, err = shell(*words)
+    assert (code, out) == (2, "") and hint in err and err.count("\n") == 1
+
+
+def test_a_file_that_is_not_there_is_told_from_its_neighbour(files, shell):
+    _, _, err = shell("fit", files[1].with_name("vilagers.csv"), FORMULA, *FIT)
+    assert "Did you mean" in err and "villagers.csv" in err
+
+
+@pytest.mark.parametrize(
+    ("said", "meant"),
+    [
+        ("Pass missing_outcome='drop' to drop them.", "Pass --missing-outcome drop to drop them."),
+        ("Give `possible`, or cluster=.", "Give --possible, or --cluster."),
+        ("offset={'a': 'b c'} is odd.", "--offset 'a=b c' is odd."),
+        ("shared=['x', 'y'] names.", "--shared x --shared y names."),
+        ("Use engine=engines.Memory().", "Use --engine memory."),
+        ("Use engine=selfselect.engines.Torch('cuda').", "Use --engine torch:cuda."),
+        ("Leave `solver` out: a=b stays.", "Leave `solver` out: a=b stays."),
+        ("alternatives=3 is too many.", "--alternatives 3 is too many."),
+    ],
+)
+def test_sentences_name_options_as_they_are_typed(said, meant):
+    assert in_shell_spelling(said, fit_command) == meant
+
+
+def test_errors_and_warnings_have_the_spelling_of_the_shell(files, shell, tmp_path):
+    table = pd.read_csv(files[1])
+    table.loc[3, "income"] = np.nan
+    table.to_csv(tmp_path / "lacking.csv", index=False)
+    code, _, err = shell("fit", tmp_path / "lacking.csv", FORMULA, *FIT)
+    assert code == 2 and "--missing-outcome drop" in err and "missing_outcome" not in err
+
+
+def test_a_table_for_programs_is_not_mixed_with_pages(files, shell):
+    fit, data = files
+    for call in (("fit", data, FORMULA, *FIT), ("show", fit)):
+        _, alone, _ = shell(*call, "--format", "csv")
+        _, out, err = shell(*call, "--format", "csv", "--compare")
+        assert out == alone and "Naive least squares" in err
+    for table, column in (("outcomes", "quantity"), ("shares", "alternative"), ("moves", "from")):
+        _, out, _ = shell("effects", fit, data, "--what", "close", "--alternative", "hunting",
+                          "--table", table, "--out", "-")  # fmt: skip
+        assert column in pd.read_csv(io.StringIO(out)).columns
+
+
+@pytest.mark.parametrize(
+    "asked",
+    [
+        ("coefficients", "--term", "height"),
+        ("selection_lines", "--covariate", "height"),
+        ("choice_probabilities", "--covariate", "weight"),
+        ("residuals",),
+    ],
+    ids=lambda asked: asked[0],
+)
+def test_pictures_are_written(files, shell, tmp_path, asked):
+    out = tmp_path / "picture.png"
+    assert shell("plot", *files, "--what", *asked, "--out", out) == (0, "", "")
+    assert out.read_bytes().startswith(b"\x89PNG")
+
+
+def test_a_picture_that_cannot_be_drawn_says_what_it_needs(files, shell, tmp_path):
+    for words, said in (
+        ((files[0], "--what", "qq", "--out", tmp_path / "a.png"), "give DATA after FIT"),
+        ((*files, "--what", "selection_lines", "--out", tmp_path / "a.png"), "--covariate"),
+        ((files[0], "--out", tmp_path / "a.doc"), ".png, .svg or .pdf"),
+    ):
+        code, _, err = shell("plot", *words)
+        assert code == 2 and said in err
+    assert not list(tmp_path.iterdir())
+    assert shell("plot", files[0], "--out", "-")[1].startswith("<?xml")
+
+
+def test_a_bootstrap_is_that_of_the_library(files, shell):
+    code, out, _ = shell("bootstrap", files[1], FORMULA, *FIT, "--replications", "5", "--seed", "1",
+                         "--format", "csv")  # fmt: skip
+    plan = ss.inference.Bootstrap(5)
+    wanted = ss.fit(FORMULA, pd.read_csv(files[1]), chosen="job", covariance=plan, seed=1).tidy()
+    assert code == 0
+    np.testing.assert_allclose(pd.read_csv(io.StringIO(out))["std_error"], wanted["std_error"])
+
+
+@pytest.mark.parametrize("name", ["bash", "zsh", "fish"])
+def test_shells_are_told_how_to_complete(shell, name):
+    code, out, _ = shell("completion", name)
+    assert code == 0 and "_SELFSELECT_COMPLETE" in out
+
+
+def test_the_manual_has_every_command_and_option(shell):
+    code, page, _ = shell("man")
+    assert code == 0 and page.startswith(".TH SELFSELECT 1")
+    plain = page.replace("\\-", "-").replace("\\e", "\\")
+    context = click.Context(cli)
+    for name in cli.list_commands(context):
+        assert f'.SS "{name}"' in page
+        for one in cli.get_command(context, name).params:
+            assert not isinstance(one, click.Option) or one.opts[0] in plain
+
+
+def test_sixty_columns_and_no_colours_are_enough():
+    done = subprocess.run(
+        [sys.executable, "-m", "selfselect", "fit", "--help"], capture_output=True, text=True,
+        env={"PATH": "", "COLUMNS": "60", "NO_COLOR": "1", "PYTHONPATH": ":".join(sys.path)},
+        check=True,
+    )  # fmt: skip
+    wrapped = done.stdout.partition("Examples:")[0]
+    # The name of an option and what it takes stay together.
+    assert max(len(line) for line in wrapped.splitlines() if "  -" not in line[:4]) <= 60
+    assert not re.search("\x1b", done.stdout) and done.stderr == ""
