@@ -32,89 +32,97 @@ def together(*options: Decorator) -> Decorator:
     """Return one decorator that gives a command several options, in the order of its help."""
 
     def give(command: Callable[..., Any]) -> Callable[..., Any]:
-        for option in reversed(options):
-            command = option(command)
+        """Give a command these options."""
+        for one in reversed(options):
+            command = one(command)
         return command
 
     return give
 
 
-covariance_option = click.option(
+def option(*names: str, **given: Any) -> Decorator:
+    """Return a decorator that gives a command an option, as `click.option` does."""
+    give: Decorator = click.option(*names, **given)
+    give.__doc__ = given["help"]
+    return give
+
+
+covariance_option = option(
     "--covariance", default="observed", show_default=True,
     type=click.Choice(KINDS, case_sensitive=False), help="How standard errors are computed.",
 )  # fmt: skip
-chosen_option = click.option("--chosen", metavar="COLUMN", help="Column of the chosen alternative.")
-equation_option = click.option(
+chosen_option = option("--chosen", metavar="COLUMN", help="Column of the chosen alternative.")
+equation_option = option(
     "--equation", "equations", multiple=True, metavar="ALTERNATIVE=FORMULA",
     help="One alternative's own formula; repeat for each.",
 )  # fmt: skip
-rule_option = click.option(
+rule_option = option(
     "--rule", type=click.Choice(["max", "min"]), default="max", show_default=True,
     help="Which outcome is observed.",
 )  # fmt: skip
-cost_option = click.option(
+cost_option = option(
     "--cost", "costs", multiple=True, metavar="ALTERNATIVE=COLUMN|NUMBER|~FORMULA",
     help="Cost of an alternative, known by column or number, or estimated by a formula such as "
     "'~ tuition'; repeatable.",
 )  # fmt: skip
-available_option = click.option(
+available_option = option(
     "--available", multiple=True, metavar="ALTERNATIVE=COLUMN",
     help="Column of 0 or 1: was the alternative open to the row? Repeatable.",
 )  # fmt: skip
-possible_option = click.option(
+possible_option = option(
     "--possible", multiple=True, metavar="ALTERNATIVE=COLUMN",
     help="Column of 0 or 1: may it be the chosen one, where --chosen is missing? Repeatable.",
 )  # fmt: skip
-shared_option = click.option(
+shared_option = option(
     "--shared", multiple=True, metavar="TERM[=ALTERNATIVE[:NAME],...]",
     help="Coefficient that all alternatives (or those listed) share; 'all' for every one. "
     "Repeatable.",
 )  # fmt: skip
-offset_option = click.option(
+offset_option = option(
     "--offset", "offsets", multiple=True, metavar="[ALTERNATIVE=]COLUMN",
     help="Column added to the mean with no coefficient; repeat by alternative.",
 )  # fmt: skip
 weights_options = together(
-    click.option("--weights", metavar="COLUMN", help="Row weights."),
-    click.option(
+    option("--weights", metavar="COLUMN", help="Row weights."),
+    option(
         "--weights-kind", type=click.Choice(["frequency", "probability"]),
         help="Weights are numbers of identical rows, or correct for unequal sampling (robust "
         "errors).",
     ),
 )  # fmt: skip
-cluster_option = click.option(
+cluster_option = option(
     "--cluster", "clusters", multiple=True, metavar="COLUMN",
     help="Clusters of rows; implies clustered. Repeat to cluster in several ways.",
 )  # fmt: skip
 missing_options = together(
-    click.option(
+    option(
         "--missing", type=click.Choice(["drop", "raise"]), default="drop", show_default=True,
         help="What to do with rows that lack a covariate.",
     ),
-    click.option(
+    option(
         "--missing-outcome", type=click.Choice(["raise", "drop", "silent"]), default="raise",
         show_default=True,
         help="What to do with rows that lack the outcome; 'silent' keeps them for their choice.",
     ),
 )  # fmt: skip
-outcome_between_option = click.option(
+outcome_between_option = option(
     "--outcome-between", nargs=2, metavar="LOW HIGH",
     help="Lowest and highest outcome of rows without one: columns, numbers, or '-' for no limit.",
 )  # fmt: skip
-engine_option = click.option("--engine", metavar="NAME", help=ENGINE_HELP)
-seed_option = click.option("--seed", type=int, help="Seed of everything random.")
-level_option = click.option(
+engine_option = option("--engine", metavar="NAME", help=ENGINE_HELP)
+seed_option = option("--seed", type=int, help="Seed of everything random.")
+level_option = option(
     "--level", type=float, default=0.95, show_default=True, help="Confidence level of intervals."
 )
-format_option = click.option(
+format_option = option(
     "--format", "form", default="text", show_default=True, type=click.Choice(FORMATS),
     help="What to print.",
 )  # fmt: skip
-json_option = click.option(
+json_option = option(
     "--json", "as_json", is_flag=True,
     help="Print one JSON object per line and row of the table, for programs.",
 )  # fmt: skip
-out_option = click.option(
+out_option = option(
     "--out", metavar="FILE",
     help="CSV or Parquet file for the table, '-' for CSV on standard output; else a page is "
     "printed.",
