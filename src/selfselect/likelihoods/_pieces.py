@@ -1,10 +1,7 @@
 r"""The atoms of a batch, evaluated, and the chain rule from their inputs to the parameters.
 
 Input :math:`a_l = r_l (h_l (c_l \pm (\kappa_l - \kappa_j)) - g_l'x)` with costs :math:`\kappa`, and
-with :math:`r_l = e^{-z'\delta_l}` where the scale of l moves. A row of several atoms has the score
-of their mixture, and the Hessian by Louis (1982):
-
-.. math:: H = \sum_t \pi_t (H_t + s_t s_t') - s s'.
+with :math:`r_l = e^{-z'\delta_l}` where the scale of l moves.
 """
 
 from __future__ import annotations
@@ -15,24 +12,20 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from selfselect.data.rows import Rows
 from selfselect.kernels.ghk import row_keys
 from selfselect.kernels.joint import JointTerms
 from selfselect.likelihoods._atoms import Atoms, atoms_of
+from selfselect.likelihoods._costs import Costs, costs_of
 from selfselect.problem.batch import Batch
 from selfselect.problem.problem import Problem
 
 __all__ = [
     "Piece",
-    "add_up",
-    "cost_values",
-    "costs_of",
     "hermite_of",
     "kernel_extras",
     "noise_covariance",
     "pieces_of",
     "residuals_of",
-    "row_scores",
 ]
 
 Array = NDArray[np.float64]
@@ -147,61 +140,11 @@ def hermite_of(problem: Problem, piece: Piece) -> Array:
     return np.asarray(np.add.reduceat(found * piece.share[:, None], atoms.first, axis=1))
 
 
-def cost_values(problem: Problem, natural: Array, rows: Rows) -> Array | float:
-    """Return estimated costs (n, k) in units of the outcome, as they are taken off outcomes."""
-    costs = costs_of(problem, natural, rows)
-    return 0.0 if costs is None else costs.sign * problem.units.outcome_unit * costs.value
-
-
 def noise_covariance(problem: Problem, natural: Array) -> Array:
     """Return the covariance (k, k) of the noises, each in units of its own scale."""
     layout = problem.layout
     h = natural[layout.inverse_scale_positions]
     return problem.noise.standard_covariance(natural[layout.starts[-1] :], h)
-
-
-@dataclass(frozen=True, eq=False)
-class Costs:
-    """Estimated costs of a batch.
-
-    Attributes
-    ----------
-    design : per alternative (n, q_j) covariates of its cost, in internal units.
-    places : per alternative positions of its coefficients among the natural parameters.
-    value : (n, k) costs.
-    sign : 1 where costs are taken off outcomes that are sought large, -1 where they are added to
-        outcomes that are sought small.
-    """
-
-    design: list[Array]
-    places: list[Indices]
-    value: Array
-    sign: float
-
-
-def costs_of(problem: Problem, natural: Array, rows: Rows) -> Costs | None:
-    """Return the estimated costs of rows; None where no cost is estimated."""
-    equations = problem.equations
-    if not equations.costs:
-        return None
-    k = equations.n_alternatives
-    design = [np.empty((len(rows), 0)) for _ in range(k)]
-    places = [np.empty(0, dtype=np.intp) for _ in range(k)]
-    value = np.zeros((len(rows), k))
-    # Those of the costs are the last of the extras.
-    place = len(natural) - sum(len(cost.terms) for cost in equations.costs)
-    for cost in equations.costs:
-        j = equations.alternatives.index(cost.alternative)
-        # Only scaled, not centred: a cost without a constant has none to take the shift up.
-        columns = [
-            np.ones(len(rows)) if c == 0 else rows.covariates[:, c - 1] / problem.units.unit[c]
-            for c in cost.columns
-        ]
-        design[j] = np.column_stack(columns)
-        places[j] = np.arange(place, place + len(columns))
-        value[:, j] = design[j] @ natural[places[j]]
-        place += len(columns)
-    return Costs(design, places, value, problem.cost_sign)
 
 
 @dataclass(frozen=True, eq=False)
@@ -403,80 +346,3 @@ def _bent_by_spread(
         Bend(places, others, along, slope * gradient[:, None]),
         Bend(places, places, along, square),
     ]
-
-
-def add_up(
-    problem: Problem,
-    natural: Array,
-    piece: Piece,
-    weight: Array,
-    score: Array,
-    hessian: Array | None,
-) -> None:
-    """Add a piece's weighted score and Hessian to those of the batch."""
-    atoms, terms = piece.atoms, piece.terms
-    single = atoms.log_weight is None
-    per_atom = weight if single else weight[atoms.row] * piece.share
-    at_h = problem.layout.inverse_scale_positions
-    counts = np.bincount(atoms.seen, weights=per_atom, minlength=len(at_h))
-    for j, one in enumerate(piece.own_scale):
-        score[one.places] += _weighted_sum(one.slope, per_atom * (atoms.seen == j))
-    for place, one in enumerate(piece.inputs):
-        score[one.places] += _weighted_sum(one.slope, per_atom * terms.gradient[:, place])
-    if hessian is None:
-        return
-    assert terms.hessian is not None
-    hessian[at_h, at_h] -= counts / natural[at_h] ** 2
-    for places, others, left, right in piece.bent:
-        block = _weighted_cross(left, per_atom, right)
-        hessian[np.ix_(places, others)] += block
-        hessian[np.ix_(others, places)] += block.T
-    curved, inputs = terms.hessian, piece.inputs
-    if not single:
-        # An atom's own score also has what log h_j adds: an input of its own.
-        own = (atoms.seen[:, None] == np.arange(len(at_h))).astype(float)
-        along = np.concatenate([terms.gradient, own], axis=1)
-        inputs = inputs + piece.own_scale
-        curved = along[:, :, None] * along[:, None, :]
-        curved[:, : terms.hessian.shape[1], : terms.hessian.shape[1]] += terms.hessian
-        rows = row_scores(natural, piece)
-        hessian -= rows.T @ (rows * weight[:, None])
-    for place, one in enumerate(inputs):
-        for earlier in range(place + 1):
-            other = inputs[earlier]
-            block = _weighted_cross(one.slope, per_atom * curved[:, place, earlier], other.slope)
-            hessian[np.ix_(one.places, other.places)] += block
-            if earlier != place:
-                hessian[np.ix_(other.places, one.places)] += block.T
-
-
-def row_scores(natural: Array, piece: Piece) -> Array:
-    """Return each row's own score (m, n_natural)."""
-    atoms = piece.atoms
-    scores = np.zeros((len(atoms.rows), len(natural)))
-    for place, one in enumerate(piece.inputs):
-        along = (piece.share * piece.terms.gradient[:, place])[:, None] * one.slope
-        scores[:, one.places] += (
-            along if atoms.log_weight is None else np.add.reduceat(along, atoms.first)
-        )
-    for j, one in enumerate(piece.own_scale):
-        mine = np.flatnonzero(atoms.seen == j)
-        slope = one.slope if len(one.slope) == 1 else one.slope[mine]
-        along = piece.share[mine, None] * slope
-        np.add.at(scores, (atoms.row[mine, None], one.places[None, :]), along)
-    return scores
-
-
-def _weighted_sum(slope: Array, weight: Array) -> Array:
-    total: Array = weight.sum() * slope[0] if len(slope) == 1 else weight @ slope
-    return total
-
-
-def _weighted_cross(left: Array, weight: Array, right: Array) -> Array:
-    """Return left' diag(weight) right, where either may be one row that stands for all."""
-    if len(left) == 1:
-        return np.outer(left[0], _weighted_sum(right, weight))
-    if len(right) == 1:
-        return np.outer(weight @ left, right[0])
-    cross: Array = left.T @ (right * weight[:, None])
-    return cross

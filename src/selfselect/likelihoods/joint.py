@@ -20,6 +20,7 @@ from selfselect.data.rows import Rows
 from selfselect.errors import UnsupportedError
 from selfselect.kernels.hermite import ORDERS
 from selfselect.kernels.unknown_index import Curvature
+from selfselect.likelihoods._costs import cost_values
 from selfselect.likelihoods._drawing import (
     draw_rows,
     latent_outcomes,
@@ -27,15 +28,8 @@ from selfselect.likelihoods._drawing import (
     why_not_recorded_alike,
 )
 from selfselect.likelihoods._fused_joint import evaluate_fused
-from selfselect.likelihoods._pieces import (
-    add_up,
-    cost_values,
-    hermite_of,
-    noise_covariance,
-    pieces_of,
-    residuals_of,
-    row_scores,
-)
+from selfselect.likelihoods._piece_sums import add_up, row_scores
+from selfselect.likelihoods._pieces import hermite_of, noise_covariance, pieces_of, residuals_of
 from selfselect.likelihoods.base import Likelihood, RowTerms, is_weighed
 from selfselect.problem.batch import Batch, Evaluation
 from selfselect.problem.observation import (
