@@ -247,10 +247,3 @@ def test_what_needs_all_rows_at_once_says_so(way, handed):
         pytest.skip("this engine holds its rows")
     with pytest.raises(ss.errors.UnsupportedError, match="never all in"):
         _ = found.rows
-
-
-def test_effects_over_new_rows_need_no_rows_of_the_fit(way, handed, in_memory, people):
-    data, engine = handed(way)
-    found, wanted = fit(KNOWN, data, engine=engine), in_memory("known index")
-    ours, theirs = (one.potential_outcomes(people[:50]).table for one in (found, wanted))
-    pd.testing.assert_frame_equal(ours, theirs, rtol=SAME_ERRORS)

@@ -85,7 +85,7 @@ def read_table(
 
 def _read_standard(encoding: str | None, labels: Sequence[Any]) -> pd.DataFrame:
     content = standard_input()
-    if content.getbuffer()[:4] == b"PAR1":
+    if content.getvalue().startswith(b"PAR1"):
         return _read_parquet(content)
     return _read_csv(content, encoding, labels)
 
