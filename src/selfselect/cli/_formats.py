@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Callable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 import pandas as pd
@@ -16,11 +16,19 @@ from selfselect.options import Intervals
 from selfselect.results.fit_result import FitResult
 from selfselect.results.specification import tests_of_noise
 
+if TYPE_CHECKING:
+    from selfselect.multinomial.result import MultinomialResult
+
 __all__ = ["json_lines", "render", "show_table"]
 
 
 def render(
-    fit: FitResult, form: str, level: float, intervals: Intervals = "wald", *, stars: bool = False
+    fit: FitResult | MultinomialResult,
+    form: str,
+    level: float,
+    intervals: Intervals = "wald",
+    *,
+    stars: bool = False,
 ) -> str:
     """Return the summary of a fit in one of the formats of --format."""
 
@@ -59,18 +67,21 @@ def show_table(page: Any, table: pd.DataFrame, out: str | None, *, as_json: bool
         write_table(table, out, index=False)
 
 
-def _as_json(fit: FitResult, level: float, intervals: Intervals) -> str:
+def _as_json(fit: FitResult | MultinomialResult, level: float, intervals: Intervals) -> str:
     content: dict[str, Any] = {
         "notices": list(fit.summary(level).notices),
         "status": fit.status,
         "fit": _records(fit.glance())[0],
         "counts": {str(label): int(count) for label, count in fit.counts.items()},
         "coefficients": _records(fit.tidy(level, intervals=intervals)),
-        "independence_test": _as_plain(fit.independence_test()),
     }
-    normality, variance = tests_of_noise(fit)
-    content["normality_test"] = _as_plain(normality)
-    content["heteroskedasticity_test"] = _as_plain(variance)
+    if isinstance(fit, FitResult):
+        normality, variance = tests_of_noise(fit)
+        content["independence_test"] = _as_plain(fit.independence_test())
+        content["normality_test"] = _as_plain(normality)
+        content["heteroskedasticity_test"] = _as_plain(variance)
+    else:
+        content["selection_test"] = _as_plain(fit.selection_test())
     return json.dumps(content, indent=2, allow_nan=False, default=str)
 
 

@@ -12,7 +12,9 @@ from selfselect.cli._options import (
     cluster_option,
     clusters_of,
     covariance_option,
+    limits_of,
     missing_options,
+    pairs_of,
     rows_options,
     together,
     weights_options,
@@ -34,6 +36,16 @@ shared_options = together(
     covariance_option,
     cluster_option,
     missing_options,
+    click.option(
+        "--outcome-between", nargs=2, metavar="LOW HIGH",
+        help="Lowest and highest outcome of selected rows without one: columns, numbers, or '-' "
+        "for no limit.",
+    ),
+    click.option(
+        "--endogenous", multiple=True, metavar="COVARIATE=INSTRUMENTS",
+        help="Covariate that is correlated with the noise, and the right side that holds its "
+        "instruments, such as 'educ=~ distance'; repeatable.",
+    ),
     rows_options,
     printing_options,
 )  # fmt: skip
@@ -62,6 +74,9 @@ def read_model(
             "Give either a FORMULA or --equation for every alternative, then the formula of the "
             f"selection. Formulas given after DATA: {given}."
         )
+    if "endogenous" in options:
+        options["endogenous"] = pairs_of(options["endogenous"], "--endogenous") or None
+        options["outcome_between"] = limits_of(options["outcome_between"])
     clusters, engine = options.pop("clusters"), options.pop("engine")
     encoding = options.pop("encoding")
 

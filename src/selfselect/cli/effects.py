@@ -20,10 +20,20 @@ PAIRS = ("treatment", "heterogeneity", "decompose", "gains")
 CHANGES = ("close", "subsidy", "quota")
 """What is asked of a change."""
 
-KINDS = (
-    "outcomes", "chances", "marginal", "treatment", "mte", "heterogeneity", "decompose", "sorting",
-    "gains", "policy", *CHANGES,
-)  # fmt: skip
+METHODS = {
+    "outcomes": "potential_outcomes",
+    "chances": "choice_probabilities",
+    "marginal": "marginal_effects",
+    "treatment": "treatment_effects",
+    "mte": "mte",
+    "heterogeneity": "heterogeneity",
+    "decompose": "decompose",
+    "sorting": "sorting",
+    "gains": "gains",
+    "policy": "policy",
+    **dict.fromkeys(CHANGES, "counterfactual"),
+}
+"""What can be asked, and the method of a fit that answers."""
 
 EPILOG = """\b
 Examples:
@@ -37,7 +47,7 @@ Examples:
 @click.argument("fit")
 @click.argument("data")
 @click.option(
-    "--what", type=click.Choice(KINDS), default="outcomes", show_default=True,
+    "--what", type=click.Choice(list(METHODS)), default="outcomes", show_default=True,
     help="Mean outcomes by group; chances; marginal effects on chances; effects of TO instead of "
     "VERSUS; marginal treatment effects of a switching regression; how those who choose TO "
     "differ; the gap between TO and VERSUS decomposed; sorting; distribution of gains; who should "
@@ -101,6 +111,14 @@ def command(
         raise click.UsageError(f"--what {what} needs two alternatives: --to A --versus B.")
     if scale != "model" and what not in ("outcomes", "treatment"):
         raise click.UsageError(f"--what {what} has no --scale.")
+    if not hasattr(result, METHODS[what]):
+        raise click.UsageError(
+            f"--what {what} is not of a multinomial switching regression. It has outcomes and "
+            "treatment."
+        )
+    scaled: dict[str, Any] = {} if scale == "model" else {"scale": scale}
+    if scaled and not hasattr(result, "diagnose"):
+        raise click.UsageError("A multinomial switching regression has no --scale level.")
     changes: dict[str, Any] = {
         "close": list(closed),
         "subsidy": _numbers(subsidies, "--subsidy"),
@@ -120,10 +138,10 @@ def command(
         show_table(changed, part.table, out, as_json=as_json)
         return 0
     ask: dict[str, Any] = {
-        "outcomes": lambda: result.potential_outcomes(rows, level=level, scale=scale),
+        "outcomes": lambda: result.potential_outcomes(rows, level=level, **scaled),
         "chances": lambda: result.choice_probabilities(rows, level=level),
         "marginal": lambda: result.marginal_effects(data=rows, level=level),
-        "treatment": lambda: result.treatment_effects(to, versus, rows, level=level, scale=scale),
+        "treatment": lambda: result.treatment_effects(to, versus, rows, level=level, **scaled),
         "mte": lambda: result.mte(rows, level=level),
         "heterogeneity": lambda: result.heterogeneity(to, versus, rows, level=level),
         "decompose": lambda: with_rows(result, rows).decompose(to, versus, level=level),

@@ -11,6 +11,7 @@ from selfselect.cli._encoding import encoding_option
 from selfselect.cli._options import (
     cluster_option,
     equation_option,
+    format_option,
     json_option,
     level_option,
     pairs_of,
@@ -66,9 +67,13 @@ Examples:
     help="Treatment effects of one alternative instead of another; repeatable.",
 )  # fmt: skip
 @click.option(
-    "--format", "form", default="text", show_default=True,
-    type=click.Choice(["text", "latex", "markdown", "html", "csv"]), help="What to print.",
+    "--save", metavar="FILE",
+    help="Save the fit as JSON, for predict, effects and show; '-' for standard output.",
 )  # fmt: skip
+@click.option(
+    "--report", metavar="FILE", help="Write everything into one HTML file; '-' for standard output."
+)
+@format_option
 @json_option
 def command(
     words: Sequence[str],
@@ -77,6 +82,8 @@ def command(
     level: float,
     effects: Sequence[str],
     form: str,
+    save: str | None,
+    report: str | None,
     as_json: bool,
     **options: Any,
 ) -> int:
@@ -86,8 +93,13 @@ def command(
     FORMULA is for all outcomes; give --equation instead for covariates of their own.
     """
     import selfselect as ss
-    from selfselect.cli._formats import json_lines
-    from selfselect.cli._tables import for_spreadsheets
+    from selfselect.cli._formats import json_lines, render
+    from selfselect.cli._streams import STANDARD, refuse_twice, write_file
+    from selfselect.cli._tables import refuse_inputs
+
+    refuse_twice(save, report, what="output")
+    for path in (save, report):
+        refuse_inputs(path, *words)
 
     # One by one: an alternative may be compared with several others.
     asked = [pair for one in effects for pair in pairs_of([one], "--effect").items()]
@@ -98,14 +110,18 @@ def command(
         formula or pairs_of(equations, "--equation"), choice,
         available=pairs_of(menus, "--available") or None, **options,
     )  # fmt: skip
-    if as_json:
-        click.echo(json_lines(result.tidy(level)))
-    elif form == "csv":
-        click.echo(for_spreadsheets(result.tidy(level)).to_csv(index=False).rstrip("\n"))
-    else:
-        click.echo(getattr(result.summary(level), f"to_{form}")())
+    taken = STANDARD in (save, report)
+    shown = json_lines(result.tidy(level)) if as_json else render(result, form, level)
+    click.echo(shown, err=taken)
     for to, versus in asked:
         # A page beside a table for programs goes to standard error.
         page = str(result.treatment_effects(to, versus, level=level))
-        click.echo("\n" + page, err=as_json or form == "csv")
+        click.echo("\n" + page, err=taken or as_json or form in ("csv", "json"))
+    if save:
+        write_file(save, result.save, ending=".json")
+    if report:
+        command = click.get_current_context().obj
+        write_file(
+            report, lambda path: result.report(path, level=level, command=command), ending=".html"
+        )
     return 0

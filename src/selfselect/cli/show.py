@@ -44,6 +44,10 @@ def command(
 
     refuse_inputs(report, fit)
     result = read_fit(fit)
+    if (compare or diagnose) and not hasattr(result, "diagnose"):
+        raise click.UsageError(
+            "A saved multinomial switching regression has neither --compare nor --diagnose."
+        )
     taken = report == STANDARD
     shown = json_lines(result.tidy(level)) if as_json else render(result, form, level, stars=stars)
     click.echo(shown, err=taken)

@@ -24,10 +24,12 @@ from selfselect.data.coding import check_known
 from selfselect.data.design import DataFacts, Design, Tally
 from selfselect.data.equations import refuse_half_characters
 from selfselect.data.missing import say_incomplete
+from selfselect.data.rows import guess_outcomes
 from selfselect.data.selection_plan import SelectionPlan
 from selfselect.data.selection_rows import SelectionCoder, find_alternatives, own_rows
 from selfselect.data.source import Source
 from selfselect.data.tables import to_frame
+from selfselect.data.unrecorded import Unrecorded
 from selfselect.data.weights import check_weights_kind, scale_weights
 from selfselect.errors import DataError
 from selfselect.rules.base import Label
@@ -45,6 +47,7 @@ def build_selection_design(
     cluster: Any = None,
     missing: str = "drop",
     missing_outcome: str = "raise",
+    outcome_between: Any = None,
     available: Mapping[Any, str] | None = None,
     seed: int = 0,
     progress: bool | None = None,
@@ -60,6 +63,7 @@ def build_selection_design(
     plan = replace(
         plan, weights=weights if isinstance(weights, str) else None, weights_kind=weights_kind,
         missing=missing, missing_outcome=missing_outcome, available=available,
+        unrecorded=Unrecorded.read(missing_outcome, outcome_between, None),
     )  # fmt: skip
     if source is not None:
         from selfselect.data.stream import build_selection_stream
@@ -99,10 +103,14 @@ def build_selection_design(
     if rows.weights is not None:
         rows = replace(rows, weights=scale_weights(rows.weights, weights_kind))
     assert rows.outcome is not None
-    shown = np.where(np.isnan(rows.outcome), -1, codes)
-    n_silent = int(((codes >= 0) & (shown < 0)).sum())
-    tally = Tally.of(rows.outcome, shown, rows.weights, labels, n_silent)
-    ranges = [(rows.outcome[which].min(), rows.outcome[which].max()) for which in own[1:]]
+    guessed = guess_outcomes(rows.outcome, rows.between)
+    shown = np.where(np.isnan(guessed), -1, codes)
+    tally = replace(
+        Tally.of(guessed, shown, rows.weights, labels),
+        n_selected_silent=int(((codes >= 0) & (shown < 0)).sum()),
+        n_between=int((np.isnan(rows.outcome) & (shown >= 0)).sum()),
+    )
+    ranges = [(guessed[which].min(), guessed[which].max()) for which in own[1:]]
     facts = describe_selection(coder, tally, ranges, kept.n_incomplete, kept.n_without)
     return Design(coder.coding, rows, facts, frame.index, frame)
 
@@ -165,6 +173,7 @@ def describe_selection(
         n_silent=tally.n_rows - tally.n_recorded,
         two_values=tally.two_values,
         n_selected_silent=tally.n_selected_silent,
+        n_between=tally.n_between,
         weights_kind=plan.weights_kind,
         n_zero_weight=tally.n_rows - tally.n_weighted,
         n_effective=0.0 if plan.weights is None else tally.n_effective,

@@ -54,6 +54,7 @@ class DataFacts:
     outcome_range : smallest and largest outcome.
     n_silent : rows used for what their choice says, without an outcome.
     n_selected_silent : those of them that a selection equation selected.
+    n_between : rows that it selected whose outcome is known only to lie between limits.
     two_values : whether an outcome that a selection equation selects has two values alone.
     n_undecided : rows without a recorded choice, where others have one.
     weights_kind : frequency or probability; None where it was not said.
@@ -80,6 +81,7 @@ class DataFacts:
     outcome_range: tuple[float, float]
     n_silent: int = 0
     n_selected_silent: int = 0
+    n_between: int = 0
     two_values: bool = False
     n_undecided: int = 0
     weights_kind: str | None = None
@@ -134,7 +136,8 @@ class Design:
     def partial(self) -> bool:
         """Whether some rows lack their outcome, or their choice is known in part."""
         if self.equations.selection is not None:
-            return False  # Rows without an outcome are those that were not selected.
+            # Rows without an outcome, or limits of it, speak of the selection alone.
+            return self.rows.between is not None
         narrowed = self.index == "unknown" and self.rows.possible is not None
         return self.facts.n_silent > 0 or self.facts.n_undecided > 0 or narrowed
 
@@ -171,7 +174,8 @@ class Tally:
     counts : by alternative, rows of positive weight in which it was chosen.
     repeated : by alternative, the sum of their weights.
     two_values : whether outcomes have two values at most.
-    n_selected_silent : rows that a selection equation selected, without an outcome.
+    n_selected_silent, n_between : rows that a selection equation selected, without an outcome, and
+        with limits of it alone.
     """
 
     n_rows: int
@@ -186,15 +190,11 @@ class Tally:
     repeated: Counter[Any]
     two_values: bool = False
     n_selected_silent: int = 0
+    n_between: int = 0
 
     @classmethod
     def of(
-        cls,
-        outcome: Array,
-        chosen: Indices | None,
-        weights: Array | None,
-        labels: Sequence[Any],
-        n_selected_silent: int = 0,
+        cls, outcome: Array, chosen: Indices | None, weights: Array | None, labels: Sequence[Any]
     ) -> Tally:
         """Count rows; `labels` are what the codes in `chosen` stand for."""
         if weights is not None:
@@ -226,7 +226,6 @@ class Tally:
             counts=counts,
             repeated=repeated,
             two_values=_has_two_values(outcome, lowest, highest),
-            n_selected_silent=n_selected_silent,
         )
 
     @property
@@ -250,6 +249,7 @@ class Tally:
             repeated=self.repeated + other.repeated,
             two_values=self.two_values and other.two_values and len(self.ends | other.ends) <= 2,
             n_selected_silent=self.n_selected_silent + other.n_selected_silent,
+            n_between=self.n_between + other.n_between,
         )
 
     @property

@@ -74,7 +74,8 @@ class Contents:
         is not recorded.
     labels : the alternatives that occur.
     learners : which rows are learnt from.
-    n_selected_silent : rows that a selection equation selected, without an outcome.
+    n_selected_silent, n_between : rows that a selection equation selected, without an outcome, and
+        with limits of it alone.
     """
 
     outcome: Array
@@ -82,6 +83,7 @@ class Contents:
     labels: list[Label]
     learners: list[Learner]
     n_selected_silent: int = 0
+    n_between: int = 0
 
 
 @dataclass(frozen=True, eq=False)

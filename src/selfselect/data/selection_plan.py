@@ -20,6 +20,8 @@ from selfselect.data.formulas import ParsedFormula
 from selfselect.data.missing import drop_unrecorded, find_any_absent, find_incomplete
 from selfselect.data.plan import Contents, Kept, Learner
 from selfselect.data.restrictions import offset_columns
+from selfselect.data.rows import guess_outcomes
+from selfselect.data.unrecorded import EVERYTHING_RECORDED, Unrecorded
 from selfselect.errors import DataError, OptionError
 from selfselect.rules.base import Label
 
@@ -51,11 +53,13 @@ class SelectionPlan:
     binary : whether the outcome is true or false.
     several : whether there may be more than two outcomes without an order.
     offset : a column that is added to the mean of every outcome, or one by alternative.
+    endogenous : by covariate, the right side that holds its instruments.
     if_recorded : whether a row is selected where its outcome is recorded; the left side of
         `selection` then means nothing.
     weights, weights_kind, missing, missing_outcome, available : as in `selfselect.fit`; weights
         that are no column are left to the caller.
     ways : the columns that rows are clustered by.
+    unrecorded : what is known of rows without an outcome.
     """
 
     outcomes: ParsedFormula | dict[Any, ParsedFormula]
@@ -67,12 +71,14 @@ class SelectionPlan:
     binary: bool = False
     offset: Any = None
     several: bool = False
+    endogenous: Any = None
     weights: str | None = None
     weights_kind: str | None = None
     ways: tuple[str, ...] = ()
     missing: str = "drop"
     missing_outcome: str = "raise"
     available: Mapping[Any, str] | None = None
+    unrecorded: Unrecorded = EVERYTHING_RECORDED
 
     @property
     def each(self) -> list[ParsedFormula]:
@@ -115,7 +121,7 @@ class SelectionPlan:
     def columns(self) -> tuple[str, ...]:
         """All data columns that are needed."""
         wanted = [*self.first.outcome_columns, *self.chosen, *self.term_columns, *self.ways]
-        wanted += [] if self.weights is None else [self.weights]
+        wanted += [*self.unrecorded.columns, *([] if self.weights is None else [self.weights])]
         return tuple(dict.fromkeys((*wanted, *(self.available or {}).values())))
 
     def outcome_of(self, label: Label) -> str:
@@ -139,9 +145,21 @@ class SelectionPlan:
         return label_rows(frame[self.selection.outcome])
 
     def shown(self, frame: pd.DataFrame, codes: Indices) -> Indices:
-        """Return `codes` where the outcome was recorded, and -1 elsewhere."""
+        """Return `codes` where the outcome, or a limit of it, was recorded, and -1 elsewhere."""
         absent = find_any_absent(frame, self.first.outcome_columns)
-        return codes if absent is None else np.where(absent, -1, codes)
+        if absent is None:
+            return codes
+        limits = self.unrecorded.limits(frame, np.zeros(len(frame)))
+        if limits is not None:
+            absent = absent & ~np.isfinite(limits).any(axis=1)
+        return np.where(absent, -1, codes)
+
+    def limits(self, frame: pd.DataFrame, codes: Indices, outcome: Array) -> Array | None:
+        """Return limits (n, 2) of selected outcomes that were not recorded; nan elsewhere."""
+        between = self.unrecorded.limits(frame, np.where(codes >= 0, outcome, 0.0))
+        if between is not None:
+            between[(codes < 0) | ~np.isnan(outcome)] = np.nan
+        return between
 
     def clean(self, frame: pd.DataFrame) -> Kept:
         """Leave out rows that lack a covariate, or the outcome, of an equation they are used in."""
@@ -157,7 +175,7 @@ class SelectionPlan:
             return Kept(kept, lacking, n_incomplete, n_without)
         codes, labels = self.choices(kept)
         # Rows without an outcome need what explains the selection, and nothing else.
-        used = self.shown(kept, codes) if self.missing_outcome == "silent" else codes
+        used = self.shown(kept, codes) if self.unrecorded.silent else codes
         incomplete = np.zeros(len(kept), dtype=bool)
         for place, label in enumerate(labels):
             own = np.flatnonzero(used == place)
@@ -171,9 +189,10 @@ class SelectionPlan:
             selected = np.flatnonzero(used >= 0)
             _, n_more = drop_unrecorded(
                 kept.iloc[selected], self.first.outcome_columns, None, self.missing_outcome,
-                self.first.outcome,
+                self.first.outcome, self.unrecorded,
             )  # fmt: skip
-            kept, n_without = kept[~unrecorded | (used < 0)], n_without + n_more
+            if n_more:
+                kept, n_without = kept[~unrecorded | (used < 0)], n_without + n_more
         return Kept(kept, lacking, n_incomplete + int(incomplete.sum()), n_without)
 
     def _needed(self, label: Label) -> tuple[str, ...]:
@@ -187,17 +206,20 @@ class SelectionPlan:
         """Read outcome and choice; an equation is learnt from the rows that show its outcome."""
         codes, labels = self.choices(frame)
         shown = self.shown(frame, codes)
-        observed = np.flatnonzero(shown >= 0)
+        absent = find_any_absent(frame, self.first.outcome_columns)
+        observed = np.flatnonzero((shown >= 0) & (True if absent is None else ~absent))
         outcome = np.full(len(frame), np.nan)
         if len(observed):
             outcome[observed] = self.outcome_coder(_rows(frame, observed))[1]
+        guessed = guess_outcomes(outcome, self.limits(frame, codes, outcome))
         columns = (*self.selection.term_columns, *self.label_columns)
         learners = [Learner(None, frame, columns)]
         for place, label in enumerate(labels):
             own = _rows(frame, np.flatnonzero(shown == place))
             learners.append(Learner(label, own, self._needed(label)))
-        n_selected_silent = int((codes >= 0).sum()) - len(observed)
-        return Contents(outcome, shown, labels, learners, n_selected_silent)
+        n_shown = int((shown >= 0).sum())
+        n_silent = int((codes >= 0).sum()) - n_shown
+        return Contents(guessed, shown, labels, learners, n_silent, n_shown - len(observed))
 
     def outcome_coder(self, frame: pd.DataFrame) -> tuple[OutcomeCoder, Array]:
         """Learn how outcomes are coded from rows that have one, and code them."""

@@ -108,7 +108,9 @@ class SelectionCoder:
             equations = equations.with_offsets(offsets)
         equations = share(equations, shared_terms(equations, plan.shared))
         known = KnownColumns.resolve(None, plan.available, labels)
-        outcome, _ = plan.outcome_coder(frames[1])
+        columns = plan.first.outcome_columns
+        recorded = [own[own[list(columns)].notna().all(axis=1)] for own in frames[1:]]
+        outcome, _ = plan.outcome_coder(max(recorded, key=len))
         places = tuple(range(1, len(coders)))
         coding = SelectionCoding(equations, coders, places, known, plan.term_columns, outcome)
         coder = cls(plan, coding, labels, formulas, clusters)
@@ -147,6 +149,9 @@ class SelectionCoder:
             check_chosen_available(codes, known.available, self.labels)
         outcome = np.full(len(frame), np.nan)
         observed = np.sort(np.concatenate(own[1:]))
+        absent = find_any_absent(frame, self.coding.outcome.columns)
+        if absent is not None:
+            observed = observed[~absent[observed]]
         if len(observed):
             values = self.coding.outcome.code(frame.iloc[observed])
             if plan.binary:
@@ -159,6 +164,7 @@ class SelectionCoder:
             weights=weights,
             clusters=code_clusters(frame, plan.ways, self.clusters),
             known=known,
+            between=plan.limits(frame, codes, outcome),
         )
 
     def _covariates(self, frame: pd.DataFrame, own: list[Indices], matrices: list[Array]) -> Array:

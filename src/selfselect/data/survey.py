@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import accumulate
 from typing import Any
@@ -325,8 +325,10 @@ class Survey:
             n_without=cleaned.n_without,
             lacking=cleaned.lacking,
             kept=np.array([[piece.number, len(kept), piece.checksum]], dtype=np.int64),
-            tally=Tally.of(
-                found.outcome, found.chosen, weights, found.labels, found.n_selected_silent
+            tally=replace(
+                Tally.of(found.outcome, found.chosen, weights, found.labels),
+                n_selected_silent=found.n_selected_silent,
+                n_between=found.n_between,
             ),
             parts=parts,
         )

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 from selfselect.data.formulas import parse_formula
 from selfselect.data.selection_plan import SelectionPlan
 from selfselect.errors import FormulaError
+from selfselect.options import Limits
 from selfselect.results.call import write_call
 from selfselect.results.fit_result import FitResult
 from selfselect.selection._estimate import estimate
@@ -22,10 +24,12 @@ def sample_selection(
     method: str = "ml",
     start: str = "search",
     binary: bool = False,
+    endogenous: Mapping[str, str] | None = None,
     weights: Any = None,
     weights_kind: str | None = None,
     missing: str = "drop",
     missing_outcome: str = "raise",
+    outcome_between: Limits = None,
     covariance: Any = "observed",
     cluster: Any = None,
     engine: Any = None,
@@ -53,6 +57,12 @@ def sample_selection(
         the outcome is one where :math:`x'\beta + e > 0`, by maximum likelihood. It is the model of
         Stata's ``heckprobit``. Means of the outcome are probabilities; ``predict(kind="latent")``
         is :math:`x'\beta`.
+    endogenous : covariates that are correlated with the noises, and their instruments,
+        ``{"educ": "~ distance"}``: control functions. Each is regressed on its instruments and on
+        every exogenous covariate, and what that leaves over enters all equations as the covariate
+        ``educ_residual``; standard errors know of this first stage. The summary prints its F and a
+        test of exogeneity. Scales and correlations are those of the noise given the residual.
+        `FitResult.with_residuals` adds the column to new rows.
     weights, weights_kind : a column, or one number per row, and what it means; as in
         `selfselect.fit`.
     missing : ``"drop"`` leaves rows that lack a covariate out, counts them and warns; ``"raise"``
@@ -60,6 +70,10 @@ def sample_selection(
     missing_outcome : ``"raise"`` refuses rows that were selected but have no outcome; ``"drop"``
         leaves them out; ``"silent"`` keeps them for what they say of the selection, as if their
         outcome were missing at random given the selection.
+    outcome_between : (lowest, highest) outcome of selected rows without one, in units of the
+        formula's left side: columns or numbers, None (or missing) where there is no limit. Incomes
+        in brackets are ``("low", "high")``, top-coded ones ``("topcode", None)``. Such a row adds
+        the probability of both its limits and its selection; by maximum likelihood.
     covariance : ``"observed"`` for that of the model, ``"robust"``, ``"clustered"``,
         ``"bootstrap"``, or a `selfselect.inference.Bootstrap`.
     cluster : a column, a list of columns for several ways of clustering at once, or one label per
@@ -99,7 +113,14 @@ def sample_selection(
             "which is not known where it was not selected. Leave it out."
         )
     return estimate(
-        SelectionPlan(equation, choice, switching=False, if_recorded=if_recorded, binary=binary),
+        SelectionPlan(
+            equation,
+            choice,
+            switching=False,
+            if_recorded=if_recorded,
+            binary=binary,
+            endogenous=endogenous,
+        ),
         data,
         method=method,
         start=start,
@@ -114,4 +135,5 @@ def sample_selection(
         cluster=cluster,
         missing=missing,
         missing_outcome=missing_outcome,
+        outcome_between=outcome_between,
     )

@@ -8,6 +8,7 @@ from typing import Any
 from selfselect.data.formulas import parse_formula, parse_formulas
 from selfselect.data.selection_plan import SelectionPlan
 from selfselect.errors import FormulaError
+from selfselect.options import Limits
 from selfselect.results.call import write_call
 from selfselect.results.fit_result import FitResult
 from selfselect.selection._estimate import estimate
@@ -26,10 +27,12 @@ def switching(
     ordered: Any = None,
     shared: Any = None,
     offset: Any = None,
+    endogenous: Mapping[str, str] | None = None,
     weights: Any = None,
     weights_kind: str | None = None,
     missing: str = "drop",
     missing_outcome: str = "raise",
+    outcome_between: Limits = None,
     covariance: Any = "observed",
     cluster: Any = None,
     engine: Any = None,
@@ -65,7 +68,8 @@ def switching(
         Stata's ``etregress`` and R's ``sampleSelection::treatReg``.
     offset : a column that is added to the mean of every outcome, with no coefficient; or
         ``{"union": "dues"}`` for some.
-    start, weights, weights_kind, missing, missing_outcome : as in `sample_selection`.
+    start, endogenous, weights, weights_kind : as in `sample_selection`.
+    missing, missing_outcome, outcome_between : as in `sample_selection`.
     covariance, cluster, engine, seed, progress : as in `sample_selection`.
 
     Returns
@@ -108,7 +112,13 @@ def switching(
         )
     return estimate(
         SelectionPlan(
-            outcomes, choice, switching=True, ordered=ordered, shared=shared, offset=offset
+            outcomes,
+            choice,
+            switching=True,
+            ordered=ordered,
+            shared=shared,
+            offset=offset,
+            endogenous=endogenous,
         ),
         data,
         method=method,
@@ -124,4 +134,5 @@ def switching(
         cluster=cluster,
         missing=missing,
         missing_outcome=missing_outcome,
+        outcome_between=outcome_between,
     )
