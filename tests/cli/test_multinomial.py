@@ -81,7 +81,7 @@ def test_a_saved_fit_is_shown_predicts_and_has_effects(
     shell: Callable[..., str], file: Path, tmp_path: Path
 ) -> None:
     saved, report = tmp_path / "fit.json", tmp_path / "report.html"
-    text = shell("multinomial", file, "job ~ x + z", "y ~ x", "--save", saved, "--report", report)
+    text = shell("multinomial", file, "y ~ x", "job ~ x + z", "--save", saved, "--report", report)
     assert "selfselect multinomial" in report.read_text(encoding="utf-8")
     assert shell("show", saved) == text
     content = json.loads(shell("show", saved, "--format", "json"))

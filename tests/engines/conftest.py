@@ -114,6 +114,7 @@ def people() -> pd.DataFrame:
         works=index > 0,
         wage=wage.where(index > 0),
         told_wage=wage.where((index > 0) & asked),
+        lowest_wage=(wage - 0.7).where(selecting.uniform(size=n) < 0.7),
         job=np.where(index > 0, "in", "out"),
         pay=wage + np.where(index > 0, 0.5, -0.2 * table["x3"]),
         # Needed, and known, in one alternative only.

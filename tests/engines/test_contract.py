@@ -71,6 +71,10 @@ SELECTED: dict[str, tuple[Any, Any, Any, dict[str, Any]]] = {
     "selected but silent": (
         ss.sample_selection, "told_wage ~ x1 + x2", SELECTS, {"missing_outcome": "silent"},
     ),
+    "selected, between limits": (
+        ss.sample_selection, "told_wage ~ x1 + x2", SELECTS,
+        {"outcome_between": ("lowest_wage", None)},
+    ),
     "two steps": (
         ss.sample_selection, "told_wage ~ x1 + x2", SELECTS,
         {"method": "two-step", "cluster": "firm", "missing_outcome": "drop"},

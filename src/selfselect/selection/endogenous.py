@@ -95,7 +95,7 @@ def build_endogenous_design(
     stage_columns = [*given, *parse_formula(f"x ~ {text}").term_columns]
     limits = Unrecorded.read(told["missing_outcome"], told.get("outcome_between"), None)
     columns = [
-        *plan.each[0].outcome_columns, *plan.chosen, *plan.terms, *stage_columns, *limits.columns,
+        *plan.each[0].outcome_columns, *plan.chosen, *plan.term_columns, *stage_columns, *limits.columns,
         *cluster_columns(told["cluster"], data),
         *([told["weights"]] if isinstance(told["weights"], str) else []),
     ]  # fmt: skip
@@ -163,7 +163,7 @@ def _read(plan: SelectionPlan) -> dict[str, ParsedFormula]:
                 f"The instruments of {name!r} must be the right side of a formula, such as "
                 f"'~ distance + quarter', not {text!r}."
             )
-        if name not in plan.terms:
+        if name not in plan.term_columns:
             raise OptionError(
                 f"The endogenous covariate {name!r} is in no equation. Name a column that the "
                 "outcome or the selection has."
