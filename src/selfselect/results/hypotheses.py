@@ -181,8 +181,7 @@ def why_no_likelihood_ratio(fit: Any) -> str | None:
             "with probability weights the likelihood is not that of a sample, so its ratios are "
             "not chi-square"
         )
-    by_person = fit.problem.grouped and fit.facts.cluster == fit.facts.panel
-    if fit.facts.cluster is not None and not by_person:
+    if fit.facts.cluster is not None and not fit.dependence.by_person:
         return (
             f"rows are clustered by {fit.facts.cluster} and the likelihood takes them as "
             "independent, so its ratios are not chi-square"
