@@ -38,6 +38,7 @@ from selfselect.data.file_types import (
     text_format,
     with_decimals,
 )
+from selfselect.data.neighbours import keep_together
 from selfselect.data.source import Piece, Result
 from selfselect.errors import DataError, MissingDependencyError, OptionError
 from selfselect.threads import parallel_map, thread_count
@@ -165,6 +166,7 @@ class Files:
     typed : of files of separated text, makes a dataset of some of them with other types of some
         columns.
     types : those types.
+    together : a column of which rows of one value that follow each other stay in one batch.
     """
 
     dataset: Any
@@ -174,6 +176,7 @@ class Files:
     text: Mapping[str, Any] = field(default_factory=dict)
     typed: Callable[[list[str], Mapping[str, Any]], Any] | None = None
     types: Mapping[str, Any] = field(default_factory=dict)
+    together: str | None = None
 
     @property
     def names(self) -> list[str]:
@@ -224,8 +227,19 @@ class Files:
             for part in [fragment] if whole else fragment.split_by_row_group():
                 yield name_of(fragment), part
 
+    def with_people(self, panel: str) -> Files:
+        """Return the same files, read so that a person's rows that follow each other stay together.
+
+        Where all rows of a person follow each other, they are then in one batch.
+        """
+        return replace(self, together=panel)
+
     def batches(self, columns: Sequence[str]) -> Iterator[tuple[int, str, Any, int]]:
         """Yield number, file, rows and position in the file of all batches that have rows."""
+        read = self._batches(columns)
+        return read if self.together not in columns else keep_together(read, self.together)
+
+    def _batches(self, columns: Sequence[str]) -> Iterator[tuple[int, str, Any, int]]:
         rows = self.batch_rows or min(MOST_ROWS, MOST_VALUES // max(len(columns), 1) + 1)
         number = 0
         for fragment in self.dataset.get_fragments():
@@ -256,7 +270,7 @@ class Files:
         self.check(columns)
         schema = self.dataset.schema
         kept = pyarrow.schema([schema.field(name) for name in dict.fromkeys(columns)])
-        batches = [batch for _, _, batch, _ in self.batches(columns)]
+        batches = [batch for _, _, batch, _ in self._batches(columns)]
         table = pyarrow.Table.from_batches(batches, kept)
         return to_pandas(with_text(table, self.text).unify_dictionaries())
 

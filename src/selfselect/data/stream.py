@@ -17,6 +17,7 @@ from selfselect.data.checks import check_enough_rows, check_text_columns
 from selfselect.data.clusters import cluster_columns
 from selfselect.data.design import Design, Tally, check_rows, describe
 from selfselect.data.missing import say_incomplete
+from selfselect.data.panels import COUNTED, check_groups
 from selfselect.data.plan import Plan, read_plan
 from selfselect.data.row_coder import RowCoder
 from selfselect.data.rows import Rows
@@ -45,6 +46,7 @@ class RowStream:
     starts : by piece, the position of its first row among all rows.
     lengths : by piece, how many rows it has.
     checksums : by piece, what tells that its rows are still the same.
+    people_apart : whether the rows of a person are in more than one piece.
     progress : whether to show progress of passes.
     passes : names of the passes that were made, for progress.
     """
@@ -57,6 +59,7 @@ class RowStream:
     starts: dict[int, int]
     lengths: dict[int, int]
     checksums: dict[int, int]
+    people_apart: bool = False
     progress: bool | None = field(default=None)
     passes: list[str] = field(default_factory=list)
 
@@ -89,6 +92,8 @@ class RowStream:
     def _code(self, frame: pd.DataFrame) -> Rows:
         plan, rows = self.coder.plan, self.coder.code(frame)
         check_rows(self.coder.coding.equations, rows, plan.weights, plan.weights_kind)
+        if plan.panel is not None:
+            check_groups(rows, plan.panel, repeated=False)
         if rows.weights is not None and self.weight_factor != 1.0:
             rows = replace(rows, weights=rows.weights * self.weight_factor)
         return rows
@@ -173,7 +178,7 @@ def build_stream_design(
             )
     survey = _survey(plan, source, seed, progress)
     coder = _learn(plan, survey)
-    tally = survey.tally
+    tally, n_used = survey.tally, survey.tally.n_weighted
     factor = 1.0
     if plan.weights_kind == "probability" and tally.weight_total > 0:
         factor = tally.n_weighted / tally.weight_total
@@ -182,7 +187,7 @@ def build_stream_design(
     empty = Rows(np.empty((0, len(coder.coding.equations.covariates))))
     stream = RowStream(
         source, coder, tally, factor, empty, survey.starts, survey.lengths, survey.checksums,
-        progress,
+        coder.people is not None and survey.n_people > len(coder.people), progress,
     )  # fmt: skip
     stream = replace(stream, sample=_code_sample(stream, survey.drawn.rows()))
     facts = describe(
@@ -196,6 +201,11 @@ def build_stream_design(
         n_without_outcome=survey.n_without,
         weights_kind=plan.weights_kind,
     )
+    if coder.people is not None:
+        total = survey.people_weight * factor
+        facts = replace(facts, panel=plan.panel, n_groups=len(coder.people), group_total=total)
+        if plan.weights_kind == "frequency" and plan.panel in ways and tally.weight_total > n_used:
+            raise DataError(COUNTED.format(panel=plan.panel))
     design = Design(coder.coding, stream.sample, facts, None, None, stream)
     if plan.chosen is None:
         check_enough_rows(tally.n_weighted, design.n_coefficients, design.equations.n_alternatives)

@@ -27,6 +27,7 @@ from selfselect.data.columns import factorize, find_kind, to_numbers
 from selfselect.data.design import Tally
 from selfselect.data.formulas import calls_in, uses_of_columns
 from selfselect.data.missing import drop_unrecorded, find_any_absent, find_incomplete
+from selfselect.data.panels import group_codes, person_keys
 from selfselect.data.plan import Plan
 from selfselect.data.source import Piece
 from selfselect.errors import DataError, UnsupportedError
@@ -85,7 +86,7 @@ def what_to_learn(plan: Plan, head: pd.DataFrame, n_rows: int | None = None) -> 
     levels = {
         name for name in plan.term_columns if not pd.api.types.is_numeric_dtype(head[name].dtype)
     }
-    levels |= {name for name in (plan.chosen, *plan.ways) if name is not None}
+    levels |= {name for name in (plan.chosen, plan.panel, *plan.ways) if name is not None}
     held: set[str] = set()
     for name, columns in (pair for one in plan.right_sides for pair in calls_in(one.terms)):
         if name == "C":
@@ -176,10 +177,19 @@ class Drawn:
 
     @classmethod
     def of(
-        cls, piece: Piece, kept: pd.DataFrame, seed: int, size: int, share: float = 1.0
+        cls,
+        piece: Piece,
+        kept: pd.DataFrame,
+        seed: int,
+        size: int,
+        share: float = 1.0,
+        panel: str | None = None,
     ) -> Drawn:
-        """Draw from one piece, with a random stream of its own."""
-        keys = np.random.default_rng([seed, piece.number]).random(len(kept))
+        """Draw from one piece, with a random stream of its own; in a panel, whole people."""
+        if panel is None:
+            keys = np.random.default_rng([seed, piece.number]).random(len(kept))
+        else:
+            keys = person_keys(kept[panel], seed)
         at = np.arange(len(kept))
         if share < 1.0:
             at = np.flatnonzero(keys <= share)
@@ -232,7 +242,9 @@ class Survey:
     kept : (pieces, 3) number of each piece, rows of it that are used, and its checksum.
     tally : of the rows that are used.
     levels, held : what was wanted of columns.
-    drawn : a sample of the rows that are used.
+    drawn : a sample of the rows that are used; in a panel, of people.
+    n_people, people_weight : people of each piece, and their weights, added up. One who is in two
+        pieces counts twice.
     """
 
     n_read: int
@@ -244,6 +256,8 @@ class Survey:
     levels: dict[str, Levels]
     held: dict[str, list[Array]]
     drawn: Drawn
+    n_people: int = 0
+    people_weight: float = 0.0
 
     @classmethod
     def of(cls, plan: Plan, wanted: Wanted, seed: int, piece: Piece) -> Survey:
@@ -259,6 +273,12 @@ class Survey:
         if len(kept) and (absent is None or not absent.all()):
             _, outcome = OutcomeCoder.learn(plan.first.outcome, columns, kept)
         chosen, labels = (None, []) if plan.chosen is None else label_rows(kept[plan.chosen])
+        n_people, people_weight = 0, 0.0
+        groups = group_codes(kept, plan.panel)
+        if groups is not None:
+            first = np.unique(groups, return_index=True)[1]
+            n_people = len(first)
+            people_weight = float(n_people if weights is None else weights[first].sum())
         return cls(
             n_read=len(frame),
             n_incomplete=n_incomplete,
@@ -268,7 +288,9 @@ class Survey:
             tally=Tally.of(outcome, chosen, weights, labels),
             levels={name: Levels.of(kept[name], text=name in piece.text) for name in wanted.levels},
             held={name: [to_numbers(kept[name], f"The column {name!r}")] for name in wanted.held},
-            drawn=Drawn.of(piece, kept, seed, wanted.sample, wanted.share),
+            drawn=Drawn.of(piece, kept, seed, wanted.sample, wanted.share, plan.panel),
+            n_people=n_people,
+            people_weight=people_weight,
         )
 
     def __add__(self, other: Survey) -> Survey:
@@ -283,6 +305,8 @@ class Survey:
             levels=levels,
             held={name: one + other.held[name] for name, one in self.held.items()},
             drawn=self.drawn + other.drawn,
+            n_people=self.n_people + other.n_people,
+            people_weight=self.people_weight + other.people_weight,
         )
 
     @property
