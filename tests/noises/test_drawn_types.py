@@ -26,13 +26,19 @@ FAR = 4.5
 
 
 def people(
-    n_people: int = 120, n_years: int = 4, *, seed: int = 0, heavy: bool = False
+    n_people: int = 120,
+    n_years: int = 4,
+    *,
+    seed: int = 0,
+    heavy: bool = False,
+    talent: bool = False,
 ) -> pd.DataFrame:
-    """Draw a panel of two types, rows in no order."""
+    """Draw a panel of two types, who differ in both outcomes alike or not; rows in no order."""
     rng = np.random.default_rng(seed)
     n = n_people * n_years
     person = np.repeat(np.arange(n_people), n_years)
     shift = np.array([[0.9, -0.7], [-0.9, 0.7]])[rng.integers(0, 2, n_people)]
+    shift = np.repeat(shift[:, :1], 2, axis=1) if talent else shift
     x, noise = rng.normal(size=(n, 2)), rng.normal(size=(n, 2))
     if heavy:
         noise = rng.standard_t(5, size=(n, 2)) / np.sqrt(5 / 3)
@@ -231,3 +237,11 @@ def test_one_type_fewer_is_not_tested_where_people_come_in_villages() -> None:
     data = people(60).assign(village=lambda frame: frame["person"] % 20)
     with pytest.raises(UnsupportedError, match="There is no test of one type fewer: rows are"):
         fitted(data, Types(2), cluster="village").overfitted_test()
+
+
+def test_one_talent_is_tested_within_shifts_of_their_own_though_errors_are_by_person() -> None:
+    data, few = people(80, 3, talent=True), ss.solvers.TypeSearch(starts=1)
+    talent, each = (fitted(data, Types(2, how), solver=few) for how in ("talent", "each"))
+    test = each.lr_test(talent)
+    assert test.possible and test.df == 1
+    assert test.statistic == pytest.approx(2.0 * (each.llf - talent.llf))
