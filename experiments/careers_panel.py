@@ -10,6 +10,7 @@ import warnings
 from typing import Any
 
 import numpy as np
+import pandas as pd
 
 import selfselect as ss
 
@@ -24,7 +25,6 @@ NOISES: dict[str, Any] = {
     "4 types, shifts each": ss.noises.Types(4),
     "2 types, talent and costs": ss.noises.Types(2, "talent", costs=True),
     "3 types, talent and costs": ss.noises.Types(3, "talent", costs=True),
-    "4 types, talent and costs": ss.noises.Types(4, "talent", costs=True),
 }
 
 
@@ -35,6 +35,25 @@ def working_years() -> Any:
     working["log_wage"] = np.log(working["wage"])
     working["experience"] = (working["age"] - working["schooling"] - 6).clip(lower=0)
     return working
+
+
+def dummies(data: Any) -> None:
+    """Print the coefficient of white collar in one wage equation, with fixed effects or not."""
+    data = data[data["choice"] != "military"]
+    people = data["id"].to_numpy()
+    white = (data["choice"] == "white collar").astype(float)
+    x = pd.DataFrame({"white": white, "schooling": data["schooling"]})
+    x = x.assign(experience=data["experience"], squared=data["experience"] ** 2, one=1.0)
+    table = x.assign(y=data["log_wage"])
+    within = (table - table.groupby(people).transform("mean")).drop(columns="one")
+    for name, rows in (("least squares", table), ("fixed effects", within)):
+        values, y = rows.drop(columns="y").to_numpy(), rows["y"].to_numpy()
+        slopes = np.linalg.lstsq(values, y, rcond=None)[0]
+        scores = values * (y - values @ slopes)[:, None]
+        sums = pd.DataFrame(scores).groupby(people).sum().to_numpy()
+        inverse = np.linalg.inv(values.T @ values)
+        variance = inverse @ (sums.T @ sums) @ inverse * len(sums) / (len(sums) - 1)
+        print(f"{name}: {slopes[0]:.3f} ({np.sqrt(variance[0, 0]):.3f})")
 
 
 def gap(fit: ss.FitResult) -> str:
@@ -56,7 +75,8 @@ def main() -> None:
     # What fits warn of is printed with them.
     warnings.simplefilter("ignore", ss.errors.ConvergenceWarning)
     data = working_years()
-    print(f"{len(data)} years of {data['id'].nunique()} men")
+    print(f"{len(data)} years of {data['id'].nunique()} men; white instead of blue collar:")
+    dummies(data)
     head = "white less blue collar; tests of shape, spread"
     print(f"{'noise':<28} {'log-lik.':>9} {'par.':>5} {'BIC':>9}  {head}")
     for name, noise in NOISES.items():
