@@ -236,8 +236,10 @@ class Files:
 
     def batches(self, columns: Sequence[str]) -> Iterator[tuple[int, str, Any, int]]:
         """Yield number, file, rows and position in the file of all batches that have rows."""
-        read = self._batches(columns)
-        return read if self.together not in columns else keep_together(read, self.together)
+        read, together = self._batches(columns), self.together
+        if together is None or together not in columns:
+            return read
+        return keep_together(read, together)
 
     def _batches(self, columns: Sequence[str]) -> Iterator[tuple[int, str, Any, int]]:
         rows = self.batch_rows or min(MOST_ROWS, MOST_VALUES // max(len(columns), 1) + 1)
