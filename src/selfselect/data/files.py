@@ -38,7 +38,6 @@ from selfselect.data.file_types import (
     text_format,
     with_decimals,
 )
-from selfselect.data.neighbours import keep_together
 from selfselect.data.source import Piece, Result
 from selfselect.errors import DataError, MissingDependencyError, OptionError
 from selfselect.threads import parallel_map, thread_count
@@ -239,6 +238,9 @@ class Files:
         read, together = self._batches(columns), self.together
         if together is None or together not in columns:
             return read
+        # Imported here: few processes read panels from files.
+        from selfselect.data.neighbours import keep_together
+
         return keep_together(read, together)
 
     def _batches(self, columns: Sequence[str]) -> Iterator[tuple[int, str, Any, int]]:
