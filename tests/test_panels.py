@@ -9,6 +9,7 @@ import pandas as pd
 import pytest
 
 import selfselect as ss
+from selfselect.data import survey
 from selfselect.errors import DataError, OptionError, UnsupportedError
 from selfselect.likelihoods import evaluate
 from selfselect.noises import SharedShock, Types
@@ -187,12 +188,83 @@ def test_a_panel_is_named_by_a_column() -> None:
         fitted(people(), panel=["person"])
 
 
-def test_files_that_may_split_a_person_are_refused(tmp_path: Any) -> None:
+SMALL = ss.engines.Parquet(batch_rows=50)
+"""Batches of no whole number of people."""
+
+
+@pytest.fixture(scope="module")
+def in_order() -> pd.DataFrame:
+    return people(60).sort_values("person", kind="stable").reset_index(drop=True)
+
+
+def test_files_of_people_in_order_give_the_answer_of_memory(
+    in_order: pd.DataFrame, tmp_path: Any
+) -> None:
+    # A person is in two batches of a file, and another in two files.
+    in_order.iloc[:101].to_parquet(tmp_path / "1.parquet")
+    in_order.iloc[101:].to_parquet(tmp_path / "2.parquet")
+    noise, few = Types(2, covariates="~ x"), ss.solvers.TypeSearch(starts=1)
+    held = fitted(in_order, noise, solver=few)
+    read = fitted(str(tmp_path / "*.parquet"), noise, engine=SMALL, solver=few)
+    assert (read.llf, read.bic) == pytest.approx((held.llf, held.bic), abs=1e-6)
+    np.testing.assert_allclose(read.params, held.params, atol=1e-8)
+    np.testing.assert_allclose(read.bse, held.bse, atol=1e-6)
+    tests = [fit.normality_test(0).statistic for fit in (read, held)]
+    assert tests[0] == pytest.approx(tests[1], rel=1e-6)
+    assert "(60 clusters)" in str(read.summary())
+
+
+def test_separated_text_and_weights_of_people_are_read_too(
+    in_order: pd.DataFrame, tmp_path: Any
+) -> None:
+    data = in_order.assign(
+        w=1.0 + in_order["person"] % 3, person="p" + in_order["person"].astype(str)
+    )
+    data.to_csv(tmp_path / "rows.csv", index=False)
+    noise = SharedShock(loading=1.0, nodes=5)
+    told = {"weights": "w", "weights_kind": "probability", "noise": noise}
+    held, read = (fitted(one, engine=how, **told) for one, how in (
+        (data, None), (str(tmp_path / "rows.csv"), SMALL)))  # fmt: skip
+    assert read.facts.group_total == pytest.approx(held.facts.group_total)
+    np.testing.assert_allclose(read.bse, held.bse, atol=1e-6)
+    with pytest.raises(DataError, match="Frequency weights of a panel count people"):
+        fitted(str(tmp_path / "rows.csv"), engine=SMALL, weights="w", weights_kind="frequency")
+
+
+def test_people_who_are_in_two_pieces_are_refused_where_their_rows_share_something(
+    tmp_path: Any,
+) -> None:
     people().to_parquet(tmp_path / "rows.parquet")
-    with pytest.raises(UnsupportedError, match="rows of a person may be in two pieces"):
+    path = str(tmp_path / "rows.parquet")
+    with pytest.raises(
+        UnsupportedError, match=r"(?s)are in several pieces.*Sort files by 'person'"
+    ):
+        fitted(path, engine=SMALL)
+    apart = fitted(path, ss.noises.Independent(), engine=SMALL)
+    np.testing.assert_allclose(apart.bse, fitted(people(), ss.noises.Independent()).bse, atol=1e-6)
+    # In one piece they are together, in whatever order.
+    np.testing.assert_allclose(fitted(path).params, fitted(people()).params, atol=1e-6)
+
+
+def test_a_sample_of_a_file_is_made_of_whole_people(
+    in_order: pd.DataFrame, tmp_path: Any, monkeypatch: Any
+) -> None:
+    monkeypatch.setattr(survey, "SAMPLE", 100)
+    in_order.to_parquet(tmp_path / "rows.parquet")
+    read = fitted(str(tmp_path / "rows.parquet"), SharedShock(loading=1.0, nodes=5), engine=SMALL)
+    sample = read.engine.sample(1_000, np.random.default_rng(0)).rows
+    assert 100 <= len(sample) < 120
+    assert (np.bincount(sample.groups)[np.unique(sample.groups)] == 4).all()
+
+
+def test_missing_values_of_the_panel_column_of_a_file_are_refused(
+    in_order: pd.DataFrame, tmp_path: Any
+) -> None:
+    data = in_order.assign(person=in_order["person"].astype(float))
+    data.loc[3, "person"] = np.nan
+    data.to_parquet(tmp_path / "rows.parquet")
+    with pytest.raises(DataError, match="panel column 'person' has 1 missing value"):
         fitted(str(tmp_path / "rows.parquet"))
-    read = fitted(str(tmp_path / "rows.parquet"), engine=ss.engines.Memory())
-    np.testing.assert_allclose(read.params, fitted(people()).params)
 
 
 def test_people_of_one_row_each_are_said() -> None:
@@ -221,3 +293,20 @@ def test_long_data_has_panels_too() -> None:
     )  # fmt: skip
     wide = fitted(data)
     assert fit.llf == pytest.approx(wide.llf, abs=1e-6)
+
+
+def test_the_scikit_learn_door_takes_people() -> None:
+    data = people(40)
+    few = ss.solvers.TypeSearch(starts=1)
+    model = ss.SelfSelectionRegressor(noise=Types(2), solver=few, random_state=0)
+    model.fit(data[["x", "v"]], data["y"], chosen=data["job"], panel=data["person"])
+    fit = fitted(data, solver=few)
+    assert model.result_.llf == fit.llf
+    np.testing.assert_allclose(model.result_.bse, fit.bse)
+    weighed = ss.SelfSelectionRegressor(noise=Types(2, covariates="~ x"))
+    with pytest.raises(UnsupportedError, match=r"Use selfselect\.fit with a table"):
+        weighed.fit(data[["x", "v"]], data["y"], chosen=data["job"])
+    with pytest.raises(DataError, match="panel column 'panel' has 1 missing value"):
+        model.fit(
+            data[["x", "v"]], data["y"], chosen=data["job"], panel=[None, *data["person"][1:]]
+        )

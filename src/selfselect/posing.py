@@ -120,13 +120,16 @@ def design_for(
     refuse_many_alternatives(described.get("alternatives"), data)
     rule, spread = as_rule(rule), getattr(noise, "spread", None)
     cost = _one_cost(cost, getattr(rule, "cost", None))
-    described = _with_panel(described, noise, streamed=source is not None)
+    described = _with_panel(described, noise)
     given: Any = source
     if source is None:
         given = open_files(data) if are_files(data) else data
     if hasattr(given, "with_labels"):
         texts = [*_texts(formula), *_texts(spread)]
         given = given.with_labels(label_columns(texts, case=case, **described))
+    panel = described.get("panel")
+    if panel is not None and hasattr(given, "with_people"):
+        given = given.with_people(panel)
     build: Any = build_design
     if source is not None:
         from selfselect.data.stream import build_stream_design
@@ -178,6 +181,8 @@ def pose_design(design: Design, *, rule: Any, noise: Any, rng: np.random.Generat
         design.partial,
     )
     grouped = design.rows.groups is not None and problem.noise.grouped
+    if grouped:
+        _refuse_people_apart(design)
     problem = replace(problem, grouped=grouped)
     # Alternatives whose outcomes are weighed each in their own way are not alike.
     problem = replace(problem, exchangeable=problem.exchangeable and not problem.likelihood.weighed)
@@ -187,24 +192,29 @@ def pose_design(design: Design, *, rule: Any, noise: Any, rng: np.random.Generat
     return problem
 
 
-def _with_panel(described: dict[str, Any], noise: Any, *, streamed: bool) -> dict[str, Any]:
+def _with_panel(described: dict[str, Any], noise: Any) -> dict[str, Any]:
     """Cluster by the panel column where nothing else is said, and hand on what noise needs."""
     panel = described.get("panel")
     weighing = getattr(noise, "covariates", None)
     if panel is not None and not isinstance(panel, str):
         raise OptionError(f"`panel` must be the name of a column, not {panel!r}.")
-    if streamed:
-        described.pop("panel", None)
-        if panel is not None or weighing is not None:
-            raise UnsupportedError(
-                "Panels, and types whose weights depend on covariates, are not read piece by "
-                "piece: the rows of a person may be in two pieces. Read the data at once: "
-                "engine=selfselect.engines.Memory()."
-            )
-        return described
     if panel is not None and described.get("cluster") is None:
         described = {**described, "cluster": panel}
     return described if weighing is None else {**described, "weighing": weighing}
+
+
+def _refuse_people_apart(design: Design) -> None:
+    """Refuse people whose rows are in two pieces: what they share is known of all rows at once."""
+    stream = design.stream
+    if stream is None or not stream.people_apart:
+        return
+    panel = design.facts.panel
+    raise UnsupportedError(
+        f"Rows of one {panel!r} are in several pieces of {stream.source.title}, and what they "
+        f"share needs all of them at once. Sort files by {panel!r}; of a Dask frame put them into "
+        f"one partition each, frame.shuffle({panel!r}); or read the data at once, "
+        "engine=selfselect.engines.Memory()."
+    )
 
 
 def label_columns(formula: Any, **described: Any) -> list[str]:

@@ -29,6 +29,7 @@ except ImportError as error:
 from selfselect._fit import fit_design
 from selfselect.data.build import design_from_arrays
 from selfselect.data.columns import to_numbers
+from selfselect.data.panels import group_codes
 from selfselect.data.rows import Rows
 from selfselect.data.sizes import refuse_many_alternatives
 from selfselect.data.tables import in_another_order
@@ -86,8 +87,8 @@ class SelfSelectionRegressor(RegressorMixin, BaseEstimator):  # type: ignore[mis
     (2, 2)
     """
 
-    # chosen is routed to fit by default, so that searches and pipelines hand it on.
-    __metadata_request__fit = {"chosen": True}  # noqa: RUF012
+    # chosen and panel are routed to fit by default, so that searches and pipelines hand them on.
+    __metadata_request__fit = {"chosen": True, "panel": True}  # noqa: RUF012
 
     def __init__(
         self,
@@ -110,7 +111,9 @@ class SelfSelectionRegressor(RegressorMixin, BaseEstimator):  # type: ignore[mis
         self.weights_kind = weights_kind
         self.random_state = random_state
 
-    def fit(self, X: Any, y: Any, chosen: Any = None, sample_weight: Any = None) -> Any:
+    def fit(
+        self, X: Any, y: Any, chosen: Any = None, sample_weight: Any = None, panel: Any = None
+    ) -> Any:
         """Fit the model.
 
         Parameters
@@ -121,15 +124,24 @@ class SelfSelectionRegressor(RegressorMixin, BaseEstimator):  # type: ignore[mis
             alternatives are numbered by their mean outcome, largest first, and with no more rows
             than coefficients all get the same least-squares fit, with a warning.
         sample_weight : (n,) row weights, or None.
+        panel : (n,) whose row it is, where people have several; None where each is its own.
+            Standard errors are by person, and `noises.Types` and `noises.SharedShock` let their
+            rows share a part.
         """
-        for name, values in (("y", y), ("chosen", chosen), ("sample_weight", sample_weight)):
-            _refuse_masks_and_text(values, name, labels=name == "chosen")
+        given = {"y": y, "chosen": chosen, "sample_weight": sample_weight, "panel": panel}
+        for name, values in given.items():
+            _refuse_masks_and_text(values, name, labels=name in ("chosen", "panel"))
             _refuse_another_order(values, X, name)
         _refuse_masks_and_text(X, "X")
         X, y = validate_data(self, X, y, dtype=np.float64, y_numeric=True, ensure_min_samples=2)
         labels, codes = self._alternatives(chosen, X)
         if codes is not None:
             check_consistent_length(y, codes)
+        groups = None
+        if panel is not None:
+            people = pd.DataFrame({"panel": column_or_1d(panel)})
+            check_consistent_length(y, people)
+            groups = group_codes(people, "panel")
         weights = None
         if sample_weight is not None:
             weights = _check_sample_weight(sample_weight, X, dtype=np.float64)
@@ -147,9 +159,11 @@ class SelfSelectionRegressor(RegressorMixin, BaseEstimator):  # type: ignore[mis
             weights=weights,
             weights_kind=None if weights is None else kind,
             cost=getattr(self.rule, "cost", None),
+            groups=groups,
         )
         asked = "X, y" + ("" if chosen is None else ", chosen")
         asked += "" if sample_weight is None else ", sample_weight=sample_weight"
+        asked += "" if panel is None else ", panel=panel"
         few = codes is None and design.n_counted <= design.n_coefficients
         self.result_ = fit_design(
             design,

@@ -423,3 +423,17 @@ def test_scales_that_move_are_fitted_as_in_memory(table):
     noise = ss.noises.Independent(scale="~ center(x1) + C(town)")
     whole = ss.fit("y ~ x1", table, chosen="job", noise=noise)
     agree(ss.fit("y ~ x1", partitioned(table), chosen="job", noise=noise), whole)
+
+
+def test_people_of_one_partition_each_give_the_answer_of_memory(table):
+    person = np.arange(len(table)) // 4
+    data = table.assign(person=person, y=table["y"] + 2.0 * (person % 2))
+    few, noise = ss.solvers.TypeSearch(starts=1), ss.noises.Types(2, "talent")
+    told = {"chosen": "job", "panel": "person", "noise": noise, "solver": few}
+    # Two partitions of whole people, then two whose border is within one.
+    whole, apart = partitioned(data.iloc[:400], 2), partitioned(data.iloc[:404], 2)
+    held, found = (ss.fit("y ~ x1", one, **told) for one in (data.iloc[:400], whole))
+    assert found.llf == pytest.approx(held.llf, abs=1e-6)
+    np.testing.assert_allclose(found.params, held.params, atol=1e-6)
+    with pytest.raises(UnsupportedError, match=r"frame\.shuffle\('person'\)"):
+        ss.fit("y ~ x1", apart, **told)

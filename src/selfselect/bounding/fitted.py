@@ -15,7 +15,6 @@ from selfselect.bounding.targets import Targets
 from selfselect.data.rows import Rows
 from selfselect.engines._sampling import spread_evenly
 from selfselect.inference.simulation import draw_noise
-from selfselect.likelihoods._drawing import latent_outcomes
 
 if TYPE_CHECKING:
     from selfselect.results.fit_result import FitResult
@@ -51,10 +50,12 @@ def beside_fit(
         rows = fit.rows.take(which)
         code = Cells(cells.by).codes(told.take(which))
     natural = fit.problem.layout.natural(fit.solution.free)
-    every = np.tile(np.arange(len(rows)), max(1, DRAWS // len(rows)))
-    rows = rows.take(every)
+    times = max(1, DRAWS // len(rows))
+    every, copy = np.tile(np.arange(len(rows)), times), np.repeat(np.arange(times), len(rows))
+    rows = rows.copies(every, copy)
     noise = draw_noise(fit.problem, natural, len(rows), rng)
-    values = targets.latent(latent_outcomes(fit.problem, natural, rows, noise))
+    latent = fit.problem.likelihood.draw_latent(natural, rows, noise, rng)
+    values = targets.latent(latent)
     weights = np.ones(len(rows)) if rows.weights is None else rows.weights
     answers: dict[tuple[Any, ...], _Drawn] = {}
     for named, codes in Cells(cells.by).groups():

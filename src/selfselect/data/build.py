@@ -132,6 +132,7 @@ def design_from_arrays(
     weights: Array | None = None,
     weights_kind: str | None = None,
     cost: Mapping[Any, Any] | None = None,
+    groups: Indices | None = None,
     outcome_name: str = "y",
 ) -> Design:
     """Make a design of plain arrays: the same covariates for every alternative.
@@ -150,6 +151,7 @@ def design_from_arrays(
     weights : (n,) or None.
     weights_kind : as in `selfselect.fit`.
     cost : known costs of alternatives, as numbers.
+    groups : (n,) number of the person each row belongs to; rows are clustered by it.
     outcome_name : for summaries.
     """
     check_weights_kind(weights_kind, weights)
@@ -167,8 +169,11 @@ def design_from_arrays(
         outcome=outcome,
         chosen=chosen,
         weights=None if weights is None else scale_weights(weights, weights_kind),
+        clusters=groups,
         known=known.repeat(len(covariates)),
+        groups=groups,
     )
+    panel = None if groups is None else "panel"
     formula = f"{outcome_name} ~ {' + '.join(names)}{'' if fit_intercept else ' - 1'}"
     facts = check_and_describe(
         coding,
@@ -176,7 +181,8 @@ def design_from_arrays(
         formulas=(formula,) * len(alternatives),
         chosen=None if chosen is None else "chosen",
         weights=None if weights is None else "sample_weight",
-        cluster=None,
+        cluster=panel,
+        panel=panel,
         n_dropped=0,
         n_without_outcome=0,
         weights_kind=weights_kind,

@@ -165,6 +165,7 @@ class Files:
     typed : of files of separated text, makes a dataset of some of them with other types of some
         columns.
     types : those types.
+    together : a column of which rows of one value that follow each other stay in one batch.
     """
 
     dataset: Any
@@ -174,6 +175,7 @@ class Files:
     text: Mapping[str, Any] = field(default_factory=dict)
     typed: Callable[[list[str], Mapping[str, Any]], Any] | None = None
     types: Mapping[str, Any] = field(default_factory=dict)
+    together: str | None = None
 
     @property
     def names(self) -> list[str]:
@@ -224,8 +226,24 @@ class Files:
             for part in [fragment] if whole else fragment.split_by_row_group():
                 yield name_of(fragment), part
 
+    def with_people(self, panel: str) -> Files:
+        """Return the same files, read so that a person's rows that follow each other stay together.
+
+        Where all rows of a person follow each other, they are then in one batch.
+        """
+        return replace(self, together=panel)
+
     def batches(self, columns: Sequence[str]) -> Iterator[tuple[int, str, Any, int]]:
         """Yield number, file, rows and position in the file of all batches that have rows."""
+        read, together = self._batches(columns), self.together
+        if together is None or together not in columns:
+            return read
+        # Imported here: few processes read panels from files.
+        from selfselect.data.neighbours import keep_together
+
+        return keep_together(read, together)
+
+    def _batches(self, columns: Sequence[str]) -> Iterator[tuple[int, str, Any, int]]:
         rows = self.batch_rows or min(MOST_ROWS, MOST_VALUES // max(len(columns), 1) + 1)
         number = 0
         for fragment in self.dataset.get_fragments():
@@ -256,7 +274,7 @@ class Files:
         self.check(columns)
         schema = self.dataset.schema
         kept = pyarrow.schema([schema.field(name) for name in dict.fromkeys(columns)])
-        batches = [batch for _, _, batch, _ in self.batches(columns)]
+        batches = [batch for _, _, batch, _ in self._batches(columns)]
         table = pyarrow.Table.from_batches(batches, kept)
         return to_pandas(with_text(table, self.text).unify_dictionaries())
 

@@ -15,9 +15,26 @@ from selfselect.data.rows import Rows
 from selfselect.data.tables import column_names, to_frame
 from selfselect.errors import DataError
 
-__all__ = ["check_groups", "group_codes", "panel_means"]
+__all__ = [
+    "COUNTED",
+    "check_groups",
+    "code_groups",
+    "group_codes",
+    "learn_groups",
+    "panel_means",
+    "person_keys",
+]
 
+Array = NDArray[np.float64]
 Indices = NDArray[np.intp]
+
+COUNTED = (
+    "Frequency weights of a panel count people who are alike, but clusters by {panel!r} take those "
+    "for one person, and standard errors are too large. Repeat the rows, each copy with its own "
+    "value of {panel!r}; or give `cluster`, a column in which several people are together; or use "
+    "weights_kind='probability'."
+)
+"""Why people who are clusters of their own have no frequency weights."""
 
 
 def panel_means(data: Any, panel: str, columns: Sequence[str]) -> pd.DataFrame:
@@ -54,11 +71,31 @@ def panel_means(data: Any, panel: str, columns: Sequence[str]) -> pd.DataFrame:
     return table
 
 
+def learn_groups(
+    frame: pd.DataFrame, panel: str | None
+) -> tuple[pd.Index[Any] | None, Indices | None]:
+    """Return the people that are met, and whose row each is; None where there is no panel."""
+    if panel is None:
+        return None, None
+    codes, met = factorize(frame[panel], f"The panel column {panel!r}")
+    return pd.Index(met), _known(frame, panel, codes)
+
+
 def group_codes(frame: pd.DataFrame, panel: str | None) -> Indices | None:
     """Return the number of the person each row belongs to; None where there is no panel."""
-    if panel is None:
+    return learn_groups(frame, panel)[1]
+
+
+def code_groups(
+    frame: pd.DataFrame, panel: str | None, people: pd.Index[Any] | None
+) -> Indices | None:
+    """Return the number of the person each row belongs to, among people who were met before."""
+    if panel is None or people is None:
         return None
-    codes, _ = factorize(frame[panel], f"The panel column {panel!r}")
+    return _known(frame, panel, people.get_indexer(pd.Index(frame[panel])))
+
+
+def _known(frame: pd.DataFrame, panel: str, codes: Any) -> Indices:
     lacking = codes < 0
     if lacking.any():
         raise DataError(
@@ -66,6 +103,17 @@ def group_codes(frame: pd.DataFrame, panel: str | None) -> Indices | None:
             f"({first_rows(lacking, frame.index)}). Every row must say whose it is."
         )
     return np.asarray(codes, dtype=np.intp)
+
+
+def person_keys(values: pd.Series[Any], seed: int) -> Array:
+    """Return a random number between 0 and 1 for each row, the same for all rows of a person."""
+    mixed = pd.util.hash_pandas_object(values, index=False).to_numpy().astype(np.uint64)
+    mixed = mixed ^ np.uint64((seed * 0x9E3779B97F4A7C15) % 2**64)
+    # The last steps of SplitMix64: numbers that are close become far apart.
+    for shift, factor in ((30, 0xBF58476D1CE4E5B9), (27, 0x94D049BB133111EB)):
+        mixed = (mixed ^ (mixed >> np.uint64(shift))) * np.uint64(factor)
+    mixed = mixed ^ (mixed >> np.uint64(31))
+    return np.asarray(mixed >> np.uint64(11), dtype=np.float64) / 2.0**53
 
 
 def check_groups(rows: Rows, panel: str, *, repeated: bool) -> None:
@@ -92,9 +140,4 @@ def check_groups(rows: Rows, panel: str, *, repeated: bool) -> None:
         people = int(groups.max(initial=-1)) + 1
         counted = repeated and rows.weights is not None and (rows.weights > 1.0).any()
         if counted and any(len(np.unique(way)) == people for way in ways.T):
-            raise DataError(
-                "Frequency weights of a panel count people who are alike, but clusters by "
-                f"{panel!r} take those for one person, and standard errors are too large. Repeat "
-                f"the rows, each copy with its own value of {panel!r}; or give `cluster`, a column "
-                "in which several people are together; or use weights_kind='probability'."
-            )
+            raise DataError(COUNTED.format(panel=panel))

@@ -171,8 +171,9 @@ class Plan:
 
     @property
     def label_columns(self) -> tuple[str, ...]:
-        """The columns of alternatives and of clusters."""
-        return (*(() if self.chosen is None else (self.chosen,)), *self.ways)
+        """The columns of alternatives, people and clusters."""
+        named = (self.chosen, self.panel)
+        return (*(name for name in named if name is not None), *self.ways)
 
     def clean(self, frame: pd.DataFrame) -> Kept:
         """Leave out rows that lack a covariate, or what `missing_outcome` says."""

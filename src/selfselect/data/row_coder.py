@@ -24,7 +24,7 @@ from selfselect.data.design import check_rows
 from selfselect.data.equations import Equations, intercept_first
 from selfselect.data.formulas import ParsedFormula
 from selfselect.data.missing import find_any_absent
-from selfselect.data.panels import group_codes
+from selfselect.data.panels import code_groups, learn_groups
 from selfselect.data.plan import Plan
 from selfselect.data.restrictions import (
     check_symmetric,
@@ -144,6 +144,7 @@ class RowCoder:
     coding : of covariates and outcome; it codes rows to predict, too.
     labels, formulas : of the alternatives, in order.
     clusters : the clusters that were met, one index per way of clustering.
+    people : those of the panel column; None where there is none.
     """
 
     plan: Plan
@@ -151,6 +152,7 @@ class RowCoder:
     labels: tuple[Label, ...]
     formulas: tuple[ParsedFormula, ...]
     clusters: tuple[pd.Index[Any], ...]
+    people: pd.Index[Any] | None = None
 
     @classmethod
     def learn(cls, plan: Plan, frame: pd.DataFrame) -> tuple[RowCoder, CodedValues]:
@@ -185,9 +187,9 @@ class RowCoder:
         coding = FormulaCoding(
             equations, sides.coders, sides.of_equations, known, plan.term_columns, outcome_coder
         )
-        groups = group_codes(frame, plan.panel)
+        people, groups = learn_groups(frame, plan.panel)
         clusters, members = learn_clusters(frame, plan.ways)
-        coder = cls(plan, coding, labels, formulas, clusters)
+        coder = cls(plan, coding, labels, formulas, clusters, people)
         covariates = coding.covariates(sides.matrices)
         return coder, CodedValues(covariates, codes, outcome, members, groups)
 
@@ -208,6 +210,7 @@ class RowCoder:
             chosen,
             values,
             code_clusters(frame, plan.ways, self.clusters),
+            code_groups(frame, plan.panel, self.people),
         )
         rows = self.assemble(frame, made)
         check_rows(self.coding.equations, rows, plan.weights, plan.weights_kind)

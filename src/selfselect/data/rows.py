@@ -61,6 +61,21 @@ class Rows:
             None if self.groups is None else self.groups[which],
         )
 
+    def copies(self, which: Indices, copy: Indices) -> Rows:
+        """Keep the rows `which`, of which those of another `copy` (n,) belong to other people."""
+        made = self.take(which)
+        if made.groups is None or self.groups is None:
+            return made
+        return replace(made, groups=made.groups + copy * (int(self.groups.max(initial=-1)) + 1))
+
+    @property
+    def group_starts(self) -> Indices | None:
+        """Where groups begin, whose rows stand together; None where each row is its own group."""
+        if self.groups is None:
+            return None
+        starts = np.flatnonzero(np.diff(self.groups, prepend=-1))
+        return None if len(starts) == len(self) else starts
+
     @property
     def cluster_sizes(self) -> tuple[int, ...]:
         """How many clusters there are, one number per way of clustering."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 import pandas as pd
@@ -79,6 +79,7 @@ class SelectionPlan:
     missing_outcome: str = "raise"
     available: Mapping[Any, str] | None = None
     unrecorded: Unrecorded = EVERYTHING_RECORDED
+    panel: ClassVar[None] = None
 
     @property
     def each(self) -> list[ParsedFormula]:

@@ -19,6 +19,7 @@ from selfselect.data.clusters import cluster_columns, learn_clusters
 from selfselect.data.design import Design, Tally, describe
 from selfselect.data.equations import refuse_half_characters
 from selfselect.data.missing import say_incomplete
+from selfselect.data.panels import COUNTED, check_groups
 from selfselect.data.plan import Plan, read_plan
 from selfselect.data.row_coder import RowCoder
 from selfselect.data.rows import Rows
@@ -49,6 +50,7 @@ class RowStream:
     starts : by piece, the position of its first row among all rows.
     lengths : by piece, how many rows it has.
     checksums : by piece, what tells that its rows are still the same.
+    people_apart : whether the rows of a person are in more than one piece.
     progress : whether to show progress of passes.
     passes : names of the passes that were made, for progress.
     """
@@ -61,6 +63,7 @@ class RowStream:
     starts: dict[int, int]
     lengths: dict[int, int]
     checksums: dict[int, int]
+    people_apart: bool = False
     progress: bool | None = field(default=None)
     passes: list[str] = field(default_factory=list)
 
@@ -90,7 +93,9 @@ class RowStream:
         return rows, self.starts[piece.number]
 
     def _code(self, frame: pd.DataFrame) -> Rows:
-        rows = self.coder.code(frame)
+        plan, rows = self.coder.plan, self.coder.code(frame)
+        if plan.panel is not None:
+            check_groups(rows, plan.panel, repeated=False)
         if rows.weights is not None and self.weight_factor != 1.0:
             rows = replace(rows, weights=rows.weights * self.weight_factor)
         return rows
@@ -160,7 +165,8 @@ def build_stream_design(
     frame = survey.parts[None].learning_frame()
     check_text_columns(frame, [name for name in plan.term_columns if name != plan.chosen])
     coder, _ = RowCoder.learn(plan, frame)
-    stream = _stream(source, coder, survey, progress)
+    apart = coder.people is not None and survey.n_people > len(coder.people)
+    stream = replace(_stream(source, coder, survey, progress), people_apart=apart)
     tally = stream.tally
     facts = describe(
         coder.coding.equations,
@@ -173,6 +179,12 @@ def build_stream_design(
         n_without_outcome=survey.n_without,
         weights_kind=plan.weights_kind,
     )
+    if coder.people is not None:
+        total = survey.people_weight * stream.weight_factor
+        facts = replace(facts, panel=plan.panel, n_groups=len(coder.people), group_total=total)
+        repeated = survey.tally.weight_total > survey.tally.n_weighted
+        if plan.weights_kind == "frequency" and plan.panel in ways and repeated:
+            raise DataError(COUNTED.format(panel=plan.panel))
     design = Design(coder.coding, stream.sample, facts, None, None, stream)
     if plan.chosen is None:
         check_enough_rows(tally.n_weighted, design.n_coefficients, design.equations.n_alternatives)

@@ -24,6 +24,7 @@ from selfselect.data.checks import check_numbers
 from selfselect.data.columns import factorize, find_kind, to_numbers
 from selfselect.data.design import Tally
 from selfselect.data.formulas import calls_in, uses_of_columns
+from selfselect.data.panels import group_codes, person_keys
 from selfselect.data.plan import Plan
 from selfselect.data.selection_plan import SelectionPlan
 from selfselect.data.source import Piece
@@ -177,10 +178,19 @@ class Drawn:
 
     @classmethod
     def of(
-        cls, piece: Piece, kept: pd.DataFrame, seed: int, size: int, share: float = 1.0
+        cls,
+        piece: Piece,
+        kept: pd.DataFrame,
+        seed: int,
+        size: int,
+        share: float = 1.0,
+        panel: str | None = None,
     ) -> Drawn:
-        """Draw from one piece, with a random stream of its own."""
-        keys = np.random.default_rng([seed, piece.number]).random(len(kept))
+        """Draw from one piece, with a random stream of its own; in a panel, whole people."""
+        if panel is None:
+            keys = np.random.default_rng([seed, piece.number]).random(len(kept))
+        else:
+            keys = person_keys(kept[panel], seed)
         at = np.arange(len(kept))
         if share < 1.0:
             at = np.flatnonzero(keys <= share)
@@ -277,6 +287,8 @@ class Survey:
     tally : of the rows that are used.
     parts : what was found in all rows (None), and in those of an alternative that its equation is
         learnt from.
+    n_people, people_weight : people of each piece, and their weights, added up. One who is in two
+        pieces counts twice.
     """
 
     n_read: int
@@ -286,6 +298,8 @@ class Survey:
     kept: NDArray[np.int64]
     tally: Tally
     parts: dict[Label | None, Part]
+    n_people: int = 0
+    people_weight: float = 0.0
 
     @classmethod
     def of(cls, plan: Plan | SelectionPlan, wanted: Wanted, seed: int, piece: Piece) -> Survey:
@@ -315,10 +329,16 @@ class Survey:
                     name: [to_numbers(frame[name], f"The column {name!r}")]
                     for name in sorted(wanted.held & columns)
                 },
-                drawn=Drawn.of(piece, frame, seed, size, share),
+                drawn=Drawn.of(piece, frame, seed, size, share, plan.panel),
                 lowest=float(recorded.min(initial=np.inf)),
                 highest=float(recorded.max(initial=-np.inf)),
             )
+        n_people, people_weight = 0, 0.0
+        groups = group_codes(kept, plan.panel)
+        if groups is not None:
+            first = np.unique(groups, return_index=True)[1]
+            n_people = len(first)
+            people_weight = float(n_people if weights is None else weights[first].sum())
         return cls(
             n_read=len(piece.frame),
             n_incomplete=cleaned.n_incomplete,
@@ -331,6 +351,8 @@ class Survey:
                 n_between=found.n_between,
             ),
             parts=parts,
+            n_people=n_people,
+            people_weight=people_weight,
         )
 
     def __add__(self, other: Survey) -> Survey:
@@ -345,6 +367,8 @@ class Survey:
             kept=np.concatenate([self.kept, other.kept]),
             tally=self.tally + other.tally,
             parts=parts,
+            n_people=self.n_people + other.n_people,
+            people_weight=self.people_weight + other.people_weight,
         )
 
     @property

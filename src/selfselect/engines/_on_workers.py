@@ -14,7 +14,7 @@ import numpy as np
 from selfselect.data.stream import RowStream
 from selfselect.engines._partitions import as_piece
 from selfselect.engines._tree import merge
-from selfselect.engines.memory import RowsInMemory
+from selfselect.engines.memory import RowsInMemory, ungrouped
 from selfselect.engines.parquet import Change
 from selfselect.likelihoods import Batch
 from selfselect.problem.problem import Problem
@@ -86,6 +86,7 @@ def code_group(coder: Coder, number: int, named: list[tuple[int, str]], frames: 
     pieces = []
     for (at, name), frame in zip(named, frames, strict=True):
         rows, start = coder.stream.code(as_piece(coder.kinds, at, name, frame))
+        rows = ungrouped(coder.problem, rows)
         pieces.append(
             (at, Batch(rows, coder.problem.likelihood.observe(rows), coder.backend, start))
         )

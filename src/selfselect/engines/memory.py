@@ -20,7 +20,7 @@ from selfselect.likelihoods import Backend, Batch
 from selfselect.problem.problem import Problem
 from selfselect.threads import check_threads, parallel_map
 
-__all__ = ["Memory", "RowsInMemory", "backend_for"]
+__all__ = ["Memory", "RowsInMemory", "backend_for", "ungrouped"]
 
 Array = NDArray[np.float64]
 Indices = NDArray[np.intp]
@@ -38,6 +38,13 @@ def backend_for(problem: Problem, n_rows: int) -> Backend:
     if likelihood.compiled and extension() is not None:
         return "fused"
     return "joint" if likelihood.joint else "numpy"
+
+
+def ungrouped(problem: Problem, rows: Rows) -> Rows:
+    """Forget whose rows they are where the noise of a problem does not ask."""
+    if problem.grouped or rows.groups is None:
+        return rows
+    return replace(rows, groups=None)
 
 
 @dataclass(frozen=True)
@@ -60,8 +67,7 @@ class Memory:
     def load(self, problem: Problem, rows: Rows) -> RowsInMemory:
         """Observe all rows once and keep them."""
         backend = backend_for(problem, len(rows))
-        if not problem.grouped and rows.groups is not None:
-            rows = replace(rows, groups=None)
+        rows = ungrouped(problem, rows)
         batch = Batch(rows, problem.likelihood.observe(rows), backend)
         return RowsInMemory(batch, self.threads)
 

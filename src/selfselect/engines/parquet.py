@@ -17,7 +17,7 @@ from selfselect.data.rows import Rows
 from selfselect.data.stream import RowStream
 from selfselect.engines._sampling import draw_counts
 from selfselect.engines.base import Sum
-from selfselect.engines.memory import RowsInMemory, backend_for
+from selfselect.engines.memory import RowsInMemory, backend_for, ungrouped
 from selfselect.errors import UnsupportedError
 from selfselect.likelihoods import Batch
 from selfselect.problem.problem import Problem
@@ -103,6 +103,7 @@ class RowsInPieces:
         backend = backend_for(self.problem, self.n_rows)
 
         def task(rows: Rows, start: int, number: int) -> Any:
+            rows = ungrouped(self.problem, rows)
             for change in self.changes:
                 rows = change(rows, start, number)
             batch = Batch(rows, self.problem.likelihood.observe(rows), backend, start)
@@ -121,7 +122,7 @@ class RowsInPieces:
         yield from parallel_map(task, *items, n_threads=self.n_threads)
 
     def sample(self, n_rows: int, rng: Generator) -> RowsInMemory:
-        rows = self.stream.sample
+        rows = ungrouped(self.problem, self.stream.sample)
         # What is drawn again with replacement is not: solvers only begin on a sample.
         if _only_recorded in self.changes:
             rows = _only_recorded(rows, 0, 0)

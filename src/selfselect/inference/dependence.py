@@ -16,11 +16,13 @@ class Dependence:
     clusters : how many clusters there are, one number per way of clustering.
     cluster_name : the name of the cluster column.
     weights_kind : frequency or probability; None where it was not said.
+    by_person : whether clusters are the people whose rows the model takes together.
     """
 
     clusters: tuple[int, ...] = ()
     cluster_name: str | None = None
     weights_kind: str | None = None
+    by_person: bool = False
 
     @property
     def repeated(self) -> bool:
@@ -30,6 +32,6 @@ class Dependence:
     @property
     def reason(self) -> str | None:
         """Say what it is; None where the model knows how sums over rows vary."""
-        if self.clusters:
+        if self.clusters and not self.by_person:
             return f"rows are clustered by {self.cluster_name}"
         return "rows have probability weights" if self.weights_kind == "probability" else None

@@ -12,6 +12,7 @@ from selfselect.engines.base import Engine
 from selfselect.engines.memory import Memory
 from selfselect.inference.moments import Subject, moments_of
 from selfselect.inference.simulation import simulate_rows
+from selfselect.kernels.components import grouped_sum
 from selfselect.likelihoods import Batch, RowTerms, row_terms
 from selfselect.problem.problem import Problem
 from selfselect.solvers.base import Solution
@@ -77,11 +78,14 @@ def _expected_products(problem: Problem, engine: Engine, natural: Array) -> Arra
 
 
 def _products(problem: Problem, natural: Array, batch: Batch) -> Array:
-    """Return products of moments and scores."""
+    """Return products of moments and scores, of rows or of people."""
     terms = row_terms(problem, natural, batch)
     joined = np.column_stack([*moments_of(terms).values(), free_scores_of(terms)])
-    assert batch.rows.weights is not None
-    return joined.T @ (joined * batch.rows.weights[:, None])
+    weights, starts = batch.rows.weights, batch.rows.group_starts
+    assert weights is not None
+    if starts is not None:
+        joined, weights = grouped_sum(joined, starts), weights[starts]
+    return joined.T @ (joined * weights[:, None])
 
 
 def free_scores_of(terms: RowTerms) -> Array:

@@ -1,7 +1,8 @@
 """Samples of a fitted model that are like the data: its clusters, weights and unrecorded outcomes.
 
 Rows of a cluster share a part of their noise: as much as makes generalised residuals correlate as
-they do in the data. Rows with probability weights were drawn unequally, and what they were drawn by
+they do in the data. Where clusters are people whose rows the model takes together, it says itself
+what they share. Rows with probability weights were drawn unequally, and what they were drawn by
 may be the outcome itself: then weights of the data say how weights go with outcomes, and outcomes
 that were seldom drawn are seldom drawn again.
 """
@@ -50,7 +51,8 @@ class Samples:
     ----------
     problem, natural : the fitted model.
     rows : those of the data, written out where a weight counts rows.
-    shared : (m,) intraclass correlation of every noise; None where there are no clusters.
+    shared : (m,) intraclass correlation of every noise; None where there are no clusters, or
+        the model says what their rows share.
     weighing : how weights go with outcomes; None where they are no probability weights.
     """
 
@@ -70,7 +72,7 @@ class Samples:
             weighing = Weighing.of(problem, engine.rows)
         rows = write_out(engine.rows, dependence.weights_kind)
         made = cls(problem, natural, rows, None, weighing)
-        if not dependence.clusters:
+        if not dependence.clusters or dependence.by_person:
             return made
         found = intraclass_correlations(problem, engine, natural, dependence.weights_kind)
         return made.sharing(found, np.random.default_rng(seed))

@@ -115,6 +115,9 @@ def rehearse_fits(
         if not one_optimum:
             ended = _compare(problem, sample, solver, solution, found, rng)
         free = match_alternatives(problem, groups, found.free, solution.free)
+        if problem.noise.mixed and not np.array_equal(free, found.free):
+            # Standard errors belong to types by their new numbers.
+            found = solver.solve(problem, sample, rng=rng, start=free, progress=False)
         return Drawn(ended, problem.layout.report(free).values, errors_of(sample, found))
 
     return map_draws(draw, replications, seed, progress)

@@ -12,7 +12,7 @@ from scipy.special import ndtri
 
 from selfselect.data.rows import Rows
 from selfselect.engines.base import Engine
-from selfselect.errors import DataError, UnsupportedError
+from selfselect.errors import DataError
 from selfselect.likelihoods import Batch
 from selfselect.problem.problem import Problem
 
@@ -29,6 +29,7 @@ __all__ = [
 ]
 
 Array = NDArray[np.float64]
+Indices = NDArray[np.intp]
 
 MOST_ROWS = 20_000_000
 """Rows that weights may stand for and still be written out one by one."""
@@ -47,8 +48,6 @@ def why_no_draws(problem: Problem) -> str | None:
         return "of a binary outcome only its side is known, which says too little of its noise"
     if problem.noise.selected and problem.partial:
         return "some outcomes are known only to lie between limits"
-    if problem.noise.mixed or problem.grouped:
-        return "the moments of a row are not computed where rows share an unobserved type or shock"
     if problem.likelihood.sampled:
         return "explaining sets that are not boxes leave moments given a row in no closed form"
     return None
@@ -70,11 +69,13 @@ def simulate_rows(problem: Problem, engine: Engine, natural: Array) -> tuple[Row
     weights are not in it.
     """
     rng, k = np.random.default_rng(0), problem.equations.n_alternatives
-    size = SIMULATED if problem.noise.points(k) is None else BY_POINTS
+    by_points = problem.noise.points(k) is not None and not problem.grouped
+    size = BY_POINTS if by_points else SIMULATED
     part = engine.sample(size, rng).rows
-    rows = part.take(np.tile(np.arange(len(part)), -(-size // len(part))))
-    n_noises = problem.noise.n_noises(k)
-    normal, density = wide_noise(len(rows), n_noises, rng)
+    times = -(-size // len(part))
+    each = np.arange(len(part))
+    rows = part.copies(np.tile(each, times), np.repeat(np.arange(times), len(part)))
+    normal, density = wide_noise(len(rows), problem.noise.n_noises(k), rng, rows.groups)
     drawn = draw_outcomes(problem, natural, rows, normal, rng)
     return drawn, density * (engine.n_rows / len(rows))
 
@@ -86,35 +87,25 @@ def draw_outcomes(
 
     `rng` decides what goes unrecorded, where rows lack something.
     """
-    return problem.likelihood.draw(natural, rows, _from_normal(problem, natural, normal), rng)
+    noise = problem.likelihood.noise_of(natural, normal)
+    return problem.likelihood.draw(natural, rows, noise, rng)
 
 
 def draw_noise(problem: Problem, natural: Array, n_rows: int, rng: Generator) -> Array:
-    """Draw noise (n, n_noises) of the fitted model, each in units of its own scale."""
+    """Draw noise (n, n_noises) of the fitted model, each in units of its own scale.
+
+    What people share is no part of it: `Likelihood.draw` draws that.
+    """
     noise, alternatives = problem.noise, problem.equations.alternatives
-    if noise.mixed:
-        raise UnsupportedError(
-            "Noise of unobserved types is not drawn from here. Bounds by the rule alone need no "
-            "noise: use selfselect.bounds."
-        )
     normal = rng.standard_normal((n_rows, noise.n_noises(len(alternatives))))
     known = noise.known_correlation(alternatives)
     if known is not None:
         return np.asarray(normal @ np.linalg.cholesky(known).T)
-    return _from_normal(problem, natural, normal)
-
-
-def _from_normal(problem: Problem, natural: Array, normal: Array) -> Array:
-    layout = problem.layout
-    h, first = natural[layout.inverse_scale_positions], int(layout.starts[-1])
-    extras = natural[first : first + layout.n_noise_extras]
-    return problem.noise.from_normal(normal, extras, h)
+    return problem.likelihood.noise_of(natural, normal)
 
 
 def why_no_redraw(problem: Problem, rows: Rows) -> str | None:
     """Say why whole samples cannot be drawn from a fitted model; None where they can."""
-    if problem.noise.mixed or problem.grouped:
-        return "samples are drawn row by row, and here a person's rows share an unobserved part"
     if problem.noise.selected:
         assert rows.chosen is not None and rows.outcome is not None
         if problem.noise.sign_only:
@@ -145,17 +136,24 @@ def redraw(problem: Problem, reported: Array, rows: Rows, rng: Generator) -> Row
     return problem.likelihood.draw(natural, rows, noise, rng)
 
 
-def wide_noise(n_rows: int, k: int, rng: Generator) -> tuple[Array, Array]:
+def wide_noise(
+    n_rows: int, k: int, rng: Generator, groups: Indices | None = None
+) -> tuple[Array, Array]:
     """Draw noise (n, k) that is wider than standard normal, and how much each row then counts.
 
     What decides the spread of a fourth moment lies three or four standard deviations out, where
     normal draws hardly come: wider ones, evenly spread in every dimension, know it to 2% with
-    10,000 rows where as many normal ones are off by more than 10%.
+    10,000 rows where as many normal ones are off by more than 10%. The rows of one of `groups`
+    count together.
     """
-    width = 1.0 + 0.4 * min(1.0, 5.0 / k)
+    n_groups = n_rows if groups is None else len(np.unique(groups))
+    width = 1.0 + 0.4 * min(1.0, 5.0 * n_groups / (k * n_rows))
     strata = np.column_stack([rng.permutation(n_rows) for _ in range(k)])
     z = width * ndtri((strata + rng.uniform(size=(n_rows, k))) / n_rows)
-    density = np.exp(0.5 * (z * z).sum(axis=1) * (1.0 / width**2 - 1.0))
+    log_density = 0.5 * (z * z).sum(axis=1) * (1.0 / width**2 - 1.0)
+    if groups is not None:
+        log_density = np.bincount(groups, log_density)[groups]
+    density = np.exp(log_density - log_density.max())
     return z, density / density.mean()
 
 
@@ -169,5 +167,7 @@ def write_out(rows: Rows, weights_kind: str | None) -> Rows:
             f"The frequency weights stand for {total:.3g} rows, too many to draw each one's noise. "
             "Use replications=0, the asymptotic test."
         )
-    each = np.repeat(np.arange(len(rows)), rows.weights.astype(np.intp))
-    return replace(rows.take(each), weights=None)
+    counts = rows.weights.astype(np.intp)
+    each = np.repeat(np.arange(len(rows)), counts)
+    copy = np.arange(len(each)) - np.repeat(np.cumsum(counts) - counts, counts)
+    return replace(rows.copies(each, copy), weights=None)

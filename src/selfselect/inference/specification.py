@@ -20,6 +20,9 @@ scores to explain. The statistic :math:`(\sum m)' V^{-1} \sum m` is chi-square i
 rows of a cluster depend on each other, but far from it at usual sizes. So it has no p-value of its
 own: the bootstrap ranks it among the same statistic of samples that keep clusters and weights. The
 noise of their rows has the intraclass correlation of the generalised residuals.
+
+Where clusters are people and the model itself says what the rows of a person share, people are
+independent draws of it. It then knows the spread of moments and scores, summed by person.
 """
 
 from __future__ import annotations
@@ -135,8 +138,15 @@ def why_not(problem: Problem, solution: Solution, subject: str) -> str | None:
     return None
 
 
-def why_no_bootstrap(dependence: Dependence) -> str | None:
+def why_no_bootstrap(problem: Problem, dependence: Dependence) -> str | None:
     """Say why samples of the fitted model cannot be made like the data, or None where they can."""
+    if problem.grouped and dependence.weights_kind == "probability":
+        return "samples are weighed row by row, and here a person's rows share what is drawn"
+    if problem.grouped and dependence.clusters and not dependence.by_person:
+        return (
+            "its samples would have to keep what people of one cluster share besides; cluster by "
+            "the panel column"
+        )
     if len(dependence.clusters) < 2:
         return None
     return (
@@ -179,20 +189,20 @@ def asymptotic_tests(
         elif dependence.reason is None:
             made[subject] = TestResult(name, null, statistic, df, float(chdtrc(df, statistic)))
         else:
-            reason = _no_verdict(subject, dependence)
+            reason = _no_verdict(problem, subject, dependence)
             made[subject] = undecided_test(name, statistic, df, null, reason)
     return {subject: made[subject] for subject in SUBJECTS}
 
 
 def _too_few_clusters(dependence: Dependence, df: int) -> str | None:
     """Say that clusters are too few to know how so many moments vary; None where they are not."""
-    if len(dependence.clusters) != 1 or dependence.clusters[0] > df:
+    if dependence.reason is None or len(dependence.clusters) != 1 or dependence.clusters[0] > df:
         return None
     return f"{dependence.clusters[0]} clusters are too few to know how {df} moments vary"
 
 
-def _no_verdict(subject: Subject, dependence: Dependence) -> str:
-    without = why_no_bootstrap(dependence)
+def _no_verdict(problem: Problem, subject: Subject, dependence: Dependence) -> str:
+    without = why_no_bootstrap(problem, dependence)
     advice = f"result.{subject}_test() takes bootstrap ones"
     if without is not None:
         advice = f"bootstrap ones are not possible, {without}"

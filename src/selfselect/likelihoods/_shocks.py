@@ -160,7 +160,7 @@ class ShocksAt:
         bend[at, at_h] += along
         return bend
 
-    def _with_shock(self, shock: Array) -> Batch:
+    def with_shock(self, shock: Array) -> Batch:
         """Return the rows with the shock (G,) of their group as a covariate."""
         rows = self.batch.rows
         column = shock
@@ -175,7 +175,7 @@ class ShocksAt:
     def _height(self, shock: Array) -> Array:
         """Return log density of the shock and log-likelihood of the rows (G,), less a constant."""
         likelihood = self.shocks.inner.likelihood
-        each = likelihood.rows(self._inner, self._with_shock(shock)).loglik
+        each = likelihood.rows(self._inner, self.with_shock(shock)).loglik
         return np.asarray(grouped_sum(each, self.starts) - 0.5 * shock * shock)
 
     @cached_property
@@ -195,27 +195,29 @@ class ShocksAt:
                 break
         return shock, 1.0 / np.sqrt(curvature)
 
-    def _shock(self, m: int) -> Array:
+    @cached_property
+    def nodes(self) -> Array:
+        """(G, nodes) the nodes of every group."""
         mode, spread = self._modes
-        return np.asarray(mode + spread * self._grid[0][m])
+        return np.asarray(mode[:, None] + spread[:, None] * self._grid[0])
 
     @cached_property
     def log_prior(self) -> Array:
         """(G, nodes) log weight of each node times the density of the shock there."""
-        mode, spread = self._modes
+        _, spread = self._modes
         at, weight = self._grid
-        shock = mode[:, None] + spread[:, None] * at
+        shock = self.nodes
         return np.asarray(
             np.log(weight) + 0.5 * (at * at - shock * shock) + np.log(spread)[:, None]
         )
 
     def rows_of(self, m: int) -> Batch:
         """Return the rows with a node of the shock as a covariate."""
-        return self._with_shock(self._shock(m))
+        return self.with_shock(self.nodes[:, m])
 
     def shift(self, m: int) -> Array:
         """Return by how much a node moves all means, (n, k) in internal units."""
-        shock = self._shock(m)
+        shock = self.nodes[:, m]
         if self.starts is not None:
             shock = np.repeat(shock, np.diff(np.append(self.starts, len(self.batch))))
         return np.asarray(shock[:, None] * self.natural[self.shocks.loadings[0]])

@@ -180,6 +180,18 @@ class Likelihood(ABC):
     def rows(self, natural: Array, batch: Batch) -> RowTerms:
         """Say what each row of a batch says on its own."""
 
+    def noise_of(self, natural: Array, normal: Array) -> Array:
+        """Make noise (n, n_noises), in units of the scales, of standard normal numbers."""
+        layout = self.problem.layout
+        h, first = natural[layout.inverse_scale_positions], int(layout.starts[-1])
+        extras = natural[first : first + layout.n_noise_extras]
+        return self.problem.noise.from_normal(normal, extras, h)
+
+    def draw_latent(self, natural: Array, rows: Rows, noise: Array, rng: Generator) -> Array:
+        """Return all outcomes (n, k) of rows; parameters are those of `draw`."""
+        del rng
+        return latent_outcomes(self.problem, natural, rows, noise)
+
     def draw(self, natural: Array, rows: Rows, noise: Array, rng: Generator) -> Rows:
         """Return rows with outcomes of the model, recorded as those of the rows were.
 
@@ -187,10 +199,10 @@ class Likelihood(ABC):
         ----------
         natural : (n_natural,) parameters in internal units.
         rows : covariates, and what was recorded.
-        noise : (n, n_noises) in units of the scales, as `FittedNoise.from_normal` makes it.
-        rng : decides what goes unrecorded, where rows lack something.
+        noise : (n, n_noises) in units of the scales, as `noise_of` makes it.
+        rng : draws what people share, and decides what goes unrecorded, where rows lack something.
         """
-        latent = latent_outcomes(self.problem, natural, rows, noise)
+        latent = self.draw_latent(natural, rows, noise, rng)
         return draw_rows(self.problem, rows, latent, 0.0, rng)
 
     def obstacles(self, rows: Rows) -> Array:

@@ -20,14 +20,18 @@ from functools import cached_property
 from typing import Any, ClassVar
 
 import numpy as np
+from numpy.random import Generator
 from numpy.typing import NDArray
 
 from selfselect.data.rows import Rows
 from selfselect.errors import UnsupportedError
 from selfselect.kernels.components import grouped_sum, mix_groups
+from selfselect.kernels.hermite import ORDERS, hermite_values
 from selfselect.kernels.unknown_index import Curvature
 from selfselect.likelihoods._components import Components, TypesAt
+from selfselect.likelihoods._drawing import draw_rows
 from selfselect.likelihoods._mixed_boxes import BoxTypes
+from selfselect.likelihoods._mixed_drawing import draw_given_shared
 from selfselect.likelihoods._shocks import Shocks, ShocksAt
 from selfselect.likelihoods.base import Likelihood, RowTerms
 from selfselect.likelihoods.boxes import Boxes
@@ -35,18 +39,10 @@ from selfselect.problem.batch import Batch, Evaluation
 from selfselect.problem.observation import Observation
 from selfselect.problem.problem import Problem
 
-__all__ = ["Mixed", "group_starts", "refuse_types"]
+__all__ = ["Mixed", "refuse_types"]
 
 Array = NDArray[np.float64]
 Indices = NDArray[np.intp]
-
-
-def group_starts(rows: Rows) -> Indices | None:
-    """Return where the groups of rows begin; None where each row is its own group."""
-    if rows.groups is None:
-        return None
-    starts = np.flatnonzero(np.diff(rows.groups, prepend=-1))
-    return None if len(starts) == len(rows) else starts
 
 
 def refuse_types(problem: Problem) -> None:
@@ -131,6 +127,39 @@ class Mixed(Likelihood):
     def rows(self, natural: Array, batch: Batch) -> MixedRows:
         return MixedRows(self.problem, natural, batch)
 
+    def noise_of(self, natural: Array, normal: Array) -> Array:
+        """Return the normal numbers: given what people share, noise is independent and normal."""
+        del natural
+        return normal
+
+    def draw_latent(self, natural: Array, rows: Rows, noise: Array, rng: Generator) -> Array:
+        return self._draw_both(natural, rows, noise, rng)[0]
+
+    def draw(self, natural: Array, rows: Rows, noise: Array, rng: Generator) -> Rows:
+        latent, costs = self._draw_both(natural, rows, noise, rng)
+        return draw_rows(self.problem, rows, latent, costs, rng)
+
+    def _draw_both(
+        self, natural: Array, rows: Rows, noise: Array, rng: Generator
+    ) -> tuple[Array, Array]:
+        """Return outcomes and estimated costs (n, k); the rows of a person share what is drawn."""
+        order = np.arange(len(rows))
+        if self.problem.grouped and rows.groups is not None:
+            order = np.argsort(rows.groups, kind="stable")
+        else:
+            rows = replace(rows, groups=None)
+        rows = rows.take(order)
+        at = self.components.at(natural, Batch(rows, self.observe(rows)), rows.group_starts)
+        back = np.argsort(order)
+        latent, costs = draw_given_shared(at, noise[order], rng)
+        return latent[back], costs[back]
+
+    def obstacles(self, rows: Rows) -> Array:
+        return self.inner.obstacles(rows)
+
+    def why_not_drawn(self, obstacles: Array) -> str | None:
+        return self.inner.why_not_drawn(obstacles)
+
 
 @dataclass(frozen=True, eq=False)
 class _Mixture:
@@ -143,7 +172,7 @@ class _Mixture:
     @cached_property
     def starts(self) -> Indices | None:
         """Where groups begin; None where each row is one."""
-        return group_starts(self.batch.rows)
+        return self.batch.rows.group_starts
 
     @cached_property
     def sizes(self) -> Indices:
@@ -289,6 +318,22 @@ class MixedRows(RowTerms):
             scores = self._averaged([one.score @ slope for one, slope in both])
         of_weights = mixture.prior_scores() / mixture.sizes[:, None]
         return np.asarray(scores + mixture.by_row(of_weights))
+
+    @property
+    def hermite(self) -> Array:
+        """(5, n, m) means of each alternative's own noise, and behind them those of a shock.
+
+        A shock is one of a person: its means are shared evenly by the person's rows.
+        """
+        mixture = self.mixture
+        found = np.zeros((ORDERS, len(self.batch), self.problem.equations.n_alternatives))
+        for one, share in zip(mixture.rows, self.types.T, strict=True):
+            found += one.hermite * share[:, None]
+        if isinstance(mixture.at, TypesAt):
+            return found
+        shock = np.einsum("rpm,pm->rp", hermite_values(mixture.at.nodes), mixture.tau)
+        shock = mixture.by_row((shock / mixture.sizes).T).T
+        return np.concatenate([found, shock[:, :, None]], axis=2)
 
     @property
     def products(self) -> Array:

@@ -72,6 +72,12 @@ class Problem:
                 f"The scale {self.noise.spread!r} is a formula, and these rows were made without "
                 "one. Use selfselect.fit with a table."
             )
+        weighing = getattr(self.noise, "covariates", None)
+        if weighing is not None and self.equations.types is None:
+            raise UnsupportedError(
+                f"Types(covariates={weighing!r}) is a formula, and these rows were made without "
+                "one. Use selfselect.fit with a table."
+            )
         self.noise.fixed_scales(self.equations.alternatives)
         self.noise.extras(self.equations.alternatives)
         if self.equations.costs:

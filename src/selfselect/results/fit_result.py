@@ -342,7 +342,9 @@ class FitResult(Estimates, EffectMethods, TrustMethods):
     @property
     def dependence(self) -> Dependence:
         """What keeps the rows from being independent draws: clusters and weights."""
-        return Dependence(self.cluster_sizes, self.facts.cluster, self.facts.weights_kind)
+        facts = self.facts
+        by_person = self.problem.grouped and facts.cluster == facts.panel
+        return Dependence(self.cluster_sizes, facts.cluster, facts.weights_kind, by_person)
 
     @cached_property
     def _independence(self) -> TestResult:

@@ -181,13 +181,14 @@ def why_no_likelihood_ratio(fit: Any) -> str | None:
             "with probability weights the likelihood is not that of a sample, so its ratios are "
             "not chi-square"
         )
-    by_person = fit.problem.grouped and fit.facts.cluster == fit.facts.panel
+    by_person = fit.dependence.by_person
     if fit.facts.cluster is not None and not by_person:
         return (
             f"rows are clustered by {fit.facts.cluster} and the likelihood takes them as "
             "independent, so its ratios are not chi-square"
         )
-    if fit.covariance.sandwich:
+    # Errors by person are those of a panel by default; its likelihood takes people together, too.
+    if fit.covariance.sandwich and not (by_person and fit.covariance.kind == "clustered"):
         return (
             "a robust covariance allows for a likelihood that is wrong, and ratios of a wrong one "
             "are not chi-square"

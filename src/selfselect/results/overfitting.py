@@ -1,8 +1,8 @@
-"""Too many alternatives? One fewer against as many as were fitted, where choices are not recorded.
+"""Too many alternatives, or types? One fewer against as many as were fitted.
 
-The likelihood ratio of a number of components has no chi-square law: a component more has
-parameters that mean nothing where it is not needed. Samples of the smaller model say how large the
-ratio becomes by chance.
+Alternatives are counted where choices are not recorded. The likelihood ratio of a number of
+components has no chi-square law: a component more has parameters that mean nothing where it is not
+needed. Samples of the smaller model say how large the ratio becomes by chance.
 """
 
 from __future__ import annotations
@@ -21,7 +21,14 @@ from selfselect.errors import DataError, RuleError, SelfSelectError, Unsupported
 from selfselect.inference.rehearsal import check_draws, map_draws
 from selfselect.inference.simulation import redraw, write_out
 from selfselect.inference.statistics import TestResult, format_p_value
+from selfselect.noises.types import type_label
 from selfselect.problem.problem import Problem
+from selfselect.results.fewer_types import (
+    FewerTypes,
+    bic_gain_of_fewer_types,
+    rarest_type,
+    why_not_fewer_types,
+)
 from selfselect.results.naive import fit_naive
 from selfselect.seeds import check_seed
 from selfselect.solvers import choose_solver
@@ -34,7 +41,7 @@ __all__ = ["NAME", "least_squares_fit", "overfitted_test", "too_many"]
 
 Array = NDArray[np.float64]
 
-NAME = "Test of one alternative fewer"
+NAME, OF_TYPES = "Test of one alternative fewer", "Test of one type fewer"
 
 FEWEST = 19
 """Samples from which a p-value can be as small as 0.05."""
@@ -42,8 +49,9 @@ FEWEST = 19
 ENOUGH = 0.9
 """Share of the samples that must be fitted for their likelihood ratios to be believed."""
 
-SMALL_SHARE = 0.1
-"""Expected share of the rows below which an alternative may be there by chance."""
+SMALL_SHARE, SMALL_WEIGHT = 0.1, 0.05
+"""Expected share of the rows below which an alternative may be there by chance, and the weight
+below which a type may."""
 
 QUICK = 20_000
 """Rows up to which a summary looks whether BIC prefers one alternative fewer."""
@@ -52,23 +60,26 @@ QUICK = 20_000
 def overfitted_test(
     fit: FitResult, replications: int, solver: Any, seed: int | None, progress: bool | None
 ) -> TestResult:
-    """Test one alternative fewer. Arguments are those of `FitResult.overfitted_test`."""
+    """Test one alternative or type fewer. Arguments are those of `FitResult.overfitted_test`."""
     replications = check_draws(replications, FEWEST)
-    reason = _why_not(fit)
+    of_types = fit.problem.noise.mixed
+    reason = why_not_fewer_types(fit) if of_types else _why_not(fit)
+    name = OF_TYPES if of_types else NAME
     if reason is not None:
-        raise UnsupportedError(f"There is no test of one alternative fewer: {reason}.")
+        raise UnsupportedError(f"There is no {name.lower()}: {reason}.")
     rows = write_out(fit.rows, fit.facts.weights_kind)
     rng = np.random.default_rng(check_seed(seed, optional=True) or 0)
-    smaller = _Smaller(fit.problem, solver)
+    smaller = (FewerTypes if of_types else _Smaller)(fit.problem, solver)
+    problem = smaller.larger
     ratio = max(0.0, 2.0 * (fit.llf - smaller.loglik(rows, rng)))
-    search = choose_solver(fit.problem, solver)[0]
+    search = choose_solver(problem, solver)[0]
 
     def draw(stream: Generator) -> float | None:
         try:
             drawn = smaller.draw(rows, stream)
-            sample = Memory().load(fit.problem, drawn).single_threaded()
+            sample = Memory().load(problem, drawn).single_threaded()
             # One more than there are is often not determined; how far it climbed still counts.
-            larger = search.solve(fit.problem, sample, rng=stream, progress=False)
+            larger = search.solve(problem, sample, rng=stream, progress=False)
             ratio = 2.0 * (larger.loglik - smaller.loglik(drawn, stream))
         except (DataError, RuleError):
             return None
@@ -78,41 +89,38 @@ def overfitted_test(
     ratios = np.array([one for one in found if one is not None])
     if len(ratios) < ENOUGH * replications:
         raise DataError(
-            f"Only {len(ratios)} of {replications} samples could be fitted by "
-            f"{fit.problem.equations.n_alternatives} alternatives. Give the solver more starts, or "
-            "fit fewer alternatives."
+            f"Only {len(ratios)} of {replications} samples could be fitted by as many "
+            f"{'types' if of_types else 'alternatives'} as the data. Give the solver more starts, "
+            "or fit fewer."
         )
-    k = fit.problem.equations.n_alternatives
     p_value = float((1.0 + (ratios >= ratio).sum()) / (1.0 + len(ratios)))
-    words = "1 alternative, least squares" if k == 2 else f"{k - 1} alternatives"
     test = TestResult(
-        NAME, words, ratio, fit.n_parameters - smaller.n_parameters, p_value,
+        name, smaller.words, ratio, problem.layout.n_free - smaller.n_parameters, p_value,
         replications=len(ratios), law="likelihood ratio",
     )  # fmt: skip
-    fit.memory[NAME] = test
+    fit.memory[name] = test
     return test
 
 
 def too_many(fit: FitResult) -> tuple[str, ...]:
-    """Say, without being asked, that there may be one alternative too many; empty if not."""
+    """Say, without being asked, that there may be an alternative or type too many; else nothing."""
     if fit.kept is not None and fit.kept.too_many is not None:
         return fit.kept.too_many
-    if not fit.problem.exchangeable:
+    of_types = fit.problem.noise.mixed
+    if not (of_types or fit.problem.exchangeable):
         return ()
-    test: TestResult | None = fit.memory.get(NAME)
-    k = fit.problem.equations.n_alternatives
+    test: TestResult | None = fit.memory.get(OF_TYPES if of_types else NAME)
+    noise: Any = fit.problem.noise
+    k = noise.count if of_types else fit.problem.equations.n_alternatives
+    what = "TYPES" if of_types else "ALTERNATIVES"
     if test is not None:
         if test.p_value <= 0.05:
             return ()
         return (
-            f"TOO MANY ALTERNATIVES: {k} fit better than {k - 1} by no more than chance may "
+            f"TOO MANY {what}: {k} fit better than {k - 1} by no more than chance may "
             f"(p = {format_p_value(test.p_value)}, {test.replications} samples).",
         )
-    place = int(np.argmin(fit.shares.to_numpy()))
-    share, rarest = float(fit.shares.iloc[place]), fit.shares.index[place]
-    signs = []
-    if share < SMALL_SHARE:
-        signs.append(f"alternative {rarest} is expected in only {100 * share:.1f}% of the rows")
+    signs = [*(_rare_type(fit) if of_types else _rare_alternative(fit))]
     gain = _bic_gain(fit)
     if gain is not None and gain > 0.0:
         signs.append(f"BIC is smaller by at least {gain:.1f} with {k - 1}")
@@ -120,9 +128,24 @@ def too_many(fit: FitResult) -> tuple[str, ...]:
         return ()
     sentence = " and ".join(signs)
     return (
-        f"PERHAPS TOO MANY ALTERNATIVES: {sentence}. Its standard errors take for granted that it "
+        f"PERHAPS TOO MANY {what}: {sentence}. Its standard errors take for granted that it "
         "exists. Ask result.overfitted_test().",
     )
+
+
+def _rare_alternative(fit: FitResult) -> list[str]:
+    place = int(np.argmin(fit.shares.to_numpy()))
+    share, rarest = float(fit.shares.iloc[place]), fit.shares.index[place]
+    if share >= SMALL_SHARE:
+        return []
+    return [f"alternative {rarest} is expected in only {100 * share:.1f}% of the rows"]
+
+
+def _rare_type(fit: FitResult) -> list[str]:
+    rarest, weight = rarest_type(fit)
+    if weight >= SMALL_WEIGHT:
+        return []
+    return [f"{type_label(rarest)} has a weight of only {100 * weight:.1f}%"]
 
 
 def _why_not(fit: FitResult) -> str | None:
@@ -151,6 +174,7 @@ class _Smaller:
 
     def __init__(self, problem: Problem, solver: Any) -> None:
         each = problem.equations.each[:-1]
+        self.larger = problem
         self.single = len(each) == 1
         equations = replace(problem.equations, each=each)
         self.problem = problem if self.single else replace(problem, equations=equations)
@@ -158,6 +182,12 @@ class _Smaller:
         self.fitted: tuple[Array, float] | None = None
         self.n_parameters = 0
         self.solver = None if self.single else choose_solver(self.problem, solver)[0]
+
+    @property
+    def words(self) -> str:
+        """What is left."""
+        k = self.larger.equations.n_alternatives
+        return "1 alternative, least squares" if k == 2 else f"{k - 1} alternatives"
 
     def loglik(self, rows: Rows, rng: Generator) -> float:
         """Fit rows, and return the log-likelihood; the first rows fitted are those of the fit."""
@@ -210,15 +240,19 @@ def least_squares_fit(problem: Problem, engine: Engine) -> tuple[float, int, tup
 
 
 def _bic_gain(fit: FitResult) -> float | None:
-    """Return by how much BIC falls, at least, with one alternative fewer; None where not known.
+    """Return by how much BIC falls, at least, with one fewer; None where not known.
 
     One climb from the estimates without the rarest alternative ends at or below the optimum, so
     what it gains is gained for sure.
     """
-    if not fit.has_rows or not fit.converged or fit.nobs > QUICK or _why_not(fit) is not None:
+    if not fit.has_rows or not fit.converged or fit.nobs > QUICK:
+        return None
+    of_types = fit.problem.noise.mixed
+    if (why_not_fewer_types(fit) if of_types else _why_not(fit)) is not None:
         return None
     if "bic gain" not in fit.memory:
-        fit.memory["bic gain"] = _climb_without_rarest(fit)
+        climb = bic_gain_of_fewer_types if of_types else _climb_without_rarest
+        fit.memory["bic gain"] = climb(fit)
     found: float | None = fit.memory["bic gain"]
     return found
 

@@ -132,6 +132,12 @@ def rehearse(
 ) -> Rehearsal:
     """Rehearse a fit. Arguments are those of `FitResult.rehearse`."""
     replications = check_draws(replications)
+    held = fit.problem.noise.undetermined()
+    if held is not None:
+        raise UnsupportedError(
+            f"{held} Samples drawn from the fit may leave others undetermined, so there is no "
+            "rehearsal. Use fewer types."
+        )
     used = solver_of(fit, solver)
     drawn = rehearse_fits(
         fit.problem,
@@ -177,7 +183,11 @@ def _errors(fit: FitResult, solver: Solver) -> Any:
     nothing = np.full(len(fit.values), np.nan)
 
     def errors(sample: Any, found: Solution) -> Array:
-        if fit.method == "two-step" or fit.covariance.kind in ("bootstrap", "clustered"):
+        kind, by_person = fit.covariance.kind, fit.dependence.by_person
+        if fit.method == "two-step" or kind == "bootstrap":
+            return nothing
+        # Clusters of a sample are as independent as its rows, unless they are people of the model.
+        if kind == "clustered" and not by_person:
             return nothing
         covariance = estimate_covariance(
             fit.problem, sample, found, kind=fit.covariance.kind, dependence=fit.dependence,
@@ -251,7 +261,8 @@ def _warnings(
         found.append(f"BIAS of more than a quarter of the spread: {listed}.")
     ratio = (table["spread"] / table["std_error"]).to_numpy()
     wide = np.isfinite(ratio) & (ratio > TOO_WIDE)
-    if wide.any() and not fit.dependence.clusters:
+    by_person = fit.dependence.by_person
+    if wide.any() and (by_person or not fit.dependence.clusters):
         found.append(
             "STANDARD ERRORS TOO SMALL: samples spread by half as much again for "
             f"{', '.join(names[wide][:5])}. Read the intervals below, or profile intervals."
@@ -271,7 +282,7 @@ def _notes(fit: FitResult, n_drawn: int) -> tuple[str, ...]:
             "Where exclusion is weak no spread is right: read profile intervals first, "
             "conf_int(method='profile'), and this for how far even they can be trusted."
         )
-    if fit.dependence.clusters:
+    if fit.dependence.clusters and not fit.dependence.by_person:
         notes.append(
             "Rows were drawn independently of each other, so the spread lacks what clusters add to "
             "the standard errors."

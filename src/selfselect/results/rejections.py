@@ -203,11 +203,13 @@ def _next(fit: FitResult, found: Departures | str | None) -> str:
     said = " NEXT: "
     if _positive_and_skewed(fit):
         said += "the outcome is positive and skewed, so fit its logarithm first; "
-    return said + (
+    said += (
         "selfselect.choose_noise() fits the model under other shapes, moving scales and correlated "
-        "noise, and says how much the answer depends on them. Where people are observed more than "
-        "once, give panel=. Where no noise helps, the rule may be wrong."
+        "noise, and says how much the answer depends on them. "
     )
+    if fit.facts.panel is None:
+        said += "Where people are observed more than once, give panel=. "
+    return said + "Where no noise helps, the rule may be wrong."
 
 
 def _positive_and_skewed(fit: FitResult) -> bool:

@@ -48,7 +48,7 @@ def specification_test(
         return quick[subject]
     if not (quick[subject].possible or quick[subject].undecided):
         return without_law(quick[subject])
-    reason = why_no_bootstrap(dependence)
+    reason = why_no_bootstrap(fit.problem, dependence)
     if reason is not None:
         return impossible_test(without_law(quick[subject]).name, reason)
     key = ("draws", replications, seed)

@@ -96,11 +96,12 @@ class TrustMethods:
         seed: int | None = None,
         progress: bool | None = None,
     ) -> TestResult:
-        """Test one alternative fewer, where choices were not recorded.
+        """Test one type fewer, or one alternative fewer where choices were not recorded.
 
-        The likelihood ratio of one alternative fewer has no chi-square law. Samples are drawn
-        from the fit of one fewer and fitted both ways from scratch; the p-value is the rank of
-        the data's ratio among theirs. Later summaries show it. One alternative is least squares.
+        The likelihood ratio of one fewer has no chi-square law. Samples are drawn from the fit of
+        one fewer, in a panel by person, and fitted both ways from scratch; the p-value is the rank
+        of the data's ratio among theirs. Later summaries show it. One alternative is least
+        squares, one type independent noise.
 
         Parameters
         ----------

@@ -95,7 +95,8 @@ def build_endogenous_design(
     stage_columns = [*given, *parse_formula(f"x ~ {text}").term_columns]
     limits = Unrecorded.read(told["missing_outcome"], told.get("outcome_between"), None)
     columns = [
-        *plan.each[0].outcome_columns, *plan.chosen, *plan.term_columns, *stage_columns, *limits.columns,
+        *plan.each[0].outcome_columns, *plan.chosen, *plan.term_columns, *stage_columns,
+        *limits.columns,
         *cluster_columns(told["cluster"], data),
         *([told["weights"]] if isinstance(told["weights"], str) else []),
     ]  # fmt: skip

@@ -64,9 +64,21 @@ def groups_alike(problem: Problem, engine: Engine) -> list[Indices]:
 def match_alternatives(
     problem: Problem, groups: Sequence[Indices], free: Array, to: Array
 ) -> Array:
-    """Renumber alternatives, within groups that are alike, to come closest to those of `to`."""
-    if not groups:
+    """Renumber alternatives, within groups that are alike, to come closest to those of `to`.
+
+    Unobserved types have no names either: they are renumbered as well.
+    """
+    if groups:
+        free = _matched(problem, groups, free, to)
+    if not problem.noise.mixed:
         return free
+    # Imported here: few fits have types.
+    from selfselect.solvers._type_order import match_types
+
+    return match_types(problem, free, to)
+
+
+def _matched(problem: Problem, groups: Sequence[Indices], free: Array, to: Array) -> Array:
     from scipy.optimize import linear_sum_assignment
 
     starts, natural, wanted = problem.layout.starts, *map(problem.layout.natural, (free, to))

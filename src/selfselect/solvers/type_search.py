@@ -13,7 +13,6 @@ from numpy.typing import NDArray
 
 from selfselect.engines.base import Engine
 from selfselect.errors import DataError
-from selfselect.kernels.components import TypeValues
 from selfselect.likelihoods import Batch, row_terms
 from selfselect.likelihoods._components import Components
 from selfselect.problem.problem import Problem
@@ -21,6 +20,7 @@ from selfselect.progress import progress_bar
 from selfselect.rules.base import HasBounds
 from selfselect.solvers._identification import ridge, undetermined
 from selfselect.solvers._order import order_alternatives
+from selfselect.solvers._type_order import types_by_weight
 from selfselect.solvers.base import Solution, StartRecord, record_starts, require, require_counts
 from selfselect.solvers.climb import Climb, approach, climb, information_at
 from selfselect.solvers.continuation import Continuation
@@ -114,7 +114,7 @@ class TypeSearch:
         climbs = [climb(problem, part, one, tol=tol, **told) for one in found]
         best = max(climbs, key=lambda one: (one.converged, one.loglik))
         best = order_alternatives(problem, engine, best)
-        free = _by_weight(problem, best.free)
+        free = types_by_weight(problem, best.free)
         held, free = self._hold(problem, part, engine.n_rows / part.n_rows, free)
         if large:
             # Passes over a larger sample cost little and save some over all rows.
@@ -294,23 +294,6 @@ def _begin(problem: Problem, independent: Array, number: int, rng: Generator) ->
     natural = np.concatenate([independent[: int(layout.starts[-1])], layout.extra_starts])
     natural[parts.at_types] = parts.map.parameters(weights, shifts, costs)
     return name, layout.gather(natural)
-
-
-def _by_weight(problem: Problem, free: Array) -> Array:
-    """Return the same with types in the order of their weight, the largest first."""
-    parts, layout = Components.of(problem), problem.layout
-    natural = layout.natural(free)
-    values: TypeValues = parts.map.at(natural[parts.at_types])
-    order = np.argsort(-values.weights, kind="stable")
-    if (np.diff(order) == 1).all():
-        return free
-    natural[parts.at_types] = parts.map.parameters(
-        values.weights[order], values.shifts[order], values.costs[order]
-    )
-    if parts.slopes_at.size:
-        slopes = np.vstack([np.zeros(parts.slopes_at.shape[1]), natural[parts.slopes_at]])[order]
-        natural[parts.slopes_at] = slopes[1:] - slopes[0]
-    return layout.gather(natural)
 
 
 def _collapsed(problem: Problem, engine: Engine, free: Array) -> Ending | None:
