@@ -10,8 +10,8 @@ from numpy.typing import NDArray
 
 from selfselect.data.rows import Rows
 from selfselect.likelihoods._components import TypesAt
+from selfselect.likelihoods._costs import cost_values
 from selfselect.likelihoods._drawing import latent_outcomes
-from selfselect.likelihoods._pieces import cost_values
 from selfselect.likelihoods._shocks import ShocksAt
 
 __all__ = ["draw_given_shared"]
