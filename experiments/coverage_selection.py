@@ -44,8 +44,11 @@ MODELS = {
     "ordered": ("ml",),
     "treatment": ("ml",),
     "binary": ("ml",),
+    "brackets": ("ml",),
 }
 """Models, and the methods each is fitted by."""
+EDGES = (-1.0, 0.0, 0.5, 1.0, 1.5, 2.0, 3.0)
+"""Between which two of these an outcome lies is all that *brackets* knows of it."""
 
 
 @dataclass(frozen=True)
@@ -97,6 +100,15 @@ def draw(n_rows: int, seed: int, size: float, strength: str) -> Any:
     )
 
 
+def bracketed(table: Any) -> Any:
+    """Leave of every outcome the limits of its bracket; the first and the last have one."""
+    import numpy as np
+
+    place = np.searchsorted(EDGES, table["y"])
+    low, high = np.append(np.nan, EDGES)[place], np.append(EDGES, np.nan)[place]
+    return table.assign(low=low, high=high, y=np.nan)
+
+
 def truth_of(model: str, label: str, term: str, size: float, strength: str) -> float:
     """Return the true value of a parameter."""
     if label == "selection":
@@ -115,6 +127,10 @@ def fit_model(model: str, method: str, table: Any) -> Any:
         return ss.sample_selection("y ~ x", "works ~ x + z", table, method=method)
     if model == "tobit-5":
         return ss.switching("y ~ x", "sector ~ x + z", table, method=method, towards="in")
+    if model == "brackets":
+        return ss.sample_selection(
+            "y ~ x", "works ~ x + z", bracketed(table), outcome_between=("low", "high")
+        )
     if model == "ordered":
         return ss.switching("pay ~ x", "level ~ x + z", table, ordered=["low", "mid", "high"])
     if model == "treatment":
@@ -215,7 +231,8 @@ the outcomes, with s of 0.8 (strong) or 0.1 (weak). Outcome `in`: 1 + 0.7 x, sca
 0.6 with u; outcome `out`: -0.5 + 0.3 x, scale 0.8, correlation -0.5. Under tobit-2 `out` is silent.
 *Ordered*: three alternatives by cut points -0.7 and 0.8 of 0.5 x + s z + u. *Treatment*: outcomes
 1 + 0.7 x and 0.2 + 0.7 x have one noise, scale 1.5, correlation 0.6. *Binary*: one where
-0.3 + 0.7 x + e > 0, correlation 0.6, selected as above. x, z and the noise are standard normal.
+0.3 + 0.7 x + e > 0, correlation 0.6, selected as above. *Brackets*: tobit-2, of whose outcomes only
+the bracket is known, between -1, 0, 0.5, 1, 1.5, 2 and 3. x, z and the noise are standard normal.
 Intervals of scales are made on the log scale, of correlations on Fisher's; two steps give none of
 either. `edge` counts fits with a correlation at its boundary, `more` those whose starts met more
 than one optimum, `behind` those where the climb from the two-step estimate ended at a lesser one.
@@ -223,7 +240,7 @@ Over {options.replications:,} replications one parameter's coverage has a standa
 {error:.2f} percentage points. The same samples serve every line.
 
 Made by `python experiments/coverage_selection.py --replications {options.replications} --rows
-{options.rows}`.
+{options.rows} --models {" ".join(options.models)}`.
 
 | model | method | exclusion | terms | average | lowest | highest | fits | failed | edge | more | \
 behind |
@@ -249,6 +266,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--replications", type=int, default=2_000)
     parser.add_argument("--rows", type=int, default=1_000)
+    parser.add_argument("--models", nargs="*", choices=MODELS, default=list(MODELS))
     parser.add_argument("--processes", type=int, default=2)
     parser.add_argument("--output", type=Path, default=Path("docs/studies/coverage-selection.md"))
     options = parser.parse_args()
@@ -257,8 +275,8 @@ def main() -> None:
     started = time.perf_counter()
     whole, each, sizes = [], [], []
     with multiprocessing.get_context("spawn").Pool(options.processes) as pool:
-        for model, methods in MODELS.items():
-            for method, strength in itertools.product(methods, STRENGTHS):
+        for model in options.models:
+            for method, strength in itertools.product(MODELS[model], STRENGTHS):
                 line, rows = study(
                     pool, model, method, strength, options.replications, options.rows
                 )

@@ -7,7 +7,7 @@ from typing import Any
 
 import click
 
-__all__ = ["covariance_option"]
+__all__ = ["covariance_option", "limits_of", "number_of"]
 
 KINDS = (
     "observed", "robust", "clustered", "bootstrap", "HC0", "HC1", "opg", "nonrobust", "cluster",
@@ -20,3 +20,16 @@ def covariance_option(command: Callable[..., Any]) -> Callable[..., Any]:
         "--covariance", default="observed", show_default=True,
         type=click.Choice(KINDS, case_sensitive=False), help="How standard errors are computed.",
     )(command)  # fmt: skip
+
+
+def number_of(text: str) -> float | str:
+    """Return a number where a text is one, else the text."""
+    try:
+        return float(text)
+    except ValueError:
+        return text
+
+
+def limits_of(pair: tuple[str, str] | None) -> Any:
+    """Return a pair of limits as functions take it; '-' stands for none."""
+    return pair and tuple(None if one == "-" else number_of(one) for one in pair)

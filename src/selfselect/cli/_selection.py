@@ -8,7 +8,7 @@ from typing import Any
 import click
 
 from selfselect.cli._encoding import encoding_option
-from selfselect.cli._options import covariance_option
+from selfselect.cli._options import covariance_option, limits_of
 
 __all__ = ["rows_for", "shared_options", "show", "split_options", "way_of_clustering"]
 
@@ -39,6 +39,11 @@ _OPTIONS = (
     click.option(
         "--missing-outcome", type=click.Choice(["raise", "drop", "silent"]), default="raise",
         show_default=True, help="What to do with rows that lack the outcome.",
+    ),
+    click.option(
+        "--outcome-between", nargs=2, metavar="LOW HIGH",
+        help="Lowest and highest outcome of selected rows without one: columns, numbers, or '-' "
+        "for no limit.",
     ),
     encoding_option,
     click.option("--seed", type=int, help="Seed of everything random."),
@@ -114,4 +119,5 @@ def split_options(options: dict[str, Any]) -> tuple[dict[str, Any], dict[str, An
     names = ("form", "level", "intervals", "test_noise", "compare", "save", "report")
     shown = {name: options.pop(name) for name in names}
     shown["seed"] = options["seed"]
+    options["outcome_between"] = limits_of(options["outcome_between"])
     return options, shown

@@ -9,7 +9,8 @@ import click
 
 from selfselect.cli._encoding import encoding_option
 from selfselect.cli._engines import ENGINE_HELP, engine_named, rows_of, split_words
-from selfselect.cli.fit import number_of, pairs_of
+from selfselect.cli._options import limits_of, number_of
+from selfselect.cli.fit import pairs_of
 
 __all__ = ["command"]
 
@@ -136,7 +137,7 @@ def command(
         instrument=instrument,
         along=along,
         points=list(points) or None,
-        support=_limits(support),
+        support=limits_of(support),
         level=level,
         available=pairs_of(available, "--available") or None,
         possible=pairs_of(possible, "--possible") or None,
@@ -146,7 +147,7 @@ def command(
         cluster=cluster,
         missing=missing,
         missing_outcome=missing_outcome,
-        outcome_between=_limits(outcome_between),
+        outcome_between=limits_of(outcome_between),
         engine=engine_named(engine, encoding if isinstance(rows, list) else None),
         seed=seed,
         **given,
@@ -156,7 +157,3 @@ def command(
     else:
         write_table(getattr(found, table), out, index=False)
     return 0
-
-
-def _limits(pair: tuple[str, str] | None) -> list[Any] | None:
-    return pair and [None if one == "-" else number_of(one) for one in pair]

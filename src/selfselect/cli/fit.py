@@ -9,17 +9,16 @@ import click
 
 from selfselect.cli._encoding import encoding_option
 from selfselect.cli._engines import ENGINE_HELP, engine_named, rows_of, split_words
-from selfselect.cli._options import covariance_option
+from selfselect.cli._options import covariance_option, limits_of, number_of
 from selfselect.options import (
     CovarianceOption,
     Intervals,
-    Limits,
     Missing,
     MissingOutcome,
     WeightsKind,
 )
 
-__all__ = ["command", "number_of", "offset_columns", "pairs_of", "shared_terms"]
+__all__ = ["command", "offset_columns", "pairs_of", "shared_terms"]
 
 EPILOG = """\b
 Examples:
@@ -228,10 +227,6 @@ def command(
     formulas, scale = formula or pairs_of(equations, "--equation"), _scale(scales)
     texts = [*pairs_of(equations, "--equation").values(), formula, *scales]
     rows = rows_of(files, engine, encoding=encoding, labels=label_columns(texts, **named))
-    limits: Limits = None
-    if outcome_between is not None:
-        lowest, highest = (None if one == "-" else number_of(one) for one in outcome_between)
-        limits = (lowest, highest)
     result = ss.fit(
         formulas,
         rows,
@@ -248,7 +243,7 @@ def command(
         covariance=covariance,
         missing=missing,
         missing_outcome=missing_outcome,
-        outcome_between=limits,
+        outcome_between=limits_of(outcome_between),
         checkpoint=checkpoint,
         engine=engine_named(engine, encoding if isinstance(rows, list) else None),
         seed=seed,
@@ -355,11 +350,3 @@ def _mixed(mixes: Sequence[str], rule: str, cost: dict[str, float | str]) -> Any
             raise click.UsageError(f"--mix takes ALTERNATIVE=OTHER:WEIGHT, not {entry!r}.")
         shares.setdefault(label, {})[other] = float(weight)
     return ss.rules.LinearArgmax(shares, cost=cost or None)
-
-
-def number_of(text: str) -> float | str:
-    """Return a number where a text is one, else the text."""
-    try:
-        return float(text)
-    except ValueError:
-        return text

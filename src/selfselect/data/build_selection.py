@@ -35,10 +35,11 @@ from selfselect.data.equations import SELECTION, refuse_half_characters
 from selfselect.data.formulas import ParsedFormula
 from selfselect.data.missing import drop_incomplete, drop_unrecorded, find_absent, find_any_absent
 from selfselect.data.restrictions import read_offsets, share
-from selfselect.data.rows import Rows
+from selfselect.data.rows import Rows, guess_outcomes
 from selfselect.data.selection_coding import SelectionCoding, is_codable, selection_equations
 from selfselect.data.selection_plan import OUTCOME, SelectionPlan, order_of, shared_terms
 from selfselect.data.tables import to_frame
+from selfselect.data.unrecorded import Unrecorded
 from selfselect.data.weights import check_weights_kind, refuse_huge_weights, scale_weights
 from selfselect.errors import DataError, OptionError
 from selfselect.rules.base import Label
@@ -47,6 +48,7 @@ __all__ = ["build_selection_design"]
 
 Array = NDArray[np.float64]
 Indices = NDArray[np.intp]
+Mask = NDArray[np.bool_]
 
 POSITION = "position of the row"
 
@@ -60,6 +62,7 @@ def build_selection_design(
     cluster: Any = None,
     missing: str = "drop",
     missing_outcome: str = "raise",
+    outcome_between: Any = None,
     available: Mapping[Any, str] | None = None,
 ) -> Design:
     """Code a table for a model with a selection equation; options are those of `selfselect.fit`."""
@@ -67,8 +70,9 @@ def build_selection_design(
     check_weights_kind(weights_kind, weights)
     check_word("missing", missing, ("drop", "raise"))
     check_word("missing_outcome", missing_outcome, ("raise", "drop", "silent"))
+    unrecorded = Unrecorded.read(missing_outcome, outcome_between, None)
     first, ways = plan.each[0], cluster_columns(cluster, data)
-    columns = [*first.outcome_columns, *plan.chosen, *plan.terms, *ways]
+    columns = [*first.outcome_columns, *plan.chosen, *plan.terms, *ways, *unrecorded.columns]
     columns += [weights] if isinstance(weights, str) else []
     columns += list((available or {}).values())
     frame = to_frame(data, columns)
@@ -88,15 +92,16 @@ def build_selection_design(
     frame, n_dropped = drop_incomplete(frame, plan.selection.term_columns, missing)
     labels, codes, formulas = _find_selected(plan, frame)
     frame, codes, n_more, n_silent = _drop_lacking(
-        plan, labels, formulas, frame, codes, missing, missing_outcome
+        plan, labels, formulas, frame, codes, missing, missing_outcome, unrecorded
     )
     _check_both_sides(plan, codes, labels)
     refuse_half_characters((first.outcome, *labels, *plan.terms))
     row_weights = _weights(frame, weights_column, weights_kind)
 
-    outcome_coder, outcome = _outcomes(plan, labels, frame, codes)
+    outcome_coder, outcome, between = _outcomes(plan, labels, frame, codes, unrecorded)
     known = KnownColumns.resolve(None, available, labels)
-    shown = np.where(np.isnan(outcome), -1, codes)
+    guessed = guess_outcomes(outcome, between)
+    shown = np.where(np.isnan(guessed), -1, codes)
     coding, covariates = _learn(plan, formulas, labels, outcome_coder, known, frame, shown)
     known_rows = known.read(frame)
     if known_rows.available is not None:
@@ -108,8 +113,9 @@ def build_selection_design(
         weights=row_weights,
         clusters=cluster_codes(frame, ways) if ways else None,
         known=known_rows,
+        between=between,
     )
-    tally = Tally.of(outcome, shown, row_weights, labels)
+    tally = Tally.of(guessed, shown, row_weights, labels)
     counts = [tally.counts[label] for label in labels]
     sizes = [len(equation.terms) + 2 for equation in coding.equations.each]
     check_counts(counts, sizes, labels, plan.selection.outcome)
@@ -127,8 +133,9 @@ def build_selection_design(
         weight_total=tally.weight_total,
         outcome_range=(tally.lowest, tally.highest),
         n_silent=tally.n_rows - tally.n_recorded,
-        two_values=_has_two_values(outcome, tally),
-        n_selected_silent=int(((codes >= 0) & np.isnan(outcome)).sum()),
+        two_values=_has_two_values(guessed, tally),
+        n_selected_silent=int(((codes >= 0) & np.isnan(guessed)).sum()),
+        n_between=int((np.isnan(outcome) & ~np.isnan(guessed)).sum()),
         weights_kind=weights_kind,
         n_zero_weight=tally.n_rows - tally.n_weighted,
         n_effective=0.0 if weights is None else tally.n_effective,
@@ -217,6 +224,7 @@ def _drop_lacking(
     codes: Indices,
     missing: str,
     missing_outcome: str,
+    unrecorded: Unrecorded,
 ) -> tuple[pd.DataFrame, Indices, int, int]:
     """Leave out rows that lack a covariate, or the outcome, of their own equation."""
     first = plan.each[0]
@@ -225,9 +233,9 @@ def _drop_lacking(
         frame = frame.assign(**{POSITION: np.arange(len(frame))})
         # Rows without an outcome need what explains the selection, and nothing else.
         alone = codes < 0
-        if missing_outcome == "silent":
-            absent = find_any_absent(frame, first.outcome_columns)
-            alone = alone if absent is None else alone | absent
+        absent = find_any_absent(frame, first.outcome_columns)
+        if unrecorded.silent and absent is not None:
+            alone = alone | (absent & ~_has_limits(unrecorded, frame))
         kept = alone.copy()
         offsets = read_offsets(plan.offset, labels)
         for position, (label, formula) in enumerate(zip(labels, formulas, strict=True)):
@@ -238,26 +246,45 @@ def _drop_lacking(
             n_dropped += n_incomplete
             kept[own[POSITION].to_numpy()] = True
         observed, n_silent = drop_unrecorded(
-            frame[kept & ~alone], first.outcome_columns, None, missing_outcome, first.outcome
-        )
+            frame[kept & ~alone], first.outcome_columns, None, missing_outcome, first.outcome,
+            unrecorded,
+        )  # fmt: skip
         kept &= alone
         kept[observed[POSITION].to_numpy()] = True
         frame, codes = frame[kept].drop(columns=POSITION), codes[kept]
     return frame, codes, n_dropped, n_silent
 
 
+def _has_limits(unrecorded: Unrecorded, frame: pd.DataFrame) -> Mask:
+    """Say which rows have a limit of their outcome."""
+    limits = unrecorded.limits(frame, np.zeros(len(frame)))
+    if limits is None:
+        return np.zeros(len(frame), dtype=bool)
+    return np.asarray(np.isfinite(limits).any(axis=1))
+
+
 def _outcomes(
-    plan: SelectionPlan, labels: Sequence[Label], frame: pd.DataFrame, codes: Indices
-) -> tuple[OutcomeCoder, Array]:
-    """Code the outcome where one was selected; it is nan elsewhere."""
+    plan: SelectionPlan,
+    labels: Sequence[Label],
+    frame: pd.DataFrame,
+    codes: Indices,
+    unrecorded: Unrecorded,
+) -> tuple[OutcomeCoder, Array, Array | None]:
+    """Code the outcome where one was selected, nan elsewhere; and limits (n, 2) of others."""
     first = plan.each[0]
     absent = find_any_absent(frame, first.outcome_columns)
     observed = np.flatnonzero(codes >= 0 if absent is None else (codes >= 0) & ~absent)
     own_rows = frame if len(observed) == len(frame) else frame.iloc[observed]
     coder, values = OutcomeCoder.learn(first.outcome, first.outcome_columns, own_rows)
+    outcome = np.full(len(frame), np.nan)
+    outcome[observed] = values
+    between = unrecorded.limits(frame, np.where(codes >= 0, outcome, 0.0))
+    if between is not None:
+        between[(codes < 0) | ~np.isnan(outcome)] = np.nan
+    guessed = guess_outcomes(outcome, between)
     for j, label in enumerate(labels):
         name = f"{first.outcome} of {label}" if plan.switching else first.outcome
-        own = values[codes[observed] == j]
+        own = guessed[(codes == j) & ~np.isnan(guessed)]
         if not len(own):
             raise DataError(f"No row shows {name}: nothing says what it depends on.")
         check_outcome(own, name)
@@ -268,9 +295,7 @@ def _outcomes(
                 f"{odd:g}. Make a column that is, such as data[{name!r}] > 0, or leave it out."
             )
         check_varies(own.min(), own.max(), name)
-    outcome = np.full(len(frame), np.nan)
-    outcome[observed] = values
-    return coder, outcome
+    return coder, outcome, between
 
 
 def _learn(

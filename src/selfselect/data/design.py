@@ -54,6 +54,7 @@ class DataFacts:
     outcome_range : smallest and largest outcome.
     n_silent : rows used for what their choice says, without an outcome.
     n_selected_silent : those of them that a selection equation selected.
+    n_between : rows that it selected whose outcome is known only to lie between limits.
     two_values : whether an outcome that a selection equation selects has two values alone.
     n_undecided : rows without a recorded choice, where others have one.
     weights_kind : frequency or probability; None where it was not said.
@@ -80,6 +81,7 @@ class DataFacts:
     outcome_range: tuple[float, float]
     n_silent: int = 0
     n_selected_silent: int = 0
+    n_between: int = 0
     two_values: bool = False
     n_undecided: int = 0
     weights_kind: str | None = None
@@ -134,7 +136,8 @@ class Design:
     def partial(self) -> bool:
         """Whether some rows lack their outcome, or their choice is known in part."""
         if self.equations.selection is not None:
-            return False  # Rows without an outcome are those that were not selected.
+            # Rows without an outcome, or limits of it, speak of the selection alone.
+            return self.rows.between is not None
         narrowed = self.index == "unknown" and self.rows.possible is not None
         return self.facts.n_silent > 0 or self.facts.n_undecided > 0 or narrowed
 

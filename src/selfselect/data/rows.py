@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from selfselect.rules.base import RowData
 
-__all__ = ["Rows"]
+__all__ = ["Rows", "guess_outcomes"]
 
 Array = NDArray[np.float64]
 Indices = NDArray[np.intp]
@@ -71,3 +71,16 @@ class Rows:
     def reweighted(self, factor: Array) -> Rows:
         """Multiply the weight of each row by `factor`."""
         return replace(self, weights=factor if self.weights is None else self.weights * factor)
+
+
+def guess_outcomes(outcome: Array, between: Array | None) -> Array:
+    """Return outcomes (n,) with guesses for those between limits, nan where nothing is known.
+
+    A guess is the middle of two limits, or the only one there is.
+    """
+    if between is None:
+        return outcome
+    low, high = np.where(np.isfinite(between), between, np.nan).T
+    middle = 0.5 * low + 0.5 * high
+    middle = np.where(np.isnan(low), high, np.where(np.isnan(high), low, middle))
+    return np.where(np.isnan(outcome), middle, outcome)

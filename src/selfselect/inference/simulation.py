@@ -45,6 +45,8 @@ def why_no_draws(problem: Problem) -> str | None:
         return "two steps maximise no likelihood; use method='ml'"
     if problem.noise.sign_only:
         return "of a binary outcome only its side is known, which says too little of its noise"
+    if problem.noise.selected and problem.partial:
+        return "some outcomes are known only to lie between limits"
     if problem.noise.mixed or problem.grouped:
         return "the moments of a row are not computed where rows share an unobserved type or shock"
     if problem.likelihood.sampled:

@@ -20,12 +20,15 @@ Ordered alternatives have cut points: alternative j is chosen where
 :math:`m + c_{j-1} + u > 0 \ge m + c_j + u`, with :math:`c_j` minus the cut point above it. In place
 of :math:`\log\Phi(a)` stands :math:`\log[\Phi(a) - \Phi(b)]`, with m + c in place of m in both:
 joined rows have an entry more for each cut point, and all else is the same.
+
+An outcome that is known only to lie between two limits adds the log-probability of that and of its
+selection, see `kernels.selected_interval`.
 """
 
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any, NoReturn
 
@@ -33,13 +36,14 @@ import numpy as np
 from numpy.random import Generator
 from numpy.typing import NDArray
 
-from selfselect.data.rows import Rows
+from selfselect.data.rows import Rows, guess_outcomes
 from selfselect.errors import UnsupportedError
 from selfselect.kernels.hermite import ORDERS, hermite_values, limited_means, shifted_means
 from selfselect.kernels.mills_sums import IntervalRows, SignedRows
 from selfselect.kernels.status import SEEN, UNKNOWN
 from selfselect.kernels.tails import HALF_LOG_TWO_PI
 from selfselect.kernels.unknown_index import Curvature
+from selfselect.likelihoods._between import BetweenRows, has_limits
 from selfselect.likelihoods._drawing import draw_selected, latent_outcomes, selection_limits
 from selfselect.likelihoods.base import Likelihood, RowTerms
 from selfselect.problem.batch import Batch, Evaluation
@@ -105,19 +109,29 @@ class JoinedRows:
     n_slopes : number of coefficients of the selection that are no cut points.
     own : the rows of each alternative.
     silent : rows without an outcome, by what they say of the selection.
+    between : by alternative, rows that have limits of the outcome; None where none has.
     """
 
     n_slopes: int
     own: tuple[OwnRows, ...]
     silent: tuple[SilentRows, ...]
+    between: tuple[BetweenRows | None, ...]
 
 
-def join_rows(problem: Problem, batch: Batch) -> JoinedRows:
-    """Return the rows of a batch joined and signed; made once for each batch."""
-    key = (id(problem.equations), id(problem.units))
+def join_rows(problem: Problem, batch: Batch, *, guessed: bool = False) -> JoinedRows:
+    """Return the rows of a batch joined and signed; made once for each batch.
+
+    With `guessed`, outcomes between limits are as if they had been observed in the middle.
+    """
+    guessed = guessed and problem.partial
+    key = (id(problem.equations), id(problem.units), guessed)
     if key not in batch.memory:
+        rows = batch.rows
+        if guessed and rows.outcome is not None:
+            outcome = guess_outcomes(rows.outcome, rows.between)
+            rows = replace(rows, outcome=outcome, between=None)
         # The equations are kept as well, so that no others can have their number.
-        batch.memory[key] = (_join(problem, batch.rows), problem.equations, problem.units)
+        batch.memory[key] = (_join(problem, rows), problem.equations, problem.units)
     made: JoinedRows = batch.memory[key][0]
     return made
 
@@ -129,7 +143,8 @@ def _join(problem: Problem, rows: Rows) -> JoinedRows:
     columns = selection.columns[: selection.n_slopes]
     own: list[OwnRows] = []
     silent: list[SilentRows] = []
-    recorded = ~np.isnan(rows.outcome)
+    between: list[BetweenRows | None] = []
+    recorded, limited = ~np.isnan(rows.outcome), has_limits(rows)
 
     def sign_rows(
         which: Indices, ends: tuple[int | None, int | None], slopes: Array
@@ -158,7 +173,14 @@ def _join(problem: Problem, rows: Rows) -> JoinedRows:
         total = float(len(which) if weights is None else weights.sum())
         joined, sign = sign_rows(which, ends[j], slopes)
         own.append(OwnRows(which, joined, slopes.T @ counted, total, sign, at_selection))
-        without = np.flatnonzero((rows.chosen == j) & ~recorded)
+        inside = np.flatnonzero((rows.chosen == j) & limited)
+        between.append(None)
+        if len(inside):
+            both = (equations.each[j].columns, columns)
+            between[j] = BetweenRows.read(
+                rows, inside, units, both, ends[j], has_cuts=bool(selection.n_cuts)
+            )
+        without = np.flatnonzero((rows.chosen == j) & ~(recorded | limited))
         if len(without):
             signed, _ = sign_rows(without, ends[j], np.empty((len(without), 0)))
             silent.append(SilentRows(without, signed, at_selection))
@@ -167,7 +189,7 @@ def _join(problem: Problem, rows: Rows) -> JoinedRows:
         # One outcome alone has a positive index where it is selected.
         signed, _ = sign_rows(without, (None, 0), np.empty((len(without), 0)))
         silent.append(SilentRows(without, signed, np.arange(len(columns))))
-    return JoinedRows(len(columns), tuple(own), tuple(silent))
+    return JoinedRows(len(columns), tuple(own), tuple(silent), tuple(between))
 
 
 def _own_selection(problem: Problem) -> tuple[Indices, ...]:
@@ -237,6 +259,12 @@ class SelectionLikelihood(Likelihood):
             loglik += part.loglik - own.total * log_unit
             score[places] += part.score
             hessian[places[:, None], places] += part.hessian
+        for inside, places in zip(rows.between, self.places, strict=True):
+            if inside is not None:
+                part = inside.evaluate(natural[places])
+                loglik += part.loglik
+                score[places] += part.score
+                hessian[places[:, None], places] += part.hessian
         return Evaluation(loglik, score, hessian)
 
     def rows(self, natural: Array, batch: Batch) -> SelectionRows:
@@ -311,6 +339,10 @@ class SelectionRows(RowTerms):
             own_scores[n_gamma:-1] -= of_noise * noise
             own_scores[-2] += 1.0 / h
             scores[own.which[:, None], places] = own_scores.T
+        for inside, places in zip(rows.between, likelihood.places, strict=True):
+            if inside is not None:
+                at = inside.which
+                loglik[at], scores[at[:, None], places] = inside.each(natural[places])
         return loglik, scores
 
     @property
@@ -369,6 +401,9 @@ class SelectionRows(RowTerms):
         (own,), (places,) = rows.own, likelihood.places
         residual = np.empty((len(self.batch), 1))
         residual[own.which, 0] = self.natural[places[len(own.selection) : -1]] @ own.noise_slopes
+        for inside in rows.between:
+            if inside is not None:
+                residual[inside.which, 0] = inside.terms(self.natural[places]).noise
         chosen = self.batch.rows.chosen
         assert chosen is not None
         for silent in rows.silent:

@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from selfselect.data.equations import Equations
-from selfselect.data.rows import Rows
+from selfselect.data.rows import Rows, guess_outcomes
 from selfselect.errors import DataError
 
 __all__ = ["Units", "by_columns", "measure_units", "refuse_extremes"]
@@ -76,7 +76,10 @@ def measure_units(equations: Equations, rows: Rows) -> Units:
         if equations.selection is not None:
             values = values[~np.isnan(values)]
         shift[column + 1], unit[column + 1] = _measure(values, centre)
-    recorded = rows.outcome[~np.isnan(rows.outcome)]
+    outcome = rows.outcome
+    if equations.selection is not None:
+        outcome = guess_outcomes(outcome, rows.between)
+    recorded = outcome[~np.isnan(outcome)]
     return Units(shift, unit, *_measure(recorded, centre))
 
 

@@ -95,7 +95,7 @@ def _outcomes(fit: FitResult) -> Block:
     def line(name: str, which: np.ndarray[tuple[int], np.dtype[np.bool_]]) -> tuple[str, ...]:
         values = outcome[which & recorded]
         numbers = (values.mean(), values.std(), values.min(), values.max()) if len(values) else ()
-        share = f"{100 * len(values) / recorded.sum():.1f}%"
+        share = f"{100 * len(values) / max(recorded.sum(), 1):.1f}%"
         shown = [format_number(float(v)) for v in numbers] or [""] * 4
         return (name, str(len(values)), share, *shown)
 

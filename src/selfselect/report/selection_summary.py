@@ -189,6 +189,11 @@ def _notes(fit: FitResult) -> tuple[str, ...]:
             f"The outcome {fit.problem.equations.outcome} has two values, {low:g} and {high:g}: "
             f"this is a linear model of it, with normal noise that it cannot have.{instead}"
         )
+    if facts.n_between:
+        notes.append(
+            f"{facts.n_between} outcomes are known only to lie between limits, or beyond one; each "
+            "adds the probability of that."
+        )
     if facts.n_selected_silent:
         notes.append(
             f"{facts.n_selected_silent} rows were selected and have no recorded outcome; they "

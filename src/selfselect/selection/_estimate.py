@@ -64,6 +64,8 @@ def estimate(
             "Coefficients are shared or given by maximum likelihood, not in two steps. Leave "
             "method='two-step' out."
         )
+    if told.get("outcome_between") is not None:
+        _refuse_with_limits(plan, method)
     check_seed(seed, optional=True)
     choice = engine_for(data, engine)
     if choice.open(data) is not None:
@@ -104,6 +106,26 @@ def _refuse_with_order(method: str, towards: Any) -> None:
         raise OptionError(
             f"towards={towards!r} is for two alternatives without an order; `ordered` says which "
             "way the index points. Leave `towards` out."
+        )
+
+
+def _refuse_with_limits(plan: SelectionPlan, method: str) -> None:
+    """Refuse what outcomes between limits do not have."""
+    if method == "two-step":
+        raise UnsupportedError(
+            "Outcomes between limits are fitted by maximum likelihood: least squares needs each "
+            "outcome itself. Leave method='two-step' out."
+        )
+    if plan.binary:
+        raise OptionError(
+            "A binary outcome has no limits to lie between. Leave binary=True or `outcome_between` "
+            "out."
+        )
+    if plan.if_recorded:
+        raise OptionError(
+            "The selection has no left side, which selects the rows whose outcome is recorded; "
+            "`outcome_between` speaks of those whose outcome is not. Name the column that says "
+            "which rows were selected."
         )
 
 

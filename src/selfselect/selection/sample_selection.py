@@ -7,6 +7,7 @@ from typing import Any
 from selfselect.data.formulas import parse_formula
 from selfselect.data.selection_plan import SelectionPlan
 from selfselect.errors import FormulaError
+from selfselect.options import Limits
 from selfselect.results.call import write_call
 from selfselect.results.fit_result import FitResult
 from selfselect.selection._estimate import estimate
@@ -26,6 +27,7 @@ def sample_selection(
     weights_kind: str | None = None,
     missing: str = "drop",
     missing_outcome: str = "raise",
+    outcome_between: Limits = None,
     covariance: Any = "observed",
     cluster: Any = None,
     engine: Any = None,
@@ -60,6 +62,10 @@ def sample_selection(
     missing_outcome : ``"raise"`` refuses rows that were selected but have no outcome; ``"drop"``
         leaves them out; ``"silent"`` keeps them for what they say of the selection, as if their
         outcome were missing at random given the selection.
+    outcome_between : (lowest, highest) outcome of selected rows without one, in units of the
+        formula's left side: columns or numbers, None (or missing) where there is no limit. Incomes
+        in brackets are ``("low", "high")``, top-coded ones ``("topcode", None)``. Such a row adds
+        the probability of both its limits and its selection; by maximum likelihood.
     covariance : ``"observed"`` for that of the model, ``"robust"``, ``"clustered"``,
         ``"bootstrap"``, or a `selfselect.inference.Bootstrap`.
     cluster : a column, a list of columns for several ways of clustering at once, or one label per
@@ -115,4 +121,5 @@ def sample_selection(
         cluster=cluster,
         missing=missing,
         missing_outcome=missing_outcome,
+        outcome_between=outcome_between,
     )

@@ -8,6 +8,7 @@ from typing import Any
 from selfselect.data.formulas import parse_formula, parse_formulas
 from selfselect.data.selection_plan import SelectionPlan
 from selfselect.errors import FormulaError
+from selfselect.options import Limits
 from selfselect.results.call import write_call
 from selfselect.results.fit_result import FitResult
 from selfselect.selection._estimate import estimate
@@ -30,6 +31,7 @@ def switching(
     weights_kind: str | None = None,
     missing: str = "drop",
     missing_outcome: str = "raise",
+    outcome_between: Limits = None,
     covariance: Any = "observed",
     cluster: Any = None,
     engine: Any = None,
@@ -65,7 +67,8 @@ def switching(
         Stata's ``etregress`` and R's ``sampleSelection::treatReg``.
     offset : a column that is added to the mean of every outcome, with no coefficient; or
         ``{"union": "dues"}`` for some.
-    start, weights, weights_kind, missing, missing_outcome : as in `sample_selection`.
+    start, weights, weights_kind : as in `sample_selection`.
+    missing, missing_outcome, outcome_between : as in `sample_selection`.
     covariance, cluster, engine, seed, progress : as in `sample_selection`.
 
     Returns
@@ -124,4 +127,5 @@ def switching(
         cluster=cluster,
         missing=missing,
         missing_outcome=missing_outcome,
+        outcome_between=outcome_between,
     )

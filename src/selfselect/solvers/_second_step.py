@@ -65,7 +65,7 @@ class OwnRegressors:
 
 def own_regressors(problem: Problem, gamma: Array, batch: Batch, j: int) -> OwnRegressors:
     """Return what the second step needs of the rows in which alternative `j` was observed."""
-    rows = join_rows(problem, batch)
+    rows = join_rows(problem, batch, guessed=True)
     own = rows.own[j]
     n_noise = len(own.gram)
     # With no correlation the log mass depends on γ alone, and its slopes are the noise's moments.

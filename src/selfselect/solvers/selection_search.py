@@ -293,11 +293,11 @@ def fit_independent(
     free = layout.gather(natural)
     totals = [step.total for step in steps]
     free[at_gamma] = first_coefficients(selection, totals) if gamma is None else gamma
-    if layout.n_free == layout.n_natural:
+    if layout.n_free == layout.n_natural and not problem.partial:
         held = np.ones(len(free), dtype=bool)
         held[at_gamma] = False
     else:
-        # Where outcomes share parameters, least squares of each alone is not their best.
+        # Where outcomes share parameters, or some are guessed, least squares is not their best.
         held = np.zeros(len(free), dtype=bool)
         held[correlation_places(problem)] = True
     found = climb(problem, engine, free, max_steps=100, tol=tol, held=held)
