@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable
 from io import StringIO
 from pathlib import Path
@@ -74,3 +75,27 @@ def test_an_alternative_is_compared_with_several_others(
 ) -> None:
     text = shell("multinomial", file, "job ~ x + z", "y ~ x", "--effect", "b=a", "--effect", "b=c")
     assert "Effect of b instead of a on y" in text and "Effect of b instead of c on y" in text
+
+
+def test_a_saved_fit_is_shown_predicts_and_has_effects(
+    shell: Callable[..., str], file: Path, tmp_path: Path
+) -> None:
+    saved, report = tmp_path / "fit.json", tmp_path / "report.html"
+    text = shell("multinomial", file, "job ~ x + z", "y ~ x", "--save", saved, "--report", report)
+    assert "selfselect multinomial" in report.read_text(encoding="utf-8")
+    assert shell("show", saved) == text
+    content = json.loads(shell("show", saved, "--format", "json"))
+    assert content["fit"]["correction"] == "dmf1" and content["selection_test"]["df"] == 9
+    result = ss.multinomial_switching("y ~ x", "job ~ x + z", pd.read_csv(file))
+    made = pd.read_csv(StringIO(shell("predict", saved, file, "--kind", "chance")))
+    np.testing.assert_allclose(made, result.predict(kind="chance"), rtol=1e-9)
+    said = shell("effects", saved, file, "--what", "treatment", "--to", "b", "--versus", "a")
+    assert said.strip() == str(result.treatment_effects("b", "a", pd.read_csv(file))).strip()
+    for words in (
+        ("effects", saved, file, "--what", "gains", "--to", "b", "--versus", "a"),
+        ("effects", saved, file, "--scale", "level"),
+        ("predict", saved, file, "--scale", "level"),
+        ("predict", saved, file, "--kind", "scale"),
+        ("show", saved, "--diagnose"),
+    ):
+        assert "multinomial switching regression" in shell(*words, code=2)

@@ -203,8 +203,6 @@ def test_it_has_what_every_result_has(dmf1: ss.MultinomialResult) -> None:
         dmf1.conf_int(method="profile")
     with pytest.raises(OptionError, match="no profile intervals"):
         dmf1.summary(intervals="profile")
-    with pytest.raises(UnsupportedError, match="cannot be saved"):
-        dmf1.save("fit.json")
     for ask in (lambda: dmf1.treatment_effects("a", "a"), lambda: dmf1.predict(kind="mean")):
         with pytest.raises(OptionError):
             ask()

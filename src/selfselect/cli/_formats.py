@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Callable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pandas as pd
 
@@ -15,13 +15,21 @@ from selfselect.options import Intervals
 from selfselect.results.fit_result import FitResult
 from selfselect.results.specification import tests_of_noise
 
+if TYPE_CHECKING:
+    from selfselect.multinomial.result import MultinomialResult
+
 __all__ = ["FORMATS", "render"]
 
 FORMATS = ("text", "json", "latex", "markdown", "html", "csv")
 
 
 def render(
-    fit: FitResult, form: str, level: float, intervals: Intervals = "wald", *, stars: bool = False
+    fit: FitResult | MultinomialResult,
+    form: str,
+    level: float,
+    intervals: Intervals = "wald",
+    *,
+    stars: bool = False,
 ) -> str:
     """Return the summary of a fit in one of `FORMATS`."""
 
@@ -41,18 +49,21 @@ def render(
     return forms[form]()
 
 
-def _as_json(fit: FitResult, level: float, intervals: Intervals) -> str:
+def _as_json(fit: FitResult | MultinomialResult, level: float, intervals: Intervals) -> str:
     content: dict[str, Any] = {
         "notices": list(fit.summary(level).notices),
         "status": fit.status,
         "fit": _records(fit.glance())[0],
         "counts": {str(label): int(count) for label, count in fit.counts.items()},
         "coefficients": _records(fit.tidy(level, intervals=intervals)),
-        "independence_test": _as_plain(fit.independence_test()),
     }
-    normality, variance = tests_of_noise(fit)
-    content["normality_test"] = _as_plain(normality)
-    content["heteroskedasticity_test"] = _as_plain(variance)
+    if isinstance(fit, FitResult):
+        normality, variance = tests_of_noise(fit)
+        content["independence_test"] = _as_plain(fit.independence_test())
+        content["normality_test"] = _as_plain(normality)
+        content["heteroskedasticity_test"] = _as_plain(variance)
+    else:
+        content["selection_test"] = _as_plain(fit.selection_test())
     return json.dumps(content, indent=2, allow_nan=False, default=str)
 
 

@@ -11,17 +11,26 @@ from selfselect.options import Scale
 
 __all__ = ["command"]
 
-KINDS = (
-    "outcomes", "chances", "marginal", "treatment", "mte", "heterogeneity", "sorting", "gains",
-    "policy", "close",
-)  # fmt: skip
+METHODS = {
+    "outcomes": "potential_outcomes",
+    "chances": "choice_probabilities",
+    "marginal": "marginal_effects",
+    "treatment": "treatment_effects",
+    "mte": "mte",
+    "heterogeneity": "heterogeneity",
+    "sorting": "sorting",
+    "gains": "gains",
+    "policy": "policy",
+    "close": "counterfactual",
+}
+"""What can be asked, and the method of a fit that answers."""
 
 
 @click.command("effects")
 @click.argument("fit")
 @click.argument("data")
 @click.option(
-    "--what", type=click.Choice(KINDS), default="outcomes", show_default=True,
+    "--what", type=click.Choice(list(METHODS)), default="outcomes", show_default=True,
     help="Mean outcomes by group; chances; marginal effects on chances; effects of TO instead of "
     "VERSUS; marginal treatment effects of a switching regression; how those who choose TO "
     "differ; sorting; distribution of gains; who should be sent where; what closing does.",
@@ -62,6 +71,14 @@ def command(
         raise click.UsageError(f"--what {what} needs two alternatives: --to A --versus B.")
     if scale != "model" and what not in ("outcomes", "treatment"):
         raise click.UsageError(f"--what {what} has no --scale.")
+    if not hasattr(result, METHODS[what]):
+        raise click.UsageError(
+            f"--what {what} is not of a multinomial switching regression. It has outcomes and "
+            "treatment."
+        )
+    scaled: dict[str, Any] = {} if scale == "model" else {"scale": scale}
+    if scaled and not hasattr(result, "diagnose"):
+        raise click.UsageError("A multinomial switching regression has no --scale level.")
     if what == "close" and not closed:
         raise click.UsageError("--what close needs at least one --alternative A.")
     if what == "close":
@@ -69,10 +86,10 @@ def command(
         _show(changed, changed.outcomes.table, out, write_table)
         return 0
     ask: dict[str, Any] = {
-        "outcomes": lambda: result.potential_outcomes(rows, level=level, scale=scale),
+        "outcomes": lambda: result.potential_outcomes(rows, level=level, **scaled),
         "chances": lambda: result.choice_probabilities(rows, level=level),
         "marginal": lambda: result.marginal_effects(data=rows, level=level),
-        "treatment": lambda: result.treatment_effects(to, versus, rows, level=level, scale=scale),
+        "treatment": lambda: result.treatment_effects(to, versus, rows, level=level, **scaled),
         "mte": lambda: result.mte(rows, level=level),
         "heterogeneity": lambda: result.heterogeneity(to, versus, rows, level=level),
         "sorting": lambda: result.sorting(rows, level=level),

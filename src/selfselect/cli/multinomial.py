@@ -68,9 +68,11 @@ Examples:
     "--effect", "effects", multiple=True, metavar="TO=VERSUS",
     help="Treatment effects of one alternative instead of another; repeatable.",
 )  # fmt: skip
+@click.option("--save", metavar="FILE", help="Save the fit as JSON, for predict, effects and show.")
+@click.option("--report", metavar="FILE", help="Write everything into one HTML file.")
 @click.option(
     "--format", "form", default="text", show_default=True,
-    type=click.Choice(["text", "latex", "markdown", "html", "csv"]), help="What to print.",
+    type=click.Choice(["text", "json", "latex", "markdown", "html", "csv"]), help="What to print.",
 )  # fmt: skip
 def command(
     data: str,
@@ -83,6 +85,8 @@ def command(
     level: float,
     effects: Sequence[str],
     form: str,
+    save: str | None,
+    report: str | None,
     **options: Any,
 ) -> int:
     """Fit outcomes of several alternatives to DATA, a CSV or Parquet file.
@@ -91,9 +95,12 @@ def command(
     FORMULA is for all outcomes; give --equation instead for covariates of their own.
     """
     import selfselect as ss
-    from selfselect.cli._tables import for_spreadsheets
+    from selfselect.cli._formats import render
+    from selfselect.cli._tables import refuse_inputs
     from selfselect.cli.fit import pairs_of
 
+    for path in (save, report):
+        refuse_inputs(path, data)
     if bool(formula) == bool(equations):
         raise click.UsageError("Give either a FORMULA or --equation for every alternative.")
     outcomes = formula or pairs_of(equations, "--equation")
@@ -105,10 +112,11 @@ def command(
         outcomes, choice, rows, cluster=way_of_clustering(clusters),
         available=pairs_of(menus, "--available") or None, **options,
     )  # fmt: skip
-    if form == "csv":
-        click.echo(for_spreadsheets(result.tidy(level)).to_csv(index=False).rstrip("\n"))
-    else:
-        click.echo(getattr(result.summary(level), f"to_{form}")())
+    click.echo(render(result, form, level))
     for to, versus in asked:
         click.echo("\n" + str(result.treatment_effects(to, versus, level=level)))
+    if save:
+        result.save(save)
+    if report:
+        result.report(report, level=level, command=click.get_current_context().obj)
     return 0

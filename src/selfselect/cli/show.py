@@ -44,6 +44,10 @@ def command(
 
     refuse_inputs(report, fit)
     result = ss.load(fit)
+    if (compare or diagnose) and not hasattr(result, "diagnose"):
+        raise click.UsageError(
+            "A saved multinomial switching regression has neither --compare nor --diagnose."
+        )
     click.echo(render(result, form, level, stars=stars))
     if combinations:
         click.echo("\n" + str(result.nlcom(*combinations, level=level)))

@@ -22,7 +22,7 @@ Array = NDArray[np.float64]
 
 def _naive(fit: MultinomialResult, j: int) -> tuple[Array, Array]:
     """Return least squares on the rows of an alternative, with robust (HC1) errors."""
-    rows = fit.rows
+    rows = fit.own_rows()
     assert rows.chosen is not None and rows.outcome is not None
     own = np.flatnonzero(rows.chosen == j)
     weights = np.ones(len(own)) if rows.weights is None else rows.weights[own]

@@ -37,7 +37,7 @@ def _position(fit: MultinomialResult, label: Any) -> int:
 
 def _rows(fit: MultinomialResult, data: Any) -> tuple[Rows, bool]:
     if data is None:
-        rows = fit.rows
+        rows = fit.own_rows()
         if np.isnan(rows.covariates).any():
             raise DataError(
                 "Some rows of the fit lack a covariate of an equation that is not theirs, so what "

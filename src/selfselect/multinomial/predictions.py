@@ -55,7 +55,9 @@ def predict(
     if level is not None:
         check_level(level)
     if data is None:
-        rows, index, complete = fit.rows, fit.row_labels, np.ones(len(fit.rows), dtype=bool)
+        rows, index = fit.own_rows(), fit.row_labels
+        assert index is not None
+        complete = np.ones(len(rows), dtype=bool)
     else:
         coded = fit.coding.code(data, with_known=True)
         rows, index, complete = coded.rows, coded.index, coded.complete

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -50,8 +51,8 @@ class MultinomialResult(Estimates):
     found : both steps, estimated.
     covariance : of the estimates of both steps.
     facts : what to know of the data.
-    rows : coded.
-    row_labels : the caller's labels of the rows that were used.
+    rows : coded; None where the fit was loaded from a file.
+    row_labels : the caller's labels of the rows that were used; None likewise.
     influence : (n, m) what each row does to the estimates; None after a bootstrap.
     call : the call that made the fit, as code.
     """
@@ -61,8 +62,8 @@ class MultinomialResult(Estimates):
     found: TwoSteps
     covariance: Covariance
     facts: DataFacts
-    rows: Rows
-    row_labels: pd.Index[Any]
+    rows: Rows | None = field(default=None)
+    row_labels: pd.Index[Any] | None = field(default=None)
     influence: Array | None = field(default=None)
     call: str | None = field(default=None)
 
@@ -128,10 +129,46 @@ class MultinomialResult(Estimates):
         return f"A logit in {self.found.logit.n_steps} Newton steps and least squares, both solved."
 
     @property
+    def counts(self) -> pd.Series[Any]:
+        """Rows in which each alternative was chosen."""
+        index = pd.Index(self.alternatives, name="alternative")
+        return pd.Series(self.facts.counts, index=index, name="count")
+
+    def glance(self) -> pd.DataFrame:
+        """One row for the whole fit; the log-likelihood is that of the choice alone."""
+        return pd.DataFrame(
+            [
+                {
+                    "model": "multinomial switching",
+                    "method": "two-step",
+                    "correction": self.correction,
+                    "nobs": self.nobs,
+                    "n_alternatives": len(self.alternatives),
+                    "n_parameters": len(self.names),
+                    "llf_choice": self.llf,
+                    "converged": self.converged,
+                    "covariance": self.covariance.kind,
+                    "df": self.covariance.df if np.isfinite(self.covariance.df) else np.nan,
+                    "selection_p_value": self.selection_test().p_value,
+                }
+            ]
+        )
+
+    @property
     def dependence(self) -> Dependence:
         """What keeps the rows from being independent draws: clusters and weights."""
-        facts = self.facts
-        return Dependence(self.rows.cluster_sizes, facts.cluster, facts.weights_kind)
+        facts, rows = self.facts, self.rows
+        sizes = () if rows is None else rows.cluster_sizes
+        return Dependence(sizes, facts.cluster, facts.weights_kind)
+
+    def own_rows(self) -> Rows:
+        """Return the rows of the fit, or refuse where it was loaded from a file."""
+        if self.rows is None:
+            raise UnsupportedError(
+                "The fit was loaded from a file and no longer has its rows. Give rows, data=..., "
+                "or fit again."
+            )
+        return self.rows
 
     @property
     def __maketables_depvar__(self) -> str:
@@ -269,12 +306,25 @@ class MultinomialResult(Estimates):
 
         return comparison_table(self, roy)
 
-    def save(self, path: Any) -> None:
-        """Refuse: such fits cannot be saved."""
-        raise UnsupportedError(
-            f"A multinomial switching regression cannot be saved, so {path} was not written. Keep "
-            "result.tidy() and result.cov_params(), or the call: result.call."
-        )
+    def save(self, path: str | Path) -> None:
+        """Save as versioned JSON, without the rows; `selfselect.load` reads it back."""
+        from selfselect.multinomial.archive import save
+
+        save(self, path)
+
+    def report(self, path: str | Path, *, level: float = 0.95, command: str | None = None) -> None:
+        """Write summary, effects and assumptions into one HTML file to send to a colleague.
+
+        Parameters
+        ----------
+        path : of the file; one that is there is replaced.
+        level : of all intervals.
+        command : the shell command that made the fit, shown as it is, if there was one.
+        """
+        from selfselect.multinomial.report import compose
+        from selfselect.report.write import write_document
+
+        write_document(lambda: compose(self, level, command), path, level=level)
 
     def __repr__(self) -> str:
         labels: Sequence[str] = [str(label) for label in self.alternatives]

@@ -28,6 +28,7 @@ __all__ = [
     "diagnosis_chapter",
     "estimates_chapter",
     "membership_chapter",
+    "reproduction",
     "reproduction_chapter",
     "without_rows",
 ]
@@ -268,14 +269,19 @@ def membership_chapter(fit: FitResult) -> Section | None:
 
 def reproduction_chapter(fit: FitResult, command: str | None) -> Section:
     """Give the call and the versions that make the fit again."""
+    return reproduction(fit.call, command, f"Solver: {fit.solution.solver}.")
+
+
+def reproduction(call: str | None, command: str | None, solved: str) -> Section:
+    """Give a call, a command and versions; `solved` says how the estimate was made."""
     parts: list[Part] = []
     if command is not None:
         parts += [Paragraph("The command:"), Code(command)]
-    if fit.call is not None:
-        parts += [Paragraph("The call in Python:"), Code(f"import selfselect as ss\n\n{fit.call}")]
+    if call is not None:
+        parts += [Paragraph("The call in Python:"), Code(f"import selfselect as ss\n\n{call}")]
     else:
         parts.append(Paragraph("The call that made this fit was not kept."))
-    parts.append(Paragraph(f"Solver: {fit.solution.solver}."))
+    parts.append(Paragraph(solved))
     rows = [("selfselect", _version("selfselect")), ("Python", platform.python_version())]
     rows += [(name, _version(name)) for name in PACKAGES]
     parts.append(Block("Versions that wrote this report", ("", ""), tuple(rows)))

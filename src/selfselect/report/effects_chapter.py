@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from selfselect.effects import EffectTable
     from selfselect.results.fit_result import FitResult
 
-__all__ = ["effects_chapter"]
+__all__ = ["effects_chapter", "shown_effect"]
 
 WORK = 160_000
 """Rows times parameters that the slowest effects may take; their errors need every parameter
@@ -73,12 +73,12 @@ def _table(fit: FitResult, name: str, *labels: Any, **options: Any) -> list[Part
         with warnings.catch_warnings():
             # What is doubtful stands in the table's own warnings.
             warnings.simplefilter("ignore", SelfSelectWarning)
-            return _shown(getattr(fit, name)(*labels, **options))
+            return shown_effect(getattr(fit, name)(*labels, **options))
     except SelfSelectError as error:
         return [Paragraph(f"{name}: {error}")]
 
 
-def _shown(effect: EffectTable, *, folded: bool = False) -> list[Part]:
+def shown_effect(effect: EffectTable, *, folded: bool = False) -> list[Part]:
     """Show a table with its doubts before and its notes behind."""
     blocks = effect.to_blocks()
     doubts = [Paragraph(warning) for warning in effect.warnings]
@@ -105,7 +105,7 @@ def _gains(fit: FitResult, to: Any, versus: Any, level: float) -> list[Part]:
         width=6.0,
         height=3.2,
     )
-    return [picture, *_shown(found.effect, folded=True)]
+    return [picture, *shown_effect(found.effect, folded=True)]
 
 
 def _chances(fit: FitResult, columns: list[str], level: float) -> Part:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -24,13 +25,18 @@ from selfselect.results.tables import check_level
 if TYPE_CHECKING:
     from selfselect.results.fit_result import FitResult
 
-__all__ = ["compose", "write_report"]
+__all__ = ["compose", "write_document", "write_report"]
 
 
 def write_report(
     fit: FitResult, path: str | Path, *, level: float = 0.95, command: str | None = None
 ) -> None:
     """Compose the report of a fit and write it; the file appears whole or not at all."""
+    write_document(lambda: compose(fit, level, command), path, level=level)
+
+
+def write_document(make: Callable[[], Document], path: str | Path, *, level: float) -> None:
+    """Write the document that `make` composes; the file appears whole or not at all."""
     target = as_path(path)
     # Composing takes seconds: what can be known to fail is said before.
     try:
@@ -38,7 +44,7 @@ def write_report(
     except OSError as error:
         raise ReportError(_refusal(target, str(error.strerror))) from error
     check_level(level)
-    text = render(compose(fit, level, command))
+    text = render(make())
     try:
         write_whole(target, text)
     except OSError as error:

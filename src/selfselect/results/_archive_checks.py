@@ -18,10 +18,11 @@ from selfselect.inference.moments import SUBJECTS
 from selfselect.rules._labels import by_alternative
 
 if TYPE_CHECKING:
+    from selfselect.data.design import DataFacts
     from selfselect.inference.statistics import TestResult
     from selfselect.results.fit_result import FitResult, SavedAnswers
 
-__all__ = ["check_coder", "check_equations", "check_fit"]
+__all__ = ["check_coder", "check_covariance", "check_equations", "check_facts", "check_fit"]
 
 Array = NDArray[np.float64]
 
@@ -49,10 +50,13 @@ def check_coder(text: str, names: tuple[str, ...]) -> None:
         raise ArchiveError(f"the columns {', '.join(names)} are not those of {text!r}")
 
 
-def check_equations(equations: Equations, *, own_covariates: bool) -> None:
-    """Refuse equations whose labels, terms and positions do not belong together."""
+def check_equations(equations: Equations, *, own_covariates: bool, several: bool = False) -> None:
+    """Refuse equations whose labels, terms and positions do not belong together.
+
+    `several` says whether a selection is between any number of alternatives.
+    """
     labels, selection = equations.alternatives, equations.selection
-    fewest, most = (2, MOST_ALTERNATIVES) if selection is None else (1, 2)
+    fewest, most = (2, MOST_ALTERNATIVES) if selection is None or several else (1, 2)
     if selection is not None and selection.n_cuts:
         fewest, most = 2, MOST_ALTERNATIVES
         if selection.terms[selection.n_slopes :] != cut_names(labels):
@@ -111,16 +115,9 @@ def check_fit(fit: FitResult, kept: SavedAnswers) -> None:
     with np.errstate(all="ignore"):
         _check_numbers(fit)
     _check_known(fit)
-    equations, facts = fit.problem.equations, fit.facts
+    equations = fit.problem.equations
     k = equations.n_alternatives
-    if len(facts.formulas) != k or len(facts.counts) not in (0, k):
-        raise ArchiveError("the facts are of another number of alternatives")
-    numbers = [value for name, value in vars(facts).items() if name.startswith("n_")]
-    low, high = facts.outcome_range
-    if min(*numbers, *facts.counts, 0) < 0 or facts.n_rows < 1 or not low <= high:
-        raise ArchiveError("the facts hold numbers that no data has")
-    if not (0 < facts.weight_total < np.inf and np.isfinite([low, high]).all()):
-        raise ArchiveError("the facts hold numbers that no data has")
+    check_facts(fit.facts, k)
     for parts in (kept.naive.coefficients, kept.naive.std_errors):
         sizes = [part.shape for part in parts]
         if sizes != [(len(equation.estimated),) for equation in equations.each]:
@@ -136,6 +133,18 @@ def check_fit(fit: FitResult, kept: SavedAnswers) -> None:
         raise ArchiveError("it lacks the tests of noise")
     if any(one.verdict not in ("fine", "weak", "note") for one in kept.diagnosis.findings):
         raise ArchiveError("the diagnosis has an unknown verdict")
+
+
+def check_facts(facts: DataFacts, k: int) -> None:
+    """Refuse facts that no data with so many alternatives has."""
+    if len(facts.formulas) != k or len(facts.counts) not in (0, k):
+        raise ArchiveError("the facts are of another number of alternatives")
+    numbers = [value for name, value in vars(facts).items() if name.startswith("n_")]
+    low, high = facts.outcome_range
+    if min(*numbers, *facts.counts, 0) < 0 or facts.n_rows < 1 or not low <= high:
+        raise ArchiveError("the facts hold numbers that no data has")
+    if not (0 < facts.weight_total < np.inf and np.isfinite([low, high]).all()):
+        raise ArchiveError("the facts hold numbers that no data has")
 
 
 def _check_numbers(fit: FitResult) -> None:
@@ -154,7 +163,7 @@ def _check_numbers(fit: FitResult) -> None:
         if matrix is not None and matrix.shape != size:
             raise ArchiveError(f"a matrix of the solution is not {size[0]} by {size[0]}")
     if solution.noise is not None:
-        _check_covariance(solution.noise, "the Monte-Carlo covariance")
+        check_covariance(solution.noise, "the Monte-Carlo covariance")
     points = [value for value in vars(problem.noise).values() if isinstance(value, int)]
     if max(*points, solution.points or 0, 0) > MOST_POINTS:
         raise ArchiveError(f"it asks for more than {MOST_POINTS:,} points")
@@ -169,7 +178,7 @@ def _check_numbers(fit: FitResult) -> None:
     matrix = fit.covariance.matrix
     if matrix.shape != (len(fit.values), len(fit.values)):
         raise ArchiveError("parameters and covariance differ in size")
-    _check_covariance(matrix, "the covariance")
+    check_covariance(matrix, "the covariance")
     counts = ((solution.held, len(free)), (fit.covariance.missing, len(fit.values)))
     for places, count in counts:
         if not all(0 <= place < count for place in places):
@@ -178,7 +187,8 @@ def _check_numbers(fit: FitResult) -> None:
         raise ArchiveError("the solution holds numbers that no solver returns")
 
 
-def _check_covariance(matrix: Array, what: str) -> None:
+def check_covariance(matrix: Array, what: str) -> None:
+    """Refuse a matrix that is no covariance."""
     finite = matrix[np.isfinite(matrix)]
     gap = ASYMMETRY * float(np.abs(finite).max(initial=0.0))
     if not np.allclose(matrix, matrix.T, rtol=ASYMMETRY, atol=gap, equal_nan=True):

@@ -9,9 +9,10 @@ from __future__ import annotations
 import json
 import os
 import stat
+from collections.abc import Callable
 from hashlib import sha256
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 from selfselect.data.build import DataFacts
 from selfselect.data.coder import Coder
@@ -37,7 +38,7 @@ from selfselect.results.specification import tests_of_noise
 from selfselect.solvers.base import Solution, StartRecord, TraceEntry
 from selfselect.solvers.status import Ending, Status
 
-__all__ = ["load", "save", "sealed"]
+__all__ = ["coding_content", "load", "read_coding", "save", "sealed", "write_content"]
 
 FORMAT = "selfselect fit"
 VERSION = 2
@@ -60,9 +61,18 @@ archived("solution", 2)(Solution)
 def save(fit: FitResult, path: str | Path) -> None:
     """Write a fit; the file appears whole or not at all."""
     _refuse_code(fit)
-    try:
+
+    def content() -> dict[str, Any]:
         check_fit(fit, _kept(fit))
-        content = sealed(_content(fit))
+        return _content(fit)
+
+    write_content(content, path)
+
+
+def write_content(make: Callable[[], dict[str, Any]], path: str | Path) -> None:
+    """Write what a fit is made of, as `make` returns it; the file appears whole or not at all."""
+    try:
+        content = sealed({"format": FORMAT, "version": VERSION, **make()})
         check_plain(content)
     except ArchiveError as error:
         raise ArchiveError(f"The fit cannot be saved: {error}") from error
@@ -80,7 +90,7 @@ def load(path: str | Path) -> FitResult:
     """Read a fit that was saved, without its rows.
 
     Nothing in the file is run, and everything in it is checked: a file that is not as it was
-    saved is an `ArchiveError`.
+    saved is an `ArchiveError`. What was saved as a `selfselect.MultinomialResult` is one again.
 
     Examples
     --------
@@ -120,7 +130,6 @@ def load(path: str | Path) -> FitResult:
         elif "checksum" in content and content != sealed(content):
             # The first files of this version have none.
             raise ArchiveError("its numbers are not those of its checksum")
-        content["solution"] = with_ending(content["solution"])
         return _rebuild(content)
     except Exception as error:
         # Whatever goes wrong with a file that cannot be trusted, it is the file's fault.
@@ -195,11 +204,9 @@ def _kept(fit: FitResult) -> SavedAnswers:
 
 def _content(fit: FitResult) -> dict[str, Any]:
     return {
-        "format": FORMAT,
-        "version": VERSION,
         "call": fit.call,
         "problem": to_plain(fit.problem),
-        "coding": _coding_content(fit.coding),
+        "coding": coding_content(fit.coding),
         "facts": to_plain(fit.facts),
         "solver_reason": fit.solver_reason,
         "solution": to_plain(fit.solution),
@@ -208,7 +215,8 @@ def _content(fit: FitResult) -> dict[str, Any]:
     }
 
 
-def _coding_content(coding: Any) -> dict[str, Any]:
+def coding_content(coding: Any) -> dict[str, Any]:
+    """Return how rows are coded as plain data."""
     known = to_plain(coding.known)
     if isinstance(coding, ArrayCoding):
         return {"kind": "array", "known": known}
@@ -234,6 +242,13 @@ def _coder_content(coder: Coder) -> dict[str, Any]:
 
 
 def _rebuild(content: dict[str, Any]) -> FitResult:
+    if content.get("model") == "multinomial":
+        # Imported here: few fits are such, and their room is behind this one.
+        from selfselect.multinomial.archive import rebuild
+
+        found: Any = rebuild(content)
+        return cast("FitResult", found)
+    content["solution"] = with_ending(content["solution"])
     problem = from_plain(content["problem"], Problem)
     # Long data, and equations with transforms of their own, have covariates of their own.
     own = content["coding"]["kind"] in ("long", "selection")
@@ -241,7 +256,7 @@ def _rebuild(content: dict[str, Any]) -> FitResult:
     facts = from_plain(content["facts"], DataFacts)
     kept = from_plain(content["kept"], SavedAnswers)
     fit = FitResult(
-        coding=_coding(content["coding"], problem.equations, facts),
+        coding=read_coding(content["coding"], problem.equations, facts),
         problem=problem,
         solution=from_plain(content["solution"], Solution),
         covariance=from_plain(content["covariance"], Covariance),
@@ -254,7 +269,8 @@ def _rebuild(content: dict[str, Any]) -> FitResult:
     return fit
 
 
-def _coding(content: dict[str, Any], equations: Equations, facts: DataFacts) -> Coding:
+def read_coding(content: dict[str, Any], equations: Equations, facts: DataFacts) -> Coding:
+    """Return how rows are coded; what is not as formulas make it is refused."""
     known = from_plain(content["known"], KnownColumns)
     if content["kind"] == "array":
         return ArrayCoding(equations, known)
