@@ -195,3 +195,40 @@ def test_what_can_be_done_with_missing_outcomes_is_advised():
     with pytest.raises(ss.errors.DataError, match="missing_outcome='drop' to drop") as caught:
         ss.switching("y ~ x", "job ~ x + z", table)
     assert "missing_outcome='silent' keeps them" in str(caught.value)
+
+
+def one_row_of(table, column, label):
+    """Keep one row of an alternative, and all of the others."""
+    return pd.concat([table[table[column] != label], table[table[column] == label].head(1)])
+
+
+@pytest.mark.parametrize("method", ["ml", "two-step"])
+def test_an_alternative_with_one_row_is_refused(table, ordered_table, method):
+    few = one_row_of(table, "chosen", "in")
+    with pytest.raises(DataError, match="'y of in' is .* in every row"):
+        ss.switching(FORMULAS, CHOICE, few, method=method)
+    with pytest.raises(DataError, match="'wage' is .* in every row"):
+        ss.sample_selection(OUTCOME, SELECTION, one_row_of(table, "works", True), method=method)
+    if method == "ml":
+        few = one_row_of(ordered_table, "hours", "part")
+        with pytest.raises(DataError, match="'pay of part' is .* in every row"):
+            ss.switching("pay ~ x", "hours ~ x + z", few, ordered=["none", "part", "full"])
+    two = pd.concat([table[~table["works"]], table[table["works"]].head(2)])
+    with pytest.raises(DataError, match="'in' is chosen in 2 rows but has 4 parameters"):
+        ss.switching(FORMULAS, CHOICE, two, method=method)
+
+
+@pytest.mark.parametrize("method", ["ml", "two-step"])
+def test_a_covariate_that_decides_which_outcome_is_observed_is_refused(table, method):
+    decided = table.assign(s=np.where(table["works"], 1.0, -1.0) + 0.1 * table["w"].abs())
+    with pytest.raises(DataError, match="(?s)perfectly.*'s' above all"):
+        ss.switching(FORMULAS, "chosen ~ x + s", decided, method=method)
+
+
+@pytest.mark.parametrize("method", ["ml", "two-step"])
+def test_instruments_that_the_outcome_has_too_are_said(table, method):
+    """Then nothing but the shape of the noise tells selection from the outcome."""
+    fit = ss.switching({"in": "y ~ x + z", "out": "y ~ x"}, CHOICE, table, method=method)
+    said = " ".join(str(fit.summary()).split())
+    assert "in is identified by functional form: no covariate of the selection is excluded" in said
+    assert "Excluded from out: z" in said

@@ -21,7 +21,6 @@ from selfselect.solvers.selection_search import (
     SAMPLE,
     correlation_places,
     refuse_separation,
-    selection_places,
     solution_of,
 )
 
@@ -72,7 +71,7 @@ class BinarySearch:
         # From the optima of a sample a few steps on all rows suffice.
         first, found = self._by_starts(problem, engine.sample(SAMPLE, rng))
         independent = ascend(first.free, _correlation_held(problem))
-        _refuse_perfect(problem, engine, independent.information)
+        _refuse_perfect(problem, engine, independent)
         reached: dict[float, Climb] = {}
         for end in found.values():
             if round(end.loglik, 3) not in reached:
@@ -98,7 +97,7 @@ class BinarySearch:
         least_squares(problem, engine)
         held = _correlation_held(problem)
         independent = self._climb(problem, engine, np.zeros(problem.layout.n_free), held)
-        _refuse_perfect(problem, engine, independent.information)
+        _refuse_perfect(problem, engine, independent)
         ends = {"two probits": self._climb(problem, engine, independent.free)}
         for rho in GRID if self.start == "search" else ():
             if rho:
@@ -116,15 +115,14 @@ def _correlation_held(problem: Problem) -> Mask:
     return held
 
 
-def _refuse_perfect(problem: Problem, engine: Engine, information: Array) -> None:
+def _refuse_perfect(problem: Problem, engine: Engine, probits: Climb) -> None:
     """Refuse covariates that predict selection, or the outcome, perfectly."""
-    at_gamma = selection_places(problem)
-    refuse_separation(problem, engine, information[np.ix_(at_gamma, at_gamma)])
+    refuse_separation(problem, engine, probits)
     (equation,) = problem.equations.each
-    own = information[: len(equation.terms), : len(equation.terms)] / engine.weight_total
-    values, vectors = np.linalg.eigh(own)
-    if values[0] <= FLAT:
-        size = np.abs(vectors[:, 0]) * [column > 0 for column in equation.columns]
+    n_terms = len(equation.terms)
+    own = probits.information[:n_terms, :n_terms] / engine.weight_total
+    if np.linalg.eigvalsh(own)[0] <= FLAT:
+        size = np.abs(probits.free[:n_terms]) * [column > 0 for column in equation.columns]
         raise DataError(
             f"The covariates predict the outcome perfectly in some or all rows, by "
             f"{equation.terms[int(np.argmax(size))]!r} above all: its coefficient would be "

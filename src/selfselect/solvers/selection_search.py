@@ -301,18 +301,20 @@ def fit_independent(
         held = np.zeros(len(free), dtype=bool)
         held[correlation_places(problem)] = True
     found = climb(problem, engine, free, max_steps=100, tol=tol, held=held)
-    refuse_separation(problem, engine, found.information[np.ix_(at_gamma, at_gamma)])
+    refuse_separation(problem, engine, found)
     return found
 
 
-def refuse_separation(problem: Problem, engine: Engine, information: Array) -> None:
+def refuse_separation(problem: Problem, engine: Engine, probit: Climb) -> None:
     """Refuse covariates that predict selection perfectly: their coefficients are infinite."""
-    values, vectors = np.linalg.eigh(information / engine.weight_total)
-    if values[0] > FLAT:
+    at_gamma = selection_places(problem)
+    information = probit.information[np.ix_(at_gamma, at_gamma)]
+    if np.linalg.eigvalsh(information / engine.weight_total)[0] > FLAT:
         return
     selection = problem.equations.selection
     assert selection is not None
-    size = np.abs(vectors[:, 0]) * [column > 0 for column in selection.columns]
+    # In internal units covariates are alike, so the coefficient that went furthest tells.
+    size = np.abs(probit.free[at_gamma]) * [column > 0 for column in selection.columns]
     name = selection.terms[int(np.argmax(size))]
     raise DataError(
         f"The selection equation predicts selection perfectly in some or all rows, by {name!r} "
