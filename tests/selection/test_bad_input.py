@@ -205,13 +205,13 @@ def one_row_of(table, column, label):
 @pytest.mark.parametrize("method", ["ml", "two-step"])
 def test_an_alternative_with_one_row_is_refused(table, ordered_table, method):
     few = one_row_of(table, "chosen", "in")
-    with pytest.raises(DataError, match="'y of in' is .* in every row"):
+    with pytest.raises(DataError, match=r"'y of in' is .* in every row"):
         ss.switching(FORMULAS, CHOICE, few, method=method)
-    with pytest.raises(DataError, match="'wage' is .* in every row"):
+    with pytest.raises(DataError, match=r"'wage' is .* in every row"):
         ss.sample_selection(OUTCOME, SELECTION, one_row_of(table, "works", True), method=method)
     if method == "ml":
         few = one_row_of(ordered_table, "hours", "part")
-        with pytest.raises(DataError, match="'pay of part' is .* in every row"):
+        with pytest.raises(DataError, match=r"'pay of part' is .* in every row"):
             ss.switching("pay ~ x", "hours ~ x + z", few, ordered=["none", "part", "full"])
     two = pd.concat([table[~table["works"]], table[table["works"]].head(2)])
     with pytest.raises(DataError, match="'in' is chosen in 2 rows but has 4 parameters"):
@@ -221,7 +221,7 @@ def test_an_alternative_with_one_row_is_refused(table, ordered_table, method):
 @pytest.mark.parametrize("method", ["ml", "two-step"])
 def test_a_covariate_that_decides_which_outcome_is_observed_is_refused(table, method):
     decided = table.assign(s=np.where(table["works"], 1.0, -1.0) + 0.1 * table["w"].abs())
-    with pytest.raises(DataError, match="(?s)perfectly.*'s' above all"):
+    with pytest.raises(DataError, match=r"(?s)perfectly.*'s' above all"):
         ss.switching(FORMULAS, "chosen ~ x + s", decided, method=method)
 
 
