@@ -45,6 +45,11 @@ _OPTIONS = (
         help="Lowest and highest outcome of selected rows without one: columns, numbers, or '-' "
         "for no limit.",
     ),
+    click.option(
+        "--endogenous", multiple=True, metavar="COVARIATE=INSTRUMENTS",
+        help="Covariate that is correlated with the noise, and the right side that holds its "
+        "instruments, such as 'educ=~ distance'; repeatable.",
+    ),
     encoding_option,
     click.option("--seed", type=int, help="Seed of everything random."),
     click.option("--level", default=0.95, show_default=True, help="Level of intervals."),
@@ -116,8 +121,11 @@ def show(result: Any, shown: Mapping[str, Any]) -> int:
 
 def split_options(options: dict[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
     """Tell options of the model from those that say what is printed and written."""
+    from selfselect.cli.fit import pairs_of
+
     names = ("form", "level", "intervals", "test_noise", "compare", "save", "report")
     shown = {name: options.pop(name) for name in names}
     shown["seed"] = options["seed"]
+    options["endogenous"] = pairs_of(options["endogenous"], "--endogenous") or None
     options["outcome_between"] = limits_of(options["outcome_between"])
     return options, shown

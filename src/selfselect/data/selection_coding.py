@@ -15,6 +15,7 @@ from selfselect.data.coder import Coder
 from selfselect.data.coding import CodedRows, FormulaCoding
 from selfselect.data.columns import to_numbers
 from selfselect.data.equations import INTERCEPT, SELECTION, Equation, Equations, intercept_first
+from selfselect.data.first_stage import FirstStage
 from selfselect.data.missing import find_any_absent
 from selfselect.data.rows import Rows
 from selfselect.data.tables import to_frame
@@ -35,8 +36,11 @@ class SelectionCoding(FormulaCoding):
     """How rows are coded; a row needs only the covariates of the equations it is used in.
 
     `coders` has the selection's first, then one for each alternative, and `coder_of` says which.
-    Covariates that a row lacks are nan in the coded rows.
+    Covariates that a row lacks are nan in the coded rows. `first_stages` are those of endogenous
+    covariates, whose residuals are columns of the table like any other.
     """
+
+    first_stages: tuple[FirstStage, ...] = ()
 
     def code_side(self, place: int, frame: pd.DataFrame) -> tuple[Mask, Array]:
         """Return which rows have all that a coder needs, and those rows coded."""

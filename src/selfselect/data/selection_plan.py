@@ -38,6 +38,7 @@ class SelectionPlan:
     binary : whether the outcome is true or false.
     several : whether there may be more than two outcomes without an order.
     offset : a column that is added to the mean of every outcome, or one by alternative.
+    endogenous : by covariate, the right side that holds its instruments.
     if_recorded : whether a row is selected where its outcome is recorded; the left side of
         `selection` then means nothing.
     """
@@ -51,6 +52,7 @@ class SelectionPlan:
     binary: bool = False
     offset: Any = None
     several: bool = False
+    endogenous: Any = None
 
     @property
     def each(self) -> list[ParsedFormula]:

@@ -32,6 +32,7 @@ __all__ = [
     "Covariance",
     "covariance_kind",
     "degrees",
+    "describe_bootstrap",
     "estimate_covariance",
     "plain_meat",
 ]
@@ -134,7 +135,7 @@ def estimate_covariance(
         draws = bootstrap_draws(
             problem, engine, solution, solver, kind, dependence, rng=rng, progress=progress
         )
-        return _describe_bootstrap(kind, draws, dependence)
+        return describe_bootstrap(kind, draws, dependence)
     bread, df = _inverse(solution.information), float("inf")
     jacobian = problem.layout.report(solution.free).jacobian
     if kind == "observed":
@@ -183,7 +184,8 @@ def covariance_kind(kind: Any, dependence: Dependence) -> str | Bootstrap:
     return "robust" if dependence.weights_kind == "probability" else kind
 
 
-def _describe_bootstrap(options: Bootstrap, draws: Array, dependence: Dependence) -> Covariance:
+def describe_bootstrap(options: Bootstrap, draws: Array, dependence: Dependence) -> Covariance:
+    """Return the covariance of the estimates of bootstrap samples."""
     clusters = dependence.clusters
     unit = f"{clusters[0]} clusters of {dependence.cluster_name}" if clusters else "rows"
     matrix = np.atleast_2d(np.cov(draws, rowvar=False))

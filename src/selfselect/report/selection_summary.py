@@ -23,6 +23,7 @@ from selfselect.report.summary import (
     shared_block,
     table_header,
 )
+from selfselect.results.endogeneity import say_first_stages
 from selfselect.results.exclusions import exclusions
 from selfselect.results.rejections import rejections
 from selfselect.solvers.base import same_optimum
@@ -156,7 +157,7 @@ def _blocks(fit: FitResult, level: float, intervals: Intervals, stars: bool) -> 
 
 def _notes(fit: FitResult) -> tuple[str, ...]:
     facts = fit.facts
-    notes = [*notes_on_tests(fit), *_exclusions(fit)]
+    notes = [*notes_on_tests(fit), *say_first_stages(fit), *_exclusions(fit)]
     if fit.method == "ml" and len(fit.solution.starts) == 1:
         begun = fit.solution.starts[0].name
         where = "the two-step estimate" if begun == "two-step" else begun

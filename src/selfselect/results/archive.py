@@ -14,10 +14,13 @@ from hashlib import sha256
 from pathlib import Path
 from typing import Any, cast
 
+import numpy as np
+
 from selfselect.data.build import DataFacts
 from selfselect.data.coder import Coder
 from selfselect.data.coding import ArrayCoding, Coding, FormulaCoding, KnownColumns, OutcomeCoder
 from selfselect.data.equations import INTERCEPT, Equation, Equations, SharedTerm
+from selfselect.data.first_stage import FirstStage, residual_name
 from selfselect.data.formulas import parse_formula
 from selfselect.data.long import LongCoding, Source
 from selfselect.data.selection_coding import SelectionCoding
@@ -227,6 +230,20 @@ def coding_content(coding: Any) -> dict[str, Any]:
         "coder_of": list(coding.coder_of),
         "outcome": None if coding.outcome.coder is None else _coder_content(coding.outcome.coder),
     }
+    if isinstance(coding, SelectionCoding) and coding.first_stages:
+        content["first_stages"] = {
+            "coder": _coder_content(coding.first_stages[0].coder),
+            "each": [
+                {
+                    "column": one.column,
+                    "coefficients": to_plain(one.coefficients),
+                    "instruments": list(one.instruments),
+                    "statistic": one.statistic,
+                    "df_residual": one.df_residual,
+                }
+                for one in coding.first_stages
+            ],
+        }
     if isinstance(coding, LongCoding):
         return content | {
             "kind": "long",
@@ -308,7 +325,8 @@ def read_coding(content: dict[str, Any], equations: Equations, facts: DataFacts)
         return FormulaCoding(equations, coders, coder_of, known, needed, outcome_coder)
     if content["kind"] == "selection":
         _check_selection(equations, coders, coder_of, facts)
-        return SelectionCoding(equations, coders, coder_of, known, needed, outcome_coder)
+        stages = _first_stages(content.get("first_stages"), equations)
+        return SelectionCoding(equations, coders, coder_of, known, needed, outcome_coder, stages)
     if content["kind"] != "long":
         raise ArchiveError(f"there is no coding of the kind {str(content['kind'])[:40]!r}")
     sources = from_plain(content["sources"], tuple[Source, ...])
@@ -321,6 +339,34 @@ def read_coding(content: dict[str, Any], equations: Equations, facts: DataFacts)
         equations, coders, coder_of, known, needed, outcome_coder,
         from_plain(content["case"], str), from_plain(content["alternative"], str), sources,
     )  # fmt: skip
+
+
+def _first_stages(content: Any, equations: Equations) -> tuple[FirstStage, ...]:
+    """Return the first stages of endogenous covariates; those that are not such are refused."""
+    if content is None:
+        return ()
+    text = from_plain(content["coder"]["text"], str)
+    parse_formula(f"x ~ {text}")
+    coder = _coder(content["coder"], text)
+    stages = tuple(
+        FirstStage(
+            from_plain(one["column"], str),
+            coder,
+            from_plain(one["coefficients"], np.ndarray),
+            from_plain(one["instruments"], tuple[str, ...]),
+            from_plain(one["statistic"], float),
+            from_plain(one["df_residual"], float),
+        )
+        for one in content["each"]
+    )
+    for one in stages:
+        numbers = np.append(one.coefficients, [one.statistic, one.df_residual])
+        known = residual_name(one.column) in equations.covariates
+        if len(numbers) != len(coder.names) + 2 or not np.isfinite(numbers).all() or not known:
+            raise ArchiveError(f"the first stage of {one.column!r} is not one of this fit")
+        if not set(one.instruments) <= set(coder.names) or not one.instruments:
+            raise ArchiveError(f"the instruments of {one.column!r} are not in its first stage")
+    return stages
 
 
 def _check_selection(

@@ -6,6 +6,8 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, cast
 
 if TYPE_CHECKING:
+    import pandas as pd
+
     from selfselect.bounding.bounds import Bounds
     from selfselect.inference.statistics import TestResult
     from selfselect.results.fit_result import FitResult
@@ -134,3 +136,26 @@ class TrustMethods:
         from selfselect.results.restrictions import restrictions
 
         return restrictions(_fit(self), rule)
+
+    def exogeneity_test(self) -> TestResult:
+        """Test that covariates named in ``endogenous=`` are exogenous after all.
+
+        It is Wald's test that the residual of no first stage is in any equation.
+        """
+        from selfselect.results.endogeneity import exogeneity_test
+
+        return exogeneity_test(_fit(self))
+
+    def with_residuals(self, data: Any) -> pd.DataFrame:
+        """Return rows with first-stage residuals, which predictions and effects need as columns.
+
+        Residuals are columns like any other, so effects of a covariate hold its residual fixed.
+
+        Parameters
+        ----------
+        data : rows with the endogenous covariates, their instruments and all else that is
+            exogenous.
+        """
+        from selfselect.results.endogeneity import with_residuals
+
+        return with_residuals(_fit(self), data)

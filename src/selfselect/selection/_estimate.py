@@ -3,29 +3,44 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from functools import partial
 from typing import Any
+
+import numpy as np
+from numpy.random import Generator
+from numpy.typing import NDArray
 
 from selfselect._fit import fit_design
 from selfselect.data.build_selection import build_selection_design
 from selfselect.data.design import Design
+from selfselect.data.rows import Rows
 from selfselect.data.selection_plan import SLOPES, SelectionPlan, find_towards
 from selfselect.engines.base import EngineChoice
 from selfselect.engines.choose import engine_for
-from selfselect.errors import OptionError, UnsupportedError
+from selfselect.errors import DataError, OptionError, UnsupportedError
 from selfselect.inference.bootstrap import Bootstrap
 from selfselect.inference.covariance import covariance_kind, estimate_covariance
 from selfselect.inference.dependence import Dependence
+from selfselect.inference.sandwich import free_scores
 from selfselect.noises import Selection, SelectionSign, TwoSteps
 from selfselect.posing import pose_design
 from selfselect.results.fit_result import FitResult
 from selfselect.rules import OrderedIndex, SelectionIndex
 from selfselect.seeds import check_seed, generator
-from selfselect.selection.two_step import TwoStep, two_step_covariance
+from selfselect.selection.endogenous import (
+    Endogenous,
+    Estimator,
+    build_endogenous_design,
+    carry_first_stages,
+)
+from selfselect.selection.two_step import TwoStep, two_step_covariance, two_step_influence
 from selfselect.solvers.binary_search import BinarySearch
 from selfselect.solvers.selection_search import SelectionSearch
 from selfselect.threads import one_blas_thread
 
 __all__ = ["estimate"]
+
+Array = NDArray[np.float64]
 
 METHODS = ("ml", "two-step")
 STARTS = ("search", "two-step")
@@ -64,6 +79,11 @@ def estimate(
             "Coefficients are shared or given by maximum likelihood, not in two steps. Leave "
             "method='two-step' out."
         )
+    if plan.endogenous is not None and plan.binary:
+        raise UnsupportedError(
+            "Endogenous covariates of a binary outcome are not fitted. Leave binary=True or "
+            "`endogenous` out."
+        )
     if told.get("outcome_between") is not None:
         _refuse_with_limits(plan, method)
     check_seed(seed, optional=True)
@@ -74,25 +94,74 @@ def estimate(
             "by piece. Read the columns they need, say with pandas.read_parquet, and give the "
             "table."
         )
+    endogenous: Endogenous | None = None
     with one_blas_thread():
-        design = build_selection_design(plan, data, **told)
+        if plan.endogenous is None:
+            design = build_selection_design(plan, data, **told)
+        else:
+            design, endogenous = build_endogenous_design(plan, data, told)
     labels = design.equations.alternatives
     rule: SelectionIndex | OrderedIndex = OrderedIndex(labels)
     if plan.ordered is None:
         rule = SelectionIndex(find_towards(labels, towards))
+    facts = design.facts
+    dependence = Dependence(design.cluster_sizes, facts.cluster, facts.weights_kind)
+    kind = covariance_kind(covariance, dependence)
+    # With first stages all but the model's own covariance is computed behind them.
+    first = kind if endogenous is None or kind == "opg" else "observed"
+    solver: Any = TwoStep()
     if method == "two-step":
-        return _two_steps(design, rule, covariance, choice, seed, progress, call)
-    return fit_design(
-        design,
-        rule=rule,
-        noise=SelectionSign() if plan.binary else Selection(common=plan.shared == SLOPES),
-        solver=BinarySearch(start) if plan.binary else SelectionSearch(start),
-        covariance=covariance,
-        seed=seed,
-        progress=progress,
-        call=call,
-        engine=choice,
-    )
+        fit = _two_steps(design, rule, first, choice, seed, progress, call)
+    else:
+        solver = BinarySearch(start) if plan.binary else SelectionSearch(start)
+        fit = fit_design(
+            design,
+            rule=rule,
+            noise=SelectionSign() if plan.binary else Selection(common=plan.shared == SLOPES),
+            solver=solver,
+            covariance=first,
+            seed=seed,
+            progress=progress,
+            call=call,
+            engine=choice,
+        )
+    if endogenous is None:
+        return fit
+    with one_blas_thread():
+        spread = carry_first_stages(
+            fit.covariance, endogenous, design.rows, _estimator(fit, solver, choice), kind=kind,
+            dependence=dependence, rng=generator(check_seed(seed, optional=True)),
+        )  # fmt: skip
+    return replace(fit, covariance=spread)
+
+
+def _estimator(fit: FitResult, solver: Any, choice: EngineChoice) -> Estimator:
+    """Return how a fit is made again on other rows, and what its own rows do to it."""
+    problem, solution = fit.problem, fit.solution
+    two_step = problem.noise.method == "two-step"
+    loaded = replace(problem, noise=Selection()) if two_step else problem
+
+    def values(rows: Rows, rng: Generator) -> Array:
+        engine: Any = choice.load(loaded, rows)
+        start = None if two_step else solution.free
+        again = solver.solve(problem, engine.single_threaded(), rng=rng, start=start)
+        if not again.converged:
+            raise DataError(f"Estimates were not found again: {again.status}")
+        return np.asarray(problem.layout.report(again.free).values)
+
+    def influence() -> Array:
+        engine = fit.engine_of_rows()
+        if two_step:
+            return two_step_influence(problem, engine, solution)
+        scores = engine.collect(
+            partial(free_scores, problem, problem.layout.natural(solution.free))
+        )
+        carried = np.linalg.solve(
+            solution.information, problem.layout.report(solution.free).jacobian.T
+        )
+        return np.asarray(scores @ carried)
+
+    return Estimator(values, influence)
 
 
 def _refuse_with_order(method: str, towards: Any) -> None:

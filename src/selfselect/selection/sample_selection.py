@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 from selfselect.data.formulas import parse_formula
@@ -23,6 +24,7 @@ def sample_selection(
     method: str = "ml",
     start: str = "search",
     binary: bool = False,
+    endogenous: Mapping[str, str] | None = None,
     weights: Any = None,
     weights_kind: str | None = None,
     missing: str = "drop",
@@ -55,6 +57,12 @@ def sample_selection(
         the outcome is one where :math:`x'\beta + e > 0`, by maximum likelihood. It is the model of
         Stata's ``heckprobit``. Means of the outcome are probabilities; ``predict(kind="latent")``
         is :math:`x'\beta`.
+    endogenous : covariates that are correlated with the noises, and their instruments,
+        ``{"educ": "~ distance"}``: control functions. Each is regressed on its instruments and on
+        every exogenous covariate, and what that leaves over enters all equations as the covariate
+        ``educ_residual``; standard errors know of this first stage. The summary prints its F and a
+        test of exogeneity. Scales and correlations are those of the noise given the residual.
+        `FitResult.with_residuals` adds the column to new rows.
     weights, weights_kind : a column, or one number per row, and what it means; as in
         `selfselect.fit`.
     missing : ``"drop"`` leaves rows that lack a covariate out, counts them and warns; ``"raise"``
@@ -106,7 +114,14 @@ def sample_selection(
             "which is not known where it was not selected. Leave it out."
         )
     return estimate(
-        SelectionPlan(equation, choice, switching=False, if_recorded=if_recorded, binary=binary),
+        SelectionPlan(
+            equation,
+            choice,
+            switching=False,
+            if_recorded=if_recorded,
+            binary=binary,
+            endogenous=endogenous,
+        ),
         data,
         method=method,
         start=start,

@@ -27,6 +27,7 @@ def switching(
     ordered: Any = None,
     shared: Any = None,
     offset: Any = None,
+    endogenous: Mapping[str, str] | None = None,
     weights: Any = None,
     weights_kind: str | None = None,
     missing: str = "drop",
@@ -67,7 +68,7 @@ def switching(
         Stata's ``etregress`` and R's ``sampleSelection::treatReg``.
     offset : a column that is added to the mean of every outcome, with no coefficient; or
         ``{"union": "dues"}`` for some.
-    start, weights, weights_kind : as in `sample_selection`.
+    start, endogenous, weights, weights_kind : as in `sample_selection`.
     missing, missing_outcome, outcome_between : as in `sample_selection`.
     covariance, cluster, engine, seed, progress : as in `sample_selection`.
 
@@ -111,7 +112,13 @@ def switching(
         )
     return estimate(
         SelectionPlan(
-            outcomes, choice, switching=True, ordered=ordered, shared=shared, offset=offset
+            outcomes,
+            choice,
+            switching=True,
+            ordered=ordered,
+            shared=shared,
+            offset=offset,
+            endogenous=endogenous,
         ),
         data,
         method=method,

@@ -37,7 +37,7 @@ from selfselect.solvers.base import Solution
 from selfselect.solvers.selection_search import fit_independent, selection_places
 from selfselect.solvers.status import Ending, Status
 
-__all__ = ["TwoStep", "two_step_covariance"]
+__all__ = ["TwoStep", "two_step_covariance", "two_step_influence"]
 
 Array = NDArray[np.float64]
 
@@ -125,18 +125,7 @@ def two_step_covariance(
         )
     estimate = _Estimate.read(problem, solution)
     sums = engine.sum(partial(_own_sums, estimate))
-    at_gamma = selection_places(problem)
-    first = np.linalg.inv(solution.information[np.ix_(at_gamma, at_gamma)])
-    breads, reaches = [], []
-    for j in range(problem.equations.n_alternatives):
-        products, push, drift, _ = sums[4 * j : 4 * j + 4]
-        bread = np.linalg.inv(products)
-        if kind != "observed":
-            # The Mills ratio itself moves with γ: nothing on average where the model is right.
-            push = push - np.pad(drift[None, :], ((len(push) - 1, 0), (0, 0)))
-        breads.append(bread)
-        reaches.append(bread @ push)
-    reach = np.vstack([*reaches, np.eye(len(first))])
+    first, breads, reach = _slopes(problem, solution, sums, by_model=kind == "observed")
     df, description = float("inf"), "two-step (Heckman 1979; Greene 1981)"
     if kind == "observed":
         internal = reach @ first @ reach.T
@@ -158,6 +147,33 @@ def two_step_covariance(
                 internal, description = plain_meat(kind, products, count, len(products))
     carry, missing = _carry(problem, solution)
     return Covariance(kind, description, carry @ internal @ carry.T, df, missing)
+
+
+def two_step_influence(problem: Problem, engine: Engine, solution: Solution) -> Array:
+    """Return what each row, by its weight, does to the reported estimates: (n, m)."""
+    estimate = _Estimate.read(problem, solution)
+    sums = engine.sum(partial(_own_sums, estimate))
+    first, breads, reach = _slopes(problem, solution, sums, by_model=False)
+    internal = engine.collect(partial(_row_influence, estimate, first @ reach.T, breads))
+    return np.asarray(internal @ _carry(problem, solution)[0].T)
+
+
+def _slopes(
+    problem: Problem, solution: Solution, sums: Parts, *, by_model: bool
+) -> tuple[Array, list[Array], Array]:
+    """Return the covariance of γ, the breads of second steps, and how estimates move with γ."""
+    at_gamma = selection_places(problem)
+    first = np.linalg.inv(solution.information[np.ix_(at_gamma, at_gamma)])
+    breads, reaches = [], []
+    for j in range(problem.equations.n_alternatives):
+        products, push, drift, _ = sums[4 * j : 4 * j + 4]
+        bread = np.linalg.inv(products)
+        if not by_model:
+            # The Mills ratio itself moves with γ: nothing on average where the model is right.
+            push = push - np.pad(drift[None, :], ((len(push) - 1, 0), (0, 0)))
+        breads.append(bread)
+        reaches.append(bread @ push)
+    return first, breads, np.vstack([*reaches, np.eye(len(first))])
 
 
 @dataclass(frozen=True, eq=False)
@@ -209,23 +225,29 @@ def _influence(
     dependence: Dependence,
     batch: Batch,
 ) -> Parts:
-    """Sum products of what rows, or clusters, do to the estimates.
-
-    A row does so by its own equation, and through γ (`through`) in all of them.
-    """
+    """Sum products of what rows, or clusters, do to the estimates."""
     rows = batch.rows
     weights = np.ones(len(rows)) if rows.weights is None else rows.weights
-    influence = _probit_scores(estimate, batch) @ through
-    for own_place, bread, j in _blocks(breads):
-        own, regressors, left_over = estimate.own(batch, j)
-        direct = (regressors * (own.weights * left_over)[:, None]) @ bread
-        influence[own.which, own_place] += direct
+    influence = _row_influence(estimate, through, breads, batch)
     if dependence.clusters:
         return cluster_totals(rows, influence, dependence.clusters)
     if dependence.repeated:
         influence /= np.sqrt(np.where(weights > 0, weights, 1.0))[:, None]
     count = float(weights.sum() if dependence.repeated else (weights > 0).sum())
     return Parts((influence.T @ influence, count))
+
+
+def _row_influence(estimate: _Estimate, through: Array, breads: list[Array], batch: Batch) -> Array:
+    """Return what each row does to the estimates, in internal units.
+
+    A row does so by its own equation, and through γ (`through`) in all of them.
+    """
+    influence = _probit_scores(estimate, batch) @ through
+    for own_place, bread, j in _blocks(breads):
+        own, regressors, left_over = estimate.own(batch, j)
+        direct = (regressors * (own.weights * left_over)[:, None]) @ bread
+        influence[own.which, own_place] += direct
+    return influence
 
 
 def _probit_scores(estimate: _Estimate, batch: Batch) -> Array:

@@ -1,0 +1,337 @@
+r"""Endogenous covariates by control functions: first-stage residuals among the covariates.
+
+A covariate :math:`x = w'\pi + v` whose v is correlated with the noises of outcomes and selection is
+exogenous given v, where all are jointly normal: noises given v are v times a coefficient, and
+normal noise. So the residual of the first stage enters every equation as a covariate. The model is
+then estimated as any other, and the error of :math:`\hat\pi` is carried on: a row moves the
+estimates :math:`\theta` by its own part in them, and by
+:math:`\frac{d\theta}{d\pi}(W'W)^{-1} w_i v_i`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+from numpy.random import Generator, SeedSequence
+from numpy.typing import NDArray
+
+from selfselect.data.build_selection import build_selection_design
+from selfselect.data.clusters import cluster_columns
+from selfselect.data.coder import Coder
+from selfselect.data.columns import to_numbers
+from selfselect.data.design import Design
+from selfselect.data.first_stage import FirstStage, fit_first_stages, residual_name
+from selfselect.data.formulas import ParsedFormula, columns_in, parse_formula, parse_side
+from selfselect.data.missing import find_any_absent
+from selfselect.data.rows import Rows
+from selfselect.data.selection_plan import SelectionPlan
+from selfselect.data.tables import to_frame
+from selfselect.data.unrecorded import Unrecorded
+from selfselect.engines._sampling import times_drawn
+from selfselect.errors import DataError, FormulaError, OptionError
+from selfselect.inference.bootstrap import ENOUGH, Bootstrap
+from selfselect.inference.covariance import (
+    UNCORRECTED,
+    Covariance,
+    degrees,
+    describe_bootstrap,
+    plain_meat,
+)
+from selfselect.inference.dependence import Dependence
+from selfselect.inference.sandwich import cluster_products, cluster_totals
+from selfselect.threads import parallel_map
+
+__all__ = ["Endogenous", "Estimator", "build_endogenous_design", "carry_first_stages"]
+
+Array = NDArray[np.float64]
+
+STEP = 0.1
+"""Of differences in the coefficients of a first stage, in their standard errors."""
+
+
+@dataclass(frozen=True, eq=False)
+class Endogenous:
+    """First stages of a design, with what their errors are made of.
+
+    Attributes
+    ----------
+    stages : one for each endogenous covariate.
+    w : (n, q) their common right side in the rows of the design.
+    x : (n, e) the endogenous covariates.
+    places : (e,) columns of their residuals among the covariates.
+    """
+
+    stages: tuple[FirstStage, ...]
+    w: Array
+    x: Array
+    places: tuple[int, ...]
+
+    @property
+    def coefficients(self) -> Array:
+        """(e, q) of all first stages."""
+        return np.stack([one.coefficients for one in self.stages])
+
+    def refitted(self, weights: Array) -> Array:
+        """Return the coefficients (e, q) that other weights give."""
+        root = np.sqrt(weights)[:, None]
+        return np.asarray(np.linalg.lstsq(self.w * root, self.x * root, rcond=None)[0].T)
+
+    def put(self, rows: Rows, coefficients: Array) -> Rows:
+        """Return rows with the residuals of given coefficients (e, q)."""
+        covariates = rows.covariates.copy(order="F")
+        covariates[:, list(self.places)] = self.x - self.w @ coefficients.T
+        return replace(rows, covariates=covariates)
+
+
+def build_endogenous_design(
+    plan: SelectionPlan, data: Any, told: Mapping[str, Any]
+) -> tuple[Design, Endogenous]:
+    """Code a table with the residuals of first stages among the covariates of all equations."""
+    given = _read(plan)
+    text, instruments = _right_side(plan, given)
+    stage_columns = [*given, *parse_formula(f"x ~ {text}").term_columns]
+    limits = Unrecorded.read(told["missing_outcome"], told.get("outcome_between"), None)
+    columns = [
+        *plan.each[0].outcome_columns, *plan.chosen, *plan.terms, *stage_columns, *limits.columns,
+        *cluster_columns(told["cluster"], data),
+        *([told["weights"]] if isinstance(told["weights"], str) else []),
+    ]  # fmt: skip
+    frame = to_frame(data, columns)
+    for name in given:
+        if residual_name(name) in frame:
+            raise DataError(
+                f"There is a column {residual_name(name)!r}: results use the name for the residual "
+                f"of {name!r}. Rename it."
+            )
+    absent = find_any_absent(frame, stage_columns)
+    # Until rows that lack something are left out, residuals say which row is which.
+    position = np.arange(len(frame), dtype=np.float64)
+    position = position if absent is None else np.where(absent, np.nan, position)
+    marked = frame.assign(**{residual_name(name): position for name in given})
+    design = build_selection_design(_with_residuals(plan, given), marked, **told)
+    names = design.equations.covariates
+    places = tuple(names.index(residual_name(name)) for name in given)
+    used = design.rows.covariates[:, places[0]].astype(np.intp)
+    own = frame.iloc[used]
+    coder, w = Coder.learn(text, own)
+    if not np.isfinite(w).all():
+        raise DataError(f"A term of the first stage {text!r} is infinite or not a number.")
+    each = {
+        name: to_numbers(own[name], f"The endogenous covariate {name!r}").astype(np.float64)
+        for name in given
+    }
+    outcomes = {term for equation in design.equations.each for term in equation.terms}
+    wanted = {name for one in instruments for name in Coder.learn(one, own)[0].names}
+    excluded = tuple(one for one in coder.names if one in wanted and one not in outcomes)
+    if len(excluded) < len(given):
+        raise OptionError(
+            f"{len(given)} endogenous covariates need at least as many instruments that no outcome "
+            f"has, and there are {len(excluded)}. Give more, or take instruments out of the "
+            "outcome."
+        )
+    weights = np.ones(len(own)) if design.rows.weights is None else design.rows.weights
+    repeated = told["weights_kind"] == "frequency"
+    stages = fit_first_stages(coder, w, each, excluded, weights, repeated=repeated)
+    found = Endogenous(stages, w, np.column_stack(list(each.values())), places)
+    rows = found.put(design.rows, found.coefficients)
+    table = design.table
+    if table is not None:
+        residuals = {
+            residual_name(name): rows.covariates[:, place]
+            for name, place in zip(given, places, strict=True)
+        }
+        table = table.assign(**residuals)
+    coding: Any = replace(design.coding, first_stages=stages)  # type: ignore[type-var]
+    return replace(design, rows=rows, table=table, coding=coding), found
+
+
+def _read(plan: SelectionPlan) -> dict[str, ParsedFormula]:
+    """Check what the user gave, and return it parsed."""
+    given = plan.endogenous
+    if not isinstance(given, Mapping) or not given:
+        raise OptionError(
+            f"endogenous={given!r} must say by covariate which instruments it has, as in "
+            "endogenous={'educ': '~ distance + quarter'}."
+        )
+    parsed: dict[str, ParsedFormula] = {}
+    for name, text in given.items():
+        if not isinstance(text, str) or not text.lstrip().startswith("~"):
+            raise FormulaError(
+                f"The instruments of {name!r} must be the right side of a formula, such as "
+                f"'~ distance + quarter', not {text!r}."
+            )
+        if name not in plan.terms:
+            raise OptionError(
+                f"The endogenous covariate {name!r} is in no equation. Name a column that the "
+                "outcome or the selection has."
+            )
+        parsed[str(name)] = parse_formula(f"x {text}")
+    for name, one in parsed.items():
+        both = set(one.term_columns) & {*parsed, *plan.each[0].outcome_columns, *plan.chosen}
+        if both:
+            raise FormulaError(
+                f"{', '.join(map(repr, sorted(both)))} cannot be an instrument of {name!r}: it is "
+                "endogenous itself, the outcome or the selection."
+            )
+    return parsed
+
+
+def _right_side(
+    plan: SelectionPlan, given: Mapping[str, ParsedFormula]
+) -> tuple[str, tuple[str, ...]]:
+    """Return the right side of all first stages: what is exogenous anywhere, and instruments."""
+    instruments = [str(term) for one in given.values() for term in parse_side(one.terms)]
+    sides = [*(one.terms for one in (*plan.each, plan.selection))]
+    exogenous = [
+        str(term) for side in sides for term in parse_side(side)
+        if not columns_in([term]) & set(given)  # type: ignore[arg-type]
+    ]  # fmt: skip
+    terms = dict.fromkeys(term for term in (*exogenous, *instruments) if term not in ("1", "0"))
+    own = tuple(dict.fromkeys(f"{term} - 1" for term in instruments if term not in ("1", "0")))
+    return " + ".join(terms), own
+
+
+def _with_residuals(plan: SelectionPlan, given: Mapping[str, Any]) -> SelectionPlan:
+    """Return the plan with residuals in every equation."""
+    more = "".join(f" + {residual_name(name)}" for name in given)
+
+    def longer(one: ParsedFormula) -> ParsedFormula:
+        return parse_formula(one.text + more)
+
+    outcomes: Any = plan.outcomes
+    if isinstance(outcomes, ParsedFormula):
+        outcomes = longer(outcomes)
+    else:
+        outcomes = {label: longer(one) for label, one in outcomes.items()}
+    return replace(plan, outcomes=outcomes, selection=longer(plan.selection), endogenous=None)
+
+
+@dataclass(frozen=True, eq=False)
+class Estimator:
+    """How a model is estimated again on other rows.
+
+    Attributes
+    ----------
+    values : makes reported estimates of rows; it raises DataError where they cannot be had.
+    influence : (n, m) what each row, by its weight, does to the estimates, first stages given.
+    """
+
+    values: Callable[[Rows, Generator], Array]
+    influence: Callable[[], Array]
+
+
+def carry_first_stages(
+    spread: Covariance,
+    endogenous: Endogenous,
+    rows: Rows,
+    estimator: Estimator,
+    *,
+    kind: str | Bootstrap,
+    dependence: Dependence,
+    rng: Generator,
+) -> Covariance:
+    """Return the covariance of estimates with the error of the first stages in it.
+
+    `spread` is the covariance with the first stages given, of which what has no standard error is
+    kept; with `kind` robust, clustered or a bootstrap all else is computed anew.
+    """
+    if isinstance(kind, Bootstrap):
+        draws = _bootstrap(endogenous, rows, estimator, kind, dependence, rng)
+        return replace(describe_bootstrap(kind, draws, dependence), missing=spread.missing)
+    weights = np.ones(len(rows)) if rows.weights is None else rows.weights
+    bread = np.linalg.inv(endogenous.w.T @ (endogenous.w * weights[:, None]))
+    residuals = rows.covariates[:, list(endogenous.places)]
+    free = endogenous.stages[0].df_residual
+    between = (residuals.T * weights) @ residuals / free
+    reach = _reach(endogenous, rows, estimator, np.sqrt(np.outer(np.diag(between), np.diag(bread))))
+    if kind in ("observed", "opg"):
+        matrix = spread.matrix + reach @ np.kron(between, bread) @ reach.T
+        return replace(
+            spread, matrix=_blank(matrix, spread.missing), description=_words(spread.description)
+        )
+    through = endogenous.w @ bread
+    parts = [through * (weights * one)[:, None] for one in residuals.T]
+    influence = estimator.influence() + np.hstack(parts) @ reach.T
+    if dependence.clusters:
+        found = cluster_totals(rows, influence, dependence.clusters)
+        matrix, counts = cluster_products(found, len(dependence.clusters))
+        listed = " and ".join(map(str, counts))
+        words = f"clustered by {dependence.cluster_name} ({listed} clusters)"
+        return Covariance(
+            "clustered", _words(words), _blank(matrix, spread.missing), degrees(counts),
+            spread.missing,
+        )  # fmt: skip
+    if dependence.repeated:
+        influence = influence / np.sqrt(np.where(weights > 0, weights, 1.0))[:, None]
+    count = float(weights.sum() if dependence.repeated else (weights > 0).sum())
+    products = influence.T @ influence
+    matrix, words = products * count / (count - 1.0), "robust (sandwich)"
+    if kind in UNCORRECTED:
+        matrix, words = plain_meat(kind, products, count, len(products))
+    return Covariance(
+        kind, _words(words), _blank(matrix, spread.missing), float("inf"), spread.missing
+    )
+
+
+def _words(description: str) -> str:
+    return f"{description}, with the error of the first stage"
+
+
+def _blank(matrix: Array, missing: tuple[int, ...]) -> Array:
+    """Set what has no standard error to zero, as `Covariance` wants it."""
+    matrix[list(missing), :] = 0.0
+    matrix[:, list(missing)] = 0.0
+    return matrix
+
+
+def _reach(endogenous: Endogenous, rows: Rows, estimator: Estimator, errors: Array) -> Array:
+    """Return derivatives (m, e q) of the estimates in the coefficients of the first stages."""
+    found, rng = [], np.random.default_rng(0)
+    for place, step in enumerate(STEP * errors.ravel()):
+        moved = np.zeros(errors.size)
+        moved[place] = step
+        ends = [
+            estimator.values(
+                endogenous.put(rows, endogenous.coefficients + sign * moved.reshape(errors.shape)),
+                rng,
+            )
+            for sign in (1.0, -1.0)
+        ]
+        found.append((ends[0] - ends[1]) / (2.0 * step))
+    return np.column_stack(found)
+
+
+def _bootstrap(
+    endogenous: Endogenous,
+    rows: Rows,
+    estimator: Estimator,
+    options: Bootstrap,
+    dependence: Dependence,
+    rng: Generator,
+) -> Array:
+    """Return the estimates of bootstrap samples, first stages included."""
+    n_clusters = dependence.clusters[0] if dependence.clusters else 0
+
+    def draw(seed: SeedSequence) -> Array | None:
+        stream = np.random.default_rng(seed)
+        factor = times_drawn(rows, stream, repeated=dependence.repeated, n_clusters=n_clusters)
+        sample = rows.reweighted(factor)
+        assert sample.weights is not None
+        try:
+            return estimator.values(
+                endogenous.put(sample, endogenous.refitted(sample.weights)), stream
+            )
+        except DataError:
+            return None
+
+    seeds = SeedSequence(int(rng.integers(2**63))).spawn(options.replications)
+    done = [one for one in parallel_map(draw, seeds) if one is not None]
+    if len(done) < max(2, ENOUGH * options.replications):
+        raise DataError(
+            f"Only {len(done)} of {options.replications} bootstrap samples could be fitted: the "
+            "others lack what identifies some parameter. Use covariance='robust' instead."
+        )
+    return np.array(done)
