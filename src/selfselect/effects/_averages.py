@@ -204,6 +204,42 @@ def transform(averages: Averages, function: Callable[[Any], Any]) -> Averages:
     return Averages(value, covariance, slope @ averages.jacobian)
 
 
+def beside_parameters(
+    fit: FitResult,
+    function: Callable[[Any], Any],
+    values: Array,
+    slopes: Array,
+    *,
+    covariates: str,
+) -> Averages:
+    """Put a function of the averages of a fit's rows beside functions of its parameters alone.
+
+    Rows, or clusters, that move both are counted in their covariance.
+
+    Parameters
+    ----------
+    fit : its rows are meant.
+    function : as in `transform`.
+    values, slopes : (s,) and (s, m), what depends on parameters alone, and its derivatives.
+    covariates : ``"sampled"`` or ``"fixed"``.
+    """
+    averages, rows = average_of_fit(fit, covariates=covariates), fit.rows
+    found = transform(averages, function)
+    size = len(found.mean)
+    jacobian = np.vstack([found.jacobian, slopes])
+    covariance = jacobian @ fit.covariance.matrix @ jacobian.T
+    if covariates == "sampled" and (fit.covariance.sandwich or rows.clusters is not None):
+        weights = np.ones(len(rows)) if rows.weights is None else rows.weights
+        cells = row_cells(fit, Setting(rows, fit.problem.ordered_rule)) - averages.mean
+        direct = np.zeros((len(rows), len(jacobian)))
+        direct[:, :size] = cells @ _slope(function, averages.mean).T
+        direct *= (weights / weights.sum())[:, None]
+        covariance = _with_units(fit, covariance, direct, jacobian)
+    else:
+        covariance[:size, :size] = found.covariance
+    return Averages(np.append(found.mean, values), covariance, jacobian)
+
+
 def _slope(function: Callable[[Any], Any], at: Array) -> Array:
     """Return the derivatives (r, q) of a function by complex steps."""
     steps = np.eye(len(at)) * (1j * COMPLEX_STEP)

@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 
 from selfselect.data.rows import Rows
 from selfselect.effects._ask import ask
-from selfselect.effects._averages import Averages, average, transform
+from selfselect.effects._averages import Averages, average, beside_parameters, transform
 from selfselect.effects._moments import Setting, cells, n_cells
 from selfselect.effects._propensity import propensity, treated_first
 
@@ -58,13 +58,24 @@ class NormalCurve:
 
         answer = ask(self.fit, gain, data=self.data, covariates=self.covariates)
         slope, by_slope = self._selection_on_gains()
-        jacobian = np.vstack([answer.found.jacobian, by_slope])
-        covariance = jacobian @ self.fit.covariance.matrix @ jacobian.T
-        covariance[0, 0] = answer.found.covariance[0, 0]
-        both = Averages(np.append(answer.found.mean, slope), covariance, jacobian)
+        if self.data is None:
+            both = beside_parameters(
+                self.fit,
+                lambda vector: gain(cells(vector, 2)),
+                np.array([slope]),
+                by_slope[None, :],
+                covariates=self.covariates,
+            )
+        else:
+            jacobian = np.vstack([answer.found.jacobian, by_slope])
+            covariance = jacobian @ self.fit.covariance.matrix @ jacobian.T
+            covariance[0, 0] = answer.found.covariance[0, 0]
+            both = Averages(np.append(answer.found.mean, slope), covariance, jacobian)
         points = self.fit.problem.noise.margin.quantile(resistance)
         weights = np.column_stack([np.ones_like(points), -points])
-        made = Averages(weights @ both.mean, weights @ covariance @ weights.T, weights @ jacobian)
+        made = Averages(
+            weights @ both.mean, weights @ both.covariance @ weights.T, weights @ both.jacobian
+        )
         return made, answer.warnings, answer.notes
 
     def _selection_on_gains(self) -> tuple[float, Array]:
