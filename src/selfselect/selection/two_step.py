@@ -163,7 +163,8 @@ def _slopes(
 ) -> tuple[Array, list[Array], Array]:
     """Return the covariance of γ, the breads of second steps, and how estimates move with γ."""
     at_gamma = selection_places(problem)
-    first: Array = np.linalg.inv(solution.information[np.ix_(at_gamma, at_gamma)])
+    information = solution.information[np.ix_(at_gamma, at_gamma)]
+    first = np.asarray(np.linalg.inv(information), dtype=np.float64)
     breads: list[Array] = []
     reaches: list[Array] = []
     for j in range(problem.equations.n_alternatives):
