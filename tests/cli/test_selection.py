@@ -124,3 +124,18 @@ def test_tests_of_the_noise_are_by_bootstrap_on_request(shell, file, table):
         test = getattr(fit, name)(19, seed=1)
         assert json.loads(out)[name]["p_value"] == pytest.approx(test.p_value)
         assert json.loads(out)[name]["replications"] == 19
+
+
+def test_limits_and_instruments_are_those_of_the_library(shell, file, table):
+    top = table.assign(wage=table["wage"].mask(table["wage"] > 2), q=np.sin(np.arange(400)))
+    top.to_csv(file, index=False)
+    code, out, _ = shell(
+        "selection", file, "wage ~ x", "works ~ x + z", "--outcome-between", "2", "-",
+        "--format", "json",
+    )  # fmt: skip
+    fit = ss.sample_selection("wage ~ x", "works ~ x + z", top, outcome_between=(2.0, None))
+    assert code == 0 and json.loads(out)["fit"]["llf"] == pytest.approx(fit.llf)
+    code, out, _ = shell(
+        "switching", file, "works ~ x + z", "y ~ x", "--endogenous", "x=~ q", "--method", "two-step"
+    )
+    assert code == 0 and "First stage of x: q; F(1, 397)" in out

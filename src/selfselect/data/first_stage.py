@@ -83,7 +83,7 @@ def fit_first_stages(
     found = []
     for column, x in each.items():
         y = x * root
-        coefficients = np.linalg.lstsq(weighed, y, rcond=None)[0]
+        coefficients = np.asarray(np.linalg.lstsq(weighed, y, rcond=None)[0], dtype=np.float64)
         left = float(((y - weighed @ coefficients) ** 2).sum())
         short = weighed[:, ~excluded]
         without = y - short @ np.linalg.lstsq(short, y, rcond=None)[0]

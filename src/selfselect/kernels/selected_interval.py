@@ -88,14 +88,14 @@ def _evaluate(
     low: Array, high: Array, mean: Array, h: float, a: Array | None, b: Array | None, t: float
 ) -> SelectedIntervalTerms:
     which, e, log_weight = _nodes(low, high, mean, h, a, b, t)
-    ends = (None if one is None else one[which] for one in (a, b))
+    ends = [None if one is None else one[which] for one in (a, b)]
     y = (e + mean[which]) / h
     starts = np.flatnonzero(np.diff(which, prepend=-1))
 
     def sums(values: Array) -> Array:
         return np.asarray(np.add.reduceat(values, starts, axis=-1))
 
-    mass = _Mass.at(e, *ends, t)
+    mass = _Mass.at(e, ends[0], ends[1], t)
     value = log_weight - 0.5 * e * e - HALF_LOG_TWO_PI + mass.log
     top = np.maximum.reduceat(value, starts)
     share = np.exp(value - top[which])

@@ -188,7 +188,7 @@ def _right_side(
     sides = [*(one.terms for one in (*plan.each, plan.selection))]
     exogenous = [
         str(term) for side in sides for term in parse_side(side)
-        if not columns_in([term]) & set(given)  # type: ignore[arg-type]
+        if not columns_in([term]) & set(given)
     ]  # fmt: skip
     terms = dict.fromkeys(term for term in (*exogenous, *instruments) if term not in ("1", "0"))
     own = tuple(dict.fromkeys(f"{term} - 1" for term in instruments if term not in ("1", "0")))

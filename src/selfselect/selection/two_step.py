@@ -163,8 +163,10 @@ def _slopes(
 ) -> tuple[Array, list[Array], Array]:
     """Return the covariance of γ, the breads of second steps, and how estimates move with γ."""
     at_gamma = selection_places(problem)
-    first = np.linalg.inv(solution.information[np.ix_(at_gamma, at_gamma)])
-    breads, reaches = [], []
+    information = solution.information[np.ix_(at_gamma, at_gamma)]
+    first = np.asarray(np.linalg.inv(information), dtype=np.float64)
+    breads: list[Array] = []
+    reaches: list[Array] = []
     for j in range(problem.equations.n_alternatives):
         products, push, drift, _ = sums[4 * j : 4 * j + 4]
         bread = np.linalg.inv(products)
