@@ -169,12 +169,15 @@ struct MixtureRows {
     double* twice;                 // (3 M, 3 M), zero before
 };
 
+// Distributions of the noise that the pass over a known index knows, numbered as in `fused_known.py`.
+enum class Shape : int { NORMAL, LOGISTIC, GUMBEL, GUMBEL_MIN };
+
 // Says every hundred thousand rows or so whether to go on. A kernel that is told to stop returns
 // false, and what it filled means nothing.
 using GoOn = bool (*)();
 
 struct Kernels {
-    bool (*known)(const Rows&, const Moving&, bool curved, Sums&, GoOn);
+    bool (*known)(const Rows&, const Moving&, Shape, bool curved, Sums&, GoOn);
     bool (*unknown)(const Rows&, double side, bool complete, bool exact, Sums&, GoOn);
     bool (*joint)(const Rows&, const Noise&, bool curved, JointSums&, GoOn);
     bool (*mix)(const MixedAtoms&, GoOn);

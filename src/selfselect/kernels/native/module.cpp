@@ -18,6 +18,7 @@ extern const Kernels kernels_avx512;
 namespace {
 
 using selfselect::Kernels;
+using selfselect::Shape;
 
 // ---- instruction sets ----------------------------------------------------------------------------
 
@@ -95,18 +96,22 @@ PyObject* guarded(PyObject*, PyObject* const* given, Py_ssize_t n_given) {
     }
 }
 
-// known(*rows, curved, score, hessian, spreads, delta, score, hessian, mixed) -> log-likelihood. Where no
-// scale moves the last five are None.
+// known(*rows, shape, curved, score, hessian, spreads, delta, score, hessian, mixed) -> log-likelihood.
+// Where no scale moves the last five are None. Only normal noise goes with upper limits.
 PyObject* known(PyObject* const* given) {
     const RowArguments arguments(given);
     given += RowArguments::COUNT;
     const Index k = arguments.rows.n_alternatives, side = arguments.rows.width + 1;
-    const bool curved = truth(given[0]);
-    const Held<double> score(given[1], 2, true), hessian(given[2], 3, true);
+    const double code = number(given[0]);
+    if (!(code >= 0.0 && code <= double(Shape::GUMBEL_MIN))) disagree();
+    const Shape shape = Shape(int(code));
+    if (shape != Shape::NORMAL && arguments.rows.upper.data) disagree();
+    const bool curved = truth(given[1]);
+    const Held<double> score(given[2], 2, true), hessian(given[3], 3, true);
     selfselect::Sums sums = {0.0, score.flat(k * side), hessian.flat(k * side * side), nullptr};
-    const Perhaps<std::int64_t> spreads(given[3], 2);
-    const Perhaps<double> delta(given[4], 2), moved_score(given[5], 2, true),
-        moved_hessian(given[6], 3, true), mixed(given[7], 3, true);
+    const Perhaps<std::int64_t> spreads(given[4], 2);
+    const Perhaps<double> delta(given[5], 2), moved_score(given[6], 2, true),
+        moved_hessian(given[7], 3, true), mixed(given[8], 3, true);
     selfselect::Moving moving = {0, nullptr, nullptr, nullptr, nullptr, nullptr};
     if (spreads) {
         if (!delta || !moved_score || !moved_hessian || !mixed || arguments.rows.upper.data) disagree();
@@ -121,7 +126,7 @@ PyObject* known(PyObject* const* given) {
             if (moving.columns[i] > n_columns || moving.columns[i] == 0) disagree();
     }
     run(arguments.rows.n_rows * k, [&] {
-        return chosen->kernels->known(arguments.rows, moving, curved, sums, go_on);
+        return chosen->kernels->known(arguments.rows, moving, shape, curved, sums, go_on);
     });
     return PyFloat_FromDouble(sums.loglik);
 }
@@ -386,7 +391,7 @@ PyObject* use(PyObject* const* given) {
 PyMethodDef METHODS[] = {
     METHOD(instructions, 0),
     METHOD(use, 1),
-    METHOD(known, RowArguments::COUNT + 8),
+    METHOD(known, RowArguments::COUNT + 9),
     METHOD(unknown, RowArguments::COUNT + 5),
     METHOD(unknown_places, RowArguments::COUNT + 5),
     METHOD(joint, RowArguments::COUNT + 9),
