@@ -169,6 +169,26 @@ struct MixtureRows {
     double* twice;                 // (3 M, 3 M), zero before
 };
 
+// Unobserved types of groups of rows: offsets of locations, logarithms of weights, where groups begin.
+struct Types {
+    Index n_types, n_groups;
+    int curvature;                 // 0: none; 1: with known types; 2: exact
+    const double* offsets;         // (M, k)
+    const double* log_prior;       // (M,)
+    const std::int64_t* starts;    // (G,), or none where each row is a group
+};
+
+// What a pass over types fills, all zero before: T = M (k + 1) sums of types, of type m those in its k
+// offsets and then that of its weight.
+struct TypeSums {
+    double loglik;
+    double* score;         // (k, width + 1)
+    double* hessian;       // (k, width + 1, k, width + 1)
+    double* type_score;    // (T,)
+    double* mixed;         // (k, width + 1, T)
+    double* type_hessian;  // (T, T)
+};
+
 // Distributions of the noise that the pass over a known index knows, numbered as in `fused_known.py`.
 enum class Shape : int { NORMAL, LOGISTIC, GUMBEL, GUMBEL_MIN };
 
@@ -188,6 +208,7 @@ struct Kernels {
     bool (*memberships)(const Memberships&, GoOn);
     bool (*largest)(const Largest&, GoOn);
     bool (*mixture)(const MixtureRows&, GoOn);
+    bool (*types)(const Rows&, const Types&, TypeSums&, GoOn);
 };
 
 }  // namespace selfselect

@@ -8,13 +8,6 @@ namespace {
 
 using selfselect::MixtureRows;
 
-// log of a number from 1 on.
-inline double logarithm(double number) {
-    double mantissa, twos;
-    split(number, mantissa, twos);
-    return twos * LN2 + log_of_quotient((mantissa - 1.0) / (mantissa + 1.0));
-}
-
 // Component by component: the logarithm of its term, and its first two derivatives in z.
 inline void mixture_component(const double* __restrict a, const double* __restrict codes,
                               double density_level, double tail_level, double mean, double inverse,

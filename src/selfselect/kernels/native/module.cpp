@@ -353,6 +353,39 @@ PyObject* mixture_rows(PyObject* const* given) {
     Py_RETURN_NONE;
 }
 
+// types(*rows, offsets, log_prior, starts, curvature, score, hessian, type_score, mixed, type_hessian)
+// -> log-likelihood. Where each row is a group starts are None.
+PyObject* types(PyObject* const* given) {
+    const RowArguments arguments(given);
+    given += RowArguments::COUNT;
+    const Index k = arguments.rows.n_alternatives, side = arguments.rows.width + 1;
+    const Held<double> offsets(given[0], 2), log_prior(given[1], 1);
+    const Perhaps<std::int64_t> starts(given[2], 1);
+    const double curvature = number(given[3]);
+    const Index m = log_prior.size(0), all = m * (k + 1), n = arguments.rows.n_rows;
+    if (arguments.rows.upper.data || m < 1 || !(curvature >= 0.0 && curvature <= 2.0)) disagree();
+    const Held<double> score(given[4], 2, true), hessian(given[5], 4, true);
+    const Held<double> type_score(given[6], 1, true), mixed(given[7], 3, true);
+    const Held<double> type_hessian(given[8], 2, true);
+    selfselect::Types work = {m, n, int(curvature), offsets.flat(m * k), log_prior.flat(m), nullptr};
+    if (starts) {
+        work.n_groups = starts->size(0);
+        work.starts = starts->flat(work.n_groups);
+        bool ordered = (n > 0) == (work.n_groups > 0) && (!n || work.starts[0] == 0);
+        for (Index g = 0; ordered && g < work.n_groups; ++g)
+            ordered = work.starts[g] < (g + 1 < work.n_groups ? work.starts[g + 1] : n);
+        if (!ordered) disagree();
+    }
+    selfselect::TypeSums sums = {0.0,
+                                 score.flat(k * side),
+                                 hessian.flat(k * side * k * side),
+                                 type_score.flat(all),
+                                 mixed.flat(k * side * all),
+                                 type_hessian.flat(all * all)};
+    run(n * k * m, [&] { return chosen->kernels->types(arguments.rows, work, sums, go_on); });
+    return PyFloat_FromDouble(sums.loglik);
+}
+
 // ---- instruction sets, from Python ---------------------------------------------------------------
 
 // instructions() -> the names this machine can run, the best first; the first one is in use after
@@ -403,6 +436,7 @@ PyMethodDef METHODS[] = {
     METHOD(memberships, 10),
     METHOD(largest, 11),
     METHOD(mixture_rows, 7),
+    METHOD(types, RowArguments::COUNT + 9),
     {nullptr, nullptr, 0, nullptr},
 };
 

@@ -1,0 +1,67 @@
+"""Types by the compiled kernel: its sums carried to the natural parameters.
+
+The kernel differentiates in (g, h), in the offset that every type adds to every location, and in
+the logarithms of the weights. Offsets are h times the shifts, which depend on the parameters of
+the types.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from selfselect.kernels.fused_types import sum_types
+from selfselect.kernels.unknown_index import Curvature
+from selfselect.likelihoods._components import TypesAt
+from selfselect.likelihoods._fused import fused_arguments, padding_of
+from selfselect.problem.batch import Batch, Evaluation
+
+__all__ = ["evaluate_types"]
+
+Array = NDArray[np.float64]
+Indices = NDArray[np.intp]
+
+
+def evaluate_types(
+    at: TypesAt, batch: Batch, starts: Indices | None, weight: Array, curvature: Curvature
+) -> Evaluation:
+    """Evaluate a batch of groups that begin at `starts` and count `weight` (G,), units aside."""
+    parts, natural = at.components, at.natural
+    problem, layout = parts.problem, parts.problem.layout
+    k, size, count = problem.equations.n_alternatives, len(natural), at.number
+    h = natural[layout.inverse_scale_positions]
+    sums = sum_types(
+        **fused_arguments(problem, natural, batch),
+        offsets=h * at.values.shifts,
+        log_prior=at.log_prior[0],
+        starts=None if starts is None else starts.astype(np.int64, copy=False),
+        curvature=curvature,
+    )
+    # Sums of types by their derivatives in the natural parameters.
+    slope = np.zeros((count, k + 1, size))
+    slope[:, np.arange(k), layout.inverse_scale_positions] = at.values.shifts
+    slope[:, :k, parts.at_types] += h[:, None] * at.values.shift_slopes
+    first = parts.at_types.start
+    slope[np.arange(1, count), k, np.arange(first, first + count - 1)] = 1.0
+    slope = slope.reshape(-1, size)
+    padding = padding_of(problem)
+    used = padding.used
+    own = slice(0, int(used.sum()))
+    score = slope.T @ sums.type_score
+    score[own] += sums.score[used]
+    # What weights that add up to one take away.
+    prior, total = np.exp(at.log_prior[0]), float(weight.sum())
+    score[first : first + count - 1] -= total * prior[1:]
+    if curvature == "none":
+        return Evaluation(sums.loglik, score, np.zeros((1, 1)))
+    hessian = slope.T @ sums.type_hessian @ slope
+    hessian[own, own] += sums.hessian.reshape(used.size, used.size)[padding.kept]
+    mixed = sums.mixed[used] @ slope
+    hessian[own] += mixed
+    hessian[:, own] += mixed.T
+    hessian += at.prior_hessian(np.array([total]))
+    if curvature == "exact":
+        scores = np.zeros((count, parts.inner.layout.n_natural))
+        scores[:, parts.constants] = sums.type_score.reshape(count, k + 1)[:, :k]
+        hessian += at.bend(scores)
+    return Evaluation(sums.loglik, score, hessian)
