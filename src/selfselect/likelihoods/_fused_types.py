@@ -10,16 +10,33 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from selfselect.kernels.fused_types import sum_types
+from selfselect.kernels.fused_types import FusedTypes, sum_types
 from selfselect.kernels.unknown_index import Curvature
 from selfselect.likelihoods._components import TypesAt
 from selfselect.likelihoods._fused import fused_arguments, padding_of
 from selfselect.problem.batch import Batch, Evaluation
 
-__all__ = ["evaluate_types"]
+__all__ = ["evaluate_types", "fused_people"]
 
 Array = NDArray[np.float64]
 Indices = NDArray[np.intp]
+
+
+def fused_people(at: TypesAt, batch: Batch, starts: Indices | None) -> Array:
+    """Return the expected weight (M,) of the groups of each type."""
+    return _sums(at, batch, starts, "none").type_score.reshape(at.number, -1)[:, -1]
+
+
+def _sums(at: TypesAt, batch: Batch, starts: Indices | None, curvature: Curvature) -> FusedTypes:
+    problem = at.components.problem
+    h = at.natural[problem.layout.inverse_scale_positions]
+    return sum_types(
+        **fused_arguments(problem, at.natural, batch),
+        offsets=h * at.values.shifts,
+        log_prior=at.log_prior[0],
+        starts=None if starts is None else starts.astype(np.int64, copy=False),
+        curvature=curvature,
+    )
 
 
 def evaluate_types(
@@ -30,13 +47,7 @@ def evaluate_types(
     problem, layout = parts.problem, parts.problem.layout
     k, size, count = problem.equations.n_alternatives, len(natural), at.number
     h = natural[layout.inverse_scale_positions]
-    sums = sum_types(
-        **fused_arguments(problem, natural, batch),
-        offsets=h * at.values.shifts,
-        log_prior=at.log_prior[0],
-        starts=None if starts is None else starts.astype(np.int64, copy=False),
-        curvature=curvature,
-    )
+    sums = _sums(at, batch, starts, curvature)
     # Sums of types by their derivatives in the natural parameters.
     slope = np.zeros((count, k + 1, size))
     slope[:, np.arange(k), layout.inverse_scale_positions] = at.values.shifts

@@ -27,7 +27,7 @@ from selfselect.errors import UnsupportedError
 from selfselect.kernels.components import grouped_sum, mix_groups
 from selfselect.kernels.unknown_index import Curvature
 from selfselect.likelihoods._components import Components, TypesAt
-from selfselect.likelihoods._fused_types import evaluate_types
+from selfselect.likelihoods._fused_types import evaluate_types, fused_people
 from selfselect.likelihoods._mixed_boxes import BoxTypes
 from selfselect.likelihoods._shocks import Shocks, ShocksAt
 from selfselect.likelihoods.base import Likelihood, RowTerms
@@ -258,7 +258,10 @@ class MixedRows(RowTerms):
 
     def people(self) -> Array:
         """Return the expected weight (M,) of the groups of each type."""
-        return np.asarray(self.mixture.weight @ self.mixture.tau)
+        mixture = self.mixture
+        if mixture.fused and isinstance(mixture.at, TypesAt):
+            return fused_people(mixture.at, self.batch, mixture.starts)
+        return np.asarray(mixture.weight @ mixture.tau)
 
     def visits(self, weights: Array) -> Array:
         """Return the expected weight (M, k) of rows in which each type chose each alternative."""

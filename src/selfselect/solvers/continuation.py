@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from functools import partial
 from itertools import islice, permutations
 from typing import ClassVar
 
@@ -219,10 +220,11 @@ class Continuation:
             for of, numbered in _numberings(problem, begun)
             for name, natural in _begins(problem, numbered)
         ]
+        starts = [problem.layout.gather(natural) for _, natural in begins]
         with progress_bar(progress, what="Starts", total=len(begins)) as bar:
-            for name, natural in begins:
-                free = problem.layout.gather(natural)
-                found.append((name, _rough_climb(problem, part, free)))
+            ended = engine.spread(partial(_rough_climb, problem, part.single_threaded()), starts)
+            for (name, _), end in zip(begins, ended, strict=True):
+                found.append((name, end))
                 bar.update()
         faults = {name: _fault(problem, one.free) for name, one in found}
         # A climb that stopped early may still be the best place to go on from.
