@@ -14,8 +14,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from selfselect.kernels import known_index
+from selfselect.kernels.fused_mixture import sum_mixture
 from selfselect.kernels.status import ABOVE, BETWEEN, SEEN
 from selfselect.kernels.unknown_index import Curvature
+from selfselect.likelihoods._fused import fused_arguments, padding_of, placed
 from selfselect.likelihoods.boxes import Boxes, BoxRows
 from selfselect.noises.shapes._family import Family, Inner
 from selfselect.problem.batch import Batch, Evaluation
@@ -43,10 +45,15 @@ class ShapedBoxes(Boxes):
 
     @property
     def compiled(self) -> bool:
-        return False
+        family = self.problem.noise.family
+        return family is not None and family.components is not None
 
     def evaluate(self, natural: Array, batch: Batch, curvature: Curvature) -> Evaluation:
         total = len(natural)
+        if batch.backend == "fused" and batch.observation.upper is None:
+            own = _parameters(self.problem, natural)
+            if own.possible:
+                return self._fused(natural, own, batch, curvature)
         loglik, score, hessian = 0.0, np.zeros(total), np.zeros((total, total))
         for at in range(0, len(batch), ROWS_AT_ONCE):
             part = batch.take(slice(at, at + ROWS_AT_ONCE))
@@ -58,6 +65,34 @@ class ShapedBoxes(Boxes):
 
     def rows(self, natural: Array, batch: Batch) -> ShapedRows:
         return ShapedRows(self.problem, natural, batch)
+
+    def _fused(
+        self, natural: Array, own: Parameters, batch: Batch, curvature: Curvature
+    ) -> Evaluation:
+        """Evaluate by the compiled kernel of mixtures."""
+        sums = sum_mixture(
+            **fused_arguments(self.problem, natural, batch),
+            components=np.array([inner.values.reshape(-1, 3) for inner in own.inner]),
+            slopes=np.array([inner.slope for inner in own.inner]),
+            curvature=curvature,
+        )
+        found, total = placed(self, batch, sums.own, curvature), len(natural)
+        first, used = len(found.score), padding_of(self.problem).used
+        score, hessian = np.zeros(total), np.zeros((total, total))
+        score[:first], hessian[:first, :first] = found.score, found.hessian
+        starts = self.problem.layout.starts
+        for which, inner in enumerate(own.inner):
+            places = own.places(which)
+            score[places] = inner.slope.T @ sums.by[which]
+            if curvature == "none":
+                continue
+            bend = np.tensordot(sums.by[which], inner.bend, axes=(0, 0))
+            hessian[places, places] = sums.hessian[which] + bend
+        for j in range(len(used)):
+            here, places = slice(starts[j], starts[j + 1]), own.places(own.of(j))
+            hessian[here, places] = sums.mixed[j][used[j]]
+            hessian[places, here] = sums.mixed[j][used[j]].T
+        return Evaluation(found.loglik, score, hessian)
 
     def _evaluate_part(self, natural: Array, batch: Batch, *, curved: bool) -> Evaluation:
         problem, layout, total = self.problem, self.problem.layout, len(natural)

@@ -169,6 +169,23 @@ struct MixtureRows {
     double* twice;                 // (3 M, 3 M), zero before
 };
 
+// A mixture for all alternatives, or one for each, of which q parameters are estimated.
+struct Mixture {
+    Index n_components, n_estimated;
+    bool each;
+    const double* components;      // (1 or k, M, 3)
+    const double* slopes;          // (1 or k, 3 M, q) derivatives of the components
+};
+
+// What a pass over a mixture fills, all zero before.
+struct MixtureSums {
+    Sums own;
+    double* mixed;     // (k, width + 1, q)
+    double* by;        // (1 or k, 3 M) first derivatives in the components
+    double* twice;     // (1 or k, 3 M, 3 M) upper triangle of the components' own second ones
+    double* products;  // (1 or k, q, q) lower triangle of the products of rows' scores
+};
+
 // Unobserved types of groups of rows: offsets of locations, logarithms of weights, where groups begin.
 struct Types {
     Index n_types, n_groups;
@@ -209,6 +226,7 @@ struct Kernels {
     bool (*largest)(const Largest&, GoOn);
     bool (*mixture)(const MixtureRows&, GoOn);
     bool (*types)(const Rows&, const Types&, TypeSums&, GoOn);
+    bool (*sum_mixture)(const Rows&, const Mixture&, bool curved, MixtureSums&, GoOn);
 };
 
 }  // namespace selfselect

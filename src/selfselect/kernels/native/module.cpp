@@ -386,6 +386,32 @@ PyObject* types(PyObject* const* given) {
     return PyFloat_FromDouble(sums.loglik);
 }
 
+// mixture(*rows, components, slopes, curved, score, hessian, mixed, by, twice, products)
+// -> log-likelihood
+PyObject* mixture(PyObject* const* given) {
+    const RowArguments arguments(given);
+    given += RowArguments::COUNT;
+    const Index k = arguments.rows.n_alternatives, side = arguments.rows.width + 1;
+    const Held<double> components(given[0], 3), slopes(given[1], 3);
+    const bool curved = truth(given[2]);
+    const Index sets = components.size(0), m = components.size(1), q = slopes.size(2);
+    const bool agree = (sets == 1 || sets == k) && m > 0 && q > 0 && !arguments.rows.upper.data;
+    if (!agree) disagree();
+    const selfselect::Mixture work = {m, q, sets > 1, components.flat(sets * m * 3),
+                                      slopes.flat(sets * 3 * m * q)};
+    const Held<double> score(given[3], 2, true), hessian(given[4], 3, true);
+    const Held<double> mixed(given[5], 3, true), by(given[6], 2, true);
+    const Held<double> twice(given[7], 3, true), products(given[8], 3, true);
+    selfselect::MixtureSums sums = {
+        {0.0, score.flat(k * side), hessian.flat(k * side * side), nullptr},
+        mixed.flat(k * side * q), by.flat(sets * 3 * m), twice.flat(sets * 9 * m * m),
+        products.flat(sets * q * q)};
+    run(arguments.rows.n_rows * k * m, [&] {
+        return chosen->kernels->sum_mixture(arguments.rows, work, curved, sums, go_on);
+    });
+    return PyFloat_FromDouble(sums.own.loglik);
+}
+
 // ---- instruction sets, from Python ---------------------------------------------------------------
 
 // instructions() -> the names this machine can run, the best first; the first one is in use after
@@ -436,6 +462,7 @@ PyMethodDef METHODS[] = {
     METHOD(memberships, 10),
     METHOD(largest, 11),
     METHOD(mixture_rows, 7),
+    METHOD(mixture, RowArguments::COUNT + 9),
     METHOD(types, RowArguments::COUNT + 9),
     {nullptr, nullptr, 0, nullptr},
 };

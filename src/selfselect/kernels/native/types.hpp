@@ -484,7 +484,7 @@ class TypePass {
             for (Index j = 0; j < k_; ++j) {
                 for (Index i = 0; i < n_types_ * padded_; ++i) group_[i] = 0.0;
                 for (Index r = from; r < to; ++r) {
-                    plan_.columns(j, block_at(r), x_);
+                    if (r == from || r % BLOCK == 0) plan_.columns(j, block_at(r), x_);
                     for (Index p = 0; p < padded_; ++p) row[p] = x_[p][r % BLOCK];
                     for (Index m = 0; m < n_types_; ++m) {
                         const double one = *residual(m, j, r);

@@ -110,7 +110,7 @@ class MixtureShape(Shape):
 class MixtureFamily(Family):
     """Mixtures of so many normal distributions."""
 
-    components: int
+    components: int = 2
 
     @property
     def name(self) -> str:
