@@ -15,12 +15,119 @@ using selfselect::Mixture;
 using selfselect::MixtureRows;
 using selfselect::MixtureSums;
 
+// The loops over the rows of a block, component by component. Their arrays are arguments: that none of
+// them is another is known to the compiler of arguments only.
+
+// Where a component sees the rows, and the largest exponent of a row so far: that of a density, or of
+// a tail on its side of zero.
+inline void mixture_places(const double* __restrict a, const double* __restrict codes, double mean,
+                           double inverse, double* __restrict z, double* __restrict common) {
+    for (Index r = 0; r < BLOCK; ++r) {
+        z[r] = (a[r] - mean) * inverse;
+        const double turned = codes[r] == BELOW ? z[r] : -z[r];
+        const double tail = turned > 0.0 ? 0.0 : -0.5 * z[r] * z[r];
+        const double exponent = codes[r] == SEEN ? -0.5 * z[r] * z[r] : tail;
+        common[r] = exponent > common[r] ? exponent : common[r];
+    }
+}
+
+// A component's term, relative to the largest exponential, and the first two derivatives in z of its
+// logarithm; the terms added up, and what lies beyond a limit: one where that is not known to all its
+// digits.
+inline void mixture_terms(const double* __restrict z, const double* __restrict gaps,
+                          const double* __restrict exponents, const double* __restrict codes,
+                          double share, double spread, double* __restrict part,
+                          double* __restrict once, double* __restrict second,
+                          double* __restrict sum, double* __restrict missing) {
+    const double level = share / spread;
+    for (Index r = 0; r < BLOCK; ++r) {
+        const bool seen = codes[r] == SEEN;
+        const double turn = codes[r] == BELOW ? 1.0 : -1.0;
+        const double x = __builtin_fabs(z[r]), lambda = x + gaps[r];
+        const bool left = turn * z[r] <= 0.0;
+        // On the right the largest exponent is that of one.
+        const double on_right = left ? 0.0 : exponents[r];
+        const double beyond = seen ? 0.0 : on_right, rest = lambda - beyond;
+        const double inverse = 1.0 / (lambda * rest), over = rest * inverse;
+        const double ratio = left ? lambda : beyond * lambda * (lambda * inverse);
+        const double tail = (left ? exponents[r] : rest) * over;
+        const double term = seen ? level * exponents[r] : share * tail;
+        part[r] = term;
+        once[r] = seen ? -z[r] : turn * ratio;
+        second[r] = seen ? -1.0 : -ratio * (left ? gaps[r] : ratio + x);
+        sum[r] += term;
+        const double lost = left ? 1.0 : share * beyond * over;
+        missing[r] += seen ? 1.0 : lost;
+    }
+}
+
+// The logarithm of the sum, and what turns terms into posterior shares.
+inline void mixture_logarithm(const double* __restrict missing, const double* __restrict common,
+                              const double* __restrict counted, double* __restrict sum,
+                              double* __restrict value) {
+    for (Index r = 0; r < BLOCK; ++r) {
+        double mantissa, twos;
+        split(sum[r], mantissa, twos);
+        const double top = missing[r] < UPPER_HALVES ? -missing[r] : mantissa - 1.0;
+        const double logarithm = twos * LN2 + log_of_quotient(top / (mantissa + 1.0));
+        value[r] = counted[r] * (common[r] + logarithm);
+        sum[r] = counted[r] / sum[r];
+    }
+}
+
+// First derivatives in a, and in a component's share, mean and spread.
+inline void mixture_slopes(const double* __restrict z, const double* __restrict once,
+                           const double* __restrict own, const double* __restrict sum, double share,
+                           double spread, double* __restrict part, double* __restrict by_share,
+                           double* __restrict by_mean, double* __restrict by_spread,
+                           double* __restrict along) {
+    const double over_share = 1.0 / share, inverse = 1.0 / spread;
+    for (Index r = 0; r < BLOCK; ++r) {
+        const double chance = part[r] * sum[r], by_a = chance * once[r] * inverse;
+        part[r] = chance;
+        by_share[r] = chance * over_share;
+        by_mean[r] = -by_a;
+        by_spread[r] = -chance * (once[r] * z[r] + own[r]) * inverse;
+        along[r] += by_a;
+    }
+}
+
+// Second derivatives in a, and in a and a component's share, mean and spread.
+inline void mixture_bends(const double* __restrict z, const double* __restrict once,
+                          const double* __restrict second, const double* __restrict own,
+                          const double* __restrict part, const double* __restrict along,
+                          double share, double spread, double* __restrict in_share,
+                          double* __restrict in_mean, double* __restrict in_spread,
+                          double* __restrict bent) {
+    const double over_share = 1.0 / share, inverse = 1.0 / spread, square = inverse * inverse;
+    for (Index r = 0; r < BLOCK; ++r) {
+        const double by_a = once[r] * inverse, lean = -(once[r] * z[r] + own[r]) * inverse;
+        const double twice = second[r] * square + by_a * by_a;
+        const double cross = by_a * lean - (second[r] * z[r] + once[r]) * square;
+        bent[r] += part[r] * twice;
+        in_share[r] = part[r] * over_share * (by_a - along[r]);
+        in_mean[r] = part[r] * (along[r] * by_a - twice);
+        in_spread[r] = part[r] * (cross - along[r] * lean);
+    }
+}
+
+inline void relative_exponentials(const double* __restrict z, const double* __restrict common,
+                                  double* __restrict out) {
+    for (Index r = 0; r < BLOCK; ++r)
+        out[r] = exponential(-0.5 * z[r] * z[r] - common[r]) * INV_SQRT_TWO_PI;
+}
+
+inline void weigh(const double* __restrict weight, const double* __restrict terms, double sign,
+                  double* __restrict out) {
+    for (Index r = 0; r < BLOCK; ++r) out[r] = sign * weight[r] * terms[r];
+}
+
 class MixtureBlock {
    public:
     explicit MixtureBlock(Index n_components)
         : count(n_components), width(3 * n_components), value(BLOCK), along(BLOCK), bent(BLOCK),
-          by(width * BLOCK), mixed(width * BLOCK), z_(count * BLOCK), part_(count * BLOCK),
-          once_(count * BLOCK), second_(count * BLOCK), gaps_(BLOCK), exponents_(BLOCK),
+          by(width * STRIDE), mixed(width * STRIDE), z_(count * STRIDE), part_(count * STRIDE),
+          once_(count * STRIDE), second_(count * STRIDE), gaps_(BLOCK), exponents_(BLOCK),
           common_(BLOCK), sum_(BLOCK), missing_(BLOCK), own_(BLOCK), counted_(BLOCK),
           components_(nullptr) {}
 
@@ -31,36 +138,42 @@ class MixtureBlock {
     // Evaluate a block of rows; components (M, 3) are shares, means and spreads.
     void evaluate(const double* a, const double* codes, const double* components) {
         components_ = components;
-        locate(a, codes);
+        fill(common_, -__builtin_inf());
         fill(sum_, 0.0);
         fill(missing_, 0.0);
-        for (Index m = 0; m < count; ++m) add_component(m, codes);
-        conclude();
         fill(along, 0.0);
-        for (Index m = 0; m < count; ++m) first_derivatives(m);
+        for (Index r = 0; r < BLOCK; ++r) {
+            own_[r] = codes[r] == SEEN ? 1.0 : 0.0;
+            counted_[r] = codes[r] <= ABOVE ? 1.0 : 0.0;
+        }
+        for (Index m = 0; m < count; ++m)
+            mixture_places(a, codes, components[3 * m + 1], 1.0 / spread(m), z_ + m * STRIDE, common_);
+        for (Index m = 0; m < count; ++m) {
+            const double* z = z_ + m * STRIDE;
+            gaps_at(z, gaps_);
+            relative_exponentials(z, common_, exponents_);
+            mixture_terms(z, gaps_, exponents_, codes, share(m), spread(m), part_ + m * STRIDE,
+                          once_ + m * STRIDE, second_ + m * STRIDE, sum_, missing_);
+        }
+        mixture_logarithm(missing_, common_, counted_, sum_, value);
+        for (Index m = 0; m < count; ++m) {
+            double* to = by + 3 * m * STRIDE;
+            mixture_slopes(z_ + m * STRIDE, once_ + m * STRIDE, own_, sum_, share(m), spread(m),
+                           part_ + m * STRIDE, to, to + STRIDE, to + 2 * STRIDE, along);
+        }
     }
+
+    // Ones where the outcome is observed.
+    const double* seen() { return own_; }
 
     // Second derivatives of the block that was evaluated.
     void bend() {
-        for (Index r = 0; r < BLOCK; ++r) bent[r] = -along[r] * along[r];
+        weigh(along, along, -1.0, bent);
         for (Index m = 0; m < count; ++m) {
-            const double inverse = 1.0 / spread(m), over_share = 1.0 / share(m);
-            const double *__restrict part = part_ + m * BLOCK, *__restrict at = z_ + m * BLOCK;
-            const double *__restrict once = once_ + m * BLOCK;
-            const double *__restrict second = second_ + m * BLOCK, *__restrict own = own_;
-            const double *__restrict own_by = by + 3 * m * BLOCK, *__restrict slope = along;
-            double *__restrict to = mixed + 3 * m * BLOCK, *__restrict twice_in_a = bent;
-            for (Index r = 0; r < BLOCK; ++r) {
-                const double by_a = once[r] * inverse;
-                const double by_spread = -(once[r] * at[r] + own[r]) * inverse;
-                const double twice = second[r] * inverse * inverse + by_a * by_a;
-                const double cross =
-                    -(second[r] * at[r] + once[r]) * inverse * inverse + by_a * by_spread;
-                twice_in_a[r] += part[r] * twice;
-                to[r] = part[r] * by_a * over_share - slope[r] * own_by[r];
-                to[BLOCK + r] = -part[r] * twice - slope[r] * own_by[BLOCK + r];
-                to[2 * BLOCK + r] = part[r] * cross - slope[r] * own_by[2 * BLOCK + r];
-            }
+            double* to = mixed + 3 * m * STRIDE;
+            mixture_bends(z_ + m * STRIDE, once_ + m * STRIDE, second_ + m * STRIDE, own_,
+                          part_ + m * STRIDE, along, share(m), spread(m), to, to + STRIDE,
+                          to + 2 * STRIDE, bent);
         }
     }
 
@@ -70,8 +183,8 @@ class MixtureBlock {
         for (Index m = 0; m < count; ++m) {
             const double inverse = 1.0 / spread(m), over_share = 1.0 / share(m);
             const double square = inverse * inverse;
-            const double *part = part_ + m * BLOCK, *at = z_ + m * BLOCK, *once = once_ + m * BLOCK;
-            const double *second = second_ + m * BLOCK, *own = own_;
+            const double *part = part_ + m * STRIDE, *at = z_ + m * STRIDE, *once = once_ + m * STRIDE;
+            const double *second = second_ + m * STRIDE, *own = own_;
             Lanes sums[5] = {};
             for (Index r = 0; r < BLOCK; r += LANES) {
                 const Lanes w = lanes(weight + r) * lanes(part + r), u = lanes(once + r);
@@ -95,88 +208,6 @@ class MixtureBlock {
    private:
     double share(Index m) const { return components_[3 * m]; }
     double spread(Index m) const { return components_[3 * m + 2]; }
-
-    // Where each component sees the rows, and the largest exponent of a row: that of a density, or of
-    // a tail on its side of zero.
-    void locate(const double* __restrict a, const double* __restrict codes) {
-        double *__restrict common = common_, *__restrict own = own_, *__restrict counted = counted_;
-        fill(common, -__builtin_inf());
-        for (Index r = 0; r < BLOCK; ++r) {
-            own[r] = codes[r] == SEEN ? 1.0 : 0.0;
-            counted[r] = codes[r] <= ABOVE ? 1.0 : 0.0;
-        }
-        for (Index m = 0; m < count; ++m) {
-            const double mean = components_[3 * m + 1], inverse = 1.0 / spread(m);
-            double* __restrict z = z_ + m * BLOCK;
-            for (Index r = 0; r < BLOCK; ++r) {
-                z[r] = (a[r] - mean) * inverse;
-                const double turned = codes[r] == BELOW ? z[r] : -z[r];
-                const bool apart = codes[r] != SEEN && turned > 0.0;
-                const double exponent = apart ? 0.0 : -0.5 * z[r] * z[r];
-                common[r] = exponent > common[r] ? exponent : common[r];
-            }
-        }
-    }
-
-    void add_component(Index m, const double* __restrict codes) {
-        const double *__restrict z = z_ + m * BLOCK, *__restrict common = common_;
-        double *__restrict gaps = gaps_, *__restrict exponents = exponents_;
-        gaps_at(z, gaps);
-        for (Index r = 0; r < BLOCK; ++r)
-            exponents[r] = exponential(-0.5 * z[r] * z[r] - common[r]) * INV_SQRT_TWO_PI;
-        const double weight = share(m), level = share(m) / spread(m);
-        double *__restrict part = part_ + m * BLOCK, *__restrict once = once_ + m * BLOCK;
-        double *__restrict second = second_ + m * BLOCK;
-        double *__restrict sum = sum_, *__restrict missing = missing_;
-        for (Index r = 0; r < BLOCK; ++r) {
-            const bool seen = codes[r] == SEEN;
-            const double turn = codes[r] == BELOW ? 1.0 : -1.0;
-            const double x = __builtin_fabs(z[r]), lambda = x + gaps[r];
-            const bool left = turn * z[r] <= 0.0;
-            // On the right the largest exponent is that of one.
-            const double beyond = seen || left ? 0.0 : exponents[r], rest = lambda - beyond;
-            const double inverse = 1.0 / (lambda * rest), over = rest * inverse;
-            const double ratio = left ? lambda : beyond * lambda * (lambda * inverse);
-            const double tail = left ? exponents[r] * over : rest * over;
-            part[r] = seen ? level * exponents[r] : weight * tail;
-            once[r] = seen ? -z[r] : turn * ratio;
-            second[r] = seen ? -1.0 : -ratio * (left ? gaps[r] : ratio + x);
-            sum[r] += part[r];
-            // What lies beyond, or more than any where it is not known to all its digits.
-            missing[r] += seen || left ? 1.0 : weight * beyond * over;
-        }
-    }
-
-    // The logarithm of the sum, and posterior shares.
-    void conclude() {
-        double *__restrict sum = sum_, *__restrict logs = value;
-        const double *__restrict missing = missing_, *__restrict common = common_;
-        const double* __restrict counted = counted_;
-        for (Index r = 0; r < BLOCK; ++r) {
-            double mantissa, twos;
-            split(sum[r], mantissa, twos);
-            const double top = missing[r] < UPPER_HALVES ? -missing[r] : mantissa - 1.0;
-            const double logarithm = twos * LN2 + log_of_quotient(top / (mantissa + 1.0));
-            logs[r] = counted[r] * (common[r] + logarithm);
-            sum[r] = counted[r] / sum[r];
-        }
-    }
-
-    void first_derivatives(Index m) {
-        const double over_share = 1.0 / share(m), inverse = 1.0 / spread(m);
-        double *__restrict to = by + 3 * m * BLOCK, *__restrict slope = along;
-        double* __restrict part = part_ + m * BLOCK;
-        const double *__restrict at = z_ + m * BLOCK, *__restrict once = once_ + m * BLOCK;
-        const double *__restrict sum = sum_, *__restrict own = own_;
-        for (Index r = 0; r < BLOCK; ++r) {
-            part[r] *= sum[r];
-            const double by_a = part[r] * once[r] * inverse;
-            to[r] = part[r] * over_share;
-            to[BLOCK + r] = -by_a;
-            to[2 * BLOCK + r] = -part[r] * (once[r] * at[r] + own[r]) * inverse;
-            slope[r] += by_a;
-        }
-    }
 
     Doubles z_, part_, once_, second_, gaps_, exponents_, common_, sum_, missing_, own_, counted_;
     const double* components_;
@@ -206,17 +237,17 @@ bool evaluate_mixture(const MixtureRows& rows, GoOn go_on) {
         block.evaluate(a, codes, rows.components);
         keep(0, block.value);
         keep(1, block.along);
-        for (Index i = 0; i < width; ++i) keep(3 + i, block.by + i * BLOCK);
+        for (Index i = 0; i < width; ++i) keep(3 + i, block.by + i * STRIDE);
         if (!rows.curved) continue;
         block.bend();
         keep(2, block.bent);
-        for (Index i = 0; i < width; ++i) keep(3 + width + i, block.mixed + i * BLOCK);
+        for (Index i = 0; i < width; ++i) keep(3 + width + i, block.mixed + i * STRIDE);
         block.add_own(weight, rows.twice);
         // Less the products of the gradient with itself.
         for (Index i = 0; i < width; ++i) {
-            for (Index r = 0; r < BLOCK; ++r) product[r] = weight[r] * block.by[i * BLOCK + r];
+            for (Index r = 0; r < BLOCK; ++r) product[r] = weight[r] * block.by[i * STRIDE + r];
             for (Index j = i; j < width; ++j)
-                rows.twice[i * width + j] -= weighted_total(block.by + j * BLOCK, product);
+                rows.twice[i * width + j] -= weighted_total(block.by + j * STRIDE, product);
         }
     }
     for (Index i = 0; i < width; ++i)
@@ -224,17 +255,17 @@ bool evaluate_mixture(const MixtureRows& rows, GoOn go_on) {
     return true;
 }
 
+inline void add_scaled(const double* __restrict terms, double factor, double* __restrict out) {
+    for (Index r = 0; r < BLOCK; ++r) out[r] += factor * terms[r];
+}
+
 // out[q] = sum over i of slope[i, q] from[i], of blocks of rows.
 inline void combine(const double* slope, Index n_from, Index n_to, const double* from, double* out) {
     for (Index q = 0; q < n_to; ++q) {
-        double* __restrict to = out + q * STRIDE;
-        fill(to, 0.0);
-        for (Index i = 0; i < n_from; ++i) {
-            const double factor = slope[i * n_to + q];
-            const double* __restrict one = from + i * BLOCK;
-            if (factor == 0.0) continue;
-            for (Index r = 0; r < BLOCK; ++r) to[r] += factor * one[r];
-        }
+        fill(out + q * STRIDE, 0.0);
+        for (Index i = 0; i < n_from; ++i)
+            if (slope[i * n_to + q] != 0.0)
+                add_scaled(from + i * STRIDE, slope[i * n_to + q], out + q * STRIDE);
     }
 }
 
@@ -272,18 +303,16 @@ bool sum_mixture(const Rows& rows, const Mixture& mixture, bool curved, MixtureS
             ahead.ask();
             own.evaluate(a, code, mixture.components + which * width);
             if (curved) own.bend();
-            for (Index r = 0; r < BLOCK; ++r) {
-                residual[r] = -weight[r] * own.along[r];
-                curvature[r] = -weight[r] * own.bent[r];
-                terms[r] = weight[r] * own.value[r];
-                seen_weight[r] = code[r] == SEEN ? weight[r] : 0.0;
-            }
+            weigh(weight, own.along, -1.0, residual);
+            weigh(weight, own.bent, -1.0, curvature);
+            weigh(weight, own.value, 1.0, terms);
+            weigh(weight, own.seen(), 1.0, seen_weight);
             ahead.ask();
             plain[j] += total(residual);
             seen[j] += total(seen_weight);
             loglik += total(terms);
             for (Index i = 0; i < width; ++i)
-                out.by[which * width + i] += weighted_total(own.by + i * BLOCK, weight);
+                out.by[which * width + i] += weighted_total(own.by + i * STRIDE, weight);
             if (!curved) {
                 sums.add_scores(j, block, plan.sources(j), plan.tiled(j), residual);
                 continue;
@@ -294,18 +323,15 @@ bool sum_mixture(const Rows& rows, const Mixture& mixture, bool curved, MixtureS
             const double* slopes = mixture.slopes + which * width * q;
             combine(slopes, width, q, own.by, along);
             for (Index s = 0; s < q; ++s) {
-                const double* __restrict one = along + s * STRIDE;
-                double* __restrict to = weighted + s * STRIDE;
-                for (Index r = 0; r < BLOCK; ++r) to[r] = weight[r] * one[r];
+                weigh(weight, along + s * STRIDE, 1.0, weighted + s * STRIDE);
                 for (Index t = 0; t <= s; ++t)
                     out.products[(which * q + s) * q + t] +=
                         weighted_total(weighted + s * STRIDE, along + t * STRIDE);
             }
-            combine(slopes, width, q, own.mixed, weighted);
+            combine(slopes, width, q, own.mixed, along);
             const double* y[TILE];
             for (Index s = 0; s < q; ++s) {
-                double* __restrict to = weighted + s * STRIDE;
-                for (Index r = 0; r < BLOCK; ++r) to[r] *= -weight[r];
+                weigh(weight, along + s * STRIDE, -1.0, weighted + s * STRIDE);
                 plain_cross[j * columns + s] += total(weighted + s * STRIDE);
             }
             for (Index s = q; s < columns; ++s) fill(weighted + s * STRIDE, 0.0);

@@ -78,6 +78,36 @@ inline void add_product(const double* __restrict a, const double* __restrict b,
     for (Index r = 0; r < BLOCK; ++r) out[r] += a[r] * b[r];
 }
 
+inline void subtract(const double* __restrict a, const double* __restrict b,
+                     double* __restrict out) {
+    for (Index r = 0; r < BLOCK; ++r) out[r] = a[r] - b[r];
+}
+
+// Minus a product, and added to a sum.
+inline void take_product(const double* __restrict a, const double* __restrict b,
+                         double* __restrict out, double* __restrict sum) {
+    for (Index r = 0; r < BLOCK; ++r) {
+        out[r] = -a[r] * b[r];
+        sum[r] += out[r];
+    }
+}
+
+// Add the terms of chances to their sum.
+inline void add_relative(const double* __restrict value, const double* __restrict largest,
+                         double* __restrict tau, double* __restrict sum) {
+    for (Index r = 0; r < BLOCK; ++r) {
+        tau[r] = exponential(value[r] - largest[r]);
+        sum[r] += tau[r];
+    }
+}
+
+inline void raise(double* __restrict value, double by, double* __restrict largest) {
+    for (Index r = 0; r < BLOCK; ++r) {
+        value[r] += by;
+        largest[r] = value[r] > largest[r] ? value[r] : largest[r];
+    }
+}
+
 // The terms of rows of an alternative under one type, added to those of the others.
 inline void type_terms(const double* __restrict a, const double* __restrict gaps,
                        const double* __restrict densities, const double* __restrict codes,
@@ -100,7 +130,7 @@ inline void type_terms(const double* __restrict a, const double* __restrict gaps
 class TypeBlock {
    public:
     TypeBlock(Index n_types, Index n_scores)
-        : count_(n_types), size_(n_scores), scaled_(n_types * n_scores * BLOCK), product_(BLOCK) {}
+        : count_(n_types), size_(n_scores), scaled_(n_types * n_scores * STRIDE), product_(BLOCK) {}
 
     // `share` is the weight times the chance `tau` of each type.
     void add(const double* tau, const double* share, const double* scores, double* out) {
@@ -108,14 +138,14 @@ class TypeBlock {
         for (Index m = 0; m < count_; ++m)
             for (Index j = 0; j < size_; ++j) {
                 const Index at = m * size_ + j;
-                const double* own = scores + at * BLOCK;
-                multiply(share + m * BLOCK, own, product_);
+                const double* own = scores + at * STRIDE;
+                multiply(share + m * STRIDE, own, product_);
                 for (Index i = 0; i <= j; ++i)
                     out[at * all + m * size_ + i] +=
-                        weighted_total(product_, scores + (m * size_ + i) * BLOCK);
-                multiply(tau + m * BLOCK, own, scaled_ + at * BLOCK);
+                        weighted_total(product_, scores + (m * size_ + i) * STRIDE);
+                multiply(tau + m * STRIDE, own, scaled_ + at * STRIDE);
                 for (Index i = 0; i <= at; ++i)
-                    out[at * all + i] -= weighted_total(product_, scaled_ + i * BLOCK);
+                    out[at * all + i] -= weighted_total(product_, scaled_ + i * STRIDE);
             }
     }
 
@@ -130,18 +160,18 @@ class GroupScores {
     GroupScores(Index n_types, Index k, TypePlan& plan)
         : count_(n_types), k_(k), wide_(k * plan.padded), narrow_(whole_tiles(k + 1)),
           scores_(n_types * wide_ * STRIDE), weighted_((wide_ > narrow_ ? wide_ : narrow_) * STRIDE),
-          own_(n_types * (k + 1) * BLOCK), tau_(n_types * BLOCK), share_(n_types * BLOCK),
+          own_(n_types * (k + 1) * STRIDE), tau_(n_types * STRIDE), share_(n_types * STRIDE),
           mean_(BLOCK), gram(wide_ * wide_), mixed(n_types * wide_ * narrow_), x_(wide_),
           y_(wide_ > narrow_ ? wide_ : narrow_), block_(n_types, k + 1) {}
 
     // Where the score of a group under a type in column q of all alternatives is added up.
     double* score(Index m, Index q) { return scores_ + (m * wide_ + q) * STRIDE + filled_; }
-    double* own(Index m, Index j) { return own_ + (m * (k_ + 1) + j) * BLOCK + filled_; }
+    double* own(Index m, Index j) { return own_ + (m * (k_ + 1) + j) * STRIDE + filled_; }
 
     void close(const double* tau, double weight, double* type_hessian) {
         for (Index m = 0; m < count_; ++m) {
-            tau_[m * BLOCK + filled_] = tau[m];
-            share_[m * BLOCK + filled_] = weight * tau[m];
+            tau_[m * STRIDE + filled_] = tau[m];
+            share_[m * STRIDE + filled_] = weight * tau[m];
             *own(m, k_) = 1.0;
         }
         if (++filled_ == BLOCK) flush(type_hessian);
@@ -152,24 +182,24 @@ class GroupScores {
         for (Index q = 0; q < wide_; ++q) {
             fill(mean_, 0.0);
             for (Index m = 0; m < count_; ++m)
-                add_product(tau_ + m * BLOCK, scores_ + (m * wide_ + q) * STRIDE, mean_);
+                add_product(tau_ + m * STRIDE, scores_ + (m * wide_ + q) * STRIDE, mean_);
             for (Index m = 0; m < count_; ++m) {
-                double* __restrict one = scores_ + (m * wide_ + q) * STRIDE;
-                const double* __restrict mean = mean_;
-                for (Index r = 0; r < BLOCK; ++r) one[r] -= mean[r];
+                double* one = scores_ + (m * wide_ + q) * STRIDE;
+                std::memcpy(weighted_, one, sizeof(double) * BLOCK);
+                subtract(weighted_, mean_, one);
             }
         }
         for (Index m = 0; m < count_; ++m) {
             for (Index q = 0; q < wide_; ++q) {
                 x_[q] = scores_ + (m * wide_ + q) * STRIDE;
                 y_[q] = weighted_ + q * STRIDE;
-                multiply(share_ + m * BLOCK, x_[q], weighted_ + q * STRIDE);
+                multiply(share_ + m * STRIDE, x_[q], weighted_ + q * STRIDE);
             }
             add_tiles(x_, wide_, y_, wide_, true, gram, wide_);
             for (Index j = 0; j < narrow_; ++j) {
                 y_[j] = weighted_ + j * STRIDE;
                 if (j <= k_)
-                    multiply(share_ + m * BLOCK, own_ + (m * (k_ + 1) + j) * BLOCK,
+                    multiply(share_ + m * STRIDE, own_ + (m * (k_ + 1) + j) * STRIDE,
                              weighted_ + j * STRIDE);
                 else
                     fill(weighted_ + j * STRIDE, 0.0);
@@ -178,9 +208,9 @@ class GroupScores {
         }
         block_.add(tau_, share_, own_, type_hessian);
         std::memset(scores_, 0, sizeof(double) * count_ * wide_ * STRIDE);
-        std::memset(own_, 0, sizeof(double) * count_ * (k_ + 1) * BLOCK);
-        std::memset(tau_, 0, sizeof(double) * count_ * BLOCK);
-        std::memset(share_, 0, sizeof(double) * count_ * BLOCK);
+        std::memset(own_, 0, sizeof(double) * count_ * (k_ + 1) * STRIDE);
+        std::memset(tau_, 0, sizeof(double) * count_ * STRIDE);
+        std::memset(share_, 0, sizeof(double) * count_ * STRIDE);
         filled_ = 0;
     }
 
@@ -205,13 +235,13 @@ class TypePass {
         : rows_(rows), types_(types), out_(out), k_(rows.n_alternatives), n_types_(types.n_types),
           plan_(rows), padded_(plan_.padded), height_(rows.n_covariates + k_ + 2),
           exact_(types.curvature == 2), curved_(types.curvature > 0),
-          grouped_(types.starts != nullptr), capacity_(longest()),
+          grouped_(types.starts != nullptr), capacity_(longest()), pitch_(capacity_ + 8),
           blocks_(capacity_ / BLOCK * height_ * STRIDE), weight_(capacity_),
-          residual_(n_types_ * k_ * capacity_), curvature_(n_types_ * k_ * capacity_),
-          value_(n_types_ * capacity_), tau_(n_types_ * capacity_), codes_(k_ * BLOCK),
-          bounds_(BLOCK), a_(BLOCK), moved_(BLOCK), gaps_(BLOCK), densities_(BLOCK),
-          share_(n_types_ * BLOCK), chance_(n_types_ * BLOCK), centred_(n_types_ * k_ * BLOCK),
-          own_(n_types_ * (k_ + 1) * BLOCK), along_(BLOCK), bend_(BLOCK), product_(BLOCK),
+          residual_(n_types_ * k_ * pitch_), curvature_(n_types_ * k_ * pitch_),
+          value_(n_types_ * pitch_), tau_(n_types_ * pitch_), codes_(k_ * BLOCK),
+          bounds_(BLOCK), a_(BLOCK), moved_(BLOCK), shifted_(BLOCK), gaps_(BLOCK), densities_(BLOCK),
+          share_(n_types_ * STRIDE), chance_(n_types_ * STRIDE), centred_(n_types_ * k_ * STRIDE),
+          own_(n_types_ * (k_ + 1) * STRIDE), along_(BLOCK), bend_(BLOCK), product_(BLOCK),
           columns_((whole_tiles(n_types_ * (k_ + 1)) + 1) * STRIDE),
           group_(n_types_ * padded_), weighted_(padded_ * STRIDE),
           score_(k_ * padded_), gram_(k_ * k_ * padded_ * padded_),
@@ -268,10 +298,10 @@ class TypePass {
 
     double* block_at(Index offset) { return blocks_ + offset / BLOCK * height_ * STRIDE; }
     double* residual(Index m, Index j, Index at) {
-        return residual_ + (m * k_ + j) * capacity_ + at;
+        return residual_ + (m * k_ + j) * pitch_ + at;
     }
     double* curvature(Index m, Index j, Index at) {
-        return curvature_ + (m * k_ + j) * capacity_ + at;
+        return curvature_ + (m * k_ + j) * pitch_ + at;
     }
 
     // The terms of a block of rows under every type.
@@ -286,7 +316,7 @@ class TypePass {
         fill(weight_ + offset, 0.0);
         load_weights(rows_, start, filled, weight_ + offset);
         for (Index r = filled; r < BLOCK; ++r) weight_[offset + r] = 0.0;
-        for (Index m = 0; m < n_types_; ++m) fill(value_ + m * capacity_ + offset, 0.0);
+        for (Index m = 0; m < n_types_; ++m) fill(value_ + m * pitch_ + offset, 0.0);
         for (Index j = 0; j < k_; ++j) {
             const double* code = codes_ + j * BLOCK;
             if (j == 0 || rows_.limit.column != 0) load_limit(rows_, j, start, filled, bounds_);
@@ -299,11 +329,12 @@ class TypePass {
             seen_[j] += total(product_);
             for (Index m = 0; m < n_types_; ++m) {
                 const double away = types_.offsets[m * k_ + j];
-                for (Index r = 0; r < BLOCK; ++r) moved_[r] = a_[r] - away;
-                gaps_at(moved_, gaps_);
-                densities_at(moved_, densities_);
-                type_terms(moved_, gaps_, densities_, code, residual(m, j, offset),
-                           curvature(m, j, offset), value_ + m * capacity_ + offset);
+                fill(moved_, away);
+                subtract(a_, moved_, shifted_);
+                gaps_at(shifted_, gaps_);
+                densities_at(shifted_, densities_);
+                type_terms(shifted_, gaps_, densities_, code, residual(m, j, offset),
+                           curvature(m, j, offset), value_ + m * pitch_ + offset);
             }
         }
     }
@@ -324,29 +355,18 @@ class TypePass {
     void mix_rows() {
         double *__restrict largest = along_, *__restrict sum = bend_;
         fill(largest, -__builtin_inf());
-        for (Index m = 0; m < n_types_; ++m) {
-            double* __restrict value = value_ + m * capacity_;
-            const double prior = types_.log_prior[m];
-            for (Index r = 0; r < BLOCK; ++r) {
-                value[r] += prior;
-                largest[r] = value[r] > largest[r] ? value[r] : largest[r];
-            }
-        }
+        for (Index m = 0; m < n_types_; ++m)
+            raise(value_ + m * pitch_, types_.log_prior[m], along_);
         fill(sum, 0.0);
-        for (Index m = 0; m < n_types_; ++m) {
-            const double* __restrict value = value_ + m * capacity_;
-            double* __restrict tau = tau_ + m * capacity_;
-            for (Index r = 0; r < BLOCK; ++r) {
-                tau[r] = exponential(value[r] - largest[r]);
-                sum[r] += tau[r];
-            }
-        }
+        for (Index m = 0; m < n_types_; ++m)
+            add_relative(value_ + m * pitch_, along_, tau_ + m * pitch_, bend_);
         for (Index r = 0; r < BLOCK; ++r)
             product_[r] = weight_[r] != 0.0 ? weight_[r] * (largest[r] + logarithm(sum[r])) : 0.0;
         out_.loglik += total(product_);
+        for (Index r = 0; r < BLOCK; ++r) bend_[r] = weight_[r] != 0.0 ? 1.0 / bend_[r] : 0.0;
         for (Index m = 0; m < n_types_; ++m) {
-            double* __restrict tau = tau_ + m * capacity_;
-            for (Index r = 0; r < BLOCK; ++r) tau[r] = weight_[r] != 0.0 ? tau[r] / sum[r] : 0.0;
+            std::memcpy(product_, tau_ + m * pitch_, sizeof(double) * BLOCK);
+            multiply(product_, bend_, tau_ + m * pitch_);
         }
     }
 
@@ -357,7 +377,7 @@ class TypePass {
             double largest = -__builtin_inf(), sum = 0.0;
             for (Index m = 0; m < n_types_; ++m) {
                 double value = types_.log_prior[m];
-                for (Index r = from; r < to; ++r) value += value_[m * capacity_ + r];
+                for (Index r = from; r < to; ++r) value += value_[m * pitch_ + r];
                 chance_[m] = value;
                 largest = value > largest ? value : largest;
             }
@@ -367,13 +387,13 @@ class TypePass {
             for (Index m = 0; m < n_types_; ++m) {
                 const double tau = weight != 0.0 ? chance_[m] / sum : 0.0;
                 out_.type_score[m * (k_ + 1) + k_] += weight * tau;
-                for (Index r = from; r < to; ++r) tau_[m * capacity_ + r] = tau;
+                for (Index r = from; r < to; ++r) tau_[m * pitch_ + r] = tau;
             }
         }
         // Rows that fill up the last block belong to nobody.
         const Index end = end_of(last - 1) - window;
         for (Index m = 0; m < n_types_; ++m)
-            for (Index r = end; r % BLOCK; ++r) tau_[m * capacity_ + r] = 0.0;
+            for (Index r = end; r % BLOCK; ++r) tau_[m * pitch_ + r] = 0.0;
     }
 
     // What a block of rows adds.
@@ -381,10 +401,10 @@ class TypePass {
         const Index size = k_ + 1;
         double* block = block_at(offset);
         for (Index m = 0; m < n_types_; ++m)
-            multiply(weight_ + offset, tau_ + m * capacity_ + offset, share_ + m * BLOCK);
+            multiply(weight_ + offset, tau_ + m * pitch_ + offset, share_ + m * STRIDE);
         if (!grouped_)
             for (Index m = 0; m < n_types_; ++m)
-                out_.type_score[m * size + k_] += total(share_ + m * BLOCK);
+                out_.type_score[m * size + k_] += total(share_ + m * STRIDE);
         const bool rows_vary = exact_ && !grouped_;
         if (rows_vary) center(offset);
         for (Index j = 0; j < k_; ++j) {
@@ -392,28 +412,24 @@ class TypePass {
             fill(along_, 0.0);
             fill(bend_, 0.0);
             for (Index m = 0; m < n_types_; ++m) {
-                const double* share = share_ + m * BLOCK;
+                const double* share = share_ + m * STRIDE;
                 multiply(share, residual(m, j, offset), product_);
                 out_.type_score[m * size + j] += total(product_);
-                for (Index r = 0; r < BLOCK; ++r) along_[r] += product_[r];
+                add_product(share, residual(m, j, offset), along_);
                 if (!curved_) continue;
                 double* column = columns_ + (m * size + j) * STRIDE;
-                const double* bent = curvature(m, j, offset);
-                for (Index r = 0; r < BLOCK; ++r) {
-                    column[r] = -share[r] * bent[r];
-                    bend_[r] += column[r];
-                }
+                take_product(share, curvature(m, j, offset), column, bend_);
                 const Index at = m * size + j;
                 out_.type_hessian[at * n_types_ * size + at] += total(column);
                 if (!rows_vary) continue;
-                const double* apart = centred_ + (m * k_ + j) * BLOCK;
+                const double* apart = centred_ + (m * k_ + j) * STRIDE;
+                multiply(share, apart, product_);
                 for (Index i = 0; i < size; ++i) {
                     double* mixed = columns_ + (m * size + i) * STRIDE;
-                    const double* own = own_ + (m * size + i) * BLOCK;
-                    for (Index r = 0; r < BLOCK; ++r)
-                        mixed[r] = (i == j ? mixed[r] : 0.0) + share[r] * apart[r] * own[r];
+                    if (i != j) fill(mixed, 0.0);
+                    add_product(product_, own_ + (m * size + i) * STRIDE, mixed);
                 }
-                for (Index r = 0; r < BLOCK; ++r) bend_[r] += share[r] * apart[r] * apart[r];
+                add_product(product_, apart, bend_);
             }
             const double* weights = along_;
             for (Index p = 0; p < padded_; p += TILE)
@@ -434,15 +450,15 @@ class TypePass {
             for (Index other = 0; rows_vary && other < j; ++other) {
                 fill(bend_, 0.0);
                 for (Index m = 0; m < n_types_; ++m) {
-                    multiply(share_ + m * BLOCK, centred_ + (m * k_ + j) * BLOCK, product_);
-                    add_product(product_, centred_ + (m * k_ + other) * BLOCK, bend_);
+                    multiply(share_ + m * STRIDE, centred_ + (m * k_ + j) * STRIDE, product_);
+                    add_product(product_, centred_ + (m * k_ + other) * STRIDE, bend_);
                 }
                 add_gram(block, j, other, bend_);
             }
         }
         if (rows_vary) {
             for (Index m = 0; m < n_types_; ++m)
-                std::memcpy(chance_ + m * BLOCK, tau_ + m * capacity_ + offset,
+                std::memcpy(chance_ + m * STRIDE, tau_ + m * pitch_ + offset,
                             sizeof(double) * BLOCK);
             block_.add(chance_, share_, own_, out_.type_hessian);
         }
@@ -453,15 +469,14 @@ class TypePass {
         for (Index j = 0; j < k_; ++j) {
             fill(product_, 0.0);
             for (Index m = 0; m < n_types_; ++m)
-                add_product(tau_ + m * capacity_ + offset, residual(m, j, offset), product_);
+                add_product(tau_ + m * pitch_ + offset, residual(m, j, offset), product_);
             for (Index m = 0; m < n_types_; ++m) {
-                const double* __restrict from = residual(m, j, offset);
-                double* __restrict to = centred_ + (m * k_ + j) * BLOCK;
-                for (Index r = 0; r < BLOCK; ++r) to[r] = from[r] - product_[r];
-                std::memcpy(own_ + (m * (k_ + 1) + j) * BLOCK, from, sizeof(double) * BLOCK);
+                const double* from = residual(m, j, offset);
+                subtract(from, product_, centred_ + (m * k_ + j) * STRIDE);
+                std::memcpy(own_ + (m * (k_ + 1) + j) * STRIDE, from, sizeof(double) * BLOCK);
             }
         }
-        for (Index m = 0; m < n_types_; ++m) fill(own_ + (m * (k_ + 1) + k_) * BLOCK, 1.0);
+        for (Index m = 0; m < n_types_; ++m) fill(own_ + (m * (k_ + 1) + k_) * STRIDE, 1.0);
     }
 
     // Add the sum of `weights` times the columns of two alternatives; those of j are in x already.
@@ -498,7 +513,7 @@ class TypePass {
                     for (Index p = 0; p < padded_; ++p)
                         *groups_.score(m, j * padded_ + p) = group_[m * padded_ + p];
             }
-            for (Index m = 0; m < n_types_; ++m) chance_[m] = tau_[m * capacity_ + from];
+            for (Index m = 0; m < n_types_; ++m) chance_[m] = tau_[m * pitch_ + from];
             groups_.close(chance_, weight_[from], out_.type_hessian);
         }
     }
@@ -558,8 +573,8 @@ class TypePass {
     TypePlan plan_;
     Index padded_, height_;
     bool exact_, curved_, grouped_;
-    Index capacity_;
-    Doubles blocks_, weight_, residual_, curvature_, value_, tau_, codes_, bounds_, a_, moved_, gaps_,
+    Index capacity_, pitch_;
+    Doubles blocks_, weight_, residual_, curvature_, value_, tau_, codes_, bounds_, a_, moved_, shifted_, gaps_,
         densities_, share_, chance_, centred_, own_, along_, bend_, product_, columns_, group_, weighted_,
         score_, gram_, mixed_, seen_;
     Pointers x_, y_, z_;
