@@ -24,6 +24,7 @@ from selfselect.solvers._identification import ridge, undetermined
 from selfselect.solvers._kinks import has_kinks, solve_through_smooth
 from selfselect.solvers._order import order_alternatives
 from selfselect.solvers._resolution import refine, with_points
+from selfselect.solvers._simpler import saying_why, solve_simpler, why_simpler
 from selfselect.solvers._start import (
     any_deficient,
     gram_matrices,
@@ -129,6 +130,13 @@ class Continuation:
             start = self._nearer(problem, engine, place.free, share * place.information, rng)
             found = self._finish(problem, engine, start, starts, progress)
             fault = _fault(problem, found.free)
+            if fault is None and found.converged:
+                return found
+            simple = solve_simpler(problem, engine, rng=rng, progress=progress)
+            gain = np.inf if simple is None else found.loglik - simple.loglik
+            reason = fault or why_simpler(found, gain)
+            if simple is not None and reason is not None:
+                return saying_why(simple, problem, reason)
             if fault is None:
                 return found
         raise DataError(f"The search ended at no estimate: {fault}")
