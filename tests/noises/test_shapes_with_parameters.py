@@ -622,8 +622,6 @@ def test_degrees_of_freedom_at_the_boundary_are_said():
         (lambda: Mixture("aic"), "not a number of components"),
         (lambda: Mixture(2, each="yes"), "must be True"),
         (lambda: Mixture(2, scale="both"), "no scale 'both'"),
-        (lambda: Mixture(2, scale="~ x"), "moves with covariates"),
-        (lambda: Student(scale={"a": "~ x", "b": "~ 1"}), "moves with covariates"),
         (lambda: Student(1.0), "are no degrees of freedom"),
         (lambda: Student(5, each=True), "these are known"),
         (lambda: Independent(shape="student"), r"Use noises.Student\(\)"),

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, ClassVar
 
 import numpy as np
@@ -31,14 +31,15 @@ class Shaped(FittedNoise):
     """
 
     independent: ClassVar[bool] = True
+    takes_formulas: ClassVar[bool] = True
 
     def _check_scale(self) -> None:
-        """Refuse scales that mean nothing, or that move with covariates."""
-        if Independent(self.scale).spread is not None:
-            raise OptionError(
-                f"The scale {self.scale!r} moves with covariates, which goes with a shape that is "
-                "known only: use noises.Independent(scale=..., shape=...), or a constant scale."
-            )
+        """Refuse scales that mean nothing."""
+        Independent(self.scale)
+
+    @property
+    def spread(self) -> str | Mapping[Any, str] | None:
+        return Independent(self.scale).spread
 
     @property
     @abstractmethod

@@ -63,7 +63,7 @@ class Mixture(Shaped):
 
     components: int | str = 2
     each: bool = False
-    scale: str | float | Mapping[Any, float] | Sequence[float] = "each"
+    scale: str | float | Mapping[Any, float | str] | Sequence[float] = "each"
 
     def __post_init__(self) -> None:
         self._check_scale()
