@@ -14,6 +14,7 @@ from numpy.random import Generator
 from numpy.typing import NDArray
 
 from selfselect.kernels.mixture import ShapeSums, ShapeTerms, mixture_sums, mixture_terms
+from selfselect.kernels.status import ABOVE, BELOW, SEEN
 from selfselect.noises.shapes._family import SHAPE_TERM, Codes, Family, Inner
 from selfselect.noises.shapes.base import Grid, Shape, Terms
 from selfselect.noises.shapes.normal import SHAPE as NORMAL
@@ -51,9 +52,9 @@ class MixtureShape(Shape):
         self.grid = Grid(reach, NORMAL.grid.step, NORMAL.grid.panel, most=6000)
 
     def _terms(self, a: Array, side: int) -> Terms:
-        found = mixture_terms(a.ravel(), side, self.components)
-        assert found.hessian is not None
-        parts = (found.value, found.gradient[:, 0], found.hessian[:, 0, 0])
+        flat = a.ravel()
+        status = np.full(len(flat), {0: SEEN, 1: BELOW, -1: ABOVE}[side], dtype=np.int8)
+        parts = mixture_sums(flat, status, self.components, np.ones(len(flat)), curvature=True)[:3]
         return Terms(*(part.reshape(a.shape) for part in parts))
 
     def density(self, a: Array) -> Terms:
