@@ -43,7 +43,9 @@ def made(n_rows=500, seed=0, shape="normal"):
         "logistic": rng.logistic,
         "heavy": lambda size: rng.standard_t(4, size) / np.sqrt(2.0),
     }
-    noise = draws[shape](size=(n_rows, 2)) * np.exp(np.column_stack([0.4 * decades, -0.3 * decades]))
+    noise = draws[shape](size=(n_rows, 2)) * np.exp(
+        np.column_stack([0.4 * decades, -0.3 * decades])
+    )
     best = (outcomes + noise).argmax(axis=1)
     return table.assign(
         y=(outcomes + noise)[np.arange(n_rows), best],
