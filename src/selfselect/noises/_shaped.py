@@ -181,9 +181,14 @@ class Shaped(FittedNoise):
             return super().residuals(a, chosen, side, gradient, covariance, extras)
         if not self.each:
             return shapes[0].residuals(a, chosen, side)
-        return np.column_stack(
-            [shape.residuals(a, chosen, side)[:, j] for j, shape in enumerate(shapes)]
-        )
+        found = a.copy()
+        for j, shape in enumerate(shapes):
+            # Where the alternative is chosen its noise is known.
+            here = np.flatnonzero(chosen != j)
+            own, beyond = a[here, j], side[here, j]
+            lower, upper = np.where(beyond < 0, own, -np.inf), np.where(beyond > 0, own, np.inf)
+            found[here, j] = shape.mean_between(lower, upper)
+        return found
 
     def contains(
         self, other: FittedNoise, alternatives: Sequence[Label], *, free_scales: bool
