@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from functools import partial
 from typing import Any, Final
 
 import numpy as np
 import pytest
 
 from selfselect.data.rows import Rows
+from selfselect.engines.memory import CHUNK, RowsInMemory
 from selfselect.kernels.fused_types import sum_types
 from selfselect.kernels.status import ABOVE, BELOW, SEEN, UNKNOWN
 from selfselect.likelihoods import evaluate
@@ -91,6 +93,17 @@ def test_far_out_rows_agree_with_the_oracle() -> None:
     for name, size in (("score", far**2), ("hessian", far**4)):
         off = np.abs(getattr(found, name) - getattr(wanted, name)).max()
         assert off <= 1e-14 * len(batch) * size, name
+
+
+@pytest.mark.parametrize("size", [1, 5])
+def test_the_number_of_threads_does_not_change_a_bit(monkeypatch: Any, size: int) -> None:
+    monkeypatch.setitem(CHUNK, "fused", 256)
+    problem = problem_of(2, Types(3))
+    batch, natural = batch_of(problem, 2_000, size=size), somewhere(problem)
+    one, three = (RowsInMemory(batch, n).sum(partial(evaluate, problem, natural)) for n in (1, 3))
+    assert one.loglik == three.loglik
+    np.testing.assert_array_equal(one.score, three.score)
+    np.testing.assert_array_equal(one.hessian, three.hessian)
 
 
 def test_groups_that_are_not_in_order_are_refused() -> None:

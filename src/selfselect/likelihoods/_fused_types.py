@@ -49,12 +49,12 @@ def evaluate_types(
     h = natural[layout.inverse_scale_positions]
     sums = _sums(at, batch, starts, curvature)
     # Sums of types by their derivatives in the natural parameters.
-    slope = np.zeros((count, k + 1, size))
-    slope[:, np.arange(k), layout.inverse_scale_positions] = at.values.shifts
-    slope[:, :k, parts.at_types] += h[:, None] * at.values.shift_slopes
+    by_type = np.zeros((count, k + 1, size))
+    by_type[:, np.arange(k), layout.inverse_scale_positions] = at.values.shifts
+    by_type[:, :k, parts.at_types] += h[:, None] * at.values.shift_slopes
     first = parts.at_types.start
-    slope[np.arange(1, count), k, np.arange(first, first + count - 1)] = 1.0
-    slope = slope.reshape(-1, size)
+    by_type[np.arange(1, count), k, np.arange(first, first + count - 1)] = 1.0
+    slope = by_type.reshape(-1, size)
     padding = padding_of(problem)
     used = padding.used
     own = slice(0, int(used.sum()))

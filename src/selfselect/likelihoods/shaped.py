@@ -239,8 +239,8 @@ class ShapedRows(BoxRows):
         """Return the terms of one alternative."""
         layout, units, observation = self.problem.layout, self.problem.units, self.batch.observation
         h = float(self.natural[layout.inverse_scale_positions[j]])
-        log_factor = 0.0 if self._log_factors is None else self._log_factors[:, j]
-        factor = np.exp(log_factor)
+        log_factors = self._log_factors
+        factor = 1.0 if log_factors is None else np.exp(log_factors[:, j])
         location = factor * self.locations[j]
         status = observation.status[:, j]
         own = self.parameters
@@ -281,8 +281,8 @@ class ShapedRows(BoxRows):
                 along_g[:, here] = -mixed.sum(axis=1).T
                 along_h[:, here] = np.einsum("ni,nim->mn", c, mixed)
                 twice += np.tensordot(weights[here], mass.hessian[:, 2:, 2:], axes=(0, 0))
-        if self._log_factors is not None:
-            plain.loglik[chosen] += log_factor[chosen]
+        if log_factors is not None:
+            plain.loglik[chosen] += log_factors[chosen, j]
             plain = replace(
                 plain,
                 residual=factor * plain.residual,
