@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import csv
 import tempfile
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -15,6 +16,7 @@ from benchmarks import (
     least_squares,
     markets,
     mixtures,
+    noises,
     ours,
     problems,
     r,
@@ -228,6 +230,33 @@ def joined_alternatives() -> None:
     line("correlated by GHK with 256 points, n=2e4 d=5 k=4 (s)", spent["ghk"], "<= 60")
 
 
+def other_noises(n_rows: int = 1_000_000) -> None:
+    size = f"n={n_rows:.0e} d=10"
+    for noise, k, limit in (("logistic", 3, "<= 2"), ("gumbel", 3, ""), ("mixture", 3, "<= 6")):
+        rows = noises.problem(noise, n_rows, k)
+        spent = take_turns(
+            {one: lambda one=one: noises.fit(rows, one) for one in ("normal", noise)},  # noqa: B023
+            rounds=3,
+        )
+        line(f"{noise} / normal, {size} k={k}", spent[noise] / spent["normal"], limit)
+    rows = noises.problem("types", n_rows, 2)
+    people = noises.problem("types", n_rows, 2, panel=True)
+    apart = replace(people, rows=replace(people.rows, groups=None))
+    spent = take_turns(
+        {
+            "normal": lambda: noises.fit(rows, "normal"),
+            "types": lambda: noises.fit(rows, "types"),
+            "panel": lambda: noises.fit(people, "types"),
+            "apart": lambda: noises.fit(apart, "types"),
+        },
+        rounds=3,
+    )
+    line(f"types, 3 / normal, {size} k=2", spent["types"] / spent["normal"], "<= 12")
+    line(f"   in a panel of {noises.YEARS} rows each / normal",
+         spent["panel"] / spent["normal"], "<= 12")  # fmt: skip
+    line("   in a panel / the same rows without groups", spent["panel"] / spent["apart"], "<= 1.3")
+
+
 def growth(largest: int) -> None:
     print("\ncost per row and alternative (ns), d=10: linear if flat")
     for n_rows in (10_000, 100_000, 1_000_000, 10_000_000):
@@ -255,6 +284,7 @@ def main() -> None:
     switching()
     peers_of_the_unknown_index()
     joined_alternatives()
+    other_noises()
     growth(int(options.largest))
 
 

@@ -12,13 +12,15 @@ from selfselect.cli.main import main
 from selfselect.inference.simulation import draw_outcomes
 from selfselect.likelihoods import evaluate
 from selfselect.moments.choose import moments_of
-from selfselect.noises import Correlated, Independent
+from selfselect.noises import Correlated, Independent, Mixture, Student
+from selfselect.noises.base import COMMON
 from selfselect.plots.qq import qq
 from selfselect.results.residuals import generalised_residuals
 
 matplotlib.use("Agg")
 
 AGE = Independent(scale="~ age")
+MIXED = ("share", "mean", "spread")
 
 DRAWS = 200_000
 MONTE_CARLO = 5.0
@@ -36,8 +38,14 @@ def made(n_rows=500, seed=0, shape="normal"):
     table = pd.DataFrame({"x": rng.standard_normal(n_rows), "age": rng.uniform(20, 60, n_rows)})
     decades = (table["age"].to_numpy() - 40) / 10
     outcomes = np.column_stack([1.0 + table["x"], 1.2 - 0.5 * table["x"]])
-    draw = rng.standard_normal if shape == "normal" else rng.logistic
-    noise = draw(size=(n_rows, 2)) * np.exp(np.column_stack([0.4 * decades, -0.3 * decades]))
+    draws = {
+        "normal": rng.standard_normal,
+        "logistic": rng.logistic,
+        "heavy": lambda size: rng.standard_t(4, size) / np.sqrt(2.0),
+    }
+    noise = draws[shape](size=(n_rows, 2)) * np.exp(
+        np.column_stack([0.4 * decades, -0.3 * decades])
+    )
     best = (outcomes + noise).argmax(axis=1)
     return table.assign(
         y=(outcomes + noise)[np.arange(n_rows), best],
@@ -54,7 +62,10 @@ FITS = {
     "one each": {"noise": Independent({"a": "~ age + C(region)", "b": "~ 1"})},
     "costs": {"noise": AGE, "cost": {"b": "~ toll - 1"}},
     "correlated": {"noise": Correlated("~ age")},
+    "mixture": {"noise": Mixture(2, scale="~ age")},
+    "student": {"noise": Student(8.0, scale="~ age")},
 }
+HEAVY = ("mixture", "student")
 
 
 @pytest.fixture(scope="module")
@@ -64,7 +75,11 @@ def data():
 
 @pytest.fixture(scope="module")
 def fits(data):
-    return {name: ss.fit("y ~ x", data, chosen="job", **kind) for name, kind in FITS.items()}
+    heavy = made(shape="heavy")
+    return {
+        name: ss.fit("y ~ x", heavy if name in HEAVY else data, chosen="job", **kind)
+        for name, kind in FITS.items()
+    }
 
 
 def drawn(fit, row, seed=0):
@@ -72,6 +87,15 @@ def drawn(fit, row, seed=0):
     rng, params = np.random.default_rng(seed), fit.params
     standard = rng.logistic if fit.problem.noise.margin.name == "logistic" else rng.standard_normal
     noise = standard(size=(DRAWS, 2))
+    if fit.problem.noise == FITS["student"]["noise"]:
+        noise = rng.standard_t(8.0, size=noise.shape)
+    if fit.problem.noise == FITS["mixture"]["noise"]:
+        share, mean, spread = (params[COMMON, f"shape: {what} 2"] for what in MIXED)
+        own = -share * mean / (1.0 - share)
+        left = 1.0 - share * (spread**2 + mean**2) - (1.0 - share) * own**2
+        second = rng.uniform(size=noise.shape) < share
+        first = own + np.sqrt(left / (1.0 - share)) * noise
+        noise = np.where(second, mean + spread * noise, first)
     if ("a & b", "correlation") in params.index:
         r = params["a & b", "correlation"]
         noise[:, 1] = r * noise[:, 0] + np.sqrt(1 - r * r) * noise[:, 1]
@@ -112,7 +136,7 @@ def test_predictions_are_those_of_brute_force(fits, data, name):
         np.testing.assert_allclose(scale.iloc[place], spread, rtol=0.02)
 
 
-@pytest.mark.parametrize("name", ["normal", "logistic", "one each", "costs"])
+@pytest.mark.parametrize("name", ["normal", "logistic", "one each", "costs", "mixture"])
 def test_effects_are_those_of_brute_force(fits, data, name):
     fit = fits[name]
     some = data.iloc[::50]

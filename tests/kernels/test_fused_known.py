@@ -9,10 +9,18 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from selfselect.kernels.fused_known import FusedSums, sum_known_index
+from selfselect.kernels.fused_known import (
+    GUMBEL,
+    GUMBEL_MIN,
+    LOGISTIC,
+    NORMAL,
+    FusedSums,
+    sum_known_index,
+)
 from selfselect.kernels.known_index import RowTerms, row_terms_by_numpy, sum_rows
 from selfselect.kernels.status import ABOVE, BELOW, BETWEEN, SEEN, UNKNOWN
 from selfselect.kernels.tails import interval_terms_by_numpy, mills_terms_by_numpy
+from selfselect.noises.shapes import gumbel, gumbel_min, logistic
 
 Array = NDArray[np.float64]
 
@@ -29,6 +37,14 @@ TERM_TOLERANCE: Final = 1e-12
 
 TINY: Final = 1e-300
 """Below this the kernel's density is zero, while the oracle goes on into subnormal numbers."""
+
+
+SHAPES: Final = {
+    LOGISTIC: logistic.SHAPE,
+    GUMBEL: gumbel.SHAPE,
+    GUMBEL_MIN: gumbel_min.SHAPE,
+}
+"""Oracles of the shapes that are not normal."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -48,6 +64,7 @@ class Case:
     g: Array
     h: Array
     upper: Array | None = None
+    shape: int = NORMAL
 
     def fused(self) -> FusedSums:
         """Evaluate by the kernel."""
@@ -67,7 +84,10 @@ class Case:
         for j, size in enumerate(self.sizes):
             design = matrix[:, self.columns[j, :size]]
             upper = None if self.upper is None else self.upper[:, j]
-            terms = row_terms_by_numpy(
+            evaluate = row_terms_by_numpy
+            if self.shape != NORMAL:
+                evaluate = SHAPES[self.shape].row_terms
+            terms = evaluate(
                 design @ self.g[j, :size],
                 float(self.h[j]),
                 status=self.status[:, j],
@@ -341,7 +361,12 @@ def test_chunks_add_up_to_the_whole() -> None:
 
 
 def one_row(distance: float, code: int) -> FusedSums:
-    """Evaluate one row without covariates whose a is `distance`: g = -distance, h c = 0."""
+    """Evaluate one row without covariates whose a is `distance`."""
+    return one_case(distance, code).fused()
+
+
+def one_case(distance: float, code: int) -> Case:
+    """Make one row without covariates whose a is `distance`: g = -distance, h c = 0."""
     return Case(
         covariates=np.empty((1, 0)),
         status=np.array([[code]], np.int8),
@@ -355,7 +380,7 @@ def one_row(distance: float, code: int) -> FusedSums:
         limit_unit=1.0,
         g=np.array([[-distance]]),
         h=np.ones(1),
-    ).fused()
+    )
 
 
 @pytest.mark.parametrize(("code", "side"), [(BELOW, 1.0), (ABOVE, -1.0)])
@@ -476,3 +501,43 @@ def test_arguments_that_would_be_read_out_of_bounds_are_refused(change: dict[str
     good.fused()
     with pytest.raises(ValueError, match=r"disagree|outside"):
         replace(good, **change).fused()
+
+
+ONE_LIMIT: Final = (SEEN, BELOW, ABOVE, UNKNOWN)
+
+
+@pytest.mark.parametrize("shape", SHAPES)
+@pytest.mark.parametrize("n_rows", [1, BLOCK - 1, 1000])
+@pytest.mark.parametrize("weighted", [False, True])
+def test_other_shapes_agree_with_their_oracles(shape: int, n_rows: int, weighted: bool) -> None:
+    case = make_case(
+        18, n_rows=n_rows, n_covariates=5, n_alternatives=3, weighted=weighted, codes=ONE_LIMIT
+    )
+    case = replace(case, shape=shape)
+    assert_agree(case.fused(), case)
+
+
+@pytest.mark.parametrize("shape", SHAPES)
+@pytest.mark.parametrize("code", [SEEN, BELOW, ABOVE])
+def test_other_shapes_are_accurate_from_tail_to_tail(shape: int, code: int) -> None:
+    outward = np.concatenate([[0.0, 1e-300, 1e-8], np.geomspace(1e-3, 99.0, 100), [300.0, 600.0]])
+    distances = np.concatenate([-outward[::-1], outward])
+    term = {SEEN: "observed", BELOW: "below", ABOVE: "above"}[code]
+    expected = getattr(SHAPES[shape], term)(distances)
+    rows = [replace(one_case(distance, code), shape=shape).fused() for distance in distances]
+    for actual, correct in (
+        ([row.loglik for row in rows], expected.value),
+        ([row.score[0, 0] for row in rows], -expected.slope),
+        ([row.hessian[0, 0, 0] for row in rows], expected.curvature),
+    ):
+        # Near the mode of a Gumbel density the oracle's slope is a difference of ones, and an
+        # exponential far out has the digits of its exponent.
+        size = 1e-14 if shape != LOGISTIC and code == SEEN else TINY
+        np.testing.assert_allclose(actual, correct, rtol=TERM_TOLERANCE, atol=size)
+
+
+@pytest.mark.parametrize("shape", SHAPES)
+def test_other_shapes_refuse_upper_limits(shape: int) -> None:
+    case = make_case(19, n_rows=300, n_covariates=2, n_alternatives=2, codes=(SEEN, BETWEEN))
+    with pytest.raises(ValueError, match="disagree"):
+        replace(case, shape=shape).fused()

@@ -578,8 +578,29 @@ def test_a_component_that_collapses_is_named_and_never_returned(monkeypatch):
         collapsed
     )
     monkeypatch.setattr(MixtureFamily, "degenerate", lambda *_: "component 2 collapses.")
-    with pytest.raises(DataError, match="ended at no estimate: component 2 collapses"):
-        ss.fit("outcome ~ x + z", data, chosen="chosen", noise=Mixture(2))
+    limit = ss.fit("outcome ~ x + z", data, chosen="chosen", noise=Mixture(2))
+    assert "a mixture of 2 normals, but component 2 collapses." in str(limit.solution.ending)
+    assert limit.converged
+    assert limit.llf == pytest.approx(ss.fit("outcome ~ x + z", data, chosen="chosen").llf)
+
+
+@pytest.mark.parametrize(("seed", "words"), [(4, "collapses"), (25, "has a share of 0.21%")])
+def test_a_component_that_normal_data_do_not_show_ends_at_the_normal_fit(seed, words, tmp_path):
+    rng = np.random.default_rng(seed)
+    x = rng.standard_normal((2_000, 2))
+    latent = x @ np.array([[1.0, -0.5], [0.5, 1.0]]) + rng.standard_normal((2_000, 2))
+    data = pd.DataFrame({"x": x[:, 0], "z": x[:, 1], "outcome": latent.max(axis=1),
+                         "chosen": np.array(["a", "b"])[latent.argmax(axis=1)]})  # fmt: skip
+    fit = ss.fit("outcome ~ x + z", data, chosen="chosen", noise=Mixture(2), seed=0)
+    normal = ss.fit("outcome ~ x + z", data, chosen="chosen")
+    assert fit.converged
+    said = str(fit.solution.ending)
+    assert words in said
+    assert said.endswith("The estimates are those of its limit, normal noise.")
+    np.testing.assert_allclose(fit.params, normal.params, rtol=1e-6)
+    np.testing.assert_allclose(fit.bse, normal.bse, rtol=1e-5)
+    fit.save(tmp_path / "fit.zip")
+    assert str(ss.load(tmp_path / "fit.zip").solution.ending) == said
 
 
 def test_degrees_of_freedom_at_the_boundary_are_said():
@@ -601,8 +622,6 @@ def test_degrees_of_freedom_at_the_boundary_are_said():
         (lambda: Mixture("aic"), "not a number of components"),
         (lambda: Mixture(2, each="yes"), "must be True"),
         (lambda: Mixture(2, scale="both"), "no scale 'both'"),
-        (lambda: Mixture(2, scale="~ x"), "moves with covariates"),
-        (lambda: Student(scale={"a": "~ x", "b": "~ 1"}), "moves with covariates"),
         (lambda: Student(1.0), "are no degrees of freedom"),
         (lambda: Student(5, each=True), "these are known"),
         (lambda: Independent(shape="student"), r"Use noises.Student\(\)"),

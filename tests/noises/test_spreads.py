@@ -19,7 +19,7 @@ from selfselect.errors import (
 )
 from selfselect.kernels.status import ABOVE, BELOW, BETWEEN, SEEN, UNKNOWN
 from selfselect.likelihoods import Batch, evaluate, row_terms
-from selfselect.noises import Correlated, Independent, SharedShock
+from selfselect.noises import Correlated, Independent, Mixture, SharedShock, Student
 from selfselect.problem.observation import Observation
 
 REFERENCE = Path(__file__).parent.parent / "reference"
@@ -82,6 +82,9 @@ def somewhere(problem, seed=0):
     layout, rng = problem.layout, np.random.default_rng(seed)
     natural = 0.2 * rng.standard_normal(layout.n_natural)
     natural[layout.inverse_scale_positions] = 1.0 + rng.uniform(size=len(layout.sizes))
+    # Parameters of a shape exist around where they begin only.
+    starts, extras = layout.extra_starts, natural[layout.starts[-1] :]
+    natural[layout.starts[-1] :] = np.where(starts != 0.0, starts * (1.0 + 0.2 * extras), extras)
     return layout.natural(layout.gather(natural))
 
 
@@ -111,6 +114,10 @@ POSED = {
     "known": {"chosen": "job"},
     "smallest": {"chosen": "job", "rule": "min"},
     "logistic": {"chosen": "job", "noise": Independent(EACH.scale, shape="logistic")},
+    "mixture": {"chosen": "job", "noise": Mixture(2, scale=EACH.scale)},
+    "a mixture each": {"chosen": "job", "noise": Mixture(2, each=True, scale="~ age")},
+    "student": {"chosen": "job", "noise": Student(scale=EACH.scale)},
+    "unknown mixture": {"alternatives": 2, "noise": Mixture(2, scale="~ age")},
     "unknown": {"alternatives": 2, "noise": AGE},
     "unknown smallest": {"alternatives": 2, "noise": AGE, "rule": "min"},
     "unknown logistic": {"alternatives": 2, "noise": Independent("~ age", shape="logistic")},
@@ -140,9 +147,18 @@ def test_score_and_hessian_of_silent_and_bounded_rows_are_derivatives(data, limi
     assert_derivatives(posed.problem, posed.engine.batch)
 
 
-@pytest.mark.parametrize("shape", ["normal", "logistic"])
-def test_score_and_hessian_of_every_status_are_derivatives(data, shape):
-    posed = ss.pose("y ~ x", data, chosen="job", noise=Independent(EACH.scale, shape=shape))
+@pytest.mark.parametrize(
+    "noise",
+    [
+        EACH,
+        Independent(EACH.scale, shape="logistic"),
+        Mixture(2, scale=EACH.scale),
+        Student(scale="~ age"),
+    ],
+    ids=["normal", "logistic", "mixture", "student"],
+)
+def test_score_and_hessian_of_every_status_are_derivatives(data, noise):
+    posed = ss.pose("y ~ x", data, chosen="job", noise=noise)
     rng, rows = np.random.default_rng(0), posed.engine.batch.rows
     status = rng.choice([SEEN, BELOW, ABOVE, BETWEEN, UNKNOWN], (len(rows), 2)).astype(np.int8)
     limit = rng.standard_normal((len(rows), 2))

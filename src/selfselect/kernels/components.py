@@ -14,7 +14,7 @@ with :math:`d = 0` for the first type of :math:`D_j`. A shift or cost that is he
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, lru_cache
 
 import numpy as np
 from numpy.typing import NDArray
@@ -115,6 +115,10 @@ class TypeMap:
 
     def at(self, parameters: Array) -> TypeValues:
         """Return weights, shifts and costs at parameters (e,)."""
+        # Every batch of a pass asks for the same ones.
+        return _values_at(self, parameters.tobytes())
+
+    def _at(self, parameters: Array) -> TypeValues:
         n_types, k, size = self.n_types, self.n_alternatives, self.size
         logits = np.concatenate([[0.0], parameters[: n_types - 1]])
         shifts = np.where(np.isnan(self.held_shifts), 0.0, self.held_shifts)
@@ -152,6 +156,11 @@ class TypeMap:
         placed = self.cost_places >= 0
         made[self.cost_places[placed]] = costs[placed]
         return made
+
+
+@lru_cache(maxsize=32)
+def _values_at(types: TypeMap, held: bytes) -> TypeValues:
+    return types._at(np.frombuffer(held))
 
 
 def mix_groups(log_prior: Array, loglik: Array) -> tuple[Array, Array]:

@@ -12,7 +12,10 @@ from selfselect.kernels.compiled import extension
 if TYPE_CHECKING:
     from selfselect.kernels.unknown_index import Curvature
 
-__all__ = ["FusedSums", "Moving", "sum_known_index"]
+__all__ = ["GUMBEL", "GUMBEL_MIN", "LOGISTIC", "NORMAL", "FusedSums", "Moving", "sum_known_index"]
+
+NORMAL, LOGISTIC, GUMBEL, GUMBEL_MIN = range(4)
+"""Numbers of the shapes that the kernel knows, as in its `interface.hpp`."""
 
 
 class Moving(NamedTuple):
@@ -57,6 +60,7 @@ def sum_known_index(
     h: Array,
     upper: Array | None = None,
     moving: Moving | None = None,
+    shape: int = NORMAL,
     curvature: Curvature = "exact",
 ) -> FusedSums:
     """Add up the log-likelihood, score and Hessian over rows, on one thread, without the GIL.
@@ -78,6 +82,7 @@ def sum_known_index(
     upper : (n, k) upper limits where the status is BETWEEN; None where no row has that status.
     moving : what moves the scales, and where its sums are added; None where they stay. It does not
         go with upper limits.
+    shape : of the noise; only normal noise goes with upper limits.
     curvature : with "none" the Hessian is zero; else it is the exact one.
 
     Raises
@@ -91,7 +96,8 @@ def sum_known_index(
     moved = (None,) * 5 if moving is None else tuple(moving)
     loglik = extension().known(
         aligned(covariates), status, aligned(limit), aligned(upper), aligned(weights), columns,
-        sizes, shift, unit, limit_shift, limit_unit, g, h, curvature != "none", score, hessian,
+        sizes, shift, unit, limit_shift, limit_unit, g, h, shape,
+        curvature != "none", score, hessian,
         *moved,
     )  # fmt: skip
     return FusedSums(loglik, score, hessian)

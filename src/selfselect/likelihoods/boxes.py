@@ -55,7 +55,7 @@ class Boxes(Likelihood):
 
     @property
     def compiled(self) -> bool:
-        return self.problem.noise.margin.normal
+        return self.problem.noise.margin.kernel is not None
 
     def observe(self, rows: Rows) -> Observation:
         return observe(self.problem.ordered_rule, rows, self.problem.equations.alternatives)
@@ -63,13 +63,16 @@ class Boxes(Likelihood):
     def evaluate(self, natural: Array, batch: Batch, curvature: Curvature) -> Evaluation:
         """Evaluate on a batch; only "none" spares the Hessian, since the data are complete."""
         moves, upper = bool(self.problem.layout.spreads), batch.observation.upper
-        if batch.backend != "fused" or (moves and upper is not None):
+        shape = self.problem.noise.margin.kernel
+        bounded = upper is not None and (moves or not self.problem.noise.margin.normal)
+        if batch.backend != "fused" or shape is None or bounded:
             return self._evaluate_numpy(natural, batch, curvature)
         moving = fused_moving(self.problem, natural) if moves else None
         sums = sum_known_index(
             **fused_arguments(self.problem, natural, batch),
             upper=upper,
             moving=moving,
+            shape=shape,
             curvature=curvature,
         )
         own = placed(self, batch, sums, curvature)

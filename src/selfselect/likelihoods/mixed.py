@@ -30,6 +30,7 @@ from selfselect.kernels.hermite import ORDERS, hermite_values
 from selfselect.kernels.unknown_index import Curvature
 from selfselect.likelihoods._components import Components, TypesAt
 from selfselect.likelihoods._drawing import draw_rows
+from selfselect.likelihoods._fused_types import evaluate_types, fused_people
 from selfselect.likelihoods._mixed_boxes import BoxTypes
 from selfselect.likelihoods._mixed_drawing import draw_given_shared
 from selfselect.likelihoods._shocks import Shocks, ShocksAt
@@ -96,11 +97,14 @@ class Mixed(Likelihood):
         """Evaluate on a batch of whole groups; "complete" curvature takes types as known."""
         mixture = _Mixture(self, natural, batch)
         weight, number = mixture.weight, mixture.at.number
+        if mixture.fused and isinstance(mixture.at, TypesAt):
+            found = evaluate_types(mixture.at, batch, mixture.starts, weight, curvature)
+            return replace(found, loglik=found.loglik + self.unit_correction(batch.rows))
         loglik = float(weight @ np.where(weight > 0, mixture.loglik, 0.0))
         loglik += self.unit_correction(batch.rows)
         if mixture.boxes is not None:
-            found = mixture.boxes.score_and_hessian(mixture.tau, weight, curvature)
-            score, hessian = found[0] + weight @ mixture.prior_scores(), found[1]
+            score, hessian = mixture.boxes.score_and_hessian(mixture.tau, weight, curvature)
+            score = score + weight @ mixture.prior_scores()
             if curvature != "none":
                 hessian = hessian + mixture.at.prior_hessian(weight)
             return Evaluation(loglik, score, hessian)
@@ -211,6 +215,12 @@ class _Mixture:
             return None
         return BoxTypes(at, self.batch, self.starts)
 
+    @property
+    def fused(self) -> bool:
+        """Whether the compiled kernel of types serves these rows."""
+        bounded = self.batch.observation.upper is not None
+        return self.batch.backend == "fused" and self.boxes is not None and not bounded
+
     @cached_property
     def _mixed(self) -> tuple[Array, Array]:
         each = (
@@ -277,7 +287,10 @@ class MixedRows(RowTerms):
 
     def people(self) -> Array:
         """Return the expected weight (M,) of the groups of each type."""
-        return np.asarray(self.mixture.weight @ self.mixture.tau)
+        mixture = self.mixture
+        if mixture.fused and isinstance(mixture.at, TypesAt):
+            return fused_people(mixture.at, self.batch, mixture.starts)
+        return np.asarray(mixture.weight @ mixture.tau)
 
     def visits(self, weights: Array) -> Array:
         """Return the expected weight (M, k) of rows in which each type chose each alternative."""

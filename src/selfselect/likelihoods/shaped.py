@@ -7,15 +7,18 @@ and carried to those that are estimated once a batch.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 
 import numpy as np
 from numpy.typing import NDArray
 
 from selfselect.kernels import known_index
+from selfselect.kernels.fused_mixture import sum_mixture
 from selfselect.kernels.status import ABOVE, BETWEEN, SEEN
 from selfselect.kernels.unknown_index import Curvature
+from selfselect.likelihoods._fused import fused_arguments, padding_of, placed
+from selfselect.likelihoods._spreads import AlongSpread, along_spread, sum_moved
 from selfselect.likelihoods.boxes import Boxes, BoxRows
 from selfselect.noises.shapes._family import Family, Inner
 from selfselect.problem.batch import Batch, Evaluation
@@ -43,10 +46,16 @@ class ShapedBoxes(Boxes):
 
     @property
     def compiled(self) -> bool:
-        return False
+        family = self.problem.noise.family
+        return family is not None and family.components is not None
 
     def evaluate(self, natural: Array, batch: Batch, curvature: Curvature) -> Evaluation:
         total = len(natural)
+        whole = batch.observation.upper is None and not self.problem.layout.spreads
+        if batch.backend == "fused" and whole:
+            own = _parameters(self.problem, natural)
+            if own.possible:
+                return self._fused(natural, own, batch, curvature)
         loglik, score, hessian = 0.0, np.zeros(total), np.zeros((total, total))
         for at in range(0, len(batch), ROWS_AT_ONCE):
             part = batch.take(slice(at, at + ROWS_AT_ONCE))
@@ -58,6 +67,34 @@ class ShapedBoxes(Boxes):
 
     def rows(self, natural: Array, batch: Batch) -> ShapedRows:
         return ShapedRows(self.problem, natural, batch)
+
+    def _fused(
+        self, natural: Array, own: Parameters, batch: Batch, curvature: Curvature
+    ) -> Evaluation:
+        """Evaluate by the compiled kernel of mixtures."""
+        sums = sum_mixture(
+            **fused_arguments(self.problem, natural, batch),
+            components=np.array([inner.values.reshape(-1, 3) for inner in own.inner]),
+            slopes=np.array([inner.slope for inner in own.inner]),
+            curvature=curvature,
+        )
+        found, total = placed(self, batch, sums.own, curvature), len(natural)
+        first, used = len(found.score), padding_of(self.problem).used
+        score, hessian = np.zeros(total), np.zeros((total, total))
+        score[:first], hessian[:first, :first] = found.score, found.hessian
+        starts = self.problem.layout.starts
+        for which, inner in enumerate(own.inner):
+            places = own.places(which)
+            score[places] = inner.slope.T @ sums.by[which]
+            if curvature == "none":
+                continue
+            bend = np.tensordot(sums.by[which], inner.bend, axes=(0, 0))
+            hessian[places, places] = sums.hessian[which] + bend
+        for j in range(len(used)):
+            here, places = slice(starts[j], starts[j + 1]), own.places(own.of(j))
+            hessian[here, places] = sums.mixed[j][used[j]]
+            hessian[places, here] = sums.mixed[j][used[j]].T
+        return Evaluation(found.loglik, score, hessian)
 
     def _evaluate_part(self, natural: Array, batch: Batch, *, curved: bool) -> Evaluation:
         problem, layout, total = self.problem, self.problem.layout, len(natural)
@@ -78,6 +115,19 @@ class ShapedBoxes(Boxes):
             score[here] = sums.score
             which = own.of(j)
             by_inner[which] += terms.by_inner @ weight
+            spread = layout.spread_of[j]
+            if spread is not None:
+                along = rows.along(j, terms)
+                moved = sum_moved(along, design, weights, curved=curved)
+                score[spread.places] = moved.score
+            if curved and spread is not None:
+                at, shape = spread.places, np.arange(total)[own.places(which)]
+                hessian[np.ix_(at, at)] = moved.hessian
+                hessian[here, at], hessian[at, here] = moved.cross, moved.cross.T
+                by_both = -(rows.shaped_along(j, terms) * weight) @ along.z
+                by_both = by_both.T @ own.inner[which].slope
+                hessian[np.ix_(at, shape)] += by_both
+                hessian[np.ix_(shape, at)] += by_both.T
             if curved:
                 hessian[here, here] = sums.hessian
                 twice[which] += terms.twice
@@ -171,19 +221,31 @@ class ShapedRows(BoxRows):
 
     @cached_property
     def _each(self) -> list[ShapedTerms]:
-        ones = np.ones(len(self.batch))
-        return [self.shaped(j, curved=False, weights=ones) for j in range(len(self.designs))]
+        ones, curved = np.ones(len(self.batch)), bool(self.problem.layout.spreads)
+        return [self.shaped(j, curved=curved, weights=ones) for j in range(len(self.designs))]
+
+    def along(self, j: int, terms: ShapedTerms) -> AlongSpread:
+        """Return the derivatives of an alternative's terms in what moves its scale."""
+        z, at_h = self._spread_designs[j], self.problem.layout.inverse_scale_positions[j]
+        assert z is not None
+        return along_spread(z, terms.plain, self.locations[j], float(self.natural[at_h]))
+
+    def shaped_along(self, j: int, terms: ShapedTerms) -> Array:
+        """Return mixed derivatives (m, n) in the log factor of the scale and inner parameters."""
+        h = self.natural[self.problem.layout.inverse_scale_positions[j]]
+        return np.asarray(self.locations[j] * terms.along_g + h * terms.along_h)
 
     def shaped(self, j: int, *, curved: bool, weights: Array) -> ShapedTerms:
         """Return the terms of one alternative."""
         layout, units, observation = self.problem.layout, self.problem.units, self.batch.observation
-        start, at_h = int(layout.starts[j]), int(layout.inverse_scale_positions[j])
-        h = float(self.natural[at_h])
-        location = self.designs[j] @ self.natural[start:at_h]
+        h = float(self.natural[layout.inverse_scale_positions[j]])
+        log_factors = self._log_factors
+        factor = 1.0 if log_factors is None else np.exp(log_factors[:, j])
+        location = factor * self.locations[j]
         status = observation.status[:, j]
         own = self.parameters
         family, inner = own.family, own.inner[own.of(j)].values
-        limit = units.limits(observation.limit_of(j))
+        limit = factor * units.limits(observation.limit_of(j))
         with np.errstate(invalid="ignore"):
             a = h * limit - location
         found = family.sums(a, status, inner, weights, curvature=curved)
@@ -203,7 +265,8 @@ class ShapedRows(BoxRows):
         plain.curvature_hh[chosen] -= 1.0 / h**2
         here = np.flatnonzero(status == BETWEEN)
         if observation.upper is not None and len(here):
-            c = np.column_stack([limit[here], units.limits(observation.upper[here, j])])
+            upper = (factor * units.limits(observation.upper[:, j]))[here]
+            c = np.column_stack([limit[here], upper])
             ends = h * c - location[here, None]
             mass = family.between(ends[:, 0], ends[:, 1], inner, curvature=curved)
             slope = mass.gradient[:, :2]
@@ -218,6 +281,15 @@ class ShapedRows(BoxRows):
                 along_g[:, here] = -mixed.sum(axis=1).T
                 along_h[:, here] = np.einsum("ni,nim->mn", c, mixed)
                 twice += np.tensordot(weights[here], mass.hessian[:, 2:, 2:], axes=(0, 0))
+        if log_factors is not None:
+            plain.loglik[chosen] += log_factors[chosen, j]
+            plain = replace(
+                plain,
+                residual=factor * plain.residual,
+                curvature=factor**2 * plain.curvature,
+                curvature_gh=factor * plain.curvature_gh,
+            )
+            along_g = factor * along_g
         return ShapedTerms(plain, by_inner, along_g, along_h, twice)
 
     @cached_property

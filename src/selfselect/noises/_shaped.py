@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, ClassVar
 
 import numpy as np
@@ -31,14 +31,15 @@ class Shaped(FittedNoise):
     """
 
     independent: ClassVar[bool] = True
+    takes_formulas: ClassVar[bool] = True
 
     def _check_scale(self) -> None:
-        """Refuse scales that mean nothing, or that move with covariates."""
-        if Independent(self.scale).spread is not None:
-            raise OptionError(
-                f"The scale {self.scale!r} moves with covariates, which goes with a shape that is "
-                "known only: use noises.Independent(scale=..., shape=...), or a constant scale."
-            )
+        """Refuse scales that mean nothing."""
+        Independent(self.scale)
+
+    @property
+    def spread(self) -> str | Mapping[Any, str] | None:
+        return Independent(self.scale).spread
 
     @property
     @abstractmethod
@@ -180,9 +181,14 @@ class Shaped(FittedNoise):
             return super().residuals(a, chosen, side, gradient, covariance, extras)
         if not self.each:
             return shapes[0].residuals(a, chosen, side)
-        return np.column_stack(
-            [shape.residuals(a, chosen, side)[:, j] for j, shape in enumerate(shapes)]
-        )
+        found = a.copy()
+        for j, shape in enumerate(shapes):
+            # Where the alternative is chosen its noise is known.
+            here = np.flatnonzero(chosen != j)
+            own, beyond = a[here, j], side[here, j]
+            lower, upper = np.where(beyond < 0, own, -np.inf), np.where(beyond > 0, own, np.inf)
+            found[here, j] = shape.mean_between(lower, upper)
+        return found
 
     def contains(
         self, other: FittedNoise, alternatives: Sequence[Label], *, free_scales: bool

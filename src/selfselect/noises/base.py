@@ -230,6 +230,11 @@ class FittedNoise(ABC):
         """The noises among which the data chooses by BIC; empty where it is this one."""
         return ()
 
+    @property
+    def simpler(self) -> FittedNoise | None:
+        """The noise whose estimates are reported where the data do not show all of this one."""
+        return None
+
     def margins(self, extras: Array, n_alternatives: int) -> list[Shape]:
         """Return the distribution of each alternative's noise, given the noise's own parameters."""
         del extras

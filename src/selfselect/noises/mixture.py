@@ -47,7 +47,9 @@ class Mixture(Shaped):
 
     Parameters
     ----------
-    components : how many; ``"bic"`` fits 1 to 4 and keeps the fit with the smallest BIC. One
+    components : how many. Where the data do not show the last one (it collapses onto a few rows, or
+        cannot be told from the others), the estimates are those with one component fewer, and the
+        status says so. ``"bic"`` fits 1 to 4 and keeps the fit with the smallest BIC. One
         component is normal noise.
     each : whether every alternative has a mixture of its own; else one is that of all.
     scale : as in `Independent`.
@@ -61,7 +63,7 @@ class Mixture(Shaped):
 
     components: int | str = 2
     each: bool = False
-    scale: str | float | Mapping[Any, float] | Sequence[float] = "each"
+    scale: str | float | Mapping[Any, float | str] | Sequence[float] = "each"
 
     def __post_init__(self) -> None:
         self._check_scale()
@@ -89,6 +91,12 @@ class Mixture(Shaped):
         if self.components != "bic":
             return ()
         return tuple(replace(self, components=m) for m in range(1, TRIED + 1))
+
+    @property
+    def simpler(self) -> FittedNoise | None:
+        if isinstance(self.components, str) or self.components == 1:
+            return None
+        return replace(self, components=int(self.components) - 1)
 
     @property
     def settled(self) -> Shape | None:

@@ -44,7 +44,7 @@ class Student(Shaped):
 
     degrees: float | None = None
     each: bool = False
-    scale: str | float | Mapping[Any, float] | Sequence[float] = "each"
+    scale: str | float | Mapping[Any, float | str] | Sequence[float] = "each"
 
     def __post_init__(self) -> None:
         self._check_scale()

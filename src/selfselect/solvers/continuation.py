@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from functools import partial
 from itertools import islice, permutations
 from typing import ClassVar
 
@@ -23,6 +24,7 @@ from selfselect.solvers._identification import ridge, undetermined
 from selfselect.solvers._kinks import has_kinks, solve_through_smooth
 from selfselect.solvers._order import order_alternatives
 from selfselect.solvers._resolution import refine, with_points
+from selfselect.solvers._simpler import saying_why, solve_simpler, why_simpler
 from selfselect.solvers._start import (
     any_deficient,
     gram_matrices,
@@ -128,6 +130,13 @@ class Continuation:
             start = self._nearer(problem, engine, place.free, share * place.information, rng)
             found = self._finish(problem, engine, start, starts, progress)
             fault = _fault(problem, found.free)
+            if fault is None and found.converged:
+                return found
+            simple = solve_simpler(problem, engine, rng=rng, progress=progress)
+            gain = np.inf if simple is None else found.loglik - simple.loglik
+            reason = fault or why_simpler(found, gain)
+            if simple is not None and reason is not None:
+                return saying_why(simple, problem, reason)
             if fault is None:
                 return found
         raise DataError(f"The search ended at no estimate: {fault}")
@@ -219,10 +228,11 @@ class Continuation:
             for of, numbered in _numberings(problem, begun)
             for name, natural in _begins(problem, numbered)
         ]
+        starts = [problem.layout.gather(natural) for _, natural in begins]
         with progress_bar(progress, what="Starts", total=len(begins)) as bar:
-            for name, natural in begins:
-                free = problem.layout.gather(natural)
-                found.append((name, _rough_climb(problem, part, free)))
+            ended = engine.spread(partial(_rough_climb, problem, part.single_threaded()), starts)
+            for (name, _), end in zip(begins, ended, strict=True):
+                found.append((name, end))
                 bar.update()
         faults = {name: _fault(problem, one.free) for name, one in found}
         # A climb that stopped early may still be the best place to go on from.

@@ -22,7 +22,7 @@ from selfselect.solvers._identification import ridge, undetermined
 from selfselect.solvers._order import order_alternatives
 from selfselect.solvers._type_order import types_by_weight
 from selfselect.solvers.base import Solution, StartRecord, record_starts, require, require_counts
-from selfselect.solvers.climb import Climb, approach, climb, information_at
+from selfselect.solvers.climb import Climb, climb
 from selfselect.solvers.continuation import Continuation
 from selfselect.solvers.status import Ending, Status
 
@@ -116,10 +116,6 @@ class TypeSearch:
         best = order_alternatives(problem, engine, best)
         free = types_by_weight(problem, best.free)
         held, free = self._hold(problem, part, engine.n_rows / part.n_rows, free)
-        if large:
-            # Passes over a larger sample cost little and save some over all rows.
-            information = engine.n_rows / part.n_rows * information_at(held, part, free)
-            free = approach(held, engine, free, information, tol=ROUGH)
         if large or not np.array_equal(free, best.free) or held is not problem:
             best = climb(held, engine, free, tol=self.tol, **told)
         return self._solution(problem, held, engine, best, records)
@@ -135,14 +131,17 @@ class TypeSearch:
         count = self.starts or (STARTS_IN_PANELS if easy else STARTS)
         if noise.count == 1:
             count = 1
+        begins = [_begin(problem, begun, number, rng) for number in range(count)]
+        alone = part.single_threaded()
+
+        def run(free: Array) -> Climb:
+            near = climb(problem, alone, free, max_steps=EM_STEPS, tol=ROUGH, curvature="complete")
+            return climb(problem, alone, near.free, max_steps=SEARCH_STEPS, tol=ROUGH)
+
         climbs: list[tuple[str, Climb]] = []
         with progress_bar(progress, what="Starts", total=count) as bar:
-            for number in range(count):
-                name, free = _begin(problem, begun, number, rng)
-                near = climb(
-                    problem, part, free, max_steps=EM_STEPS, tol=ROUGH, curvature="complete"
-                )
-                end = climb(problem, part, near.free, max_steps=SEARCH_STEPS, tol=ROUGH)
+            ended = engine.spread(run, [free for _, free in begins])
+            for (name, _), end in zip(begins, ended, strict=True):
                 climbs.append((name, end))
                 bar.update()
         climbs_up = sorted((one for _, one in climbs), key=lambda one: -one.loglik)

@@ -25,6 +25,7 @@ using selfselect::GoOn;
 using selfselect::Index;
 using selfselect::Moving;
 using selfselect::Rows;
+using selfselect::Shape;
 using selfselect::Sums;
 
 // The codes of `status.py`, as doubles: they are compared beside doubles, and the oldest processors

@@ -169,12 +169,52 @@ struct MixtureRows {
     double* twice;                 // (3 M, 3 M), zero before
 };
 
+// A mixture for all alternatives, or one for each, of which q parameters are estimated.
+struct Mixture {
+    Index n_components, n_estimated;
+    bool each;
+    const double* components;      // (1 or k, M, 3)
+    const double* slopes;          // (1 or k, 3 M, q) derivatives of the components
+};
+
+// What a pass over a mixture fills, all zero before.
+struct MixtureSums {
+    Sums own;
+    double* mixed;     // (k, width + 1, q)
+    double* by;        // (1 or k, 3 M) first derivatives in the components
+    double* twice;     // (1 or k, 3 M, 3 M) upper triangle of the components' own second ones
+    double* products;  // (1 or k, q, q) lower triangle of the products of rows' scores
+};
+
+// Unobserved types of groups of rows: offsets of locations, logarithms of weights, where groups begin.
+struct Types {
+    Index n_types, n_groups;
+    int curvature;                 // 0: none; 1: with known types; 2: exact
+    const double* offsets;         // (M, k)
+    const double* log_prior;       // (M,)
+    const std::int64_t* starts;    // (G,), or none where each row is a group
+};
+
+// What a pass over types fills, all zero before: T = M (k + 1) sums of types, of type m those in its k
+// offsets and then that of its weight.
+struct TypeSums {
+    double loglik;
+    double* score;         // (k, width + 1)
+    double* hessian;       // (k, width + 1, k, width + 1)
+    double* type_score;    // (T,)
+    double* mixed;         // (k, width + 1, T)
+    double* type_hessian;  // (T, T)
+};
+
+// Distributions of the noise that the pass over a known index knows, numbered as in `fused_known.py`.
+enum class Shape : int { NORMAL, LOGISTIC, GUMBEL, GUMBEL_MIN };
+
 // Says every hundred thousand rows or so whether to go on. A kernel that is told to stop returns
 // false, and what it filled means nothing.
 using GoOn = bool (*)();
 
 struct Kernels {
-    bool (*known)(const Rows&, const Moving&, bool curved, Sums&, GoOn);
+    bool (*known)(const Rows&, const Moving&, Shape, bool curved, Sums&, GoOn);
     bool (*unknown)(const Rows&, double side, bool complete, bool exact, Sums&, GoOn);
     bool (*joint)(const Rows&, const Noise&, bool curved, JointSums&, GoOn);
     bool (*mix)(const MixedAtoms&, GoOn);
@@ -185,6 +225,8 @@ struct Kernels {
     bool (*memberships)(const Memberships&, GoOn);
     bool (*largest)(const Largest&, GoOn);
     bool (*mixture)(const MixtureRows&, GoOn);
+    bool (*types)(const Rows&, const Types&, TypeSums&, GoOn);
+    bool (*sum_mixture)(const Rows&, const Mixture&, bool curved, MixtureSums&, GoOn);
 };
 
 }  // namespace selfselect

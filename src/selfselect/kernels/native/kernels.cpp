@@ -5,6 +5,7 @@
 #include "largest.hpp"
 #include "mixture.hpp"
 #include "rows.hpp"
+#include "types.hpp"
 #include "unknown.hpp"
 
 namespace selfselect {
@@ -13,5 +14,6 @@ const Kernels KERNELS = {
     sum_known,      sum_unknown,        sum_joint,           mix_atoms,
     simulate_atoms, evaluate_tails,     evaluate_intervals,  evaluate_known_rows,
     evaluate_memberships, sum_largest,  evaluate_mixture,
+    sum_types,      sum_mixture,
 };
 }  // namespace selfselect

@@ -7,6 +7,7 @@
 
 #include "blocks.hpp"
 #include "interval.hpp"
+#include "shapes.hpp"
 
 namespace {
 
@@ -141,7 +142,8 @@ struct Moved {
     }
 };
 
-bool sum_known(const Rows& rows, const Moving& moving, bool curved, Sums& out, GoOn go_on) {
+bool sum_known(const Rows& rows, const Moving& moving, Shape shape, bool curved, Sums& out,
+               GoOn go_on) {
     const Index k = rows.n_alternatives, limit_row = rows.n_covariates + 1;
     Plan plan(rows, 1.0);
     Gram sums(k, plan.padded);
@@ -172,9 +174,17 @@ bool sum_known(const Rows& rows, const Moving& moving, bool curved, Sums& out, G
             locate(block, plan, j, a);
             if (moving.width) moved.locate(moving, j, block, a);
             ahead.ask();
-            gaps_at(a, gaps);
-            densities_at(a, densities);
-            known_terms(a, gaps, densities, code, weight, residual, curvature, terms, seen_weight);
+            if (shape == Shape::NORMAL) {
+                gaps_at(a, gaps);
+                densities_at(a, densities);
+                known_terms(a, gaps, densities, code, weight, residual, curvature, terms,
+                            seen_weight);
+            } else {
+                const auto evaluate = shape == Shape::LOGISTIC ? shape_terms<logistic_at>
+                                      : shape == Shape::GUMBEL ? shape_terms<gumbel_at>
+                                                               : shape_terms<gumbel_min_at>;
+                evaluate(a, code, weight, residual, curvature, terms, seen_weight);
+            }
             if (rows.upper.data)
                 between.add(rows, plan, j, start, code, block, a, weight, residual, curvature,
                             terms, sums, curved);
@@ -198,7 +208,8 @@ bool sum_known(const Rows& rows, const Moving& moving, bool curved, Sums& out, G
         if (curved)
             scatter_hessian(rows, plan, j, plain_curved[j], sums.curved(j), sums.gram(j),
                             sums.pitch, seen[j], out.hessian);
-        if (seen[j] != 0.0) loglik += seen[j] * (log(rows.h[j]) - HALF_LOG_TWO_PI);
+        const double level = shape == Shape::NORMAL ? HALF_LOG_TWO_PI : 0.0;
+        if (seen[j] != 0.0) loglik += seen[j] * (log(rows.h[j]) - level);
     }
     out.loglik = loglik;
     return true;

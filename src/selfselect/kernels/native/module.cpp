@@ -18,6 +18,7 @@ extern const Kernels kernels_avx512;
 namespace {
 
 using selfselect::Kernels;
+using selfselect::Shape;
 
 // ---- instruction sets ----------------------------------------------------------------------------
 
@@ -95,18 +96,22 @@ PyObject* guarded(PyObject*, PyObject* const* given, Py_ssize_t n_given) {
     }
 }
 
-// known(*rows, curved, score, hessian, spreads, delta, score, hessian, mixed) -> log-likelihood. Where no
-// scale moves the last five are None.
+// known(*rows, shape, curved, score, hessian, spreads, delta, score, hessian, mixed) -> log-likelihood.
+// Where no scale moves the last five are None. Only normal noise goes with upper limits.
 PyObject* known(PyObject* const* given) {
     const RowArguments arguments(given);
     given += RowArguments::COUNT;
     const Index k = arguments.rows.n_alternatives, side = arguments.rows.width + 1;
-    const bool curved = truth(given[0]);
-    const Held<double> score(given[1], 2, true), hessian(given[2], 3, true);
+    const double code = number(given[0]);
+    if (!(code >= 0.0 && code <= double(Shape::GUMBEL_MIN))) disagree();
+    const Shape shape = Shape(int(code));
+    if (shape != Shape::NORMAL && arguments.rows.upper.data) disagree();
+    const bool curved = truth(given[1]);
+    const Held<double> score(given[2], 2, true), hessian(given[3], 3, true);
     selfselect::Sums sums = {0.0, score.flat(k * side), hessian.flat(k * side * side), nullptr};
-    const Perhaps<std::int64_t> spreads(given[3], 2);
-    const Perhaps<double> delta(given[4], 2), moved_score(given[5], 2, true),
-        moved_hessian(given[6], 3, true), mixed(given[7], 3, true);
+    const Perhaps<std::int64_t> spreads(given[4], 2);
+    const Perhaps<double> delta(given[5], 2), moved_score(given[6], 2, true),
+        moved_hessian(given[7], 3, true), mixed(given[8], 3, true);
     selfselect::Moving moving = {0, nullptr, nullptr, nullptr, nullptr, nullptr};
     if (spreads) {
         if (!delta || !moved_score || !moved_hessian || !mixed || arguments.rows.upper.data) disagree();
@@ -121,7 +126,7 @@ PyObject* known(PyObject* const* given) {
             if (moving.columns[i] > n_columns || moving.columns[i] == 0) disagree();
     }
     run(arguments.rows.n_rows * k, [&] {
-        return chosen->kernels->known(arguments.rows, moving, curved, sums, go_on);
+        return chosen->kernels->known(arguments.rows, moving, shape, curved, sums, go_on);
     });
     return PyFloat_FromDouble(sums.loglik);
 }
@@ -348,6 +353,65 @@ PyObject* mixture_rows(PyObject* const* given) {
     Py_RETURN_NONE;
 }
 
+// types(*rows, offsets, log_prior, starts, curvature, score, hessian, type_score, mixed, type_hessian)
+// -> log-likelihood. Where each row is a group starts are None.
+PyObject* types(PyObject* const* given) {
+    const RowArguments arguments(given);
+    given += RowArguments::COUNT;
+    const Index k = arguments.rows.n_alternatives, side = arguments.rows.width + 1;
+    const Held<double> offsets(given[0], 2), log_prior(given[1], 1);
+    const Perhaps<std::int64_t> starts(given[2], 1);
+    const double curvature = number(given[3]);
+    const Index m = log_prior.size(0), all = m * (k + 1), n = arguments.rows.n_rows;
+    if (arguments.rows.upper.data || m < 1 || !(curvature >= 0.0 && curvature <= 2.0)) disagree();
+    const Held<double> score(given[4], 2, true), hessian(given[5], 4, true);
+    const Held<double> type_score(given[6], 1, true), mixed(given[7], 3, true);
+    const Held<double> type_hessian(given[8], 2, true);
+    selfselect::Types work = {m, n, int(curvature), offsets.flat(m * k), log_prior.flat(m), nullptr};
+    if (starts) {
+        work.n_groups = starts->size(0);
+        work.starts = starts->flat(work.n_groups);
+        bool ordered = (n > 0) == (work.n_groups > 0) && (!n || work.starts[0] == 0);
+        for (Index g = 0; ordered && g < work.n_groups; ++g)
+            ordered = work.starts[g] < (g + 1 < work.n_groups ? work.starts[g + 1] : n);
+        if (!ordered) disagree();
+    }
+    selfselect::TypeSums sums = {0.0,
+                                 score.flat(k * side),
+                                 hessian.flat(k * side * k * side),
+                                 type_score.flat(all),
+                                 mixed.flat(k * side * all),
+                                 type_hessian.flat(all * all)};
+    run(n * k * m, [&] { return chosen->kernels->types(arguments.rows, work, sums, go_on); });
+    return PyFloat_FromDouble(sums.loglik);
+}
+
+// mixture(*rows, components, slopes, curved, score, hessian, mixed, by, twice, products)
+// -> log-likelihood
+PyObject* mixture(PyObject* const* given) {
+    const RowArguments arguments(given);
+    given += RowArguments::COUNT;
+    const Index k = arguments.rows.n_alternatives, side = arguments.rows.width + 1;
+    const Held<double> components(given[0], 3), slopes(given[1], 3);
+    const bool curved = truth(given[2]);
+    const Index sets = components.size(0), m = components.size(1), q = slopes.size(2);
+    const bool agree = (sets == 1 || sets == k) && m > 0 && q > 0 && !arguments.rows.upper.data;
+    if (!agree) disagree();
+    const selfselect::Mixture work = {m, q, sets > 1, components.flat(sets * m * 3),
+                                      slopes.flat(sets * 3 * m * q)};
+    const Held<double> score(given[3], 2, true), hessian(given[4], 3, true);
+    const Held<double> mixed(given[5], 3, true), by(given[6], 2, true);
+    const Held<double> twice(given[7], 3, true), products(given[8], 3, true);
+    selfselect::MixtureSums sums = {
+        {0.0, score.flat(k * side), hessian.flat(k * side * side), nullptr},
+        mixed.flat(k * side * q), by.flat(sets * 3 * m), twice.flat(sets * 9 * m * m),
+        products.flat(sets * q * q)};
+    run(arguments.rows.n_rows * k * m, [&] {
+        return chosen->kernels->sum_mixture(arguments.rows, work, curved, sums, go_on);
+    });
+    return PyFloat_FromDouble(sums.own.loglik);
+}
+
 // ---- instruction sets, from Python ---------------------------------------------------------------
 
 // instructions() -> the names this machine can run, the best first; the first one is in use after
@@ -386,7 +450,7 @@ PyObject* use(PyObject* const* given) {
 PyMethodDef METHODS[] = {
     METHOD(instructions, 0),
     METHOD(use, 1),
-    METHOD(known, RowArguments::COUNT + 8),
+    METHOD(known, RowArguments::COUNT + 9),
     METHOD(unknown, RowArguments::COUNT + 5),
     METHOD(unknown_places, RowArguments::COUNT + 5),
     METHOD(joint, RowArguments::COUNT + 9),
@@ -398,6 +462,8 @@ PyMethodDef METHODS[] = {
     METHOD(memberships, 10),
     METHOD(largest, 11),
     METHOD(mixture_rows, 7),
+    METHOD(mixture, RowArguments::COUNT + 9),
+    METHOD(types, RowArguments::COUNT + 9),
     {nullptr, nullptr, 0, nullptr},
 };
 

@@ -175,6 +175,13 @@ inline double log_of_quotient(double s) {
     return 2.0 * s + s * z * series;
 }
 
+// log of a number from 1 on.
+inline double logarithm(double number) {
+    double mantissa, twos;
+    split(number, mantissa, twos);
+    return twos * LN2 + log_of_quotient((mantissa - 1.0) / (mantissa + 1.0));
+}
+
 // log Phi, lambda and d = lambda (lambda + a) at a, of which the gap and the density at |a| are
 // known. One logarithm serves both sides of zero: on the left it is that of lambda, on the right
 // that of 1 - Phi(-x), and its series starts from f = -Phi(-x), which is known to all its digits

@@ -49,7 +49,11 @@ class Family(ABC):
     Attributes
     ----------
     name : the first words of what summaries say of the noise.
+    components : how many normal components it has, where it is a mixture of these, whose inner
+        parameters are shares, means and spreads: compiled kernels know them. None elsewhere.
     """
+
+    components: int | None = None
 
     @property
     @abstractmethod

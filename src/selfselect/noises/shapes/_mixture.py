@@ -14,6 +14,7 @@ from numpy.random import Generator
 from numpy.typing import NDArray
 
 from selfselect.kernels.mixture import ShapeSums, ShapeTerms, mixture_sums, mixture_terms
+from selfselect.kernels.status import ABOVE, BELOW, SEEN
 from selfselect.noises.shapes._family import SHAPE_TERM, Codes, Family, Inner
 from selfselect.noises.shapes.base import Grid, Shape, Terms
 from selfselect.noises.shapes.normal import SHAPE as NORMAL
@@ -51,9 +52,7 @@ class MixtureShape(Shape):
         self.grid = Grid(reach, NORMAL.grid.step, NORMAL.grid.panel, most=6000)
 
     def _terms(self, a: Array, side: int) -> Terms:
-        found = mixture_terms(a.ravel(), side, self.components)
-        assert found.hessian is not None
-        parts = (found.value, found.gradient[:, 0], found.hessian[:, 0, 0])
+        parts = _on_side(a.ravel(), side, self.components, curvature=True)[:3]
         return Terms(*(part.reshape(a.shape) for part in parts))
 
     def density(self, a: Array) -> Terms:
@@ -106,11 +105,17 @@ class MixtureShape(Shape):
         return mean[which] + spread[which] * rng.standard_normal(size)
 
 
+def _on_side(a: Array, side: int, components: Array, *, curvature: bool) -> ShapeSums:
+    """Evaluate log f (side 0), log F (1) or log(1 - F) (-1) at `a` (n,)."""
+    status = np.full(len(a), {0: SEEN, 1: BELOW, -1: ABOVE}[side], dtype=np.int8)
+    return mixture_sums(a, status, components, np.ones(len(a)), curvature=curvature)
+
+
 @dataclass(frozen=True)
 class MixtureFamily(Family):
     """Mixtures of so many normal distributions."""
 
-    components: int
+    components: int = 2
 
     @property
     def name(self) -> str:
@@ -156,7 +161,10 @@ class MixtureFamily(Family):
         return MixtureShape(self.components_of(values))
 
     def evaluate(self, a: Array, side: int, inner: Array, *, curvature: bool) -> ShapeTerms:
-        return mixture_terms(a, side, inner.reshape(-1, 3), curvature=curvature)
+        if curvature:
+            return mixture_terms(a, side, inner.reshape(-1, 3), curvature=True)
+        found = _on_side(a, side, inner.reshape(-1, 3), curvature=False)
+        return ShapeTerms(found.value, np.vstack([found.slope, found.by]).T, None)
 
     def arranged(self, values: Array) -> Array:
         # The largest share first.

@@ -76,6 +76,7 @@ class Shape(ABC):
     ----------
     name : the first words of what summaries say of the noise.
     normal : whether it is the normal distribution, which tests and compiled kernels know.
+    kernel : its number in the compiled pass over a known index; None where that does not know it.
     log_concave : whether its density is.
     smooth : whether its log-density has no kink; solvers come to one by `softened` shapes, and
         standard errors from the outer product of scores.
@@ -88,6 +89,7 @@ class Shape(ABC):
 
     name: str
     normal: bool = False
+    kernel: int | None = None
     log_concave: bool
     smooth: bool = True
     deviation: float

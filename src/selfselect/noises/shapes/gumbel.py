@@ -12,6 +12,7 @@ import numpy as np
 from numpy.random import Generator
 from scipy.special import exp1
 
+from selfselect.kernels.fused_known import GUMBEL
 from selfselect.noises.shapes.base import Array, Grid, Shape, Terms
 
 __all__ = ["SHAPE", "Gumbel"]
@@ -36,6 +37,7 @@ class Gumbel(Shape):
     """Standard Gumbel noise of maxima less its mean, of standard deviation π/√6 scales."""
 
     name: str = "Gumbel (maxima)"
+    kernel: int | None = GUMBEL
     log_concave: bool = True
     deviation: float = float(np.pi / np.sqrt(6.0))
     reach: float = 40.0
@@ -61,7 +63,9 @@ class Gumbel(Shape):
         safe, small = np.where(some, mass, 1.0), np.where(some, 0.0, power)
         # For small E the ratio E/(1 - e^-E) is 1 + E/2 + E²/12 - E⁴/720.
         excess = np.where(some, power / safe - 1.0, small * (0.5 + small / 12.0 - small**3 / 720.0))
-        value = np.where(some, np.log(safe), -t - np.log1p(excess))
+        # Where almost all of the mass is above, its logarithm has the digits of what is not.
+        whole = np.where(power > 1.0, np.log1p(-np.exp(-np.maximum(power, 1.0))), np.log(safe))
+        value = np.where(some, whole, -t - np.log1p(excess))
         slope = (1.0 + excess) * np.exp(-power)
         return Terms(value, -slope, -slope * excess)
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.random import Generator
 
+from selfselect.kernels.fused_known import GUMBEL_MIN
 from selfselect.noises.shapes.base import Array, Grid, Shape, Terms
 from selfselect.noises.shapes.gumbel import SHAPE as MAXIMA
 
@@ -23,6 +24,7 @@ class GumbelMin(Shape):
     """Standard Gumbel noise of minima less its mean, of standard deviation π/√6 scales."""
 
     name: str = "Gumbel (minima)"
+    kernel: int | None = GUMBEL_MIN
     log_concave: bool = True
     deviation: float = MAXIMA.deviation
     reach: float = MAXIMA.reach

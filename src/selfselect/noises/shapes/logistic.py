@@ -10,6 +10,7 @@ import numpy as np
 from numpy.random import Generator
 from scipy.special import expit, logit
 
+from selfselect.kernels.fused_known import LOGISTIC
 from selfselect.noises.shapes.base import Array, Grid, Shape, Terms
 
 __all__ = ["SHAPE", "Logistic"]
@@ -19,6 +20,7 @@ class Logistic(Shape):
     """Standard logistic noise, of standard deviation π/√3 scales."""
 
     name: str = "logistic"
+    kernel: int | None = LOGISTIC
     log_concave: bool = True
     deviation: float = float(np.pi / np.sqrt(3.0))
     reach: float = 40.0

@@ -7,6 +7,7 @@ from numpy.random import Generator
 from scipy.special import ndtr, ndtri
 
 from selfselect.kernels import known_index
+from selfselect.kernels.fused_known import NORMAL
 from selfselect.kernels.joint import Indices, JointTerms, Sides, independent_atoms
 from selfselect.kernels.tails import HALF_LOG_TWO_PI, interval_terms, mills_terms
 from selfselect.noises.shapes.base import Array, Between, Codes, Grid, Shape, Terms
@@ -19,6 +20,7 @@ class Normal(Shape):
 
     name: str = "normal"
     normal: bool = True
+    kernel: int | None = NORMAL
     log_concave: bool = True
     deviation: float = 1.0
     reach: float = 8.5
