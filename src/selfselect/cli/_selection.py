@@ -52,6 +52,7 @@ _OPTIONS = (
         help="Test normality and constant variance by a parametric bootstrap of so many samples, "
         "such as 199, in place of the asymptotic tests.",
     ),
+    click.option("--explain", is_flag=True, help="Say in a few sentences what the fit says."),
     click.option("--compare", is_flag=True, help="Put least squares beside the estimates."),
     click.option("--save", metavar="FILE", help="Save the fit as JSON, for predict and show."),
     click.option("--report", metavar="FILE", help="Write everything into one HTML file."),
@@ -93,14 +94,15 @@ def show(result: Any, shown: Mapping[str, Any]) -> int:
     """
     from selfselect.cli._formats import render
     from selfselect.cli.main import NOT_CONVERGED
-    from selfselect.report.summary import compare_page
 
     if shown["test_noise"] is not None:
         result.normality_test(shown["test_noise"], seed=shown["seed"])
         result.heteroskedasticity_test(shown["test_noise"], seed=shown["seed"])
     click.echo(render(result, shown["form"], shown["level"], shown["intervals"]))
+    if shown["explain"]:
+        click.echo("\n" + str(result.explain(level=shown["level"])))
     if shown["compare"]:
-        click.echo("\n" + str(compare_page(result)))
+        click.echo("\n" + str(result.compare()))
     if shown["save"]:
         result.save(shown["save"])
     if shown["report"]:
@@ -111,7 +113,7 @@ def show(result: Any, shown: Mapping[str, Any]) -> int:
 
 def split_options(options: dict[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
     """Tell options of the model from those that say what is printed and written."""
-    names = ("form", "level", "intervals", "test_noise", "compare", "save", "report")
+    names = ("form", "level", "intervals", "test_noise", "explain", "compare", "save", "report")
     shown = {name: options.pop(name) for name in names}
     shown["seed"] = options["seed"]
     return options, shown

@@ -153,6 +153,7 @@ Exit codes: 0 the fit converged, 2 bad input, 3 the fit did not converge.
     "--intervals", type=click.Choice(["wald", "profile"]), default="wald", show_default=True,
     help="Intervals from standard errors, or by profiles of the likelihood.",
 )  # fmt: skip
+@click.option("--explain", is_flag=True, help="Say in a few sentences what the fit says.")
 @click.option("--compare", is_flag=True, help="Put least squares beside the corrected estimates.")
 @click.option("--save", metavar="FILE", help="Save the fit as JSON, for predict and show.")
 @click.option("--report", metavar="FILE", help="Write everything into one HTML file.")
@@ -193,6 +194,7 @@ def command(
     seed: int | None,
     level: float,
     intervals: Intervals,
+    explain: bool,
     compare: bool,
     save: str | None,
     report: str | None,
@@ -210,7 +212,6 @@ def command(
     from selfselect.cli._tables import refuse_inputs
     from selfselect.cli.main import NOT_CONVERGED
     from selfselect.posing import label_columns
-    from selfselect.report.summary import compare_page
 
     files, formula = split_words(words)
     if bool(formula) == bool(equations):
@@ -257,8 +258,10 @@ def command(
         result.normality_test(test_noise, seed=seed)
         result.heteroskedasticity_test(test_noise, seed=seed)
     click.echo(render(result, form, level, intervals))
+    if explain:
+        click.echo("\n" + str(result.explain(level=level)))
     if compare:
-        click.echo("\n" + str(compare_page(result)))
+        click.echo("\n" + str(result.compare()))
     if save:
         result.save(save)
     if report:

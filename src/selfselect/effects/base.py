@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from selfselect.results.fit_result import FitResult
 
 __all__ = [
+    "MODEL_REJECTED",
     "EffectTable",
     "alternative_index",
     "doubts",
@@ -34,6 +35,11 @@ __all__ = [
 ]  # fmt: skip
 
 Array = NDArray[np.float64]
+
+MODEL_REJECTED = (
+    "The data rejects this model, and how those in one alternative would fare in another rests on "
+    "its assumptions most of all."
+)
 
 ROUNDING = 1e-9
 
@@ -193,10 +199,7 @@ def doubts(fit: FitResult, *, levels: bool = False) -> tuple[str, ...]:
     rejected = rejections(fit)
     found += rejected
     if rejected:
-        found.append(
-            "The data rejects this model, and how those in one alternative would fare in another "
-            "rests on its assumptions most of all."
-        )
+        found.append(MODEL_REJECTED)
     if fit.covariance.missing and (levels or len(fit.solution.held)):
         named = ", ".join(fit.names[place] for place in fit.covariance.missing)
         found.append(

@@ -11,6 +11,7 @@ from selfselect.multinomial.two_steps import choice_label
 from selfselect.report.page import Block, Page
 from selfselect.report.summary import (
     coefficient_rows,
+    comparison_blocks,
     errors_in_words,
     notes_on_errors,
     notes_on_stars,
@@ -18,9 +19,11 @@ from selfselect.report.summary import (
 )
 
 if TYPE_CHECKING:
+    import pandas as pd
+
     from selfselect.multinomial.result import MultinomialResult
 
-__all__ = ["summarise"]
+__all__ = ["compare_page", "summarise"]
 
 NAMES = {
     "dmf0": "Dubin and McFadden 1984, coefficients that add up to zero (dmf0)",
@@ -43,6 +46,18 @@ def summarise(fit: MultinomialResult, level: float, intervals: str, *, stars: bo
         facts=_facts(fit),
         blocks=_blocks(fit, level, stars),
         notes=(*_notes(fit), *notes_on_stars(stars)),
+    )
+
+
+def compare_page(fit: MultinomialResult, table: pd.DataFrame) -> Page:
+    """Compose the page that puts naive and corrected estimates side by side."""
+    titles = {label: str(label) for label in fit.alternatives}
+    return Page(
+        title="Naive least squares and corrected estimates",
+        notices=(),
+        facts=(("Outcome", fit.model.equations.outcome), ("Rows", str(fit.nobs))),
+        blocks=comparison_blocks(table, titles),
+        notes=("* difference under the model: it is selection bias if the assumptions hold.",),
     )
 
 

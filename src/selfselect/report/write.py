@@ -16,6 +16,7 @@ from selfselect.report.chapters import (
 )
 from selfselect.report.document import Document
 from selfselect.report.effects_chapter import effects_chapter
+from selfselect.report.explain import explain
 from selfselect.report.full_page import render
 from selfselect.report.question import headline, nothing_to_warn_of, question
 from selfselect.results.files import as_path, refuse_target, write_whole
@@ -66,7 +67,7 @@ def compose(fit: FitResult, level: float, command: str | None) -> Document:
     )
     return Document(
         headline(fit),
-        question(fit),
+        (*explain(fit, level=level).answers, *question(fit)),
         (*fit.summary(level).notices, *weak),
         tuple(chapter for chapter in chapters if chapter is not None),
         nothing_to_warn_of(fit),

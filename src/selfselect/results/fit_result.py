@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from functools import cached_property
+from functools import cached_property, partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -26,6 +26,7 @@ from selfselect.noises.correlated import CORRELATION
 from selfselect.options import Intervals, PredictionKind, Scale
 from selfselect.problem.parameters import Reported
 from selfselect.problem.problem import Problem
+from selfselect.results.comparison import Comparison
 from selfselect.results.departures import Departures
 from selfselect.results.diagnosis import Diagnosis, Finding, diagnose, diagnose_selection
 from selfselect.results.effect_methods import EffectMethods
@@ -52,6 +53,7 @@ from selfselect.solvers.base import Solution
 
 if TYPE_CHECKING:
     from selfselect.inference.profile import Surface
+    from selfselect.report.explain import Explanation
     from selfselect.report.page import Page
     from selfselect.results.exclusions import Exclusion
     from selfselect.results.pictures import Pictures
@@ -261,15 +263,41 @@ class FitResult(Estimates, EffectMethods, TrustMethods):
         """One row for the whole fit."""
         return glance_table(self)
 
-    def compare(self) -> pd.DataFrame:
-        """Naive least squares and the corrected estimates side by side.
+    def compare(self) -> Comparison:
+        """Put naive least squares and the corrected estimates side by side: a page with a `table`.
 
         The column ``difference under the model`` is selection bias only if the model's
         assumptions hold; `rejections` says where they do not, and how much that matters. Standard
         errors of both are of one kind: where those of the fit are clustered, robust or weighted,
         so are the naive ones; beside a bootstrap they are robust, or clustered.
         """
-        return comparison_table(self)
+        from selfselect.report.summary import compare_page
+
+        return Comparison(comparison_table(self), partial(compare_page, self))
+
+    def explain(self, data: Any = None, *, level: float = 0.95) -> Explanation:
+        """Say in a few sentences what the fit says, what it assumes, and what to try.
+
+        Effects are said for every pair of alternatives, with intervals, in per cent where a
+        logarithm was modelled. What tests reject comes first. A `verdict` that was made is quoted.
+
+        Parameters
+        ----------
+        data : a table to average effects over; None for the rows of the fit, which a fit loaded
+            from a file does not have.
+        level : of all intervals.
+
+        Examples
+        --------
+        >>> import selfselect as ss
+        >>> villagers = ss.simulators.village(500, seed=1).data
+        >>> result = ss.fit("income ~ height + weight", villagers, chosen="job")
+        >>> "hunting instead of fishing" in result.explain().sentences[0]
+        True
+        """
+        from selfselect.report.explain import explain
+
+        return explain(self, data, level=level)
 
     def summary(
         self, level: float = 0.95, *, intervals: Intervals = "wald", stars: bool = False
