@@ -154,6 +154,14 @@ Exit codes: 0 the fit converged, 2 bad input, 3 the fit did not converge.
     help="Intervals from standard errors, or by profiles of the likelihood.",
 )  # fmt: skip
 @click.option("--explain", is_flag=True, help="Say in a few sentences what the fit says.")
+@click.option(
+    "--verdict", is_flag=True,
+    help="Fit other models too, and say how much of the answer is the data.",
+)  # fmt: skip
+@click.option(
+    "--question", metavar="EXPRESSION",
+    help="What --verdict is on: 'a:x - b:x', or 'b - a' for the effect of b instead of a.",
+)  # fmt: skip
 @click.option("--compare", is_flag=True, help="Put least squares beside the corrected estimates.")
 @click.option("--save", metavar="FILE", help="Save the fit as JSON, for predict and show.")
 @click.option("--report", metavar="FILE", help="Write everything into one HTML file.")
@@ -195,6 +203,8 @@ def command(
     level: float,
     intervals: Intervals,
     explain: bool,
+    verdict: bool,
+    question: str | None,
     compare: bool,
     save: str | None,
     report: str | None,
@@ -216,6 +226,8 @@ def command(
     files, formula = split_words(words)
     if bool(formula) == bool(equations):
         raise click.UsageError("Give either a FORMULA or --equation for every alternative.")
+    if question is not None and not verdict:
+        raise click.UsageError("--question is what --verdict is on. Give --verdict too.")
     for target in (save, report):
         refuse_inputs(target, *files)
     cost = {label: number_of(value) for label, value in pairs_of(costs, "--cost").items()}
@@ -258,6 +270,8 @@ def command(
         result.normality_test(test_noise, seed=seed)
         result.heteroskedasticity_test(test_noise, seed=seed)
     click.echo(render(result, form, level, intervals))
+    if verdict:
+        click.echo("\n" + str(result.verdict(question, level=level, seed=seed)))
     if explain:
         click.echo("\n" + str(result.explain(level=level)))
     if compare:

@@ -14,6 +14,7 @@ from selfselect.effects.base import MODEL_REJECTED, EffectTable
 from selfselect.errors import DataError, OptionError, UnsupportedError
 from selfselect.inference.statistics import format_p_value
 from selfselect.problem.parameters import SCALE
+from selfselect.report.document import Paragraph, Section
 from selfselect.report.page import Page
 from selfselect.report.question import listed, selected
 from selfselect.results.levels import asked_logarithm
@@ -24,7 +25,7 @@ from selfselect.results.tables import DIFFERENCE, check_level
 if TYPE_CHECKING:
     from selfselect.results.fit_result import FitResult
 
-__all__ = ["VERDICT", "Explanation", "explain", "in_words"]
+__all__ = ["VERDICT", "Explanation", "explain", "in_words", "verdict_chapter"]
 
 VERDICT = "verdict"
 """Under which a fit remembers the verdict that was made of it."""
@@ -86,6 +87,15 @@ def explain(fit: FitResult, data: Any = None, *, level: float = 0.95) -> Explana
     alarms = dict.fromkeys((*_alarms(fit), *warnings))
     title = f"What the fit says of {equations.outcome}: {listed(equations.alternatives)}"
     return Explanation(title, tuple(alarms), answers)
+
+
+def verdict_chapter(fit: FitResult) -> Section | None:
+    """Return the verdict that was made of a fit as a chapter of a report; None without one."""
+    made = fit.memory.get(VERDICT)
+    if made is None:
+        return None
+    said = (Paragraph(one) for one in (*made.sentences, *made.left_out))
+    return Section("How much of this is the data?", (*said, made.to_block()))
 
 
 # the answer

@@ -16,7 +16,7 @@ from selfselect.report.chapters import (
 )
 from selfselect.report.document import Document
 from selfselect.report.effects_chapter import effects_chapter
-from selfselect.report.explain import explain
+from selfselect.report.explain import explain, verdict_chapter
 from selfselect.report.full_page import render
 from selfselect.report.question import headline, nothing_to_warn_of, question
 from selfselect.results.files import as_path, refuse_target, write_whole
@@ -57,6 +57,7 @@ def compose(fit: FitResult, level: float, command: str | None) -> Document:
     """Put the chapters together, warnings first."""
     weak = tuple(finding.sentence for finding in fit.diagnose().weak)
     chapters = (
+        verdict_chapter(fit),
         data_chapter(fit),
         comparison_chapter(fit, level),
         diagnosis_chapter(fit),

@@ -350,12 +350,16 @@ class FitResult(Estimates, EffectMethods, TrustMethods):
         """The naive fit as plain arrays; its errors allow for what those of the fit allow for."""
         if self.kept:
             return self.kept.naive
-        errors = ErrorKind(
+        return fit_naive(self.problem, self.engine_of_rows(), self.naive_errors)
+
+    @property
+    def naive_errors(self) -> ErrorKind:
+        """What standard errors of least squares allow for: what those of the fit do."""
+        return ErrorKind(
             robust=not self.covariance.of_model,
             clusters=self.cluster_sizes,
             repeated=self.facts.weights_kind == "frequency",
         )
-        return fit_naive(self.problem, self.engine_of_rows(), errors)
 
     @property
     def naive(self) -> pd.DataFrame:
@@ -641,7 +645,14 @@ class FitResult(Estimates, EffectMethods, TrustMethods):
             self, data, out, keep=keep, overwrite=overwrite, progress=progress
         )
 
-    def report(self, path: str | Path, *, level: float = 0.95, command: str | None = None) -> None:
+    def report(
+        self,
+        path: str | Path,
+        *,
+        level: float = 0.95,
+        verdict: Any = False,
+        command: str | None = None,
+    ) -> None:
         """Write everything about the fit into one HTML file to send to a colleague.
 
         The file needs no network and no other file. Where it cannot be written, the fit is
@@ -651,10 +662,17 @@ class FitResult(Estimates, EffectMethods, TrustMethods):
         ----------
         path : of the file; one that is there is replaced.
         level : of all intervals.
+        verdict : True to make a `verdict`, which fits more models, and show it; or its question.
+            One that was made before is shown in any case.
         command : the shell command that made the fit, shown as it is, if there was one.
         """
+        from selfselect.report.explain import VERDICT
         from selfselect.report.write import write_report
 
+        if verdict is True and VERDICT not in self.memory:
+            self.verdict(level=level)
+        elif not isinstance(verdict, bool):
+            self.verdict(verdict, level=level)
         write_report(self, path, level=level, command=command)
 
     def save(self, path: str | Path) -> None:
