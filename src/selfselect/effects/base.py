@@ -48,7 +48,7 @@ NUMBERS = (
 )  # fmt: skip
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class EffectTable:
     """An effect with standard errors and intervals.
 
@@ -110,8 +110,15 @@ class EffectTable:
             "mc_error": "MC err",
         }.get(name, name)
 
+    def to_latex(self) -> str:
+        """Write the table in LaTeX (booktabs)."""
+        return self.to_page().to_latex()
+
     def __str__(self) -> str:
         return self.to_page().to_text()
+
+    def __repr__(self) -> str:
+        return f"<EffectTable: {self.title}; {len(self.table)} rows in .table; print it to read>"
 
     def _repr_html_(self) -> str:
         return self.to_page().to_html()

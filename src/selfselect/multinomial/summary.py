@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from selfselect.data.equations import INTERCEPT
 from selfselect.errors import OptionError
-from selfselect.inference.statistics import format_p_value
+from selfselect.inference.statistics import p_value_in_words
 from selfselect.multinomial.two_steps import choice_label
 from selfselect.report.page import Block, Page
 from selfselect.report.summary import (
@@ -140,7 +140,7 @@ def _strength(fit: MultinomialResult) -> list[str]:
     law = f"chi2({test.df})" if test.df_residual is None else f"F({test.df}, {test.df_residual:g})"
     return [
         f"Strength of what only the choice has ({', '.join(excluded)}): {law} = "
-        f"{test.statistic:.4g}, p = {format_p_value(test.p_value)}. Where it is weak, intervals "
+        f"{test.statistic:.4g}, {p_value_in_words(test.p_value)}. Where it is weak, intervals "
         "are wide and their coverage is not measured."
     ]
 

@@ -12,7 +12,7 @@ import numpy as np
 from selfselect.data.equations import INTERCEPT
 from selfselect.effects.base import MODEL_REJECTED, EffectTable
 from selfselect.errors import DataError, OptionError, UnsupportedError
-from selfselect.inference.statistics import format_p_value
+from selfselect.inference.statistics import p_value_in_words
 from selfselect.problem.parameters import SCALE
 from selfselect.report.document import Paragraph, Section
 from selfselect.report.page import Page
@@ -285,10 +285,9 @@ def _alarms(fit: FitResult) -> list[str]:
         )
     tests = assumptions_tested(fit)
     rejected = [
-        f"{name} (p {'' if p.startswith('<') else '= '}{p})"
+        f"{name} ({p_value_in_words(test.p_value)})"
         for name, test in tests.items()
         if test.rejects()
-        for p in [format_p_value(test.p_value)]
     ]
     if rejected:
         said.append(f"REJECTED by the data: {listed(rejected)}. {what_to_try(fit)}")

@@ -10,7 +10,7 @@ import pandas as pd
 
 from selfselect.data.equations import SELECTION
 from selfselect.inference.covariance import Covariance
-from selfselect.inference.statistics import FLAG_LEVEL
+from selfselect.inference.statistics import FLAG_LEVEL, format_p_value
 from selfselect.options import Intervals
 from selfselect.problem.parameters import COMMON, SCALE
 from selfselect.report.page import Block, Page
@@ -369,7 +369,7 @@ def coefficient_rows(entries: object, *, stars: bool = False) -> tuple[tuple[str
     rows = []
     for entry in entries:  # type: ignore[attr-defined]
         z = "" if np.isnan(entry.statistic) else f"{entry.statistic:.3f}"
-        p = "" if np.isnan(entry.p_value) else f"{entry.p_value:.3f}"
+        p = "" if np.isnan(entry.p_value) else format_p_value(entry.p_value)
         ends = (entry.conf_low, entry.conf_high)
         rows.append(
             (

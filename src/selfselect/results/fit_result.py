@@ -587,6 +587,35 @@ class FitResult(Estimates, EffectMethods, TrustMethods):
         """
         return predict(self, data, kind, scale, level)
 
+    def simulate(self, data: Any = None, *, seed: int | None = None) -> pd.DataFrame:
+        """Draw outcomes and choices from the fitted model: a table that can be fitted again.
+
+        Parameters
+        ----------
+        data : a table with the covariates (and cost and availability columns, if any); None for
+            the rows of the fit, of which as many outcomes go unrecorded as did.
+        seed : of the draws.
+
+        Returns
+        -------
+        pandas.DataFrame
+            The outcome, in its own column, and the chosen alternative where choices were recorded;
+            at the rows of the fit, the other columns that it used as well.
+
+        Examples
+        --------
+        >>> import selfselect as ss
+        >>> villagers = ss.simulators.village(500, seed=1).data
+        >>> result = ss.fit("income ~ height + weight", villagers, chosen="job")
+        >>> drawn = result.simulate(seed=1)
+        >>> sorted(drawn)
+        ['height', 'income', 'job', 'weight']
+        >>> again = ss.fit("income ~ height + weight", drawn, chosen="job")
+        """
+        from selfselect.results.simulate import simulate
+
+        return simulate(self, data, seed)
+
     def write_predictions(
         self,
         out: str | Path,

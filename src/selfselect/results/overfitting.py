@@ -20,7 +20,7 @@ from selfselect.engines.memory import Memory
 from selfselect.errors import DataError, RuleError, SelfSelectError, UnsupportedError
 from selfselect.inference.rehearsal import check_draws, map_draws
 from selfselect.inference.simulation import redraw, write_out
-from selfselect.inference.statistics import TestResult, format_p_value
+from selfselect.inference.statistics import TestResult, p_value_in_words
 from selfselect.problem.problem import Problem
 from selfselect.results.naive import fit_naive
 from selfselect.seeds import check_seed
@@ -106,7 +106,7 @@ def too_many(fit: FitResult) -> tuple[str, ...]:
             return ()
         return (
             f"TOO MANY ALTERNATIVES: {k} fit better than {k - 1} by no more than chance may "
-            f"(p = {format_p_value(test.p_value)}, {test.replications} samples).",
+            f"({p_value_in_words(test.p_value)}, {test.replications} samples).",
         )
     place = int(np.argmin(fit.shares.to_numpy()))
     share, rarest = float(fit.shares.iloc[place]), fit.shares.index[place]

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from selfselect.inference.common_scale import common_scale_test
-from selfselect.inference.statistics import FLAG_LEVEL, TestResult, format_p_value
+from selfselect.inference.statistics import FLAG_LEVEL, TestResult, p_value_in_words
 from selfselect.results.departures import Departures, measure_departures, measured_quickly
 from selfselect.results.specification import tests_of_noise
 from selfselect.rules import direction_of, has_bounds
@@ -252,8 +252,7 @@ def _effect(found: Departures | str | None) -> str:
 
 
 def _how(test: TestResult) -> str:
-    p_value = format_p_value(test.p_value)
-    small = f"p {p_value}" if p_value.startswith("<") else f"p = {p_value}"
+    small = p_value_in_words(test.p_value)
     if test.replications:
         return f"bootstrap of moments, {small}"
     return f"{'score' if test.name.startswith('Score') else 'moment'} test, {small}"
