@@ -178,4 +178,4 @@ def test_a_rule_of_the_users_own_is_shown_by_the_names_of_its_functions() -> Non
     def highest(latent):
         return latent.argmax(axis=1)
 
-    assert repr(ss.rules.ConvexRule(highest)).startswith("ConvexRule(choose=highest, ")
+    assert repr(ConvexRule(highest)).startswith("ConvexRule(choose=highest, ")

@@ -144,7 +144,7 @@ def _numbers(values: pd.Series[float]) -> list[str]:
     return found if len(found) == len(WHEN) else ["", *found, ""]
 
 
-def _interval(row: pd.Series[float]) -> list[str]:
+def _interval(row: Any) -> list[str]:
     from selfselect.report.summary import format_number
 
     return [format_number(float(row[name])) for name in ("conf_low", "conf_high")]

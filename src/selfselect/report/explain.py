@@ -13,6 +13,7 @@ from selfselect.data.equations import INTERCEPT
 from selfselect.effects.base import MODEL_REJECTED, EffectTable
 from selfselect.errors import DataError, OptionError, UnsupportedError
 from selfselect.inference.statistics import p_value_in_words
+from selfselect.noises.correlated import CORRELATION
 from selfselect.problem.parameters import SCALE
 from selfselect.report.document import Paragraph, Section
 from selfselect.report.page import Page
@@ -168,9 +169,8 @@ def _selected_or_not(fit: FitResult, data: Any, level: float) -> tuple[list[str]
         f"{in_words(own, level, sign=False)} for those selected "
         f"(standard errors: {fit.covariance.description})."
     )
-    for label, value in fit.correlations.items():
-        ends = fit.conf_int(level).loc[(label, fit.correlations.name)]
-        row = {"estimate": value, "conf_low": ends["conf_low"], "conf_high": ends["conf_high"]}
+    tidy = fit.tidy(level)
+    for row in tidy[tidy["term"] == CORRELATION].to_dict("records"):
         sentence += (
             f" The noises of outcome and selection are correlated by {in_words(row, level)}."
         )
@@ -233,8 +233,8 @@ def _beside_least_squares(fit: FitResult) -> list[str]:
     moved = (table[DIFFERENCE] / table["corrected_se"]).abs()
     if not np.isfinite(moved).any() or not moved.max() > 0:
         return []
-    label, term = moved.idxmax()  # type: ignore[misc]
-    row = table.loc[(label, term)]
+    place = int(np.nanargmax(moved.to_numpy()))
+    (label, term), row = table.index[place], table.iloc[place]
     error = float(row["corrected_se"])
     digits = _digits(error)
     of = f"{term} in {label}"

@@ -132,8 +132,8 @@ def _fit_probit(problem: Problem, engine: Engine, errors: ErrorKind) -> tuple[Na
             meat = cluster_products(meat, len(errors.clusters))[0]
         spread = spread @ meat @ spread
     carry = _to_user_units(problem.units.unit, problem.units.shift, equation.columns)
-    spread = carry @ spread @ carry.T
-    return Naive((carry @ found.free[own],), (_root(np.diag(spread)),), np.ones(1)), spread
+    covariance: Array = carry @ spread @ carry.T
+    return Naive((carry @ found.free[own],), (_root(np.diag(covariance)),), np.ones(1)), covariance
 
 
 def _probit_scores(problem: Problem, free: Array, errors: ErrorKind, batch: Batch) -> Any:

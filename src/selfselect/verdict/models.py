@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
+from functools import partial
 from typing import TYPE_CHECKING
 
 from selfselect.data.equations import INTERCEPT, Equation, Equations
@@ -32,14 +33,14 @@ def other_models(fit: FitResult, seed: int) -> dict[str, Maker]:
         if fit.method == "two-step" or fit.problem.noise.sign_only:
             return {}
         ordered = fit.problem.equations.selection is None or fit.problem.equations.restricted
-        return {} if ordered else {TWO_STEPS: lambda: _two_steps(fit)}
+        return {} if ordered else {TWO_STEPS: partial(_two_steps, fit)}
     labels, facts = fit.problem.equations.alternatives, fit.facts
     formulas = dict(zip(labels, facts.formulas, strict=True))
     made: dict[str, Maker] = {}
     for name, noise in default_candidates(formulas, facts.panel).items():
         if noise != fit.problem.noise:
-            made[name] = lambda noise=noise: _with_noise(fit, as_noise(noise), seed)
-    return made | {SWITCHING: lambda: _switching(fit, seed)}
+            made[name] = partial(_with_noise, fit, as_noise(noise), seed)
+    return made | {SWITCHING: partial(_switching, fit, seed)}
 
 
 def differences(fit: FitResult, other: FitResult) -> tuple[str, ...]:

@@ -86,9 +86,9 @@ class Question:
             except OptionError as error:
                 raise UnsupportedError("Least squares has no such parameter.") from error
             value, slope, variance = found.value, found.slope, 0.0
-        error = np.array([np.sqrt(max(float(slope @ covariance @ slope), 0.0) + variance)])
-        low, high = interval_ends(np.array([value]), error, level, fit.covariance.df)
-        return Answer(float(value), float(error[0]), float(low[0]), float(high[0]))
+        errors = np.array([np.sqrt(max(float(slope @ covariance @ slope), 0.0) + variance)])
+        low, high = interval_ends(np.array([value]), errors, level, fit.covariance.df)
+        return Answer(float(value), float(errors[0]), float(low[0]), float(high[0]))
 
     def _difference(self, fit: FitResult, values: Array) -> tuple[float, Array, float]:
         """Return the mean difference of two equations, its derivatives, and rows' own variance."""
@@ -125,13 +125,13 @@ class Question:
             )
         if self.effect == "ATE":
             asked = read_asked((0.5,), None, support, level)
-            table = bounds_of_rows(fit, asked).means.set_index("of")
-            name, other = f"{self.to} - {self.versus}", f"{self.versus} - {self.to}"
-            if name in table.index:
-                row = table.loc[name]
-                return Answer(np.nan, np.nan, float(row["conf_low"]), float(row["conf_high"]))
-            row = table.loc[other]
-            return Answer(np.nan, np.nan, -float(row["conf_high"]), -float(row["conf_low"]))
+            table = bounds_of_rows(fit, asked).means
+            ends = dict(zip(table["of"], table[["conf_low", "conf_high"]].to_numpy(), strict=True))
+            if (name := f"{self.to} - {self.versus}") in ends:
+                low, high = map(float, ends[name])
+                return Answer(np.nan, np.nan, low, high)
+            low, high = map(float, ends[f"{self.versus} - {self.to}"])
+            return Answer(np.nan, np.nan, -high, -low)
         direction = None if fit.problem.equations.costs else direction_of(fit.problem.rule)
         if direction is None or fit.problem.has_known_costs or fit.problem.index == "unknown":
             raise UnsupportedError(
@@ -140,12 +140,12 @@ class Question:
             )
         if self.effect == "ATT":
             # Whoever chooses the larger outcome gains by it.
-            ends = (0.0, np.inf) if direction > 0 else (-np.inf, 0.0)
-            return Answer(np.nan, np.nan, *ends)
+            gain = (0.0, np.inf) if direction > 0 else (-np.inf, 0.0)
+            return Answer(np.nan, np.nan, *gain)
         if fit.problem.equations.n_alternatives > 2:
             return Answer(np.nan, np.nan, -np.inf, np.inf)
-        ends = (-np.inf, 0.0) if direction > 0 else (0.0, np.inf)
-        return Answer(np.nan, np.nan, *ends)
+        loss = (-np.inf, 0.0) if direction > 0 else (0.0, np.inf)
+        return Answer(np.nan, np.nan, *loss)
 
 
 def read_question(fit: FitResult, question: Any) -> Question:

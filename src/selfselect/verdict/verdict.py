@@ -5,7 +5,7 @@ from __future__ import annotations
 import warnings
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -25,9 +25,6 @@ from selfselect.solvers.status import Status
 from selfselect.verdict.models import differences, other_models
 from selfselect.verdict.questions import Answer, Question, read_question
 from selfselect.verdict.words import Row, agreed, depends, undetermined
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
 
 __all__ = ["Verdict", "make_verdict"]
 
@@ -133,10 +130,8 @@ def make_verdict(
             "Fit a table, not files piece by piece or a fit that was loaded."
         )
     asked = read_question(fit, question)
-    makers: dict[str, Callable[[], FitResult]] = {
-        **other_models(fit, number),
-        **{name: lambda one=one: one for name, one in _others(fit, also).items()},
-    }
+    given = _others(fit, also)
+    makers = {**other_models(fit, number), **dict.fromkeys(given)}
     rows = [_least_squares(asked, fit, level), _answered(THE_FIT, fit, fit, asked, level)]
     fits = {THE_FIT: fit}
     with progress_bar(progress, what="Models", total=len(makers)) as bar:
@@ -145,17 +140,12 @@ def make_verdict(
                 with warnings.catch_warnings():
                     # The table says which fits did not converge.
                     warnings.simplefilter("ignore", ConvergenceWarning)
-                    found = make()
-                row = _answered(name, fit, found, asked, level)
-            except SelfSelectError as error:
-                row = Row(name, note=str(error))
-            else:
+                    found = given[name] if make is None else make()
                 if not _is_twin(found, fits):
+                    rows.append(_answered(name, fit, found, asked, level))
                     fits[name] = found
-                    rows.append(row)
-                row = None
-            if row is not None:
-                rows.append(row)
+            except SelfSelectError as error:
+                rows.append(Row(name, note=str(error)))
             bar.update(1)
     rows.append(_rule(asked, fit, support, level))
     rows = _with_support(rows)
