@@ -53,6 +53,14 @@ _OPTIONS = (
         "such as 199, in place of the asymptotic tests.",
     ),
     click.option("--explain", is_flag=True, help="Say in a few sentences what the fit says."),
+    click.option(
+        "--verdict", is_flag=True,
+        help="Fit other models too, and say how much of the answer is the data.",
+    ),
+    click.option(
+        "--question", metavar="EXPRESSION",
+        help="What --verdict is on: 'a:x - b:x', or 'b - a' for the effect of b instead of a.",
+    ),
     click.option("--compare", is_flag=True, help="Put least squares beside the estimates."),
     click.option("--save", metavar="FILE", help="Save the fit as JSON, for predict and show."),
     click.option("--report", metavar="FILE", help="Write everything into one HTML file."),
@@ -99,12 +107,15 @@ def show(result: Any, shown: Mapping[str, Any]) -> int:
         result.normality_test(shown["test_noise"], seed=shown["seed"])
         result.heteroskedasticity_test(shown["test_noise"], seed=shown["seed"])
     click.echo(render(result, shown["form"], shown["level"], shown["intervals"]))
+    if shown["save"]:
+        result.save(shown["save"])
+    if shown["verdict"]:
+        made = result.verdict(shown["question"], level=shown["level"], seed=shown["seed"])
+        click.echo("\n" + str(made))
     if shown["explain"]:
         click.echo("\n" + str(result.explain(level=shown["level"])))
     if shown["compare"]:
         click.echo("\n" + str(result.compare()))
-    if shown["save"]:
-        result.save(shown["save"])
     if shown["report"]:
         command = click.get_current_context().obj
         result.report(shown["report"], level=shown["level"], command=command)
@@ -113,7 +124,10 @@ def show(result: Any, shown: Mapping[str, Any]) -> int:
 
 def split_options(options: dict[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
     """Tell options of the model from those that say what is printed and written."""
-    names = ("form", "level", "intervals", "test_noise", "explain", "compare", "save", "report")
+    names = ("form", "level", "intervals", "test_noise", "explain", "verdict", "question",
+             "compare", "save", "report")  # fmt: skip
     shown = {name: options.pop(name) for name in names}
+    if shown["question"] is not None and not shown["verdict"]:
+        raise click.UsageError("--question is what --verdict is on. Give --verdict too.")
     shown["seed"] = options["seed"]
     return options, shown

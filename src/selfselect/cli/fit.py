@@ -270,14 +270,15 @@ def command(
         result.normality_test(test_noise, seed=seed)
         result.heteroskedasticity_test(test_noise, seed=seed)
     click.echo(render(result, form, level, intervals))
+    if save:
+        # First: what is asked next may be refused, and the fit must not be lost.
+        result.save(save)
     if verdict:
         click.echo("\n" + str(result.verdict(question, level=level, seed=seed)))
     if explain:
         click.echo("\n" + str(result.explain(level=level)))
     if compare:
         click.echo("\n" + str(result.compare()))
-    if save:
-        result.save(save)
     if report:
         result.report(report, level=level, command=click.get_current_context().obj)
     return 0 if result.converged else NOT_CONVERGED
