@@ -193,3 +193,16 @@ def test_a_report_makes_a_verdict_where_it_is_asked_to(sure, monkeypatch, tmp_pa
     del sure.memory["verdict"]
     sure.report(tmp_path / "fit.html", verdict=True)
     assert asked == [("hunting:height",), ()]
+
+
+def test_two_steps_stand_beside_a_switching_regression(shared):
+    fit = ss.switching("wage ~ x", "sector ~ x + z", shared)
+    made = fit.verdict(("union", "other"))
+    assert list(made.table.index) == ["least squares", "the fit", "two steps", "the rule alone"]
+    assert list(made.fits) == ["the fit", "two steps"]
+    two = ss.switching("wage ~ x", "sector ~ x + z", shared, method="two-step")
+    row = two.treatment_effects("union", "other").table.iloc[0]
+    assert made.table.loc["two steps", "estimate"] == pytest.approx(row["estimate"])
+    assert made.table.loc["two steps", "std_error"] == pytest.approx(row["std_error"])
+    assert made.table.loc["two steps", "supported"] == made.table.loc["the fit", "supported"]
+    assert "a selection equation selects" in made.undetermined

@@ -241,14 +241,17 @@ def _with_support(rows: list[Row]) -> list[Row]:
     Where the best one passes its tests, those are it and whatever comes near it by BIC. Where even
     the best is rejected, or ends at a boundary, the data speak for none.
     """
-    models = [one for one in rows if one.kind == "model" and np.isfinite(one.bic) and one.answered]
-    if not models:
+    models = [one for one in rows if one.kind == "model" and one.answered]
+    ranked = [one for one in models if np.isfinite(one.bic)]
+    best = min(ranked, key=lambda one: one.bic, default=None)
+    if best is None or best.rejected or best.state:
         return rows
-    best = min(models, key=lambda one: one.bic)
-    if best.rejected or best.state:
-        return rows
-    near = [one for one in models if one.bic <= best.bic + CLOSE and not one.rejected
-            and not one.state]  # fmt: skip
+    # Two steps maximise no likelihood, so they have no BIC to be worse by.
+    near = [
+        one
+        for one in models
+        if not one.bic > best.bic + CLOSE and not one.rejected and not one.state
+    ]
     return [one.standing(supported=one in near) for one in rows]
 
 

@@ -72,7 +72,7 @@ def agreed(question: str, rows: Sequence[Row], level: float) -> str:
     names = listed([one.name for one in models])
     if len(models) == 1:
         said = f"one model describes the data, {names}: {question} is {_number(models[0], level)}"
-        return f"AGREED: {said}.{_beside_naive(models, rows)}"
+        return f"AGREED: {said}.{_fit_left_out(models)}{_beside_naive(models, rows)}"
     low = min(one.answer.conf_low for one in models)
     high = max(one.answer.conf_high for one in models)
     whole = {"estimate": _middle(models), "conf_low": low, "conf_high": high}
@@ -88,7 +88,8 @@ def agreed(question: str, rows: Sequence[Row], level: float) -> str:
     every = "both" if len(models) == 2 else f"all {len(models)}"
     return (
         f"AGREED: {every} models that the data speak for ({names}) say that {question} "
-        f"{sure}: {_range(models)}, intervals together {joint}.{_beside_naive(models, rows)}"
+        f"{sure}: {_range(models)}, intervals together {joint}.{_fit_left_out(models)}"
+        f"{_beside_naive(models, rows)}"
     )
 
 
@@ -143,6 +144,8 @@ def undetermined(question: str, rows: Sequence[Row], fit: FitResult, level: floa
             "covariate is excluded from any equation)"
             + (" and which runs to its boundary" if ended else "")
         )
+    if fit.problem.exchangeable:
+        said.append("which alternative is which: they have no names, and every fit orders its own")
     rule = next(one for one in rows if one.kind == "rule")
     if rule.note:
         said.append(f"anything without a model ({rule.note.rstrip('.')})")
@@ -187,7 +190,8 @@ def _none_fits(rows: Sequence[Row]) -> str:
             f"{len(rejected)} of {len(models)} are wrong by their own tests, {what} rejected"
         )
     why += [f"{one.name} is {one.state}" for one in models if one.state]
-    return "that no model here describes the data" + (f" ({'; '.join(why)})" if why else "")
+    said = "describes the data" if rejected else "can be relied on"
+    return f"that no model here {said}" + (f" ({'; '.join(why)})" if why else "")
 
 
 def _sign_of_all(question: str, rows: Sequence[Row]) -> str:
@@ -200,8 +204,13 @@ def _sign_of_all(question: str, rows: Sequence[Row]) -> str:
     word = "positive" if 1.0 in signs else "negative"
     return (
         f"that {question} is {word} by every estimate, {_range(answers)}, of which each rests on a "
-        "model that is wrong"
+        "model in doubt"
     )
+
+
+def _fit_left_out(models: Sequence[Row]) -> str:
+    """Say where the data do not speak for the fit itself."""
+    return " The fit itself is not among them." if all(one.changes for one in models) else ""
 
 
 def _beside_naive(models: Sequence[Row], rows: Sequence[Row]) -> str:
