@@ -24,7 +24,7 @@ IMAGES = Path(__file__).parents[1] / "docs" / "images"
 
 def draw(result: ss.FitResult, sample: ss.simulators.Sample, folder: Path) -> Path:
     """Draw true, naive and corrected slopes."""
-    compare = result.compare()
+    compare = result.compare().table
     terms = [label for label in compare.index if label[1] not in ("Intercept", "scale")]
     place = np.arange(len(terms))
     figure, axis = pyplot.subplots(figsize=(8, 3.8), layout="constrained")
@@ -50,7 +50,7 @@ def draw(result: ss.FitResult, sample: ss.simulators.Sample, folder: Path) -> Pa
 def main(folder: Path = IMAGES) -> None:
     sample = ss.simulators.auction(3_000, seed=1)
     result = ss.fit(sample.formula, sample.data, chosen=sample.chosen)
-    table = result.compare()
+    table = result.compare().table
     table.insert(0, "truth", sample.params.reindex(table.index))
     print(table.round(3).to_string())
     print("\nWhat the others would have bid on the lots each kind of bidder won:")

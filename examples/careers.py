@@ -108,7 +108,7 @@ def main(folder: Path = IMAGES) -> None:
     check_against_truth()
     working = recorded()
     result = ss.fit(FORMULA, working, chosen="choice", cluster="id")
-    print(result.compare().round(3).to_string())
+    print(result.compare())
     print(result.treatment_effects("white collar", "blue collar"))
     print(result.decompose("white collar", "blue collar"))
     print(f"\nWritten: {draw(result, folder).name}")

@@ -102,7 +102,7 @@ def draw(curve: pd.DataFrame, folder: Path) -> Path:
 def main(folder: Path = IMAGES) -> None:
     sample = patients(5_000, seed=1)
     result = ss.fit(FORMULA, sample.data, chosen="treatment")
-    print(result.compare().round(2).to_string())
+    print(result.compare())
     new = patients(10_000, seed=2)
     policy = result.policy(new.data)
     print(policy)

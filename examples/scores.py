@@ -88,7 +88,7 @@ def draw(result: ss.FitResult, sample: ss.simulators.Sample, folder: Path) -> Pa
 def main(folder: Path = IMAGES) -> None:
     sample = applicants()
     result = ss.fit(FORMULA, sample.data, chosen="test", rule=RULE)
-    table = result.compare()
+    table = result.compare().table
     table.insert(0, "truth", sample.params.reindex(table.index))
     print(table.round(2).to_string())
     print(result.potential_outcomes())

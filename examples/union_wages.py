@@ -55,8 +55,11 @@ def main(folder: Path = IMAGES) -> None:
     print(costly.summary())
     terms = [f"union:cost: {name} = 0" for name in ("Intercept", *INDUSTRY.split(" + "))]
     print(costly.wald_test(terms), "\n")
-    switching = ss.switching(WAGE, f"union ~ {WAGE.split('~')[1]} + {INDUSTRY}", data, cluster="nr")
+    selection = f"sector ~ {WAGE.split('~')[1]} + {INDUSTRY}"
+    switching = ss.switching(WAGE, selection, data, cluster="nr")
     print(switching.summary(), "\n")
+    others = {"switching, industries excluded": switching}
+    print(independent.verdict(("union", "other"), also=others), "\n")
     print("The simulated village:", village().independence_test())
 
     picture = ss.plots.sensitivity(along)

@@ -58,7 +58,7 @@ def test_the_answer_is_complete(sample):
     assert np.abs(chance - exact).max().max() < 0.2
     assert result.predict(kind="outcome").notna().all()
     assert any("chance of the recorded choice" in str(one) for one in result.diagnose().findings)
-    assert "naive" in result.compare().columns
+    assert "naive" in result.compare().table.columns
 
 
 def test_bounds_make_the_fit_exact(sample):

@@ -41,6 +41,7 @@ RANKS = [
     {"selection"},
     {"multinomial"},
     {"choose", "noise_choice"},
+    {"verdict"},
     {"sklearn"},
     {"cli"},
     {"__main__"},

@@ -271,7 +271,7 @@ def test_the_truth_is_found_with_more_certainty_than_without_the_restriction(
 
 def test_naive_and_corrected_estimates_heed_the_same_restrictions(workers: pd.DataFrame) -> None:
     result = ss.fit("y ~ x + z", workers, chosen="job", shared=["x"], offset={"b": "bonus"})
-    table = result.compare()
+    table = result.compare().table
     assert list(table.index[:4]) == [("a", t) for t in ("Intercept", "x", "z", "scale")]
     assert table["naive"]["a", "x"] == pytest.approx(table["naive"]["b", "x"])
     assert table["corrected_se"]["b", "x"] == result.bse["(common)", "x"]

@@ -162,7 +162,7 @@ def test_predictions_are_those_of_the_largest_of_all(result, data):
 def test_compare_sets_least_squares_of_all_rows_beside_every_alternative(result, data):
     design = np.column_stack([np.ones(N_ROWS), data[["x1", "x2"]]])
     naive = np.linalg.lstsq(design, data["outcome"], rcond=None)[0]
-    table = result.compare()
+    table = result.compare().table
     for j in (1, 2, 3):
         np.testing.assert_allclose(
             table.loc[[(j, term) for term in ("Intercept", "x1", "x2")], "naive"], naive, rtol=1e-8

@@ -18,7 +18,7 @@ from selfselect.data.build import build_design
 from selfselect.engines.base import EngineChoice
 from selfselect.engines.memory import Memory
 from selfselect.errors import DataError, OptionError, SelfSelectError
-from selfselect.inference.statistics import format_p_value
+from selfselect.inference.statistics import p_value_in_words
 from selfselect.noises import Independent, as_noise
 from selfselect.options import (
     CovarianceOption,
@@ -235,7 +235,7 @@ def _by_tests(
             return k - 1, _sentence(k - 1, said)
         test = fits[k].overfitted_test(replications, solver=solver, seed=seed, progress=progress)
         table.loc[k, ["lr", "p_value"]] = test.statistic, test.p_value
-        said.append(f"{k} against {k - 1}: p = {format_p_value(test.p_value)}")
+        said.append(f"{k} against {k - 1}: {p_value_in_words(test.p_value)}")
         if test.p_value > TEST_LEVEL:
             return k - 1, _sentence(k - 1, said)
     said.append("it is the largest number tried, so more may be better still")

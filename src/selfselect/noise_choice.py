@@ -20,7 +20,7 @@ from selfselect.report.summary import format_number
 from selfselect.results.fit_result import FitResult
 from selfselect.results.rejections import assumptions_tested
 
-__all__ = ["NoiseChoice", "choose_noise"]
+__all__ = ["CLOSE", "NoiseChoice", "choose_noise", "default_candidates"]
 
 CLOSE = 10.0
 """Difference of BIC up to which a noise is taken for a rival of the best one."""

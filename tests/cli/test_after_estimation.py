@@ -76,3 +76,28 @@ def test_a_saved_switching_regression_has_marginal_treatment_effects(
     shell(*asked, "--out", folder / "curve.csv")
     curve = pd.read_csv(folder / "curve.csv")
     np.testing.assert_allclose(curve["estimate"], fit.mte().table["estimate"], rtol=1e-8)
+
+
+def test_a_saved_fit_is_said_in_words(shell: Callable[..., str], folder: Path) -> None:
+    said = shell("show", folder / "fit.json", folder / "rows.csv", "--explain")
+    assert "hunting instead of fishing: " in " ".join(said.split())
+    assert "Effect on the mean of pay" in said
+    assert "Give the rows to average over" in shell("show", folder / "fit.json", "--explain")
+    assert "DATA is for --explain" in shell(
+        "show", folder / "fit.json", folder / "rows.csv", code=2
+    )
+
+
+def test_a_fit_is_said_in_words_and_judged(shell: Callable[..., str], folder: Path) -> None:
+    asked = ("fit", folder / "rows.csv", "income ~ height", "--chosen", "job")
+    said = shell(*asked, "--verdict", "--question", "hunting:height", "--explain")
+    assert "Verdict on hunting:height" in said
+    assert "VERDICT. AGREED" in said  # quoted among the words
+    assert "Give --verdict too" in shell(*asked, "--question", "hunting:height", code=2)
+
+
+def test_a_refused_question_loses_no_saved_fit(shell: Callable[..., str], folder: Path) -> None:
+    made = folder / "kept.json"
+    shell("fit", folder / "rows.csv", "income ~ height", "--chosen", "job", "--save", made,
+        "--verdict", "--question", "hunting:hight", code=2)  # fmt: skip
+    assert ss.load(made).converged

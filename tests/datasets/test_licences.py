@@ -33,3 +33,10 @@ def test_the_notice_names_every_data_set_and_its_right_holder(name: str) -> None
         if line.startswith("Copyright (c)")
     )
     assert f"datasets/{name} " in notice and holder in notice
+
+
+def test_data_sets_are_listed_with_descriptions_and_sources() -> None:
+    found = selfselect.datasets.listed()
+    assert found.index.tolist() == SETS
+    assert found["description"].str.contains("rows").all()
+    assert found["source"].str.contains("licence").all()

@@ -206,3 +206,11 @@ def test_labels_that_are_numbers_may_be_written_as_text() -> None:
         fit.treatment_effects(1, 2).table["estimate"],
         fit.treatment_effects("1", "2").table["estimate"],
     )
+
+
+def test_a_table_is_written_in_latex_and_named_in_one_line(fit: ss.FitResult) -> None:
+    a, b = fit.problem.equations.alternatives[:2]
+    found = fit.treatment_effects(a, b)
+    assert r"\begin{tabular}" in found.to_latex()
+    assert repr(found).startswith("<EffectTable: Effect of")
+    assert "\n" not in repr(found)

@@ -312,5 +312,8 @@ def test_a_counterfactual_prints_whole(fit: ss.FitResult) -> None:
     found = fit.counterfactual(close="a")
     text = str(found)
     assert text.splitlines()[0].strip() == "If a is closed"
-    assert all(word in text for word in ("mean outcome", "alternative: b", "from: a, to: b"))
+    assert all(word in text for word in ("Who chooses what", "Who moves", "a to b", "all who move"))
+    assert "a to a" not in text
+    assert len(text.splitlines()) < 35
+    assert repr(found) == "<Counterfactual: if a is closed; tables .outcomes, .shares and .moves>"
     assert "<table>" in found._repr_html_()

@@ -145,7 +145,10 @@ def test_what_follows_from_a_fit_agrees(world, device):
     new = world("max", 50, seed=1).data
     np.testing.assert_allclose(other.predict(new), one.predict(new), rtol=PARAMETERS)
     np.testing.assert_allclose(
-        other.compare()["naive"], one.compare()["naive"], rtol=PARAMETERS, equal_nan=True
+        other.compare().table["naive"],
+        one.compare().table["naive"],
+        rtol=PARAMETERS,
+        equal_nan=True,
     )
     assert str(other.summary()) == str(one.summary())
 

@@ -97,7 +97,7 @@ def test_what_a_correction_does_not_identify_is_refused(table: pd.DataFrame) -> 
     ):
         with pytest.raises(UnsupportedError, match="levels, are not identified"):
             ask()
-    assert np.isnan(dahl.compare()["corrected"]["a", "Intercept"])
+    assert np.isnan(dahl.compare().table["corrected"]["a", "Intercept"])
 
 
 @pytest.mark.parametrize("correction", CORRECTIONS)
@@ -143,7 +143,7 @@ def test_estimates_stand_beside_least_squares_and_the_roy_model(
     dmf1: ss.MultinomialResult, table: pd.DataFrame
 ) -> None:
     roy = ss.fit(OUTCOMES, table, chosen="job")
-    compared = dmf1.compare(roy)
+    compared = dmf1.compare(roy).table
     own = table[table["job"] == "b"]
     x = np.column_stack([np.ones(len(own)), own["x"]])
     b = np.linalg.lstsq(x, own["y"], rcond=None)[0]

@@ -513,7 +513,7 @@ def test_the_naive_scale_is_comparable():
     only = {"a": "to_a", "b": "to_b"}
     sample = ss.simulate(COEFFICIENTS, table, scales=SCALES, noise=LOGISTIC, available=only, seed=1)
     fit = ss.fit(sample.formula, sample.data, chosen="chosen", available=only, noise=LOGISTIC)
-    compared = fit.compare().xs("scale", level="term")
+    compared = fit.compare().table.xs("scale", level="term")
     np.testing.assert_allclose(compared["naive"], compared["corrected"], rtol=0.03)
     np.testing.assert_allclose(compared["naive"], list(SCALES.values()), rtol=0.05)
 

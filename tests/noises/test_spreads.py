@@ -493,6 +493,6 @@ def test_there_is_no_one_scale_of_an_alternative(result, data):
         _ = result.scales
     one = ss.fit("y ~ x", data, chosen="job", noise=Independent({"a": "~ age", "b": "~ 1"}))
     assert ("b", "scale") in one.params.index and ("a", "scale") not in one.params.index
-    compared = one.compare()
+    compared = one.compare().table
     assert np.isnan(compared["corrected"]["a", "scale"])
     assert compared["corrected"]["b", "scale"] == pytest.approx(one.params["b", "scale"])

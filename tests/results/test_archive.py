@@ -57,7 +57,7 @@ def assert_same(one: ss.FitResult, other: ss.FitResult) -> None:
     pd.testing.assert_frame_equal(one.tidy(), other.tidy())
     pd.testing.assert_frame_equal(one.cov_params(), other.cov_params())
     pd.testing.assert_frame_equal(one.glance(), other.glance())
-    pd.testing.assert_frame_equal(one.compare(), other.compare())
+    pd.testing.assert_frame_equal(one.compare().table, other.compare().table)
     pd.testing.assert_frame_equal(one.trace, other.trace)
     pd.testing.assert_series_equal(one.scales, other.scales)
     pd.testing.assert_series_equal(one.counts, other.counts)

@@ -272,7 +272,7 @@ def test_naive_errors_are_of_the_kind_of_the_corrected_ones(table):
          clustered(table)),
     ]  # fmt: skip
     for options, weights, middle in cases:
-        compared = fit_of(table, **options).compare()
+        compared = fit_of(table, **options).compare().table
         for label in ("a", "b"):
             wanted = by_hand(table, label, weights, middle)
             np.testing.assert_allclose(compared.loc[label]["naive_se"][:3], wanted, rtol=1e-6)
@@ -280,8 +280,8 @@ def test_naive_errors_are_of_the_kind_of_the_corrected_ones(table):
 
 def test_shared_coefficients_have_clustered_naive_errors_too(table):
     twice = table.loc[table.index.repeat(2)].assign(row=np.arange(400).repeat(2))
-    once = fit_of(table, shared=["x1"], covariance="robust").compare()["naive_se"].dropna()
-    found = fit_of(twice, shared=["x1"], cluster="row").compare()["naive_se"].dropna()
+    once = fit_of(table, shared=["x1"], covariance="robust").compare().table["naive_se"].dropna()
+    found = fit_of(twice, shared=["x1"], cluster="row").compare().table["naive_se"].dropna()
     # But for the small-sample factors, rows that are there twice say nothing new.
     np.testing.assert_allclose(found, once, rtol=0.02)
 
@@ -289,10 +289,10 @@ def test_shared_coefficients_have_clustered_naive_errors_too(table):
 @pytest.mark.parametrize("cluster", [None, "g"])
 def test_those_of_switching_are_too(table, cluster):
     options = {"covariance": "robust"} if cluster is None else {"cluster": cluster}
-    ours = ss.switching(FORMULA, "who ~ x1 + x2", table, **options).compare()["naive_se"]
-    theirs = fit_of(table, **options).compare()["naive_se"]
+    ours = ss.switching(FORMULA, "who ~ x1 + x2", table, **options).compare().table["naive_se"]
+    theirs = fit_of(table, **options).compare().table["naive_se"]
     np.testing.assert_allclose(ours, theirs.loc[ours.index], rtol=0.01)
-    plain = ss.switching(FORMULA, "who ~ x1 + x2", table).compare()["naive_se"]
+    plain = ss.switching(FORMULA, "who ~ x1 + x2", table).compare().table["naive_se"]
     assert not np.allclose(ours, plain, rtol=0.02)
 
 

@@ -79,7 +79,7 @@ def test_the_naive_fit_is_least_squares_by_group(formula: str, villagers: pd.Dat
 
 
 def test_the_comparison_puts_naive_and_corrected_side_by_side(result: ss.FitResult) -> None:
-    table = result.compare()
+    table = result.compare().table
     assert list(table.columns) == [
         "naive", "naive_se", "corrected", "corrected_se", "difference under the model",
     ]  # fmt: skip
@@ -95,17 +95,17 @@ def test_the_comparison_knows_common_and_fixed_scales(
     common: ss.FitResult, fixed: ss.FitResult
 ) -> None:
     for job in ("fishing", "hunting"):
-        row = common.compare().loc[(job, "scale")]
+        row = common.compare().table.loc[(job, "scale")]
         assert row["corrected"] == common.params["(common)", "scale"]
         assert row["corrected_se"] == common.bse["(common)", "scale"]
-        row = fixed.compare().loc[(job, "scale")]
+        row = fixed.compare().table.loc[(job, "scale")]
         assert row["corrected"] == fixed.scales[job]
         assert np.isnan(row["corrected_se"])
 
 
 def test_the_correction_is_nearer_to_the_truth_than_least_squares() -> None:
     sample = ss.simulators.village(20_000, seed=1)
-    table = ss.fit(sample.formula, sample.data, chosen="job").compare()
+    table = ss.fit(sample.formula, sample.data, chosen="job").compare().table
     slopes = [("hunting", "height"), ("fishing", "weight"), ("hunting", "weight")]
     for label in slopes:
         truth = sample.params[label]
@@ -120,7 +120,23 @@ def test_tables_and_pages_work_for_labels_of_every_kind(
     jobs = [labels[0] if job == "hunting" else labels[1] for job in villagers["job"]]
     for noise in (None, ss.noises.Independent("common"), ss.noises.Independent(10.0)):
         fit = ss.fit("income ~ height", villagers.assign(job=jobs), chosen="job", noise=noise)
-        assert {label for label, _ in fit.compare().index} == set(labels)
+        assert {label for label, _ in fit.compare().table.index} == set(labels)
         page = compare_page(fit)
         assert [len(block.rows) for block in page.blocks] == [3, 3]
         assert str(labels[0]) in str(fit.summary())
+
+
+def test_a_comparison_prints_as_a_page_and_keeps_its_table(result):
+    found = result.compare()
+    assert "Naive least squares and corrected estimates" in str(found)
+    assert repr(found).startswith("<Comparison: ")
+    assert "<table" in found._repr_html_()
+    assert found.table.columns[0] == "naive"
+
+
+def test_alpha_is_one_less_the_level(result):
+    pd.testing.assert_frame_equal(result.conf_int(alpha=0.1), result.conf_int(0.9))
+    with pytest.raises(ss.errors.OptionError, match="Give one"):
+        result.conf_int(0.9, alpha=0.1)
+    with pytest.raises(ss.errors.OptionError, match="between 0 and 1"):
+        result.conf_int(alpha=5)

@@ -172,3 +172,10 @@ def test_a_function_that_works_in_place_is_refused():
     with pytest.raises(RuleError, match=r"clipped changes the arrays .* latent\.copy\(\)"):
         ConvexRule(clipped).choose(latent)
     assert latent.min() == -3.0
+
+
+def test_a_rule_of_the_users_own_is_shown_by_the_names_of_its_functions() -> None:
+    def highest(latent):
+        return latent.argmax(axis=1)
+
+    assert repr(ConvexRule(highest)).startswith("ConvexRule(choose=highest, ")

@@ -114,7 +114,7 @@ def test_the_other_outcome_is_the_mirror_image(fit, table):
 
 def test_without_correlation_it_is_two_probits(table):
     fit = fit_of(table)
-    naive = fit.compare()["naive"]
+    naive = fit.compare().table["naive"]
     own = table[table["works"]]
     a = naive["outcome", "Intercept"] + naive["outcome", "x"] * own["x"]
     probit = norm.logcdf(np.where(own["y"] == 1, a, -a)).sum()

@@ -80,7 +80,7 @@ def test_naive_estimates_are_least_squares_of_what_was_seen(table, switching):
     b, *_ = np.linalg.lstsq(x, own["y"], rcond=None)
     left_over = own["y"] - x @ b
     errors = np.sqrt(np.diag(np.linalg.inv(x.T @ x)) * (left_over @ left_over) / (len(own) - 3))
-    compared = switching.compare().loc["out"].drop(index="scale")
+    compared = switching.compare().table.loc["out"].drop(index="scale")
     np.testing.assert_allclose(compared["naive"], b, rtol=1e-9)
     np.testing.assert_allclose(compared["naive_se"], errors, rtol=1e-9)
     np.testing.assert_allclose(compared["corrected"], switching.params.loc["out"].iloc[:3])

@@ -132,7 +132,7 @@ def test_a_fit_finds_the_truth(name: str) -> None:
 def test_the_village_tells_its_story() -> None:
     """Least squares makes height look less useful for hunters than it is."""
     sample = ss.simulators.village(5_000, seed=1)
-    table = ss.fit(sample.formula, sample.data, chosen="job").compare()
+    table = ss.fit(sample.formula, sample.data, chosen="job").compare().table
     truth = sample.params["hunting", "height"]
     assert table.loc[("hunting", "height"), "naive"] < truth - 0.1
 

@@ -40,7 +40,7 @@ from selfselect.threads import one_blas_thread
 if TYPE_CHECKING:
     from selfselect.results.fit_result import FitResult
 
-__all__ = ["bounds", "bounds_of_fit"]
+__all__ = ["bounds", "bounds_of_fit", "bounds_of_rows"]
 
 QUANTILES = (0.1, 0.25, 0.5, 0.75, 0.9)
 
@@ -225,6 +225,21 @@ def bounds_of_fit(fit: FitResult, by: Any, instrument: str | None, asked: Asked)
         moved_by_costs=_moved(engine.sample(1, np.random.default_rng(0)).rows.known),
     )
     return beside_fit(fit, found, targets, cells, own.rows if every else None)
+
+
+def bounds_of_rows(fit: FitResult, asked: Asked) -> Bounds:
+    """Return the bounds of all rows of a fit together, without what the fit says."""
+    engine = fit.engine_of_rows()
+    return compute_bounds(
+        Targets.of(fit.problem, asked.support),
+        engine,
+        Cells(()),
+        asked,
+        dependence=fit.dependence,
+        first_cluster=0,
+        excluded=(),
+        moved_by_costs=False,
+    )
 
 
 def _pose(design: Design, rule: Any) -> Problem:

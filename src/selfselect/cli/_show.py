@@ -24,6 +24,15 @@ printing_options = together(
         help="Test normality and constant variance by a parametric bootstrap of so many samples, "
         "such as 199, in place of the asymptotic tests.",
     ),
+    click.option("--explain", is_flag=True, help="Say in a few sentences what the fit says."),
+    click.option(
+        "--verdict", is_flag=True,
+        help="Fit other models too, and say how much of the answer is the data.",
+    ),
+    click.option(
+        "--question", metavar="EXPRESSION",
+        help="What --verdict is on: 'a:x - b:x', or 'b - a' for the effect of b instead of a.",
+    ),
     click.option(
         "--compare", is_flag=True, help="Put least squares beside the corrected estimates."
     ),
@@ -51,6 +60,9 @@ class Shown:
     level: float
     intervals: Intervals
     test_noise: int | None
+    explain: bool
+    verdict: bool
+    question: str | None
     compare: bool
     save: str | None
     report: str | None
@@ -65,6 +77,8 @@ class Shown:
 
         names = [name for name in cls.__dataclass_fields__ if name != "seed"]
         found = cls(**{name: options.pop(name) for name in names}, seed=options["seed"])
+        if found.question is not None and not found.verdict:
+            raise click.UsageError("--question is what --verdict is on. Give --verdict too.")
         refuse_twice(found.save, found.report, what="output")
         for target in (found.save, found.report):
             refuse_inputs(target, *files)
@@ -74,7 +88,6 @@ class Shown:
         """Print a result, write what was asked for, and return the exit code."""
         from selfselect.cli._formats import json_lines, render
         from selfselect.cli.main import NOT_CONVERGED
-        from selfselect.report.summary import compare_page
 
         if self.test_noise is not None:
             result.normality_test(self.test_noise, seed=self.seed)
@@ -84,11 +97,19 @@ class Shown:
             click.echo(json_lines(result.tidy(self.level, intervals=self.intervals)), err=taken)
         else:
             click.echo(render(result, self.form, self.level, self.intervals), err=taken)
-        if self.compare:
-            aside = taken or self.as_json or self.form in ("csv", "json")
-            click.echo("\n" + str(compare_page(result)), err=aside)
         if self.save:
+            # Before the other models of a verdict, which take their time.
             write_file(self.save, result.save, ending=".json")
+        pages: list[Any] = []
+        if self.compare:
+            pages.append(result.compare())
+        if self.verdict:
+            pages.append(result.verdict(self.question, level=self.level, seed=self.seed))
+        if self.explain:
+            pages.append(result.explain(level=self.level))
+        for page in pages:
+            # Beside a table for programs, pages go to standard error.
+            click.echo(f"\n{page}", err=taken or self.as_json or self.form in ("csv", "json"))
         if self.report:
             command = click.get_current_context().obj
             write_file(

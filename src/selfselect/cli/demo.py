@@ -19,7 +19,6 @@ def command(rows: int, seed: int, folder: str) -> int:
     from selfselect.cli._tables import write_table
     from selfselect.cli.main import NOT_CONVERGED
     from selfselect.errors import DataError, MissingDependencyError
-    from selfselect.report.summary import compare_page
     from selfselect.results.files import whole_file
 
     target = Path(folder)
@@ -35,7 +34,7 @@ def command(rows: int, seed: int, folder: str) -> int:
     sample = ss.simulators.village(rows, seed=seed)
     result = ss.fit(sample.formula, sample.data, chosen=sample.chosen)
     click.echo(f"{result.summary()}\n")
-    click.echo(f"{compare_page(result)}\n")
+    click.echo(f"{result.compare()}\n")
     click.echo(_truth(sample, result))
     write_table(sample.data, str(target / "villagers.csv"), index=False)
     result.save(target / "fit.json")
@@ -55,7 +54,7 @@ def command(rows: int, seed: int, folder: str) -> int:
 def _truth(sample: object, result: object) -> str:
     """Say how far each estimate of the slopes is from the truth, which a simulation knows."""
     lines = ["Since the village is simulated, the truth is known:"]
-    table = result.compare()  # type: ignore[attr-defined]
+    table = result.compare().table  # type: ignore[attr-defined]
     for label, value in sample.params.items():  # type: ignore[attr-defined]
         if label[1] in ("Intercept", "scale"):
             continue

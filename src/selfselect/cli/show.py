@@ -11,6 +11,7 @@ __all__ = ["command"]
 
 @click.command("show")
 @click.argument("fit")
+@click.argument("data", required=False)
 @format_option
 @json_option
 @level_option
@@ -19,6 +20,7 @@ __all__ = ["command"]
     help="Function of parameters with its standard error, such as 'a:x - b:x'; repeatable.",
 )  # fmt: skip
 @click.option("--stars", is_flag=True, help="Mark p-values below 0.05, 0.01 and 0.001 by stars.")
+@click.option("--explain", is_flag=True, help="Say in a few sentences what the fit says of DATA.")
 @click.option("--compare", is_flag=True, help="Put least squares beside the corrected estimates.")
 @click.option(
     "--diagnose", is_flag=True, help="Say what the data determines, and what it does not."
@@ -26,34 +28,39 @@ __all__ = ["command"]
 @click.option("--report", metavar="FILE", help="Write what needs no rows into one HTML file.")
 def command(
     fit: str,
+    data: str | None,
     form: str,
     as_json: bool,
     level: float,
     combinations: tuple[str, ...],
     stars: bool,
+    explain: bool,
     compare: bool,
     diagnose: bool,
     report: str | None,
 ) -> int:
-    """Print the saved FIT."""
+    """Print the saved FIT. Effects in words need rows to average over: DATA."""
     from selfselect.cli._formats import json_lines, render
     from selfselect.cli._streams import STANDARD, read_fit, write_file
-    from selfselect.cli._tables import refuse_inputs
+    from selfselect.cli._tables import labels_of, read_table, refuse_inputs
     from selfselect.cli.main import NOT_CONVERGED
-    from selfselect.report.summary import compare_page
 
-    refuse_inputs(report, fit)
+    if data is not None and not explain:
+        raise click.UsageError("DATA is for --explain. Leave it out, or give --explain.")
+    refuse_inputs(report, fit, *([] if data is None else [data]))
     result = read_fit(fit)
-    if (compare or diagnose) and not hasattr(result, "diagnose"):
+    if (compare or diagnose or explain) and not hasattr(result, "diagnose"):
         raise click.UsageError(
-            "A saved multinomial switching regression has neither --compare nor --diagnose."
+            "A saved multinomial switching regression has no --compare, --diagnose or --explain."
         )
+    rows = None if data is None else read_table(data, labels=labels_of(result))
     taken = report == STANDARD
     shown = json_lines(result.tidy(level)) if as_json else render(result, form, level, stars=stars)
     click.echo(shown, err=taken)
     pages = [
+        *([result.explain(rows, level=level)] if explain else []),
         *([result.nlcom(*combinations, level=level)] if combinations else []),
-        *([compare_page(result)] if compare else []),
+        *([result.compare()] if compare else []),
         *([result.diagnose()] if diagnose else []),
     ]
     for page in pages:

@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from selfselect.results.fit_result import FitResult
 
 __all__ = [
+    "MODEL_REJECTED",
     "EffectTable",
     "alternative_index",
     "doubts",
@@ -35,6 +36,11 @@ __all__ = [
 
 Array = NDArray[np.float64]
 
+MODEL_REJECTED = (
+    "The data rejects this model, and how those in one alternative would fare in another rests on "
+    "its assumptions most of all."
+)
+
 ROUNDING = 1e-9
 
 NUMBERS = (
@@ -42,7 +48,7 @@ NUMBERS = (
 )  # fmt: skip
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class EffectTable:
     """An effect with standard errors and intervals.
 
@@ -104,8 +110,15 @@ class EffectTable:
             "mc_error": "MC err",
         }.get(name, name)
 
+    def to_latex(self) -> str:
+        """Write the table in LaTeX (booktabs)."""
+        return self.to_page().to_latex()
+
     def __str__(self) -> str:
         return self.to_page().to_text()
+
+    def __repr__(self) -> str:
+        return f"<EffectTable: {self.title}; {len(self.table)} rows in .table; print it to read>"
 
     def _repr_html_(self) -> str:
         return self.to_page().to_html()
@@ -193,10 +206,7 @@ def doubts(fit: FitResult, *, levels: bool = False) -> tuple[str, ...]:
     rejected = rejections(fit)
     found += rejected
     if rejected:
-        found.append(
-            "The data rejects this model, and how those in one alternative would fare in another "
-            "rests on its assumptions most of all."
-        )
+        found.append(MODEL_REJECTED)
     if fit.covariance.missing and (levels or len(fit.solution.held)):
         named = ", ".join(fit.names[place] for place in fit.covariance.missing)
         found.append(

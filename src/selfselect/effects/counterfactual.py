@@ -34,7 +34,9 @@ from selfselect.options import Covariates
 from selfselect.rules import direction_of
 
 if TYPE_CHECKING:
-    from selfselect.report.page import Page
+    import pandas as pd
+
+    from selfselect.report.page import Block, Page
     from selfselect.results.fit_result import FitResult
 
 __all__ = ["Counterfactual", "counterfactual"]
@@ -47,7 +49,7 @@ NOBODY = 1e-9
 """Share below which a move is not listed."""
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class Counterfactual:
     """What a change does.
 
@@ -72,18 +74,84 @@ class Counterfactual:
         return self.outcomes.warnings
 
     def to_page(self) -> Page:
-        """Compose a page of all tables."""
+        """Compose a page of what changes; the tables hold all numbers, each with its error."""
         parts = [one for one in (self.outcomes, self.shares, self.moves) if one is not None]
         notes = dict.fromkeys(note for one in parts for note in one.notes)
-        blocks = tuple(block for one in parts for block in one.to_blocks())
+        blocks = [
+            self._changes("Mean outcome", self.outcomes, ["quantity"]),
+            self._changes("Who chooses what", self.shares, ["alternative"]),
+        ]
+        if self.moves is not None:
+            blocks.append(self._movers(self.moves))
         page = self.outcomes.to_page()
-        return replace(page, title=f"If {self.question}", blocks=blocks, notes=tuple(notes))
+        return replace(page, title=f"If {self.question}", blocks=tuple(blocks), notes=tuple(notes))
+
+    def _changes(self, title: str, found: EffectTable, keys: list[str]) -> Block:
+        """Put before, after and change of a quantity on one line, with the interval of the last."""
+        from selfselect.report.page import Block
+
+        lines = []
+        for name, own in found.table.groupby(keys, sort=False, observed=True):
+            at = own.set_index("when")
+            last = "change" if "change" in at.index else "after"
+            words = ", ".join(map(str, name))
+            lines.append((words, *_numbers(at["estimate"]), *_interval(at.loc[last])))
+        return Block(title, _header(found.level), tuple(lines))
+
+    def _movers(self, found: EffectTable) -> Block:
+        """List those who move, and those who stay where that changes their outcome."""
+        from selfselect.report.page import Block
+
+        lines, stay = [], 0.0
+        for (origin, to), own in found.table.groupby(["from", "to"], sort=False, observed=True):
+            at = own.set_index("quantity")
+            share = float(at["estimate"]["share"])
+            if origin == ANY:
+                lines.append(("all who move", _share(share), *[""] * 5))
+                continue
+            change = at.loc["change"]
+            if origin == to and abs(change["estimate"]) <= NOBODY * abs(at["estimate"].iloc[1]):
+                stay += share
+                continue
+            word = f"{origin} to {to}" if origin != to else f"{origin}, stay"
+            numbers = at["estimate"][["outcome before", "outcome after", "change"]]
+            lines.append((word, _share(share), *_numbers(numbers), *_interval(change)))
+        if stay:
+            lines.append(("stay, as before", _share(stay), *[""] * 5))
+        name, *rest = _header(found.level)
+        return Block("Who moves, and their mean outcome", (name, "share", *rest), tuple(lines))
+
+    def __repr__(self) -> str:
+        return f"<Counterfactual: if {self.question}; tables .outcomes, .shares and .moves>"
 
     def __str__(self) -> str:
         return self.to_page().to_text()
 
     def _repr_html_(self) -> str:
         return self.to_page().to_html()
+
+
+def _header(level: float) -> tuple[str, ...]:
+    tail = 50.0 * (1.0 - level)
+    return ("", *WHEN, f"[{tail:g}%", f"{100 - tail:g}%]")
+
+
+def _numbers(values: pd.Series[float]) -> list[str]:
+    """Write before, after and change; what is known after only has no other."""
+    from selfselect.report.summary import format_number
+
+    found = [format_number(float(value)) for value in values]
+    return found if len(found) == len(WHEN) else ["", *found, ""]
+
+
+def _interval(row: Any) -> list[str]:
+    from selfselect.report.summary import format_number
+
+    return [format_number(float(row[name])) for name in ("conf_low", "conf_high")]
+
+
+def _share(value: float) -> str:
+    return f"{100 * value:.1f}%"
 
 
 def counterfactual(

@@ -16,6 +16,7 @@ __all__ = [
     "impossible_test",
     "interval_ends",
     "interval_reach",
+    "p_value_in_words",
     "two_sided_p_values",
     "undecided_test",
     "wald_statistic_test",
@@ -90,7 +91,7 @@ class TestResult:
             law = f"F({self.df}, {self.df_residual:g})"
         return (
             f"{self.name} (null: {self.null}): {law} = {self.statistic:.4g}, "
-            f"p = {format_p_value(self.p_value)}{by}"
+            f"{p_value_in_words(self.p_value)}{by}"
         )
 
     def _repr_html_(self) -> str:
@@ -102,6 +103,12 @@ class TestResult:
 def format_p_value(p_value: float) -> str:
     """Write a tail probability with three decimals, small ones as a bound."""
     return "<0.001" if p_value < 0.001 else f"{p_value:.3f}"
+
+
+def p_value_in_words(p_value: float) -> str:
+    """Write a tail probability inside a sentence: ``p = 0.012`` or ``p <0.001``."""
+    shown = format_p_value(p_value)
+    return f"p {shown}" if shown.startswith("<") else f"p = {shown}"
 
 
 def chi_square_test(name: str, statistic: float, df: int, null: str) -> TestResult:

@@ -30,6 +30,9 @@ __all__ = ["PairMoments"]
 
 Array = NDArray[np.float64]
 
+NO_SPREAD = 1e-12
+"""Variance of the difference of two noises, over the sum of theirs, that is taken for none."""
+
 
 @dataclass(frozen=True, eq=False)
 class PairMoments(JointMoments):
@@ -45,7 +48,9 @@ class PairMoments(JointMoments):
             means = means + shift
         covariance = noise_covariance(self.problem, reported, rows)
         net = way * means - self._costs(reported, rows)
-        spread = np.sqrt(covariance[:, 0, 0] + covariance[:, 1, 1] - 2.0 * covariance[:, 0, 1])
+        both = covariance[:, 0, 0] + covariance[:, 1, 1]
+        # A step of a numerical derivative may take a correlation at its boundary beyond one.
+        spread = np.sqrt(np.maximum(both - 2.0 * covariance[:, 0, 1], NO_SPREAD * both))
         delta = (net[:, 0] - net[:, 1]) / spread
         chance = np.stack([NORMAL.cdf(delta), NORMAL.cdf(-delta)], axis=1)
         # cov(y_l, D)/s times the density, which is what the mean of y_l gains where D is positive.

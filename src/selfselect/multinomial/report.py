@@ -92,7 +92,7 @@ def _ask(make: Any) -> list[Part]:
 
 def _comparison(fit: MultinomialResult) -> list[Part]:
     try:
-        table = fit.compare()
+        table = fit.compare().table
     except SelfSelectError as error:
         return [Paragraph(str(error))]
     header = ("", *map(str, table.columns))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
-from functools import cached_property
+from functools import cached_property, partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -22,6 +22,7 @@ from selfselect.inference.statistics import TestResult
 from selfselect.multinomial.two_steps import Model, TwoSteps, choice_label
 from selfselect.options import Intervals
 from selfselect.problem.parameters import Reported
+from selfselect.results.comparison import Comparison
 from selfselect.results.estimates import Estimates
 
 if TYPE_CHECKING:
@@ -294,8 +295,8 @@ class MultinomialResult(Estimates):
 
         return treatment_effects(self, to, versus, data, level=level, covariates=covariates)
 
-    def compare(self, roy: FitResult | None = None) -> pd.DataFrame:
-        """Least squares and the corrected estimates side by side; and a Roy fit of the same data.
+    def compare(self, roy: FitResult | None = None) -> Comparison:
+        """Put least squares beside the corrected estimates, and a Roy fit of the same data.
 
         Parameters
         ----------
@@ -303,8 +304,10 @@ class MultinomialResult(Estimates):
             smallest) outcome is chosen, here whatever a logit says.
         """
         from selfselect.multinomial.comparison import comparison_table
+        from selfselect.multinomial.summary import compare_page
 
-        return comparison_table(self, roy)
+        table = comparison_table(self, roy)
+        return Comparison(table, partial(compare_page, self, table))
 
     def save(self, path: str | Path) -> None:
         """Save as versioned JSON, without the rows; `selfselect.load` reads it back."""

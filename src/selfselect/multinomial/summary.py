@@ -6,11 +6,12 @@ from typing import TYPE_CHECKING
 
 from selfselect.data.equations import INTERCEPT
 from selfselect.errors import OptionError
-from selfselect.inference.statistics import format_p_value
+from selfselect.inference.statistics import p_value_in_words
 from selfselect.multinomial.two_steps import choice_label
 from selfselect.report.page import Block, Page
 from selfselect.report.summary import (
     coefficient_rows,
+    comparison_blocks,
     errors_in_words,
     notes_on_errors,
     notes_on_stars,
@@ -18,9 +19,11 @@ from selfselect.report.summary import (
 )
 
 if TYPE_CHECKING:
+    import pandas as pd
+
     from selfselect.multinomial.result import MultinomialResult
 
-__all__ = ["summarise"]
+__all__ = ["compare_page", "summarise"]
 
 NAMES = {
     "dmf0": "Dubin and McFadden 1984, coefficients that add up to zero (dmf0)",
@@ -43,6 +46,18 @@ def summarise(fit: MultinomialResult, level: float, intervals: str, *, stars: bo
         facts=_facts(fit),
         blocks=_blocks(fit, level, stars),
         notes=(*_notes(fit), *notes_on_stars(stars)),
+    )
+
+
+def compare_page(fit: MultinomialResult, table: pd.DataFrame) -> Page:
+    """Compose the page that puts naive and corrected estimates side by side."""
+    titles = {label: str(label) for label in fit.alternatives}
+    return Page(
+        title="Naive least squares and corrected estimates",
+        notices=(),
+        facts=(("Outcome", fit.model.equations.outcome), ("Rows", str(fit.nobs))),
+        blocks=comparison_blocks(table, titles),
+        notes=("* difference under the model: it is selection bias if the assumptions hold.",),
     )
 
 
@@ -125,7 +140,7 @@ def _strength(fit: MultinomialResult) -> list[str]:
     law = f"chi2({test.df})" if test.df_residual is None else f"F({test.df}, {test.df_residual:g})"
     return [
         f"Strength of what only the choice has ({', '.join(excluded)}): {law} = "
-        f"{test.statistic:.4g}, p = {format_p_value(test.p_value)}. Where it is weak, intervals "
+        f"{test.statistic:.4g}, {p_value_in_words(test.p_value)}. Where it is weak, intervals "
         "are wide and their coverage is not measured."
     ]
 

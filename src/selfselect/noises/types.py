@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any, ClassVar
 
 import numpy as np
@@ -73,9 +73,9 @@ class Types(FittedNoise):
     costs: bool = False
     covariates: str | None = None
     scale: str | float | Mapping[Any, float] | Sequence[float] = "each"
-    held_shifts: Held = ()
-    held_costs: Held = ()
-    averaged: tuple[int, ...] | None = None
+    held_shifts: Held = field(default=(), repr=False)
+    held_costs: Held = field(default=(), repr=False)
+    averaged: tuple[int, ...] | None = field(default=None, repr=False)
 
     joint: ClassVar[bool] = True
     mixed: ClassVar[bool] = True

@@ -88,7 +88,7 @@ def _n_alternatives(fit: FitResult) -> int:
 def _intervals(fit: FitResult, chosen: Sequence[str], level: float) -> pd.DataFrame:
     reach = interval_reach(level, fit.covariance.df)
     rows = []
-    for one in records(fit.compare().reset_index()):
+    for one in records(fit.compare().table.reset_index()):
         if one.term not in chosen:
             continue
         for name, words, _, _ in KINDS:

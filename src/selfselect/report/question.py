@@ -11,7 +11,7 @@ from selfselect.rules import picks
 if TYPE_CHECKING:
     from selfselect.results.fit_result import FitResult
 
-__all__ = ["headline", "listed", "nothing_to_warn_of", "question"]
+__all__ = ["headline", "listed", "nothing_to_warn_of", "question", "selected"]
 
 MOST_NAMED = 8
 
@@ -33,7 +33,7 @@ def question(fit: FitResult) -> tuple[str, ...]:
     return (
         f"Each of {facts.n_rows} {rows} has a value of {outcome} for each of {k} alternatives: "
         f"{listed(equations.alternatives)}. At most one of the {k} was recorded: "
-        f"{_selected(fit)}. {_recorded(fit)}",
+        f"{selected(fit)}. {_recorded(fit)}",
         f"How does {outcome} depend on {listed(_covariates(fit)) or 'a constant alone'} in each "
         "alternative, for everyone and not only for those who chose it? Least squares on what was "
         "recorded answers another question: those who chose an alternative are not like the "
@@ -75,7 +75,7 @@ def nothing_to_warn_of(fit: FitResult) -> str:
     )
 
 
-def _selected(fit: FitResult) -> str:
+def selected(fit: FitResult) -> str:
     """Say which of the outcomes is selected."""
     which = picks(fit.problem.ordered_rule)
     return which + (f", {_costs(fit)}" if _costs(fit) else "")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -10,13 +10,14 @@ import pandas as pd
 
 from selfselect.data.equations import SELECTION
 from selfselect.inference.covariance import Covariance
-from selfselect.inference.statistics import FLAG_LEVEL
+from selfselect.inference.statistics import FLAG_LEVEL, format_p_value
 from selfselect.options import Intervals
 from selfselect.problem.parameters import COMMON, SCALE
 from selfselect.report.page import Block, Page
 from selfselect.results.overfitting import too_many
 from selfselect.results.rejections import rejections
 from selfselect.results.specification import tests_of_noise
+from selfselect.results.tables import DIFFERENCE
 from selfselect.solvers.base import is_fragile, starts_at_best
 from selfselect.solvers.status import Status
 
@@ -28,6 +29,7 @@ __all__ = [
     "STARS",
     "coefficient_rows",
     "compare_page",
+    "comparison_blocks",
     "errors_in_words",
     "format_number",
     "in_order",
@@ -86,23 +88,31 @@ def summarise(
 
 def compare_page(fit: FitResult) -> Page:
     """Compose the page that puts naive and corrected estimates side by side."""
-    table = fit.compare()
-    header = ("", "naive", "std err", "corrected", "std err", "difference*")
+    labels = fit.problem.equations.alternatives
+    titles = {label: _alternative_title(fit, j) for j, label in enumerate(labels)}
+    return Page(
+        title="Naive least squares and corrected estimates",
+        notices=_notices(fit),
+        facts=(("Outcome", fit.problem.equations.outcome), ("Rows", str(fit.nobs))),
+        blocks=comparison_blocks(fit.compare().table, titles),
+        notes=_comparison_notes(fit),
+    )
+
+
+def comparison_blocks(table: pd.DataFrame, titles: Mapping[Any, str]) -> tuple[Block, ...]:
+    """Cut a table of naive and corrected estimates into blocks, one per alternative."""
+    headings = {"roy": "Roy", DIFFERENCE: "difference*"}
+    header = ("", *(headings.get(str(c), str(c)) for c in table.columns))
+    header = tuple("std err" if name.endswith("_se") else name for name in header)
     blocks = []
-    for j, label in enumerate(fit.problem.equations.alternatives):
+    for label, title in titles.items():
         rows = tuple(
             (str(term), *(format_number(float(number)) for number in numbers))
             for (alternative, term), numbers in zip(table.index, table.to_numpy(), strict=True)
             if alternative == label
         )
-        blocks.append(Block(_alternative_title(fit, j), header, rows))
-    return Page(
-        title="Naive least squares and corrected estimates",
-        notices=_notices(fit),
-        facts=(("Outcome", fit.problem.equations.outcome), ("Rows", str(fit.nobs))),
-        blocks=tuple(blocks),
-        notes=_comparison_notes(fit),
-    )
+        blocks.append(Block(title, header, rows))
+    return tuple(blocks)
 
 
 def _comparison_notes(fit: FitResult) -> tuple[str, ...]:
@@ -359,7 +369,7 @@ def coefficient_rows(entries: object, *, stars: bool = False) -> tuple[tuple[str
     rows = []
     for entry in entries:  # type: ignore[attr-defined]
         z = "" if np.isnan(entry.statistic) else f"{entry.statistic:.3f}"
-        p = "" if np.isnan(entry.p_value) else f"{entry.p_value:.3f}"
+        p = "" if np.isnan(entry.p_value) else format_p_value(entry.p_value)
         ends = (entry.conf_low, entry.conf_high)
         rows.append(
             (

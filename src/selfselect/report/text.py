@@ -16,7 +16,8 @@ def render(page: Page) -> str:
     parts = [page.title.center(WIDTH).rstrip()]
     if page.notices:
         parts += [_paragraph(notice, "! ") for notice in page.notices]
-    parts += ["=" * WIDTH, *_facts(page.facts)]
+    if page.facts or page.blocks:
+        parts += ["=" * WIDTH, *_facts(page.facts)]
     for block in page.blocks:
         parts += _block(block)
     parts += ["=" * WIDTH]

@@ -17,6 +17,7 @@ from selfselect.report.chapters import (
 )
 from selfselect.report.document import Document
 from selfselect.report.effects_chapter import effects_chapter
+from selfselect.report.explain import explain, verdict_chapter
 from selfselect.report.full_page import render
 from selfselect.report.question import headline, nothing_to_warn_of, question
 from selfselect.results.files import as_path, refuse_target, write_whole
@@ -62,6 +63,7 @@ def compose(fit: FitResult, level: float, command: str | None) -> Document:
     """Put the chapters together, warnings first."""
     weak = tuple(finding.sentence for finding in fit.diagnose().weak)
     chapters = (
+        verdict_chapter(fit),
         data_chapter(fit),
         comparison_chapter(fit, level),
         diagnosis_chapter(fit),
@@ -72,7 +74,7 @@ def compose(fit: FitResult, level: float, command: str | None) -> Document:
     )
     return Document(
         headline(fit),
-        question(fit),
+        (*explain(fit, level=level).answers, *question(fit)),
         (*fit.summary(level).notices, *weak),
         tuple(chapter for chapter in chapters if chapter is not None),
         nothing_to_warn_of(fit),

@@ -5,6 +5,7 @@ from __future__ import annotations
 from abc import abstractmethod
 from collections.abc import Sequence
 from functools import cached_property
+from numbers import Real
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -37,6 +38,9 @@ Array = NDArray[np.float64]
 
 METHODS = ("wald", "profile")
 
+LEVEL = 0.95
+"""The confidence level where none is given."""
+
 AWAY = 2.0
 """Standard errors from an estimate at which the likelihood is compared with a quadratic one."""
 
@@ -46,6 +50,17 @@ def check_intervals(method: Any) -> str:
     if method not in METHODS:
         raise OptionError(f"There are no intervals {method!r}. Use one of {', '.join(METHODS)}.")
     return str(method)
+
+
+def level_of(level: float, alpha: float | None) -> float:
+    """Return the confidence level that is given by it, or by statsmodels' `alpha`."""
+    if alpha is None:
+        return level
+    if level != LEVEL:
+        raise OptionError(f"Both level={level!r} and alpha={alpha!r} are given. Give one.")
+    if not isinstance(alpha, Real) or not 0 < alpha < 1:
+        raise OptionError(f"alpha={alpha!r} is not between 0 and 1.")
+    return 1.0 - alpha
 
 
 def select_parameters(
@@ -154,9 +169,10 @@ class Estimates(MaketablesHooks):
 
     def conf_int(
         self,
-        level: float = 0.95,
+        level: float = LEVEL,
         method: Intervals = "wald",
         *,
+        alpha: float | None = None,
         params: Any = None,
         progress: bool | None = None,
     ) -> pd.DataFrame:
@@ -170,6 +186,7 @@ class Estimates(MaketablesHooks):
             latter follow the likelihood where it is not quadratic, as in weakly identified models,
             and cost some tens of evaluations per parameter. Robust and clustered covariances and
             probability weights have none: their likelihood ratio is not chi-square.
+        alpha : one less the level, the word of statsmodels: ``alpha=0.1`` is ``level=0.9``.
         params : which parameters, as in `names`: ``"hunting:height"``, or a list of such, or terms
             of all alternatives, ``"height"``; None for all.
         progress : whether to show progress; None shows it on a terminal for what takes seconds.
@@ -181,6 +198,7 @@ class Estimates(MaketablesHooks):
             ``reason`` too: why an end is infinite, at a limit of what is possible, or missing;
             else empty.
         """
+        level = level_of(level, alpha)
         which = select_parameters(params, self.names, self.reported.labels)
         if check_intervals(method) == "wald":
             table = coefficient_table(self.reported, self.covariance, level)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from functools import cached_property
+from functools import cached_property, partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -26,6 +26,7 @@ from selfselect.noises.correlated import CORRELATION
 from selfselect.options import Intervals, PredictionKind, Scale
 from selfselect.problem.parameters import Reported
 from selfselect.problem.problem import Problem
+from selfselect.results.comparison import Comparison
 from selfselect.results.departures import Departures
 from selfselect.results.diagnosis import Diagnosis, Finding, diagnose, diagnose_selection
 from selfselect.results.effect_methods import EffectMethods
@@ -52,6 +53,7 @@ from selfselect.solvers.base import Solution
 
 if TYPE_CHECKING:
     from selfselect.inference.profile import Surface
+    from selfselect.report.explain import Explanation
     from selfselect.report.page import Page
     from selfselect.results.exclusions import Exclusion
     from selfselect.results.pictures import Pictures
@@ -261,15 +263,41 @@ class FitResult(Estimates, EffectMethods, TrustMethods):
         """One row for the whole fit."""
         return glance_table(self)
 
-    def compare(self) -> pd.DataFrame:
-        """Naive least squares and the corrected estimates side by side.
+    def compare(self) -> Comparison:
+        """Put naive least squares and the corrected estimates side by side: a page with a `table`.
 
         The column ``difference under the model`` is selection bias only if the model's
         assumptions hold; `rejections` says where they do not, and how much that matters. Standard
         errors of both are of one kind: where those of the fit are clustered, robust or weighted,
         so are the naive ones; beside a bootstrap they are robust, or clustered.
         """
-        return comparison_table(self)
+        from selfselect.report.summary import compare_page
+
+        return Comparison(comparison_table(self), partial(compare_page, self))
+
+    def explain(self, data: Any = None, *, level: float = 0.95) -> Explanation:
+        """Say in a few sentences what the fit says, what it assumes, and what to try.
+
+        Effects are said for every pair of alternatives, with intervals, in per cent where a
+        logarithm was modelled. What tests reject comes first. A `verdict` that was made is quoted.
+
+        Parameters
+        ----------
+        data : a table to average effects over; None for the rows of the fit, which a fit loaded
+            from a file does not have.
+        level : of all intervals.
+
+        Examples
+        --------
+        >>> import selfselect as ss
+        >>> villagers = ss.simulators.village(500, seed=1).data
+        >>> result = ss.fit("income ~ height + weight", villagers, chosen="job")
+        >>> "hunting instead of fishing" in result.explain().sentences[0]
+        True
+        """
+        from selfselect.report.explain import explain
+
+        return explain(self, data, level=level)
 
     def summary(
         self, level: float = 0.95, *, intervals: Intervals = "wald", stars: bool = False
@@ -322,12 +350,16 @@ class FitResult(Estimates, EffectMethods, TrustMethods):
         """The naive fit as plain arrays; its errors allow for what those of the fit allow for."""
         if self.kept:
             return self.kept.naive
-        errors = ErrorKind(
+        return fit_naive(self.problem, self.engine_of_rows(), self.naive_errors)
+
+    @property
+    def naive_errors(self) -> ErrorKind:
+        """What standard errors of least squares allow for: what those of the fit do."""
+        return ErrorKind(
             robust=not self.covariance.of_model,
             clusters=self.cluster_sizes,
             repeated=self.facts.weights_kind == "frequency",
         )
-        return fit_naive(self.problem, self.engine_of_rows(), errors)
 
     @property
     def naive(self) -> pd.DataFrame:
@@ -557,6 +589,35 @@ class FitResult(Estimates, EffectMethods, TrustMethods):
         """
         return predict(self, data, kind, scale, level)
 
+    def simulate(self, data: Any = None, *, seed: int | None = None) -> pd.DataFrame:
+        """Draw outcomes and choices from the fitted model: a table that can be fitted again.
+
+        Parameters
+        ----------
+        data : a table with the covariates (and cost and availability columns, if any); None for
+            the rows of the fit, of which as many outcomes go unrecorded as did.
+        seed : of the draws.
+
+        Returns
+        -------
+        pandas.DataFrame
+            The outcome, in its own column, and the chosen alternative where choices were recorded;
+            at the rows of the fit, the other columns that it used as well.
+
+        Examples
+        --------
+        >>> import selfselect as ss
+        >>> villagers = ss.simulators.village(500, seed=1).data
+        >>> result = ss.fit("income ~ height + weight", villagers, chosen="job")
+        >>> drawn = result.simulate(seed=1)
+        >>> sorted(drawn)
+        ['height', 'income', 'job', 'weight']
+        >>> again = ss.fit("income ~ height + weight", drawn, chosen="job")
+        """
+        from selfselect.results.simulate import simulate
+
+        return simulate(self, data, seed)
+
     def write_predictions(
         self,
         out: str | Path,
@@ -615,7 +676,14 @@ class FitResult(Estimates, EffectMethods, TrustMethods):
             self, data, out, keep=keep, overwrite=overwrite, progress=progress
         )
 
-    def report(self, path: str | Path, *, level: float = 0.95, command: str | None = None) -> None:
+    def report(
+        self,
+        path: str | Path,
+        *,
+        level: float = 0.95,
+        verdict: Any = False,
+        command: str | None = None,
+    ) -> None:
         """Write everything about the fit into one HTML file to send to a colleague.
 
         The file needs no network and no other file. Where it cannot be written, the fit is
@@ -625,10 +693,17 @@ class FitResult(Estimates, EffectMethods, TrustMethods):
         ----------
         path : of the file; one that is there is replaced.
         level : of all intervals.
+        verdict : True to make a `verdict`, which fits more models, and show it; or its question.
+            One that was made before is shown in any case.
         command : the shell command that made the fit, shown as it is, if there was one.
         """
+        from selfselect.report.explain import VERDICT
         from selfselect.report.write import write_report
 
+        if verdict is True and VERDICT not in self.memory:
+            self.verdict(level=level)
+        elif not isinstance(verdict, bool):
+            self.verdict(verdict, level=level)
         write_report(self, path, level=level, command=command)
 
     def save(self, path: str | Path) -> None:

@@ -20,7 +20,7 @@ from selfselect.likelihoods import Batch, row_terms
 from selfselect.problem.problem import Problem
 from selfselect.problem.ties import Ties
 
-__all__ = ["ErrorKind", "Naive", "fit_naive"]
+__all__ = ["ErrorKind", "Naive", "fit_naive", "fit_naive_jointly"]
 
 Array = NDArray[np.float64]
 Indices = NDArray[np.intp]
@@ -64,6 +64,13 @@ CLASSICAL = ErrorKind()
 
 def fit_naive(problem: Problem, engine: Engine, errors: ErrorKind = CLASSICAL) -> Naive:
     """Fit every alternative by least squares on its own rows; robust errors take a second pass."""
+    return fit_naive_jointly(problem, engine, errors)[0]
+
+
+def fit_naive_jointly(
+    problem: Problem, engine: Engine, errors: ErrorKind = CLASSICAL
+) -> tuple[Naive, Array]:
+    """Return the naive fit, and the covariance of all its coefficients, equation after equation."""
     if problem.noise.sign_only:
         return _fit_probit(problem, engine, errors)
     sums = _pairs(engine.sum(partial(_grams, problem)))
@@ -71,7 +78,7 @@ def fit_naive(problem: Problem, engine: Engine, errors: ErrorKind = CLASSICAL) -
         return _fit_restricted(problem, engine, problem.layout.ties, sums, errors)
     units = problem.units
     coefficients, std_errors, scales = [], [], []
-    slopes, inverses = [], []
+    slopes, inverses, turned = [], [], []
     for equation, (gram, _) in zip(problem.equations.each, sums, strict=True):
         size = len(equation.columns)
         inverses.append(np.linalg.pinv(gram[:size, :size], rcond=1e-12, hermitian=True))
@@ -86,6 +93,7 @@ def fit_naive(problem: Problem, engine: Engine, errors: ErrorKind = CLASSICAL) -
             coefficients.append(np.full(size, np.nan))
             std_errors.append(np.full(size, np.nan))
             scales.append(np.nan)
+            turned.append((np.full((size, size), np.nan), np.zeros((size, size))))
             continue
         inverse, slope = inverses[j], slopes[j]
         left_over = max(float(gram[size, size] - slope @ gram[:size, size]), 0.0)
@@ -98,11 +106,15 @@ def fit_naive(problem: Problem, engine: Engine, errors: ErrorKind = CLASSICAL) -
             spread = inverse @ meat[start:end, start:end] @ inverse
         std_errors.append(_root(np.diag(carry @ spread @ carry.T)))
         scales.append(np.sqrt(variance) * units.outcome_unit)
+        turned.append((carry @ inverse, gram[:size, :size] * variance))
     deviation = problem.noise.margin.deviation
-    return Naive(tuple(coefficients), tuple(std_errors), np.array(scales) / deviation)
+    found = Naive(tuple(coefficients), tuple(std_errors), np.array(scales) / deviation)
+    reach = _block_diagonal(*(one for one, _ in turned))
+    middle = _block_diagonal(*(one for _, one in turned)) if meat is None else meat
+    return found, reach @ middle @ reach.T
 
 
-def _fit_probit(problem: Problem, engine: Engine, errors: ErrorKind) -> Naive:
+def _fit_probit(problem: Problem, engine: Engine, errors: ErrorKind) -> tuple[Naive, Array]:
     """Fit a binary outcome by a probit on the rows that show it."""
     # Imported here: few outcomes are binary, and all fits should start quickly.
     from selfselect.solvers.climb import climb
@@ -120,9 +132,8 @@ def _fit_probit(problem: Problem, engine: Engine, errors: ErrorKind) -> Naive:
             meat = cluster_products(meat, len(errors.clusters))[0]
         spread = spread @ meat @ spread
     carry = _to_user_units(problem.units.unit, problem.units.shift, equation.columns)
-    return Naive(
-        (carry @ found.free[own],), (_root(np.diag(carry @ spread @ carry.T)),), np.ones(1)
-    )
+    covariance: Array = carry @ spread @ carry.T
+    return Naive((carry @ found.free[own],), (_root(np.diag(covariance)),), np.ones(1)), covariance
 
 
 def _probit_scores(problem: Problem, free: Array, errors: ErrorKind, batch: Batch) -> Any:
@@ -130,6 +141,15 @@ def _probit_scores(problem: Problem, free: Array, errors: ErrorKind, batch: Batc
     own = slice(len(problem.equations.each[0].columns))
     scores = row_terms(problem, problem.layout.natural(free), batch).score[:, own]
     return _products(batch.rows, scores, errors)
+
+
+def _block_diagonal(*blocks: Array) -> Array:
+    size = sum(len(one) for one in blocks)
+    found, end = np.zeros((size, size)), 0
+    for one in blocks:
+        start, end = end, end + len(one)
+        found[start:end, start:end] = one
+    return found
 
 
 def _root(variances: Array) -> Array:
@@ -190,7 +210,7 @@ def _fit_restricted(
     ties: Ties,
     sums: list[tuple[Array, float]],
     errors: ErrorKind,
-) -> Naive:
+) -> tuple[Naive, Array]:
     """Fit all alternatives at once, each by its own rows, with the coefficients they share."""
     units, equations = problem.units, problem.equations
     total, towards = ties.gather_grams([gram for gram, _ in sums])
@@ -211,7 +231,7 @@ def _fit_restricted(
         slopes = [every[ties.alternative == j] for j in range(len(sums))]
         spread = ties.matrix.T @ _meat(problem, engine, slopes, sums, errors) @ ties.matrix
     covariance = inverse @ spread @ inverse
-    coefficients, std_errors = [], []
+    coefficients, std_errors, reaches = [], [], []
     for j, equation in enumerate(equations.each):
         own = ties.alternative == j
         carry = _to_user_units(units.unit, units.shift, equation.columns) * units.outcome_unit
@@ -220,8 +240,10 @@ def _fit_restricted(
         kept = slice(len(equation.estimated))
         coefficients.append((carry @ every[own] + shift)[kept])
         std_errors.append(_root(np.diag(along @ covariance @ along.T))[kept])
+        reaches.append(along[kept])
     scales = np.sqrt(variances) * units.outcome_unit / problem.noise.margin.deviation
-    return Naive(tuple(coefficients), tuple(std_errors), scales)
+    reach = np.vstack(reaches)
+    return Naive(tuple(coefficients), tuple(std_errors), scales), reach @ covariance @ reach.T
 
 
 def _grams(problem: Problem, batch: Batch) -> Parts:

@@ -20,7 +20,7 @@ from selfselect.engines.memory import Memory
 from selfselect.errors import DataError, RuleError, SelfSelectError, UnsupportedError
 from selfselect.inference.rehearsal import check_draws, map_draws
 from selfselect.inference.simulation import redraw, write_out
-from selfselect.inference.statistics import TestResult, format_p_value
+from selfselect.inference.statistics import TestResult, p_value_in_words
 from selfselect.noises.types import type_label
 from selfselect.problem.problem import Problem
 from selfselect.results.fewer_types import (
@@ -118,7 +118,7 @@ def too_many(fit: FitResult) -> tuple[str, ...]:
             return ()
         return (
             f"TOO MANY {what}: {k} fit better than {k - 1} by no more than chance may "
-            f"(p = {format_p_value(test.p_value)}, {test.replications} samples).",
+            f"({p_value_in_words(test.p_value)}, {test.replications} samples).",
         )
     signs = [*(_rare_type(fit) if of_types else _rare_alternative(fit))]
     gain = _bic_gain(fit)

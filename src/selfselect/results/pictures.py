@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, Literal
 if TYPE_CHECKING:
     import pandas as pd
 
+    from selfselect.bounding.bounds import Bounds
     from selfselect.plots import LinesPicture, Picture
     from selfselect.results.fit_result import FitResult
 
@@ -67,7 +68,7 @@ class Pictures:
 
     def bounds(
         self,
-        of: Sequence[str] | None = None,
+        of: Sequence[str] | Bounds | None = None,
         *,
         by: str | Sequence[str] | None = None,
         instrument: str | None = None,
@@ -75,9 +76,16 @@ class Pictures:
         level: float = 0.95,
         axes: Any = None,
     ) -> Picture:
-        """Draw what the rule alone says of distributions, and what the fit says, as bands."""
+        """Draw what the rule alone says of distributions, and what the fit says, as bands.
+
+        `of` names outcomes and differences; or it is what `FitResult.bounds` returned, which is
+        then drawn as it is.
+        """
+        from selfselect.bounding.bounds import Bounds
         from selfselect.plots import bounds
 
+        if isinstance(of, Bounds):
+            return bounds(of, axes=axes)
         found = self.fit.bounds(by, instrument=instrument, support=support, level=level)
         return bounds(found, of, axes=axes)
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from selfselect.inference.common_scale import common_scale_test
-from selfselect.inference.statistics import FLAG_LEVEL, TestResult, format_p_value
+from selfselect.inference.statistics import FLAG_LEVEL, TestResult, p_value_in_words
 from selfselect.results.departures import Departures, measure_departures, measured_quickly
 from selfselect.results.specification import tests_of_noise
 from selfselect.rules import direction_of, has_bounds
@@ -16,7 +16,14 @@ from selfselect.rules import direction_of, has_bounds
 if TYPE_CHECKING:
     from selfselect.results.fit_result import FitResult
 
-__all__ = ["assumptions_tested", "departures_of", "rejections", "tests_in_words", "untested"]
+__all__ = [
+    "assumptions_tested",
+    "departures_of",
+    "rejections",
+    "tests_in_words",
+    "untested",
+    "what_to_try",
+]
 
 LOOKED_AT = 5_000
 """Rows whose outcomes are looked at."""
@@ -87,6 +94,19 @@ def departures_of(fit: FitResult, *, ask: bool) -> Departures | str | None:
         fit.memory["departures"] = measure_departures(fit)
     found: Departures | str = fit.memory["departures"]
     return found
+
+
+def what_to_try(fit: FitResult) -> str:
+    """Say how much it matters that tests reject, and what to try; empty where none rejects."""
+    said = rejections(fit)
+    if not said:
+        return ""
+    found = departures_of(fit, ask=False)
+    small = isinstance(found, Departures) and found.small
+    test = assumptions_tested(fit).get("independence")
+    remedies = [] if small or test is None or not test.rejects() else _remedies(fit)
+    off = "" if small else "What rests on the model may be off by more than intervals say. "
+    return off + (f"Try {', '.join(remedies)}. " if remedies else "") + said[-1]
 
 
 def tests_in_words(fit: FitResult) -> str:
@@ -234,8 +254,7 @@ def _effect(found: Departures | str | None) -> str:
 
 
 def _how(test: TestResult) -> str:
-    p_value = format_p_value(test.p_value)
-    small = f"p {p_value}" if p_value.startswith("<") else f"p = {p_value}"
+    small = p_value_in_words(test.p_value)
     if test.replications:
         return f"bootstrap of moments, {small}"
     return f"{'score' if test.name.startswith('Score') else 'moment'} test, {small}"

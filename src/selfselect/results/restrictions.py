@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from selfselect.report.page import Page
     from selfselect.results.fit_result import FitResult
 
-__all__ = ["Restrictions", "restrictions"]
+__all__ = ["Restrictions", "index_of", "restrictions"]
 
 SWITCHING, COSTS = "switching", "Roy with costs"
 CORRELATED, INDEPENDENT = "Roy, correlated noise", "Roy, independent noise"
@@ -90,7 +90,7 @@ def restrictions(fit: FitResult, rule: Any) -> Restrictions:
         raise UnsupportedError(f"The Roy model's restrictions cannot be tested: {reason}.")
     rows = fit.rows
     base = replace(fit.problem.equations, costs=(), selection=None)
-    selection = fit.problem.equations.selection or _index_of(fit.problem.equations)
+    selection = fit.problem.equations.selection or index_of(fit.problem.equations)
     lacking = sorted({t for one in base.each for t in one.terms} - set(selection.terms))
     if lacking:
         raise UnsupportedError(
@@ -142,7 +142,7 @@ def _selected(fit: FitResult) -> bool:
     return bool(fit.problem.noise.selected)
 
 
-def _index_of(equations: Equations) -> Equation:
+def index_of(equations: Equations) -> Equation:
     """Return an index of all terms of outcomes and costs, with a constant."""
     names = [t for one in (*equations.each, *equations.costs) for t in one.terms if t != INTERCEPT]
     terms = (INTERCEPT, *dict.fromkeys(names))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, cast
 
 if TYPE_CHECKING:
@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from selfselect.results.fit_result import FitResult
     from selfselect.results.rehearse import Rehearsal
     from selfselect.results.restrictions import Restrictions
+    from selfselect.verdict import Verdict
 
 __all__ = ["TrustMethods"]
 
@@ -113,6 +114,54 @@ class TrustMethods:
         from selfselect.results.overfitting import overfitted_test
 
         return overfitted_test(_fit(self), replications, solver, seed, progress)
+
+    def verdict(
+        self,
+        question: Any = None,
+        *,
+        also: Mapping[str, FitResult] | None = None,
+        support: Any = None,
+        level: float = 0.95,
+        seed: int | None = None,
+        progress: bool | None = None,
+    ) -> Verdict:
+        """Ask several models one question, and say how much of the answer is the data.
+
+        The models are least squares, this fit, the same under the noises of
+        `selfselect.choose_noise`, a switching regression where a covariate is excluded from an
+        outcome, and the rule alone. Three sentences say what those models agree on that the data
+        speak for, what depends on which assumption, and what the data do not determine. The fit
+        remembers the verdict: `explain` and `report` quote it.
+
+        Parameters
+        ----------
+        question : a parameter or an expression of several, such as
+            ``"hunting:height - fishing:height"``; or (to, versus), the mean effect of one
+            alternative instead of another, with ``"ATT"`` or ``"ATU"`` as a third for those who
+            choose `to` and for those who do not. None, of two alternatives, for the mean effect of
+            the second instead of the first.
+        also : other fits of the same rows, by name, such as a switching regression with an
+            excluded covariate that this fit does not have.
+        support : (lowest, highest) outcome that is possible, for the bounds of the rule alone.
+        level : of all intervals.
+        seed : of searches with random starts.
+        progress : whether to show progress; None shows it on a terminal for what takes seconds.
+
+        Examples
+        --------
+        >>> import selfselect as ss
+        >>> villagers = ss.simulators.village(500, seed=2).data
+        >>> result = ss.fit("income ~ height + weight", villagers, chosen="job")
+        >>> made = result.verdict("hunting:height - fishing:height")
+        >>> made.table.index[0], made.table.index[-1]
+        ('least squares', 'the rule alone')
+        """
+        from selfselect.verdict import make_verdict
+
+        return make_verdict(
+            _fit(self), question, also=also, support=support, level=level, seed=seed,
+            progress=progress,
+        )  # fmt: skip
 
     def restrictions(self, *, rule: str | None = None) -> Restrictions:
         """Test the Roy model's restrictions: pure Roy within costs within switching.

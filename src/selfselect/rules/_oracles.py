@@ -15,7 +15,7 @@ from selfselect.rules.base import NO_ROW_DATA, Array, Indices, RowData
 __all__ = ["BoundsOracle", "ChooseOracle", "ProjectOracle", "as_oracle"]
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class _Oracle:
     """A function of the user, and whether it takes row data as its last argument."""
 
@@ -52,8 +52,11 @@ class _Oracle:
         """Name the function, for errors and summaries."""
         return str(getattr(self.function, "__name__", None) or type(self.function).__name__)
 
+    def __repr__(self) -> str:
+        return self.words()
 
-@dataclass(frozen=True)
+
+@dataclass(frozen=True, repr=False)
 class ChooseOracle(_Oracle):
     """Returns the chosen alternative of each row."""
 
@@ -68,7 +71,7 @@ class ChooseOracle(_Oracle):
         return found
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class ProjectOracle(_Oracle):
     """Moves latent outcomes to the nearest point of the explaining set."""
 
@@ -89,7 +92,7 @@ class ProjectOracle(_Oracle):
         return moved.astype(np.float64, copy=False)
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class BoundsOracle(_Oracle):
     """Gives the limits of a box."""
 

@@ -47,6 +47,9 @@ class Sample:
     rule: Any
     noise: Any
 
+    def __repr__(self) -> str:
+        return f"<Sample: {len(self.data)} rows of {self.formula!r}; .data, .params and .latent>"
+
 
 def simulate(
     coefficients: Mapping[Label, Mapping[str, float]],

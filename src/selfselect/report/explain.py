@@ -1,0 +1,305 @@
+"""What a fit says, in words: the answer with its uncertainty, what it assumes, what to try."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import combinations
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from selfselect.data.equations import INTERCEPT
+from selfselect.effects.base import MODEL_REJECTED, EffectTable
+from selfselect.errors import DataError, OptionError, UnsupportedError
+from selfselect.inference.statistics import p_value_in_words
+from selfselect.noises.correlated import CORRELATION
+from selfselect.problem.parameters import SCALE
+from selfselect.report.document import Paragraph, Section
+from selfselect.report.page import Page
+from selfselect.report.question import listed, selected
+from selfselect.results.levels import asked_logarithm
+from selfselect.results.overfitting import too_many
+from selfselect.results.rejections import assumptions_tested, rejections, what_to_try
+from selfselect.results.tables import DIFFERENCE, check_level
+
+if TYPE_CHECKING:
+    from selfselect.results.fit_result import FitResult
+
+__all__ = ["VERDICT", "Explanation", "explain", "in_words", "verdict_chapter"]
+
+VERDICT = "verdict"
+"""Under which a fit remembers the verdict that was made of it."""
+
+MOST_PAIRS = 6
+"""Pairs of alternatives that are compared: all of four."""
+
+ATE, ATT, ATU = "ATE", "ATT", "ATU"
+
+SPELLED = {
+    ATE: "for everyone (ATE, the average treatment effect)",
+    ATT: "for those who choose {to} (ATT, the effect on the treated)",
+    ATU: "for those who do not (ATU, the effect on the untreated)",
+}
+"""Groups, as they are called the first time."""
+
+AGAIN = {ATE: "for everyone", ATT: "for those who choose {to}", ATU: "for those who do not"}
+
+
+@dataclass(frozen=True)
+class Explanation:
+    """What a fit says, in sentences.
+
+    Attributes
+    ----------
+    title : what was asked.
+    alarms : what a reader must know first, with what to try; empty where there is nothing.
+    answers : the answer, what it is compared with, what it assumes; a verdict where one was made.
+    """
+
+    title: str
+    alarms: tuple[str, ...]
+    answers: tuple[str, ...]
+
+    @property
+    def sentences(self) -> tuple[str, ...]:
+        """All that is said, alarms first."""
+        return (*self.alarms, *self.answers)
+
+    def to_page(self) -> Page:
+        """Compose a page, which renders as text, HTML, LaTeX and Markdown."""
+        return Page(self.title, self.alarms, (), (), self.answers)
+
+    def __str__(self) -> str:
+        return self.to_page().to_text()
+
+    def _repr_html_(self) -> str:
+        return self.to_page().to_html()
+
+
+def explain(fit: FitResult, data: Any = None, *, level: float = 0.95) -> Explanation:
+    """Say what a fit says. Arguments are those of `FitResult.explain`."""
+    check_level(level)
+    equations = fit.problem.equations
+    answer, warnings = _answer(fit, data, level)
+    made = fit.memory.get(VERDICT)
+    quoted = () if made is None else (made.quotation(),)
+    answers = (*answer, *_beside_least_squares(fit), _assumptions(fit), *quoted)
+    alarms = dict.fromkeys((*_alarms(fit), *warnings))
+    title = f"What the fit says of {equations.outcome}: {listed(equations.alternatives)}"
+    return Explanation(title, tuple(alarms), answers)
+
+
+def verdict_chapter(fit: FitResult) -> Section | None:
+    """Return the verdict that was made of a fit as a chapter of a report; None without one."""
+    made = fit.memory.get(VERDICT)
+    if made is None:
+        return None
+    said = (Paragraph(one) for one in (*made.sentences, *made.left_out))
+    return Section("How much of this is the data?", (*said, made.to_block()))
+
+
+# the answer
+
+
+def _answer(fit: FitResult, data: Any, level: float) -> tuple[list[str], tuple[str, ...]]:
+    """Answer the question by effects, and say what their tables warn of."""
+    try:
+        if fit.problem.equations.n_alternatives == 1:
+            return _selected_or_not(fit, data, level)
+        return _between_alternatives(fit, data, level)
+    except (DataError, OptionError, UnsupportedError) as error:
+        return [f"Effects are not said: {error}"], ()
+
+
+def _between_alternatives(
+    fit: FitResult, data: Any, level: float
+) -> tuple[list[str], tuple[str, ...]]:
+    """Compare every pair of alternatives, the later one with the earlier one."""
+    labels = fit.problem.equations.alternatives
+    places = sorted(range(len(labels)), key=lambda j: -float(fit.shares.iloc[j]))
+    pairs = [(labels[max(p)], labels[min(p)]) for p in combinations(places, 2)]
+    shown = pairs[:MOST_PAIRS]
+    per_cent = _per_cent(fit)
+    said: list[str] = []
+    warnings: list[str] = []
+    for to, versus in shown:
+        found = fit.treatment_effects(
+            to, versus, data, level=level, scale="level" if per_cent else "model"
+        )
+        warnings += found.warnings
+        words = AGAIN if said else SPELLED
+        kept = (ATE, ATT, ATU) if len(pairs) == 1 else (ATE, ATT)
+        said.append(f"{to} instead of {versus}: {_effects(found, kept, words, to, per_cent)}")
+    unit = f"the mean of {asked_logarithm(fit, 'level').level}" if per_cent else ""  # type: ignore[union-attr]
+    unit = unit or f"mean {fit.problem.equations.outcome}"
+    errors = fit.covariance.description
+    head = f"Effect on {unit} (standard errors: {errors}). "
+    if len(pairs) > len(shown):
+        said.append(
+            f"the other {len(pairs) - len(shown)} of {len(pairs)} pairs are left out here "
+            "(treatment_effects has any pair)"
+        )
+    own = [one for one in warnings if one not in _of_tests(fit)]
+    return [head + "; ".join(said) + "."], tuple(own)
+
+
+def _effects(
+    found: EffectTable, kept: Sequence[str], words: dict[str, str], to: Any, per_cent: bool
+) -> str:
+    table = found.table
+    if per_cent:
+        table = table[table["unit"] == "per cent"]
+    said = []
+    for row in table.to_dict("records"):
+        if row["effect"] in kept:
+            group = words[str(row["effect"])].format(to=to)
+            said.append(f"{in_words(row, found.level, '%' if per_cent else '')} {group}")
+    return listed(said)
+
+
+def _selected_or_not(fit: FitResult, data: Any, level: float) -> tuple[list[str], tuple[str, ...]]:
+    """Compare the mean outcome of all with that of the selected, where there is one outcome."""
+    found = fit.potential_outcomes(data, level=level)
+    every, own = found.table.to_dict("records")[:2]
+    outcome = fit.problem.equations.outcome
+    binary = " (the share of ones)" if fit.problem.noise.sign_only else ""
+    sentence = (
+        f"The mean of {outcome}{binary} is {in_words(every, level, sign=False)} for everyone and "
+        f"{in_words(own, level, sign=False)} for those selected "
+        f"(standard errors: {fit.covariance.description})."
+    )
+    tidy = fit.tidy(level)
+    for row in tidy[tidy["term"] == CORRELATION].to_dict("records"):
+        sentence += (
+            f" The noises of outcome and selection are correlated by {in_words(row, level)}."
+        )
+    warnings = tuple(one for one in found.warnings if one not in _of_tests(fit))
+    return [sentence], warnings
+
+
+def _per_cent(fit: FitResult) -> bool:
+    """Say whether effects can be said in per cent: a logarithm was modelled, and can be undone."""
+    try:
+        return asked_logarithm(fit, "level") is not None
+    except (OptionError, UnsupportedError):
+        return False
+
+
+def in_words(row: Any, level: float, unit: str = "", *, sign: bool = True) -> str:
+    """Write an estimate with its interval, as precisely as that is known.
+
+    Parameters
+    ----------
+    row : ``estimate``, ``conf_low`` and ``conf_high``.
+    level : of the interval.
+    unit : is put behind every number.
+    sign : whether zero is a hypothesis: numbers then bear their sign, and an interval that holds
+        zero is said to.
+    """
+    value, low, high = (float(row[name]) for name in ("estimate", "conf_low", "conf_high"))
+    if np.isnan(value):
+        return "not known"
+    known = np.isfinite([low, high]).all() and high > low
+    digits = _digits(0.5 * (high - low) if known else 0.1 * abs(value))
+    said = f"{_rounded(value, digits, sign)}{unit}"
+    if not known:
+        return f"{said} (no interval)"
+    ends = f"{_rounded(low, digits, sign)}{unit} to {_rounded(high, digits, sign)}{unit}"
+    open_sign = ", so its sign is not determined" if sign and low <= 0.0 <= high else ""
+    return f"{said} ({100 * level:g}% {ends}{open_sign})"
+
+
+def _digits(error: float) -> int:
+    """Return to how many decimals a number with such an error is written."""
+    return 2 if error <= 0.0 else int(np.clip(1 - np.floor(np.log10(error)), -9, 9))
+
+
+def _rounded(value: float, digits: int, sign: bool) -> str:
+    rounded = round(value, digits) + 0.0
+    return f"{rounded:{'+' if sign and rounded else ''},.{max(digits, 0)}f}"
+
+
+# what it is compared with, and what it rests on
+
+
+def _beside_least_squares(fit: FitResult) -> list[str]:
+    """Name the coefficient that moves most against least squares, in standard errors."""
+    table = fit.compare().table
+    terms = table.index.get_level_values("term")
+    slopes = ~terms.isin([SCALE, INTERCEPT])
+    # A constant is the outcome where all covariates are zero: slopes say more, where there are any.
+    table = table[slopes if slopes.any() else terms != SCALE]
+    moved = (table[DIFFERENCE] / table["corrected_se"]).abs()
+    if not np.isfinite(moved).any() or not moved.max() > 0:
+        return []
+    place = int(np.nanargmax(moved.to_numpy()))
+    (label, term), row = table.index[place], table.iloc[place]
+    error = float(row["corrected_se"])
+    digits = _digits(error)
+    of = f"{term} in {label}"
+    sentence = (
+        f"Least squares on the recorded outcomes differs most for {of}: "
+        f"{_rounded(float(row['naive']), digits, True)} against "
+        f"{_rounded(float(row['corrected']), digits, True)} (standard error "
+        f"{_rounded(error, digits, False)}) under the model"
+    )
+    if rejections(fit) or not fit.converged:
+        return [f"{sentence}; that must not be read as bias while the alarms stand."]
+    return [f"{sentence}; the difference is selection bias as far as the model holds."]
+
+
+def _assumptions(fit: FitResult) -> str:
+    """Name the assumptions, which of them were tested, and which were not."""
+    problem = fit.problem
+    noise = problem.noise.name.replace(" (assumed)", "")
+    means = listed([str(one) for one in dict.fromkeys(fit.facts.formulas)])
+    said = f"This assumes that the recorded outcome is {selected(fit)}"
+    if problem.equations.selection is not None:
+        said = f"This assumes that {problem.rule.name}"
+    said += f", that mean outcomes follow {means}, and that noise is {noise}"
+    if not problem.noise.independent and not any(problem.equations.exclusions().values()):
+        said += ", identified by its shape alone (no covariate is excluded from any equation)"
+    tests = assumptions_tested(fit)
+    passed = [name for name, test in tests.items() if test.possible and not test.rejects()]
+    rejected = [name for name, test in tests.items() if test.rejects()]
+    left = [name for name, test in tests.items() if not test.possible]
+    if rejected:
+        said += f"; tested and rejected: {listed(rejected)}"
+    if passed:
+        said += f"; tested and not rejected: {listed(passed)}"
+    rule = "the rule" if problem.equations.selection is None else "the form of the selection"
+    return f"{said}; not tested: {listed([rule, 'the form of the means', *left])}."
+
+
+# alarms
+
+
+def _alarms(fit: FitResult) -> list[str]:
+    """Say what is wrong and what to try, the gravest first."""
+    said = []
+    if not fit.converged:
+        said.append(
+            f"NOT CONVERGED. {fit.status} Do not use these numbers; the page 'When a fit does not "
+            "converge' of the documentation says what to try."
+        )
+    tests = assumptions_tested(fit)
+    rejected = [
+        f"{name} ({p_value_in_words(test.p_value)})"
+        for name, test in tests.items()
+        if test.rejects()
+    ]
+    if rejected:
+        said.append(f"REJECTED by the data: {listed(rejected)}. {what_to_try(fit)}")
+    said += too_many(fit)
+    weak = fit.diagnose().weak
+    if weak:
+        more = f" ({len(weak) - 1} more: result.diagnose().)" if len(weak) > 1 else ""
+        said.append(f"WEAK: {weak[0].sentence}{more}")
+    return said
+
+
+def _of_tests(fit: FitResult) -> tuple[str, ...]:
+    """Return the warnings of effect tables that alarms already say in other words."""
+    status = f"NOT CONVERGED. {fit.status} Do not use these numbers."
+    return (status, *rejections(fit), MODEL_REJECTED)

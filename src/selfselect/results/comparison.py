@@ -1,0 +1,42 @@
+"""Least squares beside corrected estimates: a table, and a page that shows it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+import pandas as pd
+
+if TYPE_CHECKING:
+    from selfselect.report.page import Page
+
+__all__ = ["Comparison"]
+
+
+@dataclass(frozen=True, eq=False)
+class Comparison:
+    """Least squares beside corrected estimates. Print it, or read its `table`.
+
+    Attributes
+    ----------
+    table : by alternative and term ``naive``, ``naive_se``, ``corrected``, ``corrected_se`` and
+        ``difference under the model``.
+    compose : makes the page, with what to doubt first.
+    """
+
+    table: pd.DataFrame
+    compose: Callable[[], Page] = field(repr=False)
+
+    def to_page(self) -> Page:
+        """Compose a page, which renders as text, HTML, LaTeX and Markdown."""
+        return self.compose()
+
+    def __str__(self) -> str:
+        return self.to_page().to_text()
+
+    def __repr__(self) -> str:
+        return f"<Comparison: {len(self.table)} rows in .table; print it for the page>"
+
+    def _repr_html_(self) -> str:
+        return self.to_page().to_html()

@@ -1,0 +1,195 @@
+"""The question of a verdict, and how a fit, least squares and the rule alone answer it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from selfselect.bounding.ask import bounds_of_rows
+from selfselect.bounding.asked import read_asked
+from selfselect.effects.base import alternative_index
+from selfselect.errors import OptionError, UnsupportedError
+from selfselect.inference.statistics import interval_ends
+from selfselect.results.expressions import read_expressions
+from selfselect.results.naive import fit_naive_jointly
+from selfselect.rules import direction_of
+
+if TYPE_CHECKING:
+    from selfselect.results.fit_result import FitResult
+
+__all__ = ["Answer", "Question", "read_question"]
+
+Array = NDArray[np.float64]
+
+EFFECTS = {
+    "ATE": "for everyone (ATE)",
+    "ATT": "for those who choose it (ATT)",
+    "ATU": "for those who do not choose it (ATU)",
+}
+
+
+@dataclass(frozen=True)
+class Answer:
+    """An estimate with its interval; nan where there is none."""
+
+    estimate: float
+    std_error: float = float("nan")
+    conf_low: float = float("nan")
+    conf_high: float = float("nan")
+
+
+@dataclass(frozen=True)
+class Question:
+    """What is asked of every model.
+
+    Attributes
+    ----------
+    words : what is asked, for sentences.
+    expression : of parameters; None where an effect is asked for.
+    to, versus, effect : labels of two alternatives and which effect of one over the other.
+    """
+
+    words: str
+    expression: str | None = None
+    to: Any = None
+    versus: Any = None
+    effect: str = "ATE"
+
+    def of_fit(self, fit: FitResult, level: float) -> Answer:
+        """Return what a fit says."""
+        if self.expression is not None:
+            row = fit.nlcom(self.expression, level=level).table.iloc[0]
+        else:
+            table = fit.treatment_effects(self.to, self.versus, level=level).table
+            row = table[table["effect"] == self.effect].iloc[0]
+        names = ("estimate", "std_error", "conf_low", "conf_high")
+        return Answer(*(float(row[name]) for name in names))
+
+    def of_least_squares(self, fit: FitResult, level: float) -> Answer:
+        """Return what least squares on the recorded outcomes says, selection ignored."""
+        if fit.problem.index == "unknown":
+            raise UnsupportedError(
+                "Choices were not recorded, so least squares cannot tell alternatives apart."
+            )
+        naive, covariance = fit_naive_jointly(fit.problem, fit.engine_of_rows(), fit.naive_errors)
+        values = np.concatenate(naive.coefficients)
+        if self.expression is None:
+            value, slope, variance = self._difference(fit, values)
+        else:
+            names = [f"{e.alternative}:{t}" for e in fit.problem.equations.each
+                     for t in e.estimated]  # fmt: skip
+            try:
+                found = read_expressions(self.expression, names, values)[0]
+            except OptionError as error:
+                raise UnsupportedError("Least squares has no such parameter.") from error
+            value, slope, variance = found.value, found.slope, 0.0
+        errors = np.array([np.sqrt(max(float(slope @ covariance @ slope), 0.0) + variance)])
+        low, high = interval_ends(np.array([value]), errors, level, fit.covariance.df)
+        return Answer(float(value), float(errors[0]), float(low[0]), float(high[0]))
+
+    def _difference(self, fit: FitResult, values: Array) -> tuple[float, Array, float]:
+        """Return the mean difference of two equations, its derivatives, and rows' own variance."""
+        rows, equations = fit.rows, fit.problem.equations
+        weights = np.ones(len(rows)) if rows.weights is None else rows.weights.astype(float)
+        to = alternative_index(fit, self.to)
+        if self.effect != "ATE":
+            assert rows.chosen is not None
+            weights = weights * ((rows.chosen == to) == (self.effect == "ATT"))
+        weights = weights / weights.sum()
+        slope = np.zeros((len(rows), len(values)))
+        fixed, end = np.zeros(len(rows)), 0
+        for j, equation in enumerate(equations.each):
+            start, end = end, end + len(equation.estimated)
+            sign = {to: 1.0, alternative_index(fit, self.versus): -1.0}.get(j, 0.0)
+            columns = [
+                np.ones(len(rows)) if column == 0 else rows.covariates[:, column - 1]
+                for column in equation.columns
+            ]
+            slope[:, start:end] = sign * np.column_stack(columns)[:, : end - start]
+            if equation.has_offset:
+                fixed += sign * columns[-1]
+        each = slope @ np.nan_to_num(values) + fixed
+        value = float(weights @ each)
+        variance = float(weights**2 @ (each - value) ** 2)
+        return value, weights @ slope, variance
+
+    def of_rule(self, fit: FitResult, support: Any, level: float) -> Answer:
+        """Return what the rule alone says: the ends of an interval, without an estimate."""
+        if self.expression is not None:
+            raise UnsupportedError(
+                "A coefficient is part of the model of the means; the rule alone says nothing of "
+                "it."
+            )
+        if self.effect == "ATE":
+            asked = read_asked((0.5,), None, support, level)
+            table = bounds_of_rows(fit, asked).means
+            ends = dict(zip(table["of"], table[["conf_low", "conf_high"]].to_numpy(), strict=True))
+            if (name := f"{self.to} - {self.versus}") in ends:
+                low, high = map(float, ends[name])
+                return Answer(np.nan, np.nan, low, high)
+            low, high = map(float, ends[f"{self.versus} - {self.to}"])
+            return Answer(np.nan, np.nan, -high, -low)
+        direction = None if fit.problem.equations.costs else direction_of(fit.problem.rule)
+        if direction is None or fit.problem.has_known_costs or fit.problem.index == "unknown":
+            raise UnsupportedError(
+                "The rule does not compare the outcomes themselves, so it does not limit the gain "
+                "of those who choose."
+            )
+        if self.effect == "ATT":
+            # Whoever chooses the larger outcome gains by it.
+            gain = (0.0, np.inf) if direction > 0 else (-np.inf, 0.0)
+            return Answer(np.nan, np.nan, *gain)
+        if fit.problem.equations.n_alternatives > 2:
+            return Answer(np.nan, np.nan, -np.inf, np.inf)
+        loss = (-np.inf, 0.0) if direction > 0 else (0.0, np.inf)
+        return Answer(np.nan, np.nan, *loss)
+
+
+def read_question(fit: FitResult, question: Any) -> Question:
+    """Read a question, or say what can be asked of the fit."""
+    labels = fit.problem.equations.alternatives
+    if question is None:
+        if len(labels) != 2:
+            raise OptionError(f"Say what the verdict is on. {_examples(fit)}")
+        question = (labels[1], labels[0])
+    if isinstance(question, str):
+        pair = _pair(question, labels)
+        if pair is None:
+            found = fit.nlcom(question).table["expression"]
+            if len(found) != 1:
+                raise OptionError(f"{question!r} asks {len(found)} questions. Ask one at a time.")
+            return Question(str(found.iloc[0]), str(found.iloc[0]))
+        question = pair
+    if not isinstance(question, list | tuple) or len(question) not in (2, 3):
+        raise OptionError(f"question={question!r} is not understood. {_examples(fit)}")
+    effect = str(question[2]).upper() if len(question) == 3 else "ATE"
+    if effect not in EFFECTS:
+        raise OptionError(f"There is no effect {question[2]!r}. Use one of {', '.join(EFFECTS)}.")
+    fit.treatment_effects(question[0], question[1])
+    to, versus = (labels[alternative_index(fit, one)] for one in question[:2])
+    outcome = fit.problem.equations.outcome
+    words = f"the effect of {to} instead of {versus} on mean {outcome} {EFFECTS[effect]}"
+    return Question(words, None, to, versus, effect)
+
+
+def _pair(text: str, labels: Any) -> tuple[Any, Any] | None:
+    """Return two alternatives where a text is their difference."""
+    by_name = {str(label): label for label in labels}
+    for place in range(len(text)):
+        if text[place] == "-":
+            one, other = text[:place].strip(), text[place + 1 :].strip()
+            if one in by_name and other in by_name:
+                return by_name[one], by_name[other]
+    return None
+
+
+def _examples(fit: FitResult) -> str:
+    labels, names = fit.problem.equations.alternatives, fit.names
+    said = f"Ask for a parameter or an expression of several, such as {names[0]!r}"
+    if len(labels) > 1:
+        pair = f"({labels[1]!r}, {labels[0]!r})"
+        said += f", or for an effect: {pair}, or {pair[:-1]}, 'ATT')"
+    return f"{said}."

@@ -1,0 +1,208 @@
+"""The verdict: sure where every model agrees, careful where the answer is the model's."""
+
+from __future__ import annotations
+
+import numpy as np
+import pandas as pd
+import pytest
+
+import selfselect as ss
+from selfselect.report.explain import verdict_chapter
+from selfselect.verdict.models import differences, other_models
+from selfselect.verdict.questions import read_question
+
+
+@pytest.fixture(scope="module")
+def sure():
+    """A village in which every assumption is true."""
+    sample = ss.simulators.village(500, seed=2)
+    return ss.fit(sample.formula, sample.data, chosen="job")
+
+
+@pytest.fixture(scope="module")
+def verdict(sure):
+    return sure.verdict(("hunting", "fishing"))
+
+
+@pytest.fixture(scope="module")
+def shared():
+    """Wages that share most of their noise, and a choice that costs what a column says."""
+    rng = np.random.default_rng(3)
+    n = 900
+    x, z, shock = rng.normal(size=(3, n))
+    e = rng.normal(size=(n, 2)) * 0.3
+    union, other = 0.1 + 0.5 * x + shock + e[:, 0], 0.5 * x + shock + e[:, 1]
+    chosen = union - 0.5 * z - 0.4 > other
+    return pd.DataFrame(
+        {"x": x, "z": z, "wage": np.where(chosen, union, other), "union": chosen * 1,
+         "sector": np.where(chosen, "union", "other"), "man": np.arange(n) // 3}
+    )  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+def careful(shared):
+    fit = ss.fit("wage ~ x", shared, chosen="sector", cluster="man")
+    return fit, fit.verdict(("union", "other"))
+
+
+def test_least_squares_comes_first_and_the_rule_alone_last(verdict):
+    assert list(verdict.table.index[:2]) == ["least squares", "the fit"]
+    assert verdict.table.index[-1] == "the rule alone"
+    assert {"logistic", "correlated", "switching"} <= set(verdict.table.index)
+
+
+def test_where_every_assumption_is_true_the_verdict_is_not_shy(sure, verdict):
+    row = sure.treatment_effects("hunting", "fishing").table.iloc[0]
+    found = verdict.table.loc["the fit"]
+    assert found["estimate"] == row["estimate"]
+    assert found["std_error"] == row["std_error"]
+    assert found["supported"]
+    assert "is negative" in verdict.agreed
+    assert "outside all these intervals" in verdict.agreed  # least squares says the contrary
+    assert "nothing that was varied moves it" in verdict.depends
+    assert "no model here describes the data" not in verdict.agreed
+
+
+def test_where_noises_are_correlated_the_verdict_is_careful(careful):
+    _, verdict = careful
+    assert not verdict.table["supported"].any()
+    assert "no model here describes the data" in verdict.agreed
+    assert "independence" in verdict.agreed
+    assert "not even the sign" in verdict.agreed
+    assert "the correlation of the noises" in verdict.depends
+    assert "only the shape of the noise identifies" in verdict.undetermined
+    assert "least squares'" in verdict.undetermined
+
+
+def test_a_model_that_describes_the_data_alone_is_what_the_verdict_follows(careful, shared):
+    fit, before = careful
+    switching = ss.switching("wage ~ x", "sector ~ x + z", shared, cluster="man")
+    made = fit.verdict(("union", "other"), also={"switching, z excluded": switching})
+    fit.memory["verdict"] = before
+    assert list(made.table.index[made.table["supported"]]) == ["switching, z excluded"]
+    row = switching.treatment_effects("union", "other").table.iloc[0]
+    assert row["conf_low"] < 0.1 < row["conf_high"]  # the truth
+    assert "one model describes the data, switching, z excluded" in made.agreed
+    assert "not tested" in made.undetermined
+
+
+def test_an_estimate_at_a_boundary_has_no_interval(careful):
+    _, verdict = careful
+    at = verdict.table[verdict.table["state"] == "at a boundary"]
+    assert at[["std_error", "conf_low", "conf_high"]].isna().to_numpy().all()
+
+
+def test_explain_quotes_a_verdict_that_was_made(careful):
+    fit, verdict = careful
+    assert fit.explain().answers[-1] == verdict.quotation()
+    assert "VERDICT" in str(fit.explain())
+
+
+def test_the_same_verdict_comes_twice(sure, verdict):
+    again = sure.verdict(("hunting", "fishing"))
+    pd.testing.assert_frame_equal(again.table, verdict.table)
+    assert again.sentences == verdict.sentences
+
+
+def test_switching_is_fitted_where_a_covariate_is_excluded(shared):
+    fit = ss.fit("wage ~ x", shared, chosen="sector", cost={"union": "~ z"})
+    found = other_models(fit, 0)["switching"]()
+    ours = found.treatment_effects("union", "other").table.iloc[0]
+    theirs = ss.switching("wage ~ x", "sector ~ x + z", shared, towards="union")
+    row = theirs.treatment_effects("union", "other").table.iloc[0]
+    np.testing.assert_allclose(ours[["estimate", "std_error"]].to_numpy(dtype=float),
+                               row[["estimate", "std_error"]].to_numpy(dtype=float),
+                               rtol=1e-4)  # fmt: skip
+    assert differences(fit, found) == ("the rule of choice",)
+    assert "Selection: ~ x + z" in str(found.summary())
+
+
+def test_least_squares_answers_as_two_regressions_do(sure, verdict):
+    table = sure.table
+    difference, slopes = np.zeros(len(table)), {}
+    x = np.column_stack([np.ones(len(table)), table[["height", "weight"]]])
+    for job, sign in (("hunting", 1), ("fishing", -1)):
+        own = (table["job"] == job).to_numpy()
+        slopes[job] = np.linalg.lstsq(x[own], table["income"].to_numpy()[own], rcond=None)[0]
+        difference += sign * x @ slopes[job]
+    assert verdict.table.loc["least squares", "estimate"] == pytest.approx(difference.mean())
+    asked = read_question(sure, "hunting:height - fishing:height")
+    found = asked.of_least_squares(sure, 0.95)
+    assert found.estimate == pytest.approx(slopes["hunting"][1] - slopes["fishing"][1])
+    errors = sure.naive["std_error"]
+    both = np.hypot(errors["hunting", "height"], errors["fishing", "height"])
+    assert found.std_error == pytest.approx(both)
+
+
+def test_the_rule_alone_says_that_those_who_choose_gain(sure):
+    found = read_question(sure, ("hunting", "fishing", "ATT")).of_rule(sure, None, 0.95)
+    assert (found.conf_low, found.conf_high) == (0.0, np.inf)
+    wide = read_question(sure, ("hunting", "fishing")).of_rule(sure, (0.0, 200.0), 0.95)
+    other = read_question(sure, ("fishing", "hunting")).of_rule(sure, (0.0, 200.0), 0.95)
+    assert -200 < wide.conf_low < wide.conf_high < 200
+    assert (wide.conf_low, wide.conf_high) == (-other.conf_high, -other.conf_low)
+
+
+@pytest.mark.parametrize(
+    ("question", "match"),
+    [
+        ("hunting:hight", "hight"),
+        (("hunting", "hunting"), "compared with itself"),
+        (("hunting", "fishing", "LATE"), "no effect"),
+        (("farming", "fishing"), "no alternative"),
+        (7, "not understood"),
+        ("hunting:height, fishing:height", "one at a time"),
+    ],
+)
+def test_questions_that_cannot_be_asked_are_refused(sure, question, match):
+    with pytest.raises(ss.errors.OptionError, match=match):
+        sure.verdict(question)
+
+
+def test_a_fit_of_other_rows_is_refused_beside_it(sure):
+    other = ss.simulators.village(300, seed=1)
+    fit = ss.fit(other.formula, other.data, chosen="job")
+    with pytest.raises(ss.errors.OptionError, match="same rows"):
+        sure.verdict(also={"other": fit})
+
+
+def test_a_loaded_fit_has_no_rows_for_a_verdict(sure, tmp_path):
+    sure.save(tmp_path / "fit.json")
+    with pytest.raises(ss.errors.UnsupportedError, match="rows of the fit"):
+        ss.load(tmp_path / "fit.json").verdict()
+
+
+def test_a_verdict_shows_itself_and_is_a_chapter_of_the_report(careful):
+    fit, verdict = careful
+    assert "least squares" in verdict._repr_html_()
+    assert repr(verdict).startswith("<Verdict on the effect of union")
+    chapter = verdict_chapter(fit)
+    assert chapter.title == "How much of this is the data?"
+    assert chapter.parts[0].text == verdict.agreed
+
+
+def test_a_report_makes_a_verdict_where_it_is_asked_to(sure, monkeypatch, tmp_path):
+    asked = []
+    monkeypatch.setattr("selfselect.report.write.write_report", lambda *_, **__: None)
+    monkeypatch.setattr(ss.FitResult, "verdict", lambda _, *given, **__: asked.append(given))
+    monkeypatch.setitem(sure.memory, "verdict", None)
+    sure.report(tmp_path / "fit.html")
+    sure.report(tmp_path / "fit.html", verdict=True)  # one was made before
+    assert asked == []
+    sure.report(tmp_path / "fit.html", verdict="hunting:height")
+    del sure.memory["verdict"]
+    sure.report(tmp_path / "fit.html", verdict=True)
+    assert asked == [("hunting:height",), ()]
+
+
+def test_two_steps_stand_beside_a_switching_regression(shared):
+    fit = ss.switching("wage ~ x", "sector ~ x + z", shared)
+    made = fit.verdict(("union", "other"))
+    assert list(made.table.index) == ["least squares", "the fit", "two steps", "the rule alone"]
+    assert list(made.fits) == ["the fit", "two steps"]
+    two = ss.switching("wage ~ x", "sector ~ x + z", shared, method="two-step")
+    row = two.treatment_effects("union", "other").table.iloc[0]
+    assert made.table.loc["two steps", "estimate"] == pytest.approx(row["estimate"])
+    assert made.table.loc["two steps", "std_error"] == pytest.approx(row["std_error"])
+    assert made.table.loc["two steps", "supported"] == made.table.loc["the fit", "supported"]
+    assert "a selection equation selects" in made.undetermined
