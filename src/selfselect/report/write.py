@@ -17,7 +17,7 @@ from selfselect.report.chapters import (
 from selfselect.report.document import Document
 from selfselect.report.effects_chapter import effects_chapter
 from selfselect.report.full_page import render
-from selfselect.report.question import headline, nothing_to_warn_of, question
+from selfselect.report.question import headline, nothing_to_warn_of, notices, question
 from selfselect.results.files import as_path, refuse_target, write_whole
 from selfselect.results.tables import check_level
 
@@ -54,7 +54,6 @@ def _refusal(target: Path, why: str) -> str:
 
 def compose(fit: FitResult, level: float, command: str | None) -> Document:
     """Put the chapters together, warnings first."""
-    weak = tuple(finding.sentence for finding in fit.diagnose().weak)
     chapters = (
         data_chapter(fit),
         comparison_chapter(fit, level),
@@ -67,7 +66,7 @@ def compose(fit: FitResult, level: float, command: str | None) -> Document:
     return Document(
         headline(fit),
         question(fit),
-        (*fit.summary(level).notices, *weak),
+        notices(fit, level),
         tuple(chapter for chapter in chapters if chapter is not None),
         nothing_to_warn_of(fit),
     )
