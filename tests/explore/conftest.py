@@ -12,10 +12,6 @@ import pytest
 
 import selfselect as ss
 
-HOSTILE = "</script><script>alert(1)</script>"
-RIGHT_TO_LEFT = "\u202e\u05e9\u05dc\u05d5\u05dd"
-HOSTILE_COLUMN = '"><img src=x onerror=alert(2)>'
-
 
 def careers(n_rows: int = 260) -> pd.DataFrame:
     """Return rows with a number, a transformed one, ordered categories and whole numbers."""

@@ -162,7 +162,9 @@ def test_an_assumed_correlation_is_another_fit(
     open_page: Any, pages: dict[str, Path], fits: dict[str, Any], world: Any
 ) -> None:
     page = open_page(pages["correlated"])
-    assert "as fitted" in page.browser.find_element("css selector", "[for=correlation] ~ output").text
+    assert (
+        "as fitted" in page.browser.find_element("css selector", "[for=correlation] ~ output").text
+    )
     page.set("#correlation", 0)
     page.set("#amount", 50)
     assert "noise=ss.noises.Correlated(scale='each', correlation=-0.5" in page.text("call")
@@ -188,3 +190,44 @@ def test_its_normal_distribution_is_exact_in_both_tails(
     np.testing.assert_allclose(cdf, ndtr(x), rtol=1e-12)
     density = -0.5 * x**2 - 0.5 * np.log(2 * np.pi)
     np.testing.assert_allclose(ratio, np.exp(density - log_ndtr(x)), rtol=1e-12)
+
+
+@pytest.mark.parametrize("width", [1200, 390])
+def test_it_fetches_nothing_and_fits_the_screen(
+    width: int, browser: Any, open_page: Any, pages: dict[str, Path]
+) -> None:
+    page = open_page(pages["costs"])
+    browser.execute_cdp_cmd(
+        "Emulation.setDeviceMetricsOverride",
+        {"width": width, "height": 800, "deviceScaleFactor": 1, "mobile": width < 500},
+    )
+    assert page.text("words").startswith("At these values the chance of a is ")
+    script = "return [performance.getEntriesByType('resource').length, {}]"
+    found = browser.execute_script(script.format("document.documentElement.scrollWidth"))
+    assert found[0] == 0 and found[1] <= width
+    assert browser.get_log("browser") == []
+
+
+def test_it_can_be_used_with_the_keyboard(open_page: Any, pages: dict[str, Path]) -> None:
+    page = open_page(pages["unknown"])
+    before = page.read()["chance-0"]
+    slider = page.browser.find_element("id", "control-0")
+    slider.send_keys("\ue014" * 3)  # the right arrow
+    assert page.read()["chance-0"] != before
+    shown = page.browser.find_element("css selector", "output[for=control-0]").text
+    assert slider.get_attribute("aria-valuetext") == shown
+    page.browser.find_element("id", "copy").send_keys("\ue007")
+    page.browser.execute_async_script(AFTER_FRAME)
+    assert page.browser.find_element("id", "copied").text.startswith(("Copied", "Selected"))
+
+
+def test_hostile_labels_are_shown_as_text(open_page: Any, tmp_path: Path) -> None:
+    label = "</script><script>document.title = 'hostile'</script>"
+    sample = ss.simulators.village(200, seed=3).data
+    sample["job"] = np.where(sample["job"] == "hunting", label, "\u202e\u05d0<b>")
+    ss.fit("income ~ height", sample, chosen="job").explore(tmp_path / "page.html")
+    page = open_page(tmp_path / "page.html")
+    assert label in page.text("here") and label in page.text("words")
+    assert page.browser.title.startswith("Explore: income")
+    assert page.browser.execute_script("return document.querySelectorAll('b').length") == 0
+    assert page.browser.get_log("browser") == []

@@ -13,6 +13,7 @@ import selfselect as ss
 HOSTILE = "<script>alert(1)</script>"
 HOSTILE_COLUMN = '"><img src=x onerror=alert(2)>'
 
+
 @pytest.fixture(scope="session")
 def village() -> ss.FitResult:
     sample = ss.simulators.village(400, seed=4)

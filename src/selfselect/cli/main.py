@@ -33,6 +33,7 @@ class _Lazy(click.Group):
         "choose": "Say how many alternatives there are, where no column does.",
         "predict": "Predict for new rows with a saved fit.",
         "effects": "Effects of a saved fit, with standard errors.",
+        "explore": "Write a page that explores a saved fit with sliders.",
         "show": "Print a saved fit.",
         "simulate": "Write simulated data, with the truth on standard error.",
         "demo": "Simulate the village of hunters and fishers, fit it, draw it.",

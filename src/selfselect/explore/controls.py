@@ -75,8 +75,8 @@ def make_controls(fit: FitResult, data: Any) -> Controls:
     k = fit.problem.equations.n_alternatives
     sources = _sources(fit, typical)
     values = {
-        str(name): _values(table[name], typical[name].iloc[0], category=is_category(fit, table[name]))
-        for name in table
+        str(name): _values(own, typical[name].iloc[0], category=is_category(fit, own))
+        for name, own in table.items()
     }
     offered = _offered(values, sources)
     base = coded_numbers(code_rows(fit, typical), k)[0]
@@ -146,14 +146,21 @@ def _tabulate(
 ) -> dict[tuple[str, ...], Array]:
     """Return all coded numbers of rows at the values of one column, or of two."""
     wanted = {tuple(name for name in needed if name in offered) for needed in sources} - {()}
-    made = {}
-    for on in sorted(wanted):
-        points = list(product(*(values[name] for name in on)))
-        frame = pd.DataFrame({name: [typical[name].iloc[0]] * len(points) for name in typical})
+    points = {on: list(product(*(values[name] for name in on))) for on in sorted(wanted)}
+    n_points = sum(map(len, points.values()))
+    # One table of all points: coding takes a while for each column, however few rows there are.
+    columns = {str(name): [typical[name].iloc[0]] * n_points for name in typical}
+    starts: dict[tuple[str, ...], int] = {}
+    at = 0
+    for on, each in points.items():
+        starts[on] = at
         for place, name in enumerate(on):
-            frame[name] = [point[place] for point in points]
-        made[on] = coded_numbers(code_rows(fit, frame), k)
-    return made
+            columns[name][at : at + len(each)] = [point[place] for point in each]
+        at += len(each)
+    if not n_points:
+        return {}
+    coded = coded_numbers(code_rows(fit, pd.DataFrame(columns)), k)
+    return {on: coded[start : start + len(points[on])] for on, start in starts.items()}
 
 
 def _values(column: pd.Series[Any], typical: Any, *, category: bool) -> list[Any]:

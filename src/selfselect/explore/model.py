@@ -32,9 +32,7 @@ def model_of(problem: Problem, reported: Array, covariance: Array) -> dict[str, 
         "covariance": packed(lower) if known else None,
         "equations": [
             {"columns": list(map(int, equation.columns)), "places": places.tolist()}
-            for equation, places in zip(
-                problem.equations.each, layout.reported_places, strict=True
-            )
+            for equation, places in zip(problem.equations.each, layout.reported_places, strict=True)
         ],
         "scales": [_scale(problem, j) for j in range(problem.equations.n_alternatives)],
         "correlation": _correlation(problem, reported),

@@ -42,17 +42,20 @@ class RowSample:
     code: str
 
 
-def sample_rows(fit: FitResult, data: Any, most: int | None) -> RowSample:
+def sample_rows(fit: FitResult, data: Any, most: int | None, given: Any) -> RowSample:
     """Take every so many-th row, so that a page has room for them and a browser time.
 
     Parameters
     ----------
     fit : whose coding is used.
-    data : a table; None for the rows of the fit.
+    data : complete rows; None for the rows of the fit.
     most : how many rows at most; None for as many as go.
+    given : what the caller gave, of which `data` are the complete rows.
     """
     if most is not None and not (isinstance(most, int | np.integer) and most >= 1):
-        raise OptionError(f"rows={most!r} is not possible. Give a whole number of rows, such as 300.")
+        raise OptionError(
+            f"rows={most!r} is not possible. Give a whole number of rows, such as 300."
+        )
     k, p = fit.problem.equations.n_alternatives, max(1, len(fit.problem.equations.covariates))
     room = max(LEAST_ROWS, min(MOST_ROWS, MOST_NUMBERS // p, MOST_WORK // k**3))
     most = room if most is None else min(int(most), room)
@@ -64,16 +67,18 @@ def sample_rows(fit: FitResult, data: Any, most: int | None) -> RowSample:
         return RowSample(fit.rows, f"all {len(table)} rows of the fit{weighted}", "")
     rows = code_rows(fit, table.iloc[::step])
     if data is not None:
-        source = f"data{'.iloc' if which and not isinstance(data, np.ndarray) else ''}{which}"
-        if len(table) < len(data):
+        source = f"data{'.iloc' if which and not isinstance(given, np.ndarray) else ''}{which}"
+        if len(table) < len(given):
             source = f"data.dropna(subset={list(raw_columns(fit))!r}).iloc[::{step}]"
     elif fit.table is not None:
         source = f"result.table.iloc{which}"
     else:
         source = f"result.rows.covariates{which}"
     of = "of the fit" if data is None else "that were given"
-    sentence = f"{len(rows)} of the {len(table)} rows {of}, every {step}th" if step > 1 else (
-        f"the {len(table)} rows {of}"
+    sentence = (
+        f"{len(rows)} of the {len(table)} rows {of}, every {step}th"
+        if step > 1
+        else (f"the {len(table)} rows {of}")
     )
     if fit.facts.weights:
         sentence += f"; they count once each (the weights {fit.facts.weights} are not used)"

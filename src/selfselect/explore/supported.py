@@ -69,7 +69,7 @@ def _reason(fit: FitResult) -> str | None:
     scales = problem.layout.central_scales(fit.values)
     if k > 2 and nodes_wanted(scales) > MOST_NODES:
         return (
-            f"its scales run from {scales.min():.3g} to {scales.max():.3g}, which takes more points "
-            "of integration than a browser can do while one waits."
+            f"its scales run from {scales.min():.3g} to {scales.max():.3g}, which takes more "
+            "points of integration than a browser can do while one waits."
         )
     return None

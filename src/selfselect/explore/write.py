@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from selfselect.effects._sample import raw_table
 from selfselect.errors import OptionError, ReportError, UnsupportedError
 from selfselect.explore.controls import coded_numbers, make_controls
 from selfselect.explore.model import model_of, packed
@@ -15,7 +16,7 @@ from selfselect.explore.sample import sample_rows
 from selfselect.explore.supported import refuse_unsupported
 from selfselect.inference.statistics import interval_reach
 from selfselect.kernels._erfcx import CENTRE, GAP
-from selfselect.report.question import headline, nothing_to_warn_of, notices
+from selfselect.report.question import headline, listed, nothing_to_warn_of, notices
 from selfselect.report.templates import render_page
 from selfselect.results.files import as_path, refuse_target, write_whole
 from selfselect.results.refit import covariance_of_refit
@@ -82,8 +83,10 @@ def compose(
         )
     equations = fit.problem.equations
     k = equations.n_alternatives
-    controls = make_controls(fit, data)
-    sample = sample_rows(fit, data, rows)
+    # Complete rows once and for all: what is left out is said once.
+    complete = None if data is None else raw_table(fit, data)
+    controls = make_controls(fit, complete)
+    sample = sample_rows(fit, complete, rows, data)
     fits, about = _fits(fit, correlations)
     weights = sample.rows.weights
     return {
@@ -91,7 +94,7 @@ def compose(
         "notices": notices(fit, level),
         "nothing": nothing_to_warn_of(fit),
         "model": f"{fit.problem.rule.name}; noise is {fit.problem.noise.name}",
-        "left_out": controls.left_out,
+        "left_out": listed(controls.left_out),
         "sentence": sample.sentence,
         "about_correlation": about,
         "outcome": str(equations.outcome),

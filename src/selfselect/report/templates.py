@@ -11,7 +11,9 @@ from typing import Any
 __all__ = ["render_page"]
 
 
-def render_page(template: str, *, style: tuple[str, ...], script: tuple[str, ...], **values: Any) -> str:
+def render_page(
+    template: str, *, style: tuple[str, ...], script: tuple[str, ...], **values: Any
+) -> str:
     """Render a template with style and script inside.
 
     The page's security policy allows this script alone, by its hash, and no connection.
