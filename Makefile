@@ -106,4 +106,4 @@ screenshots: .venv/test-ready   ## pictures of the report for the documentation;
 	$(BIN)/python docs/screenshots.py
 
 clean:
-	rm -rf .venv .envs demo dist build docs/_build docs/gallery docs/reference .pytest_cache .mypy_cache .ruff_cache
+	rm -rf .venv .envs demo dist build docs/_build docs/_pages docs/gallery docs/reference .pytest_cache .mypy_cache .ruff_cache
