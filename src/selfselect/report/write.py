@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from selfselect.errors import ReportError
+from selfselect.report.answer import answer
 from selfselect.report.chapters import (
     comparison_chapter,
     data_chapter,
@@ -65,6 +66,7 @@ def compose(fit: FitResult, level: float, command: str | None) -> Document:
     )
     return Document(
         headline(fit),
+        answer(fit, level),
         question(fit),
         notices(fit, level),
         tuple(chapter for chapter in chapters if chapter is not None),
