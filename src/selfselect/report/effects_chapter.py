@@ -14,9 +14,8 @@ from selfselect.errors import SelfSelectError, SelfSelectWarning
 from selfselect.plots.paths import columns_of
 from selfselect.report.answer import MOST_COMPARED, pairs_compared
 from selfselect.report.chapters import without_rows
-from selfselect.report.charts import MOST_COVARIATES, along, chart
+from selfselect.report.charts import MOST_COVARIATES, along, chart, one_of
 from selfselect.report.document import (
-    Choice,
     Folded,
     Heading,
     Paragraph,
@@ -106,7 +105,7 @@ def _closures(fit: FitResult, level: float) -> list[Part]:
         if isinstance(made, Paragraph):
             return [made]
         options.append((str(label), made))
-    return [Heading("If an alternative were closed"), Choice("closed", tuple(options))]
+    return [Heading("If an alternative were closed"), *one_of("closed", options)]
 
 
 def _draw_change(found: Counterfactual, axes: tuple[Any, ...]) -> plots.Picture:
@@ -161,8 +160,7 @@ def _gains(fit: FitResult, pairs: Sequence[tuple[Any, Any]], level: float) -> li
         else:
             options.append((f"{to} over {versus}", picture))
         folded += _shown(found.effect, folded=True)
-    shown: list[Part] = [Choice("gain", tuple(options))] if options else []
-    return [*shown, *folded]
+    return [*one_of("gain", options), *folded]
 
 
 def _draw_gains(found: Gains, axes: tuple[Any, ...]) -> plots.Picture:
