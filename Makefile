@@ -102,7 +102,7 @@ docs: .venv/docs-ready       ## the site, in docs/_build/html; fails on a broken
 	$(BIN)/python -m sphinx -W --keep-going -q -b html docs docs/_build/html
 	$(BIN)/python docs/_site/check_links.py docs/_build/html
 
-screenshots: .venv/test-ready   ## pictures of the report for the documentation; needs chromium
+screenshots: .venv/test-ready   ## pictures of report and explore for the documentation; needs chromium
 	$(BIN)/python docs/screenshots.py
 
 clean:
