@@ -9,9 +9,10 @@ import pytest
 import selfselect as ss
 from selfselect.report.answer import answer, pairs_compared
 from selfselect.report.chapters import diagnosis_chapter
-from selfselect.report.charts import one_of
+from selfselect.report.charts import chart, one_of
 from selfselect.report.covariates import covariate_tables
 from selfselect.report.document import Findings, Folded, Pictures
+from selfselect.report.effects_chapter import effects_chapter
 from selfselect.report.templates import render_page
 
 ORDER = ["none", "some", "much"]
@@ -71,3 +72,17 @@ def test_a_template_that_names_what_is_not_there_fails() -> None:
 
     with pytest.raises(UndefinedError, match="page"):
         render_page("explore/page.html", style=(), script=())
+
+
+def test_more_alternatives_than_a_page_has_room_for_leave_a_sentence() -> None:
+    rng = np.random.default_rng([6, 7])
+    latent = rng.normal(size=(700, 13))
+    labels = np.array([f"a{j}" for j in range(13)])
+    table = pd.DataFrame({"y": latent.max(axis=1), "who": labels[latent.argmax(axis=1)]})
+    fit = ss.fit("y ~ 1", table, chosen="who")
+    assert answer(fit, 0.95) == ()
+    (sentence,) = effects_chapter(fit, 0.95).parts
+    assert "room for the effects of 12 alternatives, and there are 13" in sentence.text
+    for size in ({"panels": 200}, {"height": 101.3}):
+        made = chart("lines", "lines", lambda axes: axes, **size)
+        assert made.text.startswith("No picture here: there are more alternatives")

@@ -81,7 +81,7 @@ def make_controls(fit: FitResult, data: Any) -> Controls:
     offered = _offered(values, sources)
     base = coded_numbers(code_rows(fit, typical), k)[0]
     tables = _tabulate(fit, typical, values, sources, offered, k)
-    numbers = []
+    numbers: list[dict[str, Any]] = []
     for place, needed in enumerate(sources):
         on = tuple(name for name in needed if name in offered)
         if not on:

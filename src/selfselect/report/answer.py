@@ -12,18 +12,21 @@ from selfselect.report.summary import format_number
 if TYPE_CHECKING:
     from selfselect.results.fit_result import FitResult
 
-__all__ = ["MOST_COMPARED", "answer", "pairs_compared"]
+__all__ = ["MOST_ALTERNATIVES", "MOST_COMPARED", "answer", "pairs_compared"]
 
 MOST_COMPARED = 4
 """Alternatives, those chosen most often, of which all pairs are compared."""
+
+MOST_ALTERNATIVES = 12
+"""Alternatives up to which effects have room on a page: their tables grow with the square."""
 
 
 def answer(fit: FitResult, level: float) -> tuple[str, ...]:
     """Return the paragraphs of the answer: what each alternative gives instead of another.
 
-    Empty where the fit has no rows or no two outcomes to compare.
+    Empty where the fit has no rows, no two outcomes to compare, or too many.
     """
-    if not fit.has_rows:
+    if not fit.has_rows or fit.problem.equations.n_alternatives > MOST_ALTERNATIVES:
         return ()
     return tuple(said for a, b in pairs_compared(fit) if (said := _compared(fit, a, b, level)))
 
@@ -46,9 +49,9 @@ def _compared(fit: FitResult, to: Any, versus: Any, level: float) -> str:
         return ""
     parts = []
     groups = ("for everyone", f"for those who choose {to}", "for those who do not")
-    for who, row in zip(groups, table.itertuples(), strict=True):
-        numbers = (row.estimate, row.conf_low, row.conf_high)
-        size, low, high = (format_number(float(number)) for number in numbers)
+    numbers = table[["estimate", "conf_low", "conf_high"]].to_numpy(dtype=float)
+    for who, row in zip(groups, numbers, strict=True):
+        size, low, high = map(format_number, row)
         parts.append(f"{size} {who} ({100 * level:g}% interval {low} to {high})")
     outcome = fit.problem.equations.outcome
     return f"{to} instead of {versus} changes the mean of {outcome} by {'; '.join(parts)}."

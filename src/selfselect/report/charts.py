@@ -21,6 +21,9 @@ MOST_COVARIATES = 6
 MOST_PANELS = 18
 """Panels of all pictures along covariates: each takes some 15 kB and a tenth of a second."""
 
+MOST_INCHES = 20.0
+"""Height of a panel."""
+
 
 def chart(
     name: str,
@@ -40,6 +43,8 @@ def chart(
     panels : how many axes it needs.
     size : of each panel, as `page_axes` takes it.
     """
+    if panels > MOST_PANELS or size.get("height", 0.0) > MOST_INCHES:
+        return Paragraph("No picture here: there are more alternatives than it has room for.")
     try:
         with page_style():
             picture = draw(page_axes(panels, **size))

@@ -12,7 +12,7 @@ import pandas as pd
 from selfselect import plots
 from selfselect.errors import SelfSelectError, SelfSelectWarning
 from selfselect.plots.paths import columns_of
-from selfselect.report.answer import MOST_COMPARED, pairs_compared
+from selfselect.report.answer import MOST_ALTERNATIVES, MOST_COMPARED, pairs_compared
 from selfselect.report.chapters import without_rows
 from selfselect.report.charts import MOST_COVARIATES, along, chart, one_of
 from selfselect.report.document import (
@@ -56,6 +56,14 @@ def effects_chapter(fit: FitResult, level: float) -> Section:
                 ),
             ),
         )
+    k = fit.problem.equations.n_alternatives
+    if k > MOST_ALTERNATIVES:
+        words = (
+            f"A page has room for the effects of {MOST_ALTERNATIVES} alternatives, and there are "
+            f"{k}. Ask for those you want: result.choice_probabilities(), "
+            "result.predict(rows, kind='latent')."
+        )
+        return Section("Effects", (Paragraph(words),))
     columns = [str(name) for name in columns_of(fit)][:MOST_COVARIATES]
     pairs = pairs_compared(fit)
     compared: list[Part] = []
@@ -64,7 +72,7 @@ def effects_chapter(fit: FitResult, level: float) -> Section:
             part for a, b in pairs for part in _table(fit, "treatment_effects", a, b, level=level)
         ]
         compared += [*_gains(fit, pairs, level), *_table(fit, "decompose", *pairs[0], level=level)]
-    if fit.problem.equations.n_alternatives > MOST_COMPARED:
+    if k > MOST_COMPARED:
         words = f"All pairs of the {MOST_COMPARED} alternatives chosen most often are compared."
         compared.insert(0, Paragraph(f"{words} Ask result.treatment_effects for others."))
     parts: list[Part] = [
