@@ -8,7 +8,7 @@ from typing import Any
 
 sys.path.insert(0, str(Path(__file__).parent))
 
-from _site import docstrings, gallery, mathml, reference
+from _site import docstrings, gallery, mathml, pages, reference
 
 import selfselect
 
@@ -18,7 +18,7 @@ author = "the selfselect maintainers"
 release = version = selfselect.__version__
 
 extensions = ["myst_parser", "sphinx.ext.autodoc", "numpydoc", "sphinx_copybutton"]
-exclude_patterns = ["_build", "_site"]
+exclude_patterns = ["_build", "_pages", "_site"]
 source_suffix = {".md": "markdown"}
 myst_enable_extensions = ["deflist", "dollarmath"]
 myst_heading_anchors = 3
@@ -40,6 +40,8 @@ html_theme_options: dict[str, Any] = {
 }
 html_math_renderer = "mathml"
 html_static_path = ["_site/static"]
+pages.FOLDER.mkdir(exist_ok=True)
+html_extra_path = ["_pages"]
 html_css_files = ["site.css"]
 copybutton_prompt_text = r">>> |\.\.\. |\$ "
 copybutton_prompt_is_regexp = True
@@ -52,3 +54,4 @@ def setup(app: Any) -> None:
     docstrings.setup(app)
     app.connect("builder-inited", gallery.build)
     app.connect("builder-inited", reference.build)
+    app.connect("builder-inited", pages.build)

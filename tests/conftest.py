@@ -1,7 +1,8 @@
-"""Small worlds that many tests share: every box rule, every kind of scale, known row data."""
+"""What many tests share: small worlds (every box rule, every kind of scale), and a browser."""
 
 from __future__ import annotations
 
+import shutil
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any
@@ -13,6 +14,16 @@ import pytest
 import selfselect as ss
 from selfselect.kernels import compiled
 from selfselect.rules import Maximum, Minimum, MonotoneArgmax
+
+BROWSERS = ("chromium", "chromium-browser", "google-chrome")
+NO_BROWSER = (
+    "No browser: pages are not looked at in one. Install it with: "
+    "apt-get install chromium chromium-driver"
+)
+QUIET = (
+    "--headless=new", "--no-sandbox", "--disable-gpu", "--no-first-run", "--disable-sync",
+    "--disable-background-networking", "--disable-component-update",
+)  # fmt: skip
 
 
 def pytest_runtest_setup(item: pytest.Item) -> None:
@@ -128,3 +139,22 @@ def world() -> Callable[..., World]:
         return World(sample, rule, available)
 
     return make
+
+
+@pytest.fixture(scope="session")
+def browser() -> Iterator[Any]:
+    """Return a headless browser, or say which packages are missing."""
+    found = next(filter(None, map(shutil.which, BROWSERS)), None)
+    driver = shutil.which("chromedriver")
+    if found is None or driver is None:
+        pytest.skip(NO_BROWSER)
+    from selenium.webdriver import Chrome, ChromeOptions, ChromeService
+
+    options = ChromeOptions()
+    options.binary_location = found
+    for option in QUIET:
+        options.add_argument(option)
+    options.set_capability("goog:loggingPrefs", {"browser": "ALL"})
+    started = Chrome(options=options, service=ChromeService(driver))
+    yield started
+    started.quit()

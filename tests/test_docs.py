@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib
 import importlib.util
+import json
 import re
 from pathlib import Path
 from types import ModuleType
@@ -56,9 +57,9 @@ def test_every_statement_of_the_paper_has_a_row_with_a_function_and_a_test(state
     assert re.search(r"`tests/", tests)
 
 
-def checker() -> ModuleType:
-    path = DOCS / "_site" / "check_links.py"
-    spec = importlib.util.spec_from_file_location("check_links", path)
+def of_site(name: str) -> ModuleType:
+    path = DOCS / "_site" / f"{name}.py"
+    spec = importlib.util.spec_from_file_location(name, path)
     assert spec is not None and spec.loader is not None
     module = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)
@@ -69,14 +70,33 @@ def test_the_checker_of_the_site_finds_what_is_broken(tmp_path: Path) -> None:
     (tmp_path / "index.html").write_text(
         '<h1 id="top">x</h1><a href="#top">ok</a><a href="other.html#there">ok</a>'
         '<a href="https://example.org">ok</a><a href="gone.html">x</a><a href="#nowhere">x</a>'
-        '<script src="https://cdn.example.org/a.js"></script><img src="gone.png">'
+        '<script src="https://cdn.example.org/a.js"></script><img src="gone.png"><img src="data:,">'
     )
     (tmp_path / "other.html").write_text('<p id="there">x</p>')
-    assert checker().broken(tmp_path) == [
+    assert of_site("check_links").broken(tmp_path) == [
         "index.html fetches https://cdn.example.org/a.js from the network",
         "index.html lacks gone.png",
         "index.html links to gone.html, which is not there",
         "index.html links to #nowhere, where there is no such place",
+    ]
+
+
+@pytest.mark.parametrize("example", sorted((ROOT / "examples").glob("*.py")), ids=lambda p: p.stem)
+def test_every_example_makes_a_notebook(example: Path, tmp_path: Path) -> None:
+    notebooks = of_site("notebooks")
+    story, cells = notebooks.cells_of(example.read_text(encoding="utf-8"))
+    for cell in cells:
+        compile(cell, example.name, "exec")
+    assert cells[-1] == 'main(Path("."))'
+    assert "__file__" not in "".join(cells) and "__main__" not in "".join(cells)
+    assert sum(cell.startswith("def ") for cell in cells) >= 2
+    picture = DOCS / "images" / f"{example.stem}.png"
+    notebooks.write_notebook(tmp_path / "made.ipynb", story, cells, "printed\n", picture)
+    made = json.loads((tmp_path / "made.ipynb").read_text(encoding="utf-8"))
+    assert (made["nbformat"], made["cells"][0]["cell_type"]) == (4, "markdown")
+    assert [one["output_type"] for one in made["cells"][-1]["outputs"]] == [
+        "stream",
+        "display_data",
     ]
 
 

@@ -35,6 +35,7 @@ RANKS = [
     {"effects"},
     {"plots"},
     {"report"},
+    {"explore"},
     {"simulators", "datasets"},
     {"posing"},
     {"_fit", "bounding"},

@@ -36,6 +36,7 @@ IN_WHEEL = (
     r"selfselect/datasets/housing/housing\.csv",
     r"selfselect/datasets/housing/LICENCE\.md",
     r"selfselect/report/full_page\.(css|html|js)",
+    r"selfselect/explore/\w+\.(css|html|js)",
     r"selfselect-[\d.]+\.dist-info/licenses/LICENSE",
     r"selfselect-[\d.]+\.dist-info/licenses/NOTICE",
     r"selfselect-[\d.]+\.dist-info/entry_points\.txt",

@@ -46,7 +46,9 @@ def broken(site: Path) -> list[str]:
             parts = urlsplit(link)
             if parts.scheme in ("http", "https") or parts.netloc:
                 found.append(f"{name} fetches {link} from the network")
-            elif parts.path and not (path.parent / unquote(parts.path)).exists():
+            elif parts.scheme == "data" or not parts.path:
+                continue
+            elif not (path.parent / unquote(parts.path)).exists():
                 found.append(f"{name} lacks {link}")
         for link in page.links:
             parts = urlsplit(link)

@@ -1,11 +1,11 @@
-"""The gallery: every example is run, and what it prints and draws becomes a page.
+"""The gallery: every example is run as a notebook, which becomes a page and a download.
 
 An example that fails, fails the build.
 """
 
 from __future__ import annotations
 
-import ast
+import json
 import shutil
 import subprocess
 import sys
@@ -14,14 +14,11 @@ from typing import Any
 
 from sphinx.errors import ExtensionError
 
+from _site.notebooks import RUN, cells_of, write_notebook
+
 __all__ = ["build"]
 
 ROOT = Path(__file__).parents[2]
-RUN = """
-import runpy, sys
-from pathlib import Path
-runpy.run_path(sys.argv[1])["main"](Path(sys.argv[2]))
-"""
 LONGEST = 600
 """Seconds an example may take."""
 
@@ -40,7 +37,7 @@ def build(app: Any) -> None:
     index = f"""# Gallery
 
 Applications of the model, each on data whose truth is known and, where there is any, on real data.
-Every page is made by running its script.
+Every page is made by running its notebook.
 
 <div class="cards">
 
@@ -59,7 +56,7 @@ Every page is made by running its script.
 
 def _story(example: Path) -> tuple[str, str]:
     """Return title and text of what an example says of itself."""
-    story = ast.get_docstring(ast.parse(example.read_text(encoding="utf-8"))) or example.stem
+    story, _ = cells_of(example.read_text(encoding="utf-8"))
     title, _, rest = story.partition("\n")
     return title.rstrip("."), rest.strip()
 
@@ -74,17 +71,23 @@ def _card(example: Path, folder: Path) -> str:
 def _page(example: Path, folder: Path) -> str:
     source = example.read_text(encoding="utf-8")
     title, rest = _story(example)
+    story, cells = cells_of(source)
     done = subprocess.run(
-        [sys.executable, "-c", RUN, str(example), str(folder)],
-        capture_output=True, text=True, timeout=LONGEST, check=False,
+        [sys.executable, "-c", RUN],
+        input=json.dumps(cells), cwd=folder, capture_output=True, text=True, timeout=LONGEST,
+        check=False,
     )  # fmt: skip
     if done.returncode:
         raise ExtensionError(f"The example {example.name} fails:\n{done.stderr}")
     printed = done.stdout.strip("\n")
     picture = folder / f"{example.stem}.png"
-    shown = f"![{title}]({picture.name})\n\n" if picture.exists() else ""
+    drawn = picture if picture.exists() else None
+    notebook = folder / f"{example.stem}.ipynb"
+    write_notebook(notebook, story, cells, printed + "\n", drawn)
+    shown = f"![{title}]({picture.name})\n\n" if drawn else ""
     return (
         f"# {title}\n\n{rest}\n\n{shown}"
+        f"{{download}}`Download it as a notebook <{notebook.name}>`.\n\n"
         f"## What it prints\n\n````text\n{printed}\n````\n\n"
         f"## The script\n\n````python\n{source.strip()}\n````\n"
     )

@@ -9,6 +9,7 @@ import subprocess
 import sys
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from html import unescape
 from pathlib import Path
 
 import numpy as np
@@ -492,8 +493,8 @@ def test_a_report_shows_the_command_that_made_it(shell: Shell, table: Path, tmp_
     target = tmp_path / "fit.html"
     words = ("fit", table, "income ~ height", "--chosen", "job", "--report", target)
     assert shell(*words).code == 0
-    text = target.read_text(encoding="utf-8")
-    assert f"selfselect fit {table} &#x27;income ~ height&#x27; --chosen job" in text
+    text = unescape(target.read_text(encoding="utf-8"))
+    assert f"selfselect fit {table} 'income ~ height' --chosen job" in text
 
 
 def test_a_report_that_cannot_be_written_leaves_the_fit(

@@ -1,11 +1,8 @@
-"""Fits to report on, and a browser to read reports with."""
+"""Fits to report on."""
 
 from __future__ import annotations
 
-import shutil
-from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -15,16 +12,6 @@ import selfselect as ss
 
 HOSTILE = "<script>alert(1)</script>"
 HOSTILE_COLUMN = '"><img src=x onerror=alert(2)>'
-
-BROWSERS = ("chromium", "chromium-browser", "google-chrome")
-NO_BROWSER = (
-    "No browser: reports are not looked at in one. Install it with: "
-    "apt-get install chromium chromium-driver"
-)
-QUIET = (
-    "--headless=new", "--no-sandbox", "--disable-gpu", "--no-first-run", "--disable-sync",
-    "--disable-background-networking", "--disable-component-update",
-)  # fmt: skip
 
 
 @pytest.fixture(scope="session")
@@ -77,22 +64,3 @@ def reports(
     for name, fit in fits.items():
         fit.report(folder / f"{name}.html")
     return {name: folder / f"{name}.html" for name in fits}
-
-
-@pytest.fixture(scope="session")
-def browser() -> Iterator[Any]:
-    """Return a headless browser, or say which packages are missing."""
-    found = next(filter(None, map(shutil.which, BROWSERS)), None)
-    driver = shutil.which("chromedriver")
-    if found is None or driver is None:
-        pytest.skip(NO_BROWSER)
-    from selenium.webdriver import Chrome, ChromeOptions, ChromeService
-
-    options = ChromeOptions()
-    options.binary_location = found
-    for option in QUIET:
-        options.add_argument(option)
-    options.set_capability("goog:loggingPrefs", {"browser": "ALL"})
-    started = Chrome(options=options, service=ChromeService(driver))
-    yield started
-    started.quit()

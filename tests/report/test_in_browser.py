@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -124,12 +125,14 @@ def test_choosing_a_covariate_switches_all_its_pictures(view: Open) -> None:
     from selenium.webdriver.support.select import Select
 
     page = view("village")
-    choosers = [Select(one) for one in page.find_elements("css selector", "select")]
+    menus = page.find_elements("css selector", "[data-chooses=covariate]")
+    choosers = [Select(one) for one in menus]
     assert [option.text for option in choosers[0].options] == ["height", "weight"]
 
     def shown() -> list[str]:
         return page.execute_script(
-            "return [...document.querySelectorAll('[data-subject]')].filter((one) => !one.hidden)"
+            "return [...document.querySelectorAll('[data-subject=covariate]')]"
+            ".filter((one) => !one.hidden)"
             ".map((one) => one.querySelector('figcaption').textContent)"
         )
 
@@ -163,3 +166,106 @@ def test_the_button_turns_the_theme(view: Open) -> None:
     assert light == "rgb(255, 255, 255)" != dark
     page.find_element("id", "theme").click()
     assert background() == dark
+
+
+TEXT_CONTRASTS = """
+const luminance = (parts) => {
+  const [r, g, b] = parts.map((part) => part / 255)
+    .map((part) => part <= 0.04045 ? part / 12.92 : ((part + 0.055) / 1.055) ** 2.4);
+  return 0.2126 * r + 0.7152 * g + 0.0722 * b;
+};
+const parts = (colour) => colour.match(/[\\d.]+/g).map(Number);
+const behind = (element) => {
+  for (let one = element; one; one = one.parentElement) {
+    const found = parts(getComputedStyle(one).backgroundColor);
+    if (found.length === 3 || found[3] === 1) return found.slice(0, 3);
+  }
+  return [255, 255, 255];
+};
+const found = [];
+for (const element of document.querySelectorAll("body *")) {
+  const own = [...element.childNodes].some((node) => node.nodeType === 3 && node.data.trim());
+  if (!own || element.closest("script, style, noscript, [hidden]")) continue;
+  if (!element.checkVisibility()) continue;
+  const style = getComputedStyle(element);
+  const ink = parts(element.closest("svg") ? style.fill : style.color).slice(0, 3);
+  const [high, low] = [luminance(ink), luminance(behind(element))].sort((a, b) => b - a);
+  found.push([(high + 0.05) / (low + 0.05), element.textContent.slice(0, 40)]);
+}
+return found;
+"""
+"""The contrast of every text with what is behind it."""
+
+PRINTED = """
+const shown = (element) => element.checkVisibility({ contentVisibilityAuto: true })
+  && element.getBoundingClientRect().height > 0;
+const wide = [...document.querySelectorAll("main *")]
+  .filter((one) => !one.closest("svg") && one.getBoundingClientRect().right > innerWidth + 1);
+const all = (selector) => [...document.querySelectorAll(selector)];
+return {
+  paper: getComputedStyle(document.body).backgroundColor,
+  hidden: all("[data-option] figure").filter((one) => !shown(one)).length,
+  folded: all("details li, details table").filter((one) => !shown(one)).length,
+  menus: all("select, button").filter(shown).length,
+  wide: wide.map((one) => one.textContent.slice(0, 40)),
+};
+"""
+
+
+@pytest.mark.parametrize("name", ["village", "hostile"])
+@pytest.mark.parametrize("theme", ["light", "dark"])
+def test_every_text_can_be_read(view: Open, name: str, theme: str) -> None:
+    found = view(name, theme=theme).execute_script(TEXT_CONTRASTS)
+    assert len(found) > 100
+    assert [text for contrast, text in found if contrast < READABLE_TEXT] == []
+
+
+def test_on_paper_everything_is_light_open_and_whole(view: Open) -> None:
+    page = view("village", width=680, theme="dark")
+    assert page.execute_script(PRINTED)["hidden"] > 0
+    dark = {"name": "prefers-color-scheme", "value": "dark"}
+    page.execute_cdp_cmd("Emulation.setEmulatedMedia", {"media": "print", "features": [dark]})
+    try:
+        found = page.execute_script(PRINTED)
+        assert found["paper"] == "rgb(255, 255, 255)"
+        assert found["hidden"] == found["folded"] == found["menus"] == 0
+        assert found["wide"] == []
+    finally:
+        page.execute_cdp_cmd("Emulation.setEmulatedMedia", {"media": "", "features": [dark]})
+
+
+def test_it_prints_to_pages(view: Open) -> None:
+    page = view("village")
+    made = page.execute_cdp_cmd("Page.printToPDF", {"paperWidth": 8.27, "paperHeight": 11.69})
+    pdf = base64.b64decode(made["data"])
+    assert pdf.startswith(b"%PDF")
+    assert 5 <= pdf.count(b"/Type /Page\n") <= 30
+    assert page.get_log("browser") == []
+
+
+def test_a_table_that_scrolls_shows_that_it_does(view: Open) -> None:
+    page = view("village", NARROW)
+    scrolling = page.execute_script(
+        "return [...document.querySelectorAll('.wide')].filter((one) => one.scrollWidth > "
+        "one.clientWidth).map((one) => [getComputedStyle(one).backgroundAttachment, one.tabIndex])"
+    )
+    assert scrolling
+    assert all("local" in shade and "scroll" in shade and at == 0 for shade, at in scrolling)
+
+
+def test_nothing_moves_by_itself_and_legends_cover_nothing(view: Open) -> None:
+    page = view("village")
+    moving = page.execute_script(
+        "return [...document.querySelectorAll('*')].map(getComputedStyle).filter((one) => "
+        "one.animationName !== 'none' || parseFloat(one.transitionDuration) > 0).length"
+    )
+    assert moving == 0
+    covered = page.execute_script(
+        "return [...document.querySelectorAll('svg')].filter((svg) => !svg.closest('[hidden]'))"
+        ".flatMap((svg) => [...svg.querySelectorAll('[id$=legend_1]')].map((legend) => ["
+        "legend.getBoundingClientRect().top, Math.max(...[...svg.querySelectorAll('[id*=line2d_]')]"
+        ".filter((line) => !line.closest('[id$=legend_1]'))"
+        ".map((line) => line.getBoundingClientRect().bottom))]))"
+    )
+    assert len(covered) >= 3
+    assert all(top >= bottom for top, bottom in covered)

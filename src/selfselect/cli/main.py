@@ -37,6 +37,7 @@ class _Lazy(click.Group):
         "predict": "Predict for new rows with a saved fit.",
         "effects": "Effects of a saved fit, with standard errors.",
         "plot": "Draw a picture of a saved fit.",
+        "explore": "Write a page that explores a saved fit with sliders.",
         "show": "Print a saved fit.",
         "simulate": "Write simulated data, with the truth on standard error.",
         "demo": "Simulate the village of hunters and fishers, fit it, draw it.",

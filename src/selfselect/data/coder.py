@@ -220,6 +220,21 @@ class Coder:
             made |= {name: one for name, one in dummies.items() if name in self.names}
         return made if set(made) == set(self.names) - {INTERCEPT} else None
 
+    def sources(self, frame: pd.DataFrame) -> dict[str, tuple[str, ...]]:
+        """Return the data columns that each term but the constant is made of.
+
+        `frame` holds at least one row to code.
+        """
+        if self.recipes is not None:
+            return {name: (column,) for name, (column, _) in self.recipes.items()}
+        _, spec = _materialise(self._spec(), frame.iloc[:1], self.kinds, self.text)
+        return {
+            name: tuple(sorted(columns_in([part.term])))
+            for part in spec.structure
+            for name in part.columns
+            if name != INTERCEPT
+        }
+
     def terms(self, frame: pd.DataFrame) -> dict[str, NDArray[Any]]:
         """Code rows as those of the fit were coded: each term (n,) but the constant, by name."""
         if self.recipes is not None:
@@ -274,17 +289,7 @@ class Coder:
     def _evaluated(self, frame: pd.DataFrame) -> Array:
         if not len(frame):
             return np.empty((0, len(self.names)))
-        numbered = _with_numbered_keys(copy.deepcopy(dict(self.transforms)))
-        spec = ModelSpec(
-            parse_side(self.text),
-            transform_state=numbered,
-            encoder_state={
-                name: (Factor.Kind.CATEGORICAL, {"categories": list(labels)})
-                for name, labels in self.factors.items()
-            },
-            **_OPTIONS,
-        )
-        matrix, made = _materialise(spec, frame, self.kinds, self.text)
+        matrix, made = _materialise(self._spec(), frame, self.kinds, self.text)
         names = list(made.column_names)
         if names == list(self.names):
             return matrix
@@ -294,6 +299,18 @@ class Coder:
                 f"model was fitted, and makes {', '.join(names)} of these rows."
             )
         return matrix[:, [names.index(name) for name in self.names]]
+
+    def _spec(self) -> ModelSpec:
+        """Return the formula with all that was learnt."""
+        return ModelSpec(
+            parse_side(self.text),
+            transform_state=_with_numbered_keys(copy.deepcopy(dict(self.transforms))),
+            encoder_state={
+                name: (Factor.Kind.CATEGORICAL, {"categories": list(labels)})
+                for name, labels in self.factors.items()
+            },
+            **_OPTIONS,
+        )
 
 
 def _refuse_inexact_labels(values: pd.Series[Any], name: str) -> None:

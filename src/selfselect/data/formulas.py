@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 import math
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any, Literal
@@ -14,7 +14,7 @@ import numpy as np
 from formulaic import Formula, SimpleFormula
 from formulaic.errors import FormulaicError
 from formulaic.parser import DefaultFormulaParser
-from formulaic.parser.types import Factor
+from formulaic.parser.types import Factor, Term
 from formulaic.transforms import TRANSFORMS
 from formulaic.utils.code import sanitize_variable_names
 
@@ -369,7 +369,7 @@ def _tree(expression: str) -> tuple[ast.Expression, dict[str, str]]:
     return ast.parse(sanitised, mode="eval"), aliases
 
 
-def columns_in(formula: SimpleFormula) -> set[str]:
+def columns_in(formula: Iterable[Term]) -> set[str]:
     """Return the data columns a formula needs, without evaluating any of it."""
     found: set[str] = set()
     for term in formula:

@@ -5,8 +5,10 @@ from selfselect.plots.bounds import bounds
 from selfselect.plots.choice_probabilities import choice_probabilities
 from selfselect.plots.coefficients import coefficients
 from selfselect.plots.convergence import convergence
+from selfselect.plots.counterfactual import counterfactual
 from selfselect.plots.gains import gains
 from selfselect.plots.mte import mte
+from selfselect.plots.potential_outcomes import potential_outcomes
 from selfselect.plots.qq import qq
 from selfselect.plots.residuals import residuals
 from selfselect.plots.responsibilities import responsibilities
@@ -22,8 +24,10 @@ __all__ = [
     "choice_probabilities",
     "coefficients",
     "convergence",
+    "counterfactual",
     "gains",
     "mte",
+    "potential_outcomes",
     "qq",
     "residuals",
     "responsibilities",

@@ -7,19 +7,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pandas as pd
 
-from selfselect.data.tables import nearest
-from selfselect.errors import OptionError
-from selfselect.plots.base import (
-    Marks,
-    Picture,
-    given_axes,
-    new_axes,
-    plain,
-    records,
-    short,
-    style_of,
-)
-from selfselect.plots.paths import columns_of, grid_of, is_category
+from selfselect.plots._along import draw_along, values_along
+from selfselect.plots.base import Picture, given_axes, new_axes
 
 if TYPE_CHECKING:
     from selfselect.results.fit_result import FitResult
@@ -38,7 +27,8 @@ def choice_probabilities(
     Parameters
     ----------
     fit : with its rows.
-    covariate : a column of the formulas, of numbers or of categories (the commonest twelve).
+    covariate : a column of the formulas, of numbers or of categories (the commonest twelve, in
+        their own order where they have one).
     level : of the bands.
     axes : matplotlib axes to draw on; made where None.
 
@@ -47,59 +37,20 @@ def choice_probabilities(
     Picture
         Its `data` has one row per value of the covariate and alternative.
     """
-    table = columns_of(fit)
-    if covariate not in table:
-        raise OptionError(
-            f"There is no covariate {covariate!r} in the fit.{nearest(covariate, table.columns)}"
-        )
-    grid = grid_of(table[covariate])
+    grid = values_along(fit, covariate)
     found = fit.choice_probabilities(at={covariate: grid}, level=level).table
     numbers = ["estimate", "std_error", "conf_low", "conf_high"]
     data = pd.DataFrame(
         {"value": found.iloc[:, 0], "alternative": found.iloc[:, 1], **found[numbers]}
-    ).rename(columns={"estimate": "chance"})
+    )
     (axis,) = new_axes(1, width=6.0, height=4.0) if axes is None else given_axes(axes, 1, "picture")
     labels = fit.problem.equations.alternatives
-    marks = tuple(
-        _draw(axis, data.iloc[j :: len(labels)], label, j, covariate)
-        for j, label in enumerate(labels)
-    )
-    if is_category(table[covariate]):
-        crowded = sum(len(str(value)) for value in grid) > 40
-        names = [plain(value) for value in grid]
-        axis.set_xticks(
-            range(len(grid)),
-            names,
-            rotation=30 if crowded else 0,
-            ha="right" if crowded else "center",
-        )
+    marks = draw_along(axis, data, labels, covariate, _said)
     axis.set_ylim(-0.02, 1.02)
-    axis.set_xlabel(plain(covariate))
     axis.set_ylabel("chance of being chosen")
-    axis.legend(loc="best", fontsize="small", framealpha=0.9)
-    return Picture((axis,), data, marks)
+    return Picture((axis,), data.rename(columns={"estimate": "chance"}), marks)
 
 
-def _draw(axis: Any, own: pd.DataFrame, label: Any, j: int, covariate: str) -> Marks:
-    style = style_of(j)
-    categories = is_category(own["value"])
-    x = np.arange(len(own), dtype=float) if categories else own["value"].to_numpy(dtype=float)
-    y = own["chance"].to_numpy()
-    ends = np.nan_to_num([own["chance"] - own["conf_low"], own["conf_high"] - own["chance"]])
-    if categories or len(own) <= 3:
-        axis.errorbar(
-            x, y, yerr=ends, fmt=style.marker, color=style.colour, ms=6, lw=1.8, label=plain(label)
-        )
-    else:
-        axis.fill_between(x, y - ends[0], y + ends[1], color=style.colour, alpha=0.15, lw=0)
-        axis.plot(
-            x, y, ls=style.line, marker=style.marker, color=style.colour, lw=2.0, ms=5,
-            markevery=max(1, len(x) // 5), label=plain(label),
-        )  # fmt: skip
-    said = tuple(
-        f"{covariate} {one.value if categories else short(one.value)}: {label} "
-        f"{100 * one.chance:.1f}%"
-        + ("" if np.isnan(one.std_error) else f" (std err {100 * one.std_error:.1f})")
-        for one in records(own)
-    )
-    return Marks(0, x, y, said)
+def _said(one: Any) -> str:
+    error = "" if np.isnan(one.std_error) else f" (std err {100 * one.std_error:.1f})"
+    return f"{one.alternative} {100 * one.estimate:.1f}%{error}"

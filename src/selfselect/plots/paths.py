@@ -13,6 +13,7 @@ from selfselect.data.coding import FormulaCoding
 from selfselect.data.long import LongCoding
 from selfselect.data.rows import Rows
 from selfselect.data.tables import nearest
+from selfselect.effects._sample import is_category as is_category_of
 from selfselect.errors import OptionError
 
 if TYPE_CHECKING:
@@ -43,9 +44,15 @@ class Path:
 
 
 def columns_of(fit: FitResult) -> pd.DataFrame:
-    """Return the columns that the right sides of the formulas use, as they were given."""
+    """Return the columns that the right sides of the formulas use, as they were given.
+
+    What a formula takes as categories, ``C(year)``, is of a categorical type.
+    """
     if fit.table is not None and isinstance(fit.coding, FormulaCoding):
-        return fit.table[list(fit.coding.columns)]
+        table = fit.table[list(fit.coding.columns)]
+        made = [name for name in table if is_category_of(fit, table[name])]
+        plain = [name for name in made if not is_category(table[name])]
+        return table.astype(dict.fromkeys(plain, "category")) if plain else table
     return pd.DataFrame(fit.rows.covariates, columns=list(fit.problem.equations.covariates))
 
 
@@ -57,11 +64,19 @@ def is_category(values: pd.Series[Any]) -> bool:
 def grid_of(values: pd.Series[Any]) -> NDArray[Any]:
     """Return the values to walk through: the commonest categories, or numbers from end to end.
 
-    Only values that were met are taken, since a formula may know no others.
+    Only values that were met are taken, since a formula may know no others. Categories of a
+    categorical type stand in its order, others are sorted.
     """
     if is_category(values):
-        commonest = values.value_counts().index[:MOST_CATEGORIES]
-        return np.array(sorted(commonest, key=str), dtype=object)
+        counts = values.value_counts()
+        commonest = set(counts[counts > 0].index[:MOST_CATEGORIES])
+        if isinstance(values.dtype, pd.CategoricalDtype):
+            ordered = [label for label in values.cat.categories if label in commonest]
+        else:
+            ordered = sorted(commonest, key=str)
+        found = np.empty(len(ordered), dtype=object)
+        found[:] = ordered
+        return found
     met: Array = np.unique(values.to_numpy(dtype=float))
     low, high = np.quantile(values.to_numpy(dtype=float), [0.005, 0.995])
     place = np.searchsorted(met, np.linspace(low, high, STEPS))

@@ -32,6 +32,9 @@ SETTINGS: Any = {
 LETTER, LINE = 0.083, 0.24
 """Inches that a letter is wide and a line high, at ten points."""
 
+HANDLE = 0.6
+"""Inches of a legend's entry beside its text."""
+
 SVG, XLINK = "{http://www.w3.org/2000/svg}", "{http://www.w3.org/1999/xlink}"
 COLOURS = {
     "#000000": "ink", "#262626": "ink", "#ffffff": "paper", "#404040": "seen", "#b8b8b8": "unseen",
@@ -113,14 +116,41 @@ def _make_room(figure: Any) -> None:
     since the page lets a picture overflow a little.
     """
     (axis,) = figure.axes
+    below = _legend_below(figure, axis)
     width, height = figure.get_size_inches()
     longest = max((len(label.get_text()) for label in axis.get_yticklabels()), default=0)
     left = min(0.2 + LETTER * longest + (LINE if axis.get_ylabel() else 0.0), 0.5 * width)
-    bottom = 0.1 + LINE + (LINE if axis.get_xlabel() else 0.0)
+    bottom = 0.1 + LINE + (LINE if axis.get_xlabel() else 0.0) + below + _slanted(axis)
     top = 0.1 + (LINE if axis.get_title() else 0.0)
     figure.subplots_adjust(
         left=left / width, right=1.0 - 0.15 / width, bottom=bottom / height, top=1.0 - top / height
     )
+
+
+def _slanted(axis: Any) -> float:
+    """Return the inches that slanted labels of categories need beyond a line."""
+    labels = [label for label in axis.get_xticklabels() if label.get_rotation()]
+    return 0.5 * LETTER * max((len(label.get_text()) for label in labels), default=0)
+
+
+def _legend_below(figure: Any, axis: Any) -> float:
+    """Put the legend below the panel, where it covers nothing; return how high it is, in inches."""
+    legend = axis.get_legend()
+    if legend is None:
+        return 0.0
+    texts = [text.get_text() for text in legend.get_texts()]
+    handles, labels = axis.get_legend_handles_labels()
+    if labels != texts:
+        handles = legend.legend_handles
+    width, height = figure.get_size_inches()
+    columns = max(1, int(width / (LETTER * max(map(len, texts), default=0) + HANDLE)))
+    lines = -(-len(texts) // columns)
+    figure.set_size_inches(width, height + lines * LINE)
+    axis.legend(
+        handles, texts, loc="lower left", bbox_to_anchor=(0.0, 0.0), borderaxespad=0.2,
+        bbox_transform=figure.transFigure, ncols=columns, frameon=False, fontsize="small",
+    )  # fmt: skip
+    return lines * LINE
 
 
 def _draw_figure(picture: HasMarks, figure: Any, name: str, description: str) -> Drawing:

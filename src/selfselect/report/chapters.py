@@ -11,7 +11,16 @@ import numpy as np
 from selfselect import plots
 from selfselect.plots.paths import columns_of
 from selfselect.report.charts import along, chart, lines_shown
-from selfselect.report.document import Code, Findings, Paragraph, Part, Section
+from selfselect.report.covariates import covariate_tables
+from selfselect.report.document import (
+    Code,
+    Findings,
+    Folded,
+    Heading,
+    Paragraph,
+    Part,
+    Section,
+)
 from selfselect.report.page import Block
 from selfselect.report.question import listed
 from selfselect.report.summary import compare_page, format_number
@@ -44,7 +53,7 @@ def data_chapter(fit: FitResult) -> Section:
     if not fit.has_rows:
         parts.append(Paragraph(without_rows(fit)))
     else:
-        parts += [_outcomes(fit), *_covariates(fit)]
+        parts += [_outcomes(fit), *covariate_tables(fit)]
     if facts.n_without_outcome:
         parts.append(
             Paragraph(
@@ -110,25 +119,6 @@ def _outcomes(fit: FitResult) -> Block:
     return Block(f"Recorded {name}, by chosen alternative", header, tuple(lines))
 
 
-def _covariates(fit: FitResult) -> list[Part]:
-    names, values, chosen = fit.problem.equations.covariates, fit.rows.covariates, fit.rows.chosen
-    if not names:
-        return []
-    labels = fit.problem.equations.alternatives if chosen is not None else ()
-    header = ("", "mean", "std dev", "smallest", "largest", *(f"mean, {one}" for one in labels))
-    lines, places = [], range(len(labels))
-    for place, name in enumerate(names):
-        x = values[:, place]
-        recorded = ~np.isnan(x)
-        known = x[recorded]
-        numbers = [known.mean(), known.std(), known.min(), known.max()]
-        own = [x[recorded & (chosen == j)] for j in places]
-        numbers += [one.mean() if len(one) else np.nan for one in own]
-        lines.append((name, *(format_number(float(number)) for number in numbers)))
-    title = "Covariates, as coded" + (", and their means where each was chosen" if labels else "")
-    return [Block(title, header, tuple(lines))]
-
-
 def comparison_chapter(fit: FitResult, level: float) -> Section:
     """Put least squares beside the corrected estimates."""
     k = fit.problem.equations.n_alternatives
@@ -191,7 +181,7 @@ def diagnosis_chapter(fit: FitResult) -> Section:
     found = [one for one in fit.diagnose().findings if one.verdict != "note"]
     entries += [(finding.verdict, finding.sentence) for finding in found]
     k = fit.problem.equations.n_alternatives
-    parts: list[Part] = [Findings(tuple(entries))]
+    parts = _sorted_by_verdict(entries)
     if fit.has_rows:
         parts += [
             chart(
@@ -227,7 +217,27 @@ def diagnosis_chapter(fit: FitResult) -> Section:
             height=2.8,
         )
     )
-    return Section("What to doubt", tuple(parts))
+    return Section("What was tested, and what not", tuple(parts))
+
+
+def _sorted_by_verdict(entries: list[tuple[str, str]]) -> list[Part]:
+    """Show what is doubtful and what was not tested; fold what is fine."""
+
+    def of(verdict: str) -> Findings:
+        return Findings(tuple(entry for entry in entries if entry[0] == verdict))
+
+    weak, note, fine = of("weak"), of("note"), of("fine")
+    parts: list[Part] = []
+    if weak.entries:
+        parts += [Heading("Doubtful"), weak]
+    else:
+        parts.append(Paragraph("No check below found anything doubtful."))
+    if note.entries:
+        parts += [Heading("Not tested, or without a verdict"), note]
+    if fine.entries:
+        checks = "1 check" if len(fine.entries) == 1 else f"{len(fine.entries)} checks"
+        parts.append(Folded(f"{checks} found nothing wrong", (fine,)))
+    return parts
 
 
 def _solver(fit: FitResult) -> str:

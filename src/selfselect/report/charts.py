@@ -15,11 +15,14 @@ from selfselect.report.document import Choice, Paragraph, Pictures
 if TYPE_CHECKING:
     from selfselect.results.fit_result import FitResult
 
-__all__ = ["MOST_COVARIATES", "along", "chart", "lines_shown"]
+__all__ = ["MOST_COVARIATES", "along", "chart", "lines_shown", "one_of"]
 
 MOST_COVARIATES = 6
 MOST_PANELS = 18
 """Panels of all pictures along covariates: each takes some 15 kB and a tenth of a second."""
+
+MOST_INCHES = 20.0
+"""Height of a panel."""
 
 
 def chart(
@@ -40,6 +43,8 @@ def chart(
     panels : how many axes it needs.
     size : of each panel, as `page_axes` takes it.
     """
+    if panels > MOST_PANELS or size.get("height", 0.0) > MOST_INCHES:
+        return Paragraph("No picture here: there are more alternatives than it has room for.")
     try:
         with page_style():
             picture = draw(page_axes(panels, **size))
@@ -64,7 +69,7 @@ def along(
     caption: Callable[[str], str],
     draw: Callable[[str, tuple[Any, ...]], plots.Picture | plots.LinesPicture],
     **size: Any,
-) -> Choice | Paragraph:
+) -> Choice | Pictures | Paragraph:
     """Draw one picture along each column, to choose from."""
     options: list[tuple[str, Pictures]] = []
     for number, column in enumerate(columns, 1):
@@ -72,6 +77,14 @@ def along(
         if isinstance(made, Paragraph):
             return made
         options.append((column, made))
-    if not options:
-        return Paragraph("There is no column to draw along.")
-    return Choice("covariate", tuple(options))
+    shown = one_of("covariate", options)
+    return shown[0] if shown else Paragraph("There is no column to draw along.")
+
+
+def one_of(
+    subject: str, options: Sequence[tuple[str, Pictures]]
+) -> tuple[Choice] | tuple[Pictures] | tuple[()]:
+    """Return pictures to choose from, the picture itself where there is one, or nothing."""
+    if len(options) > 1:
+        return (Choice(subject, tuple(options)),)
+    return (options[0][1],) if options else ()

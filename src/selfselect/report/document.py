@@ -73,10 +73,10 @@ class Choice:
 
 @dataclass(frozen=True)
 class Folded:
-    """Tables for those who ask: shown when their title is clicked."""
+    """Parts for those who ask: shown when their title is clicked, and on paper."""
 
     title: str
-    blocks: tuple[Block, ...]
+    parts: tuple[Findings | Block, ...]
 
 
 Part = Paragraph | Heading | Findings | Code | Pictures | Choice | Block | Folded
@@ -92,11 +92,12 @@ class Section:
 
 @dataclass(frozen=True)
 class Document:
-    """A report with its warnings first.
+    """A report with its answer and its warnings first.
 
     Attributes
     ----------
     title : the headline.
+    answer : the answer in words, a paragraph each; empty where there is none.
     question : what was asked, in words.
     notices : what a reader must know before anything else.
     sections : all the rest.
@@ -104,6 +105,7 @@ class Document:
     """
 
     title: str
+    answer: tuple[str, ...]
     question: tuple[str, ...]
     notices: tuple[str, ...]
     sections: tuple[Section, ...]

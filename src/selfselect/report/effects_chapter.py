@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import warnings
+from collections.abc import Sequence
+from functools import partial
+from itertools import combinations
 from typing import TYPE_CHECKING, Any
 
 import pandas as pd
@@ -11,19 +14,40 @@ from selfselect import plots
 from selfselect.errors import SelfSelectError, SelfSelectWarning
 from selfselect.plots.paths import columns_of
 from selfselect.report.chapters import without_rows
-from selfselect.report.charts import MOST_COVARIATES, along, chart
-from selfselect.report.document import Folded, Heading, Paragraph, Part, Section
+from selfselect.report.charts import MOST_COVARIATES, along, chart, one_of
+from selfselect.report.document import (
+    Folded,
+    Heading,
+    Paragraph,
+    Part,
+    Pictures,
+    Section,
+)
 from selfselect.report.page import Block
 
 if TYPE_CHECKING:
     from selfselect.effects import EffectTable
+    from selfselect.effects.counterfactual import Counterfactual
+    from selfselect.effects.gains import Gains
     from selfselect.results.fit_result import FitResult
 
-__all__ = ["effects_chapter", "shown_effect"]
+__all__ = ["effects_chapter", "pairs_compared", "shown_effect"]
+
+MOST_COMPARED = 4
+"""Alternatives, those chosen most often, of which all pairs are compared."""
+
+MOST_ALTERNATIVES = 12
+"""Alternatives up to which effects have room on a page: their tables grow with the square."""
 
 WORK = 160_000
 """Rows times parameters that the slowest effects may take; their errors need every parameter
 moved, so with more of them fewer rows are averaged over and fewer gains are drawn."""
+
+MOST_GAINS, MOST_OUTCOMES = 3, 4
+"""Pairs whose gains are drawn, and columns along which outcomes are: the page stays small."""
+
+MOST_CLOSED = 2_000
+"""Rows over which what closing an alternative does is averaged."""
 
 
 def effects_chapter(fit: FitResult, level: float) -> Section:
@@ -38,33 +62,68 @@ def effects_chapter(fit: FitResult, level: float) -> Section:
                 ),
             ),
         )
+    k = fit.problem.equations.n_alternatives
+    if k > MOST_ALTERNATIVES:
+        words = (
+            f"A page has room for the effects of {MOST_ALTERNATIVES} alternatives, and there are "
+            f"{k}. Ask for those you want: result.choice_probabilities(), "
+            "result.predict(rows, kind='latent')."
+        )
+        return Section("Effects", (Paragraph(words),))
     columns = [str(name) for name in columns_of(fit)][:MOST_COVARIATES]
+    pairs = pairs_compared(fit)
     compared: list[Part] = []
-    if fit.problem.equations.n_alternatives > 1:
-        to, versus = _commonest(fit)
+    if pairs:
         compared = [
-            *_table(fit, "treatment_effects", to, versus, level=level),
-            *_gains(fit, to, versus, level),
-            *_table(fit, "decompose", to, versus, level=level),
+            part for a, b in pairs for part in _table(fit, "treatment_effects", a, b, level=level)
         ]
+        compared += [*_gains(fit, pairs, level), *_table(fit, "decompose", *pairs[0], level=level)]
+    if k > MOST_COMPARED:
+        words = f"All pairs of the {MOST_COMPARED} alternatives chosen most often are compared."
+        compared.insert(0, Paragraph(f"{words} Ask result.treatment_effects for others."))
     parts: list[Part] = [
+        _outcomes(fit, columns, level),
         *_table(fit, "potential_outcomes", level=level),
         *compared,
         Heading("Chances of the alternatives"),
         _chances(fit, columns, level),
         *_table(fit, "choice_probabilities", level=level),
         *(_table(fit, "marginal_effects", data=_sample(fit), level=level) if columns else ()),
+        *_closures(fit, level),
     ]
-    if fit.problem.equations.n_alternatives > 2:
-        words = f"Two alternatives are compared: {to} and {versus}, the two chosen most often."
-        parts.insert(0, Paragraph(f"{words} Ask result.treatment_effects for others."))
     return Section("Effects", tuple(_without_repeats(parts)))
 
 
-def _commonest(fit: FitResult) -> tuple[Any, Any]:
-    order = fit.shares.to_numpy().argsort(kind="stable")[::-1]
+def _closures(fit: FitResult, level: float) -> list[Part]:
+    """Draw what closing each alternative would do to those who would choose it."""
     labels = fit.problem.equations.alternatives
-    return labels[order[0]], labels[order[1]]
+    if len(labels) < 2 or fit.problem.equations.selection is not None:
+        return []
+    some = _sample(fit, MOST_CLOSED)
+    options: list[tuple[str, Pictures]] = []
+    for number, label in enumerate(labels[:MOST_COMPARED], 1):
+        try:
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore", SelfSelectWarning)
+                found = fit.counterfactual(close=[label], base=some, level=level)
+        except SelfSelectError as error:
+            return [Paragraph(f"counterfactual: {error}")]
+        made = chart(
+            f"closed-{number}",
+            f"If {found.question}: shares of the alternatives and mean "
+            f"{fit.problem.equations.outcome} before and after, with {100 * level:g}% intervals.",
+            partial(_draw_change, found),
+            panels=2,
+            height=1.6 + 0.3 * min(len(labels), 12),
+        )
+        if isinstance(made, Paragraph):
+            return [made]
+        options.append((str(label), made))
+    return [Heading("If an alternative were closed"), *one_of("closed", options)]
+
+
+def _draw_change(found: Counterfactual, axes: tuple[Any, ...]) -> plots.Picture:
+    return plots.counterfactual(found, axes=axes)
 
 
 def _table(fit: FitResult, name: str, *labels: Any, **options: Any) -> list[Part]:
@@ -78,34 +137,69 @@ def _table(fit: FitResult, name: str, *labels: Any, **options: Any) -> list[Part
         return [Paragraph(f"{name}: {error}")]
 
 
+def pairs_compared(fit: FitResult) -> tuple[tuple[Any, Any], ...]:
+    """Return all pairs of alternatives, of those chosen most often where there are many."""
+    order = fit.shares.to_numpy().argsort(kind="stable")[::-1][:MOST_COMPARED]
+    labels = fit.problem.equations.alternatives
+    return tuple((labels[a], labels[b]) for a, b in combinations(order, 2))
+
+
 def shown_effect(effect: EffectTable, *, folded: bool = False) -> list[Part]:
     """Show a table with its doubts before and its notes behind."""
     blocks = effect.to_blocks()
     doubts = [Paragraph(warning) for warning in effect.warnings]
     notes = [Paragraph(note) for note in effect.notes]
     if folded:
-        return [*doubts, Folded(f"{effect.title}, in numbers", blocks), *notes]
+        return [*doubts, Folded(f"{effect.title}, in numbers", tuple(blocks)), *notes]
     if len(blocks) == 1:
         return [*doubts, Block(effect.title, blocks[0].header, blocks[0].rows), *notes]
     return [Heading(effect.title), *doubts, *blocks, *notes]
 
 
-def _gains(fit: FitResult, to: Any, versus: Any, level: float) -> list[Part]:
-    try:
-        found = fit.gains(to, versus, _sample(fit), level=level, draws=3 * _most_rows(fit))
-    except SelfSelectError as error:
-        return [Paragraph(f"gains: {error}")]
+def _gains(fit: FitResult, pairs: Sequence[tuple[Any, Any]], level: float) -> list[Part]:
+    """Draw the distribution of the gains of some pairs, to choose from."""
+    options: list[tuple[str, Pictures]] = []
+    folded: list[Part] = []
     outcome = fit.problem.equations.outcome
-    picture = chart(
-        "gains",
-        f"The gain in {outcome} of {to} over {versus}, simulated from the fit: everyone (filled), "
-        f"those who choose {to} (solid) and {versus} (dashed). Right of zero {outcome} is "
-        f"larger in {to}.",
-        lambda axes: plots.gains(found, axes=axes),
+    some = pairs[:MOST_GAINS]
+    for number, (to, versus) in enumerate(some, 1):
+        try:
+            found = fit.gains(to, versus, _sample(fit), level=level, draws=_draws(fit, len(some)))
+        except SelfSelectError as error:
+            return [Paragraph(f"gains: {error}")]
+        picture = chart(
+            f"gains-{number}",
+            f"The gain in {outcome} of {to} over {versus}, simulated from the fit: everyone "
+            f"(filled), those who choose {to} (solid) and {versus} (dashed). Right of zero "
+            f"{outcome} is larger in {to}.",
+            partial(_draw_gains, found),
+            width=6.0,
+            height=3.2,
+        )
+        if isinstance(picture, Paragraph):
+            folded.append(picture)
+        else:
+            options.append((f"{to} over {versus}", picture))
+        folded += shown_effect(found.effect, folded=True)
+    return [*one_of("gain", options), *folded]
+
+
+def _draw_gains(found: Gains, axes: tuple[Any, ...]) -> plots.Picture:
+    return plots.gains(found, axes=axes)
+
+
+def _outcomes(fit: FitResult, columns: list[str], level: float) -> Part:
+    return along(
+        "outcomes",
+        columns[:MOST_OUTCOMES],
+        lambda name: (
+            f"Mean {fit.problem.equations.outcome} of everyone in each alternative along {name}, "
+            f"the other columns at their means, with {100 * level:g}% bands."
+        ),
+        lambda name, axes: plots.potential_outcomes(fit, name, level=level, axes=axes),
         width=6.0,
-        height=3.2,
+        height=3.4,
     )
-    return [picture, *shown_effect(found.effect, folded=True)]
 
 
 def _chances(fit: FitResult, columns: list[str], level: float) -> Part:
@@ -122,16 +216,20 @@ def _chances(fit: FitResult, columns: list[str], level: float) -> Part:
     )
 
 
+def _draws(fit: FitResult, n_pairs: int) -> int:
+    return 3 * _most_rows(fit) // n_pairs
+
+
 def _most_rows(fit: FitResult) -> int:
     return max(2_000, min(20_000, WORK // fit.n_parameters))
 
 
-def _sample(fit: FitResult) -> pd.DataFrame | None:
+def _sample(fit: FitResult, most: int | None = None) -> pd.DataFrame | None:
     """Return some rows where all would take too long; None for all.
 
     Rows that are weighted are all taken: those given to an effect have no weights.
     """
-    most = _most_rows(fit)
+    most = _most_rows(fit) if most is None else most
     if fit.nobs <= most or fit.table is None or fit.facts.weights:
         return None
     return fit.table.iloc[:: -(-fit.nobs // most)]

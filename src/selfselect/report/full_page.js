@@ -24,6 +24,15 @@
     });
   }
 
+  /* On paper everything folded is open. */
+  const folded = [...document.querySelectorAll("details")];
+  let opened = [];
+  addEventListener("beforeprint", () => {
+    opened = folded.filter((one) => !one.open);
+    opened.forEach((one) => { one.open = true; });
+  });
+  addEventListener("afterprint", () => opened.forEach((one) => { one.open = false; }));
+
   const tip = document.getElementById("tip");
   const reach = 18;
   for (const panel of document.querySelectorAll(".panel")) {

@@ -11,7 +11,7 @@ from selfselect.rules import picks
 if TYPE_CHECKING:
     from selfselect.results.fit_result import FitResult
 
-__all__ = ["headline", "listed", "nothing_to_warn_of", "question", "selected"]
+__all__ = ["headline", "listed", "nothing_to_warn_of", "notices", "question", "selected"]
 
 MOST_NAMED = 8
 
@@ -65,6 +65,12 @@ def _question_of_selection(fit: FitResult) -> tuple[str, ...]:
         f"The model: {fit.problem.rule.name}; noise is {fit.problem.noise.name}. The answers below "
         "hold as far as these assumptions do.",
     )
+
+
+def notices(fit: FitResult, level: float) -> tuple[str, ...]:
+    """Return what a reader must know before anything else."""
+    weak = tuple(finding.sentence for finding in fit.diagnose().weak)
+    return (*fit.summary(level).notices, *weak)
 
 
 def nothing_to_warn_of(fit: FitResult) -> str:

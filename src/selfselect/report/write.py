@@ -19,7 +19,7 @@ from selfselect.report.document import Document
 from selfselect.report.effects_chapter import effects_chapter
 from selfselect.report.explain import explain, verdict_chapter
 from selfselect.report.full_page import render
-from selfselect.report.question import headline, nothing_to_warn_of, question
+from selfselect.report.question import headline, nothing_to_warn_of, notices, question
 from selfselect.results.files import as_path, refuse_target, write_whole
 from selfselect.results.tables import check_level
 
@@ -61,7 +61,6 @@ def _refusal(target: Path, why: str) -> str:
 
 def compose(fit: FitResult, level: float, command: str | None) -> Document:
     """Put the chapters together, warnings first."""
-    weak = tuple(finding.sentence for finding in fit.diagnose().weak)
     chapters = (
         verdict_chapter(fit),
         data_chapter(fit),
@@ -74,8 +73,9 @@ def compose(fit: FitResult, level: float, command: str | None) -> Document:
     )
     return Document(
         headline(fit),
-        (*explain(fit, level=level).answers, *question(fit)),
-        (*fit.summary(level).notices, *weak),
+        explain(fit, level=level).answers,
+        question(fit),
+        notices(fit, level),
         tuple(chapter for chapter in chapters if chapter is not None),
         nothing_to_warn_of(fit),
     )

@@ -706,6 +706,52 @@ class FitResult(Estimates, EffectMethods, TrustMethods):
             self.verdict(verdict, level=level)
         write_report(self, path, level=level, command=command)
 
+    def explore(
+        self,
+        path: str | Path,
+        data: Any = None,
+        *,
+        level: float = 0.95,
+        rows: int | None = None,
+        correlations: Sequence[float] | None = None,
+    ) -> None:
+        """Write a page that computes what the fit says while one moves sliders.
+
+        Sliders and menus set covariates; the page shows chances, mean outcomes and their
+        differences with intervals, what a subsidy, a tax or closing an alternative does to shares,
+        means and who moves, the doubts about the fit, and the calls that give the same numbers.
+        It is one file that needs no network.
+
+        The page knows normal noise, independent or correlated between two alternatives, and rules
+        under which the largest or the smallest outcome is observed; other fits are refused with the
+        reason.
+
+        Parameters
+        ----------
+        path : of the file; one that is there is replaced.
+        data : rows that the page averages over and takes means of; None for those of the fit.
+        level : of all intervals.
+        rows : how many rows the page may hold; None for as many as a browser averages quickly.
+        correlations : where the noises of two alternatives are correlated, assumed correlations at
+            which the model is fitted again; None for a few, where there are not too many rows.
+
+        Examples
+        --------
+        >>> from pathlib import Path
+        >>> from tempfile import TemporaryDirectory
+        >>> import selfselect as ss
+        >>> villagers = ss.simulators.village(300, seed=1).data
+        >>> result = ss.fit("income ~ height + weight", villagers, chosen="job")
+        >>> with TemporaryDirectory() as folder:
+        ...     page = Path(folder) / "village.html"
+        ...     result.explore(page)
+        ...     page.stat().st_size < 1_000_000
+        True
+        """
+        from selfselect.explore.write import write_page
+
+        write_page(self, path, data, level=level, rows=rows, correlations=correlations)
+
     def save(self, path: str | Path) -> None:
         """Save as versioned JSON, without the rows; `selfselect.load` reads it back."""
         from selfselect.results.archive import save

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -65,6 +65,28 @@ class Pictures:
         from selfselect.plots import choice_probabilities
 
         return choice_probabilities(self.fit, covariate, level=level, axes=axes)
+
+    def potential_outcomes(
+        self, covariate: str, *, level: float = 0.95, axes: Any = None
+    ) -> Picture:
+        """Draw the mean of every alternative's outcome along a covariate, of everyone."""
+        from selfselect.plots import potential_outcomes
+
+        return potential_outcomes(self.fit, covariate, level=level, axes=axes)
+
+    def counterfactual(
+        self,
+        *,
+        close: Any = (),
+        subsidy: Mapping[Any, float] | None = None,
+        level: float = 0.95,
+        axes: Any = None,
+    ) -> Picture:
+        """Draw what closing or subsidising alternatives does to shares and the mean outcome."""
+        from selfselect.plots import counterfactual
+
+        change = self.fit.counterfactual(close=close, subsidy=subsidy, level=level)
+        return counterfactual(change, axes=axes)
 
     def bounds(
         self,

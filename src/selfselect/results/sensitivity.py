@@ -29,7 +29,7 @@ from selfselect.threads import one_blas_thread
 if TYPE_CHECKING:
     from selfselect.results.fit_result import FitResult
 
-__all__ = ["Sensitivity", "sensitivity"]
+__all__ = ["Sensitivity", "fits_along", "sensitivity"]
 
 Array = NDArray[np.float64]
 
@@ -138,7 +138,7 @@ def sensitivity(
             f"fit has {shape.name} noise. Fit with normal noise to ask."
         )
     with one_blas_thread():
-        found, left_out = _fits_along(fit, grid, progress)
+        found, left_out = fits_along(fit, grid, progress)
         rows, errors = [], []
         for value, (problem, solution) in sorted(found.items()):
             names, estimates = _describe(fit, problem, solution)
@@ -165,7 +165,7 @@ def sensitivity(
     return Sensitivity(table, std_errors, level, tuple(left_out))
 
 
-def _fits_along(
+def fits_along(
     fit: FitResult, grid: Array, progress: bool | None
 ) -> tuple[dict[float, tuple[Problem, Solution]], list[float]]:
     """Fit from the correlation nearest to zero outwards, each from the one before."""

@@ -1,0 +1,175 @@
+"""The page to explore a fit, written to one file."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from selfselect.effects._sample import raw_table
+from selfselect.errors import OptionError, ReportError, UnsupportedError
+from selfselect.explore.controls import coded_numbers, make_controls
+from selfselect.explore.model import model_of, packed
+from selfselect.explore.sample import sample_rows
+from selfselect.explore.supported import refuse_unsupported
+from selfselect.inference.statistics import interval_reach
+from selfselect.kernels._erfcx import CENTRE, GAP
+from selfselect.report.question import headline, listed, nothing_to_warn_of, notices
+from selfselect.report.templates import render_page
+from selfselect.results.files import as_path, refuse_target, write_whole
+from selfselect.results.refit import covariance_of_refit
+from selfselect.results.sensitivity import fits_along
+from selfselect.results.tables import check_level
+from selfselect.rules import direction_of
+from selfselect.solvers.continuation import Continuation
+
+if TYPE_CHECKING:
+    from selfselect.results.fit_result import FitResult
+
+__all__ = ["compose", "write_page"]
+
+CORRELATIONS = (-0.8, -0.4, 0.0, 0.4, 0.8)
+MOST_REFITTED = 20_000
+"""Rows up to which the model is fitted again at assumed correlations without being asked."""
+
+SUBSIDY_STEPS = 40
+
+
+def write_page(
+    fit: FitResult,
+    path: str | Path,
+    data: Any = None,
+    *,
+    level: float = 0.95,
+    rows: int | None = None,
+    correlations: Sequence[float] | None = None,
+) -> None:
+    """Compose the page of a fit and write it; the file appears whole or not at all."""
+    target = as_path(path)
+    try:
+        refuse_target(target)
+        page = compose(fit, data, level=level, rows=rows, correlations=correlations)
+        text = render_page(
+            "explore/page.html",
+            style=("report/full_page.css", "explore/page.css"),
+            script=("explore/numbers.js", "explore/quantities.js", "explore/page.js"),
+            page=page,
+        )
+        write_whole(target, text)
+    except OSError as error:
+        raise ReportError(
+            f"The page could not be written to {str(target)!r}: {error.strerror}. The fit is "
+            "unharmed; write the page elsewhere."
+        ) from error
+
+
+def compose(
+    fit: FitResult,
+    data: Any = None,
+    *,
+    level: float = 0.95,
+    rows: int | None = None,
+    correlations: Sequence[float] | None = None,
+) -> dict[str, Any]:
+    """Return what a page shows and computes with, as plain data; see `FitResult.explore`."""
+    refuse_unsupported(fit)
+    check_level(level)
+    if data is None and not fit.has_rows:
+        raise UnsupportedError(
+            "This fit does not hold its rows, and the page averages over rows. Give them: "
+            "result.explore(path, data)."
+        )
+    equations = fit.problem.equations
+    k = equations.n_alternatives
+    # Complete rows once and for all: what is left out is said once.
+    complete = None if data is None else raw_table(fit, data)
+    controls = make_controls(fit, complete)
+    sample = sample_rows(fit, complete, rows, data)
+    fits, about = _fits(fit, correlations)
+    weights = sample.rows.weights
+    return {
+        "title": headline(fit),
+        "notices": notices(fit, level),
+        "nothing": nothing_to_warn_of(fit),
+        "model": f"{fit.problem.rule.name}; noise is {fit.problem.noise.name}",
+        "left_out": listed(controls.left_out),
+        "sentence": sample.sentence,
+        "about_correlation": about,
+        "outcome": str(equations.outcome),
+        "level": level,
+        "labels": [str(label) for label in equations.alternatives],
+        "computes": {
+            "labels": [str(label) for label in equations.alternatives],
+            "codes": [repr(_plain(label)) for label in equations.alternatives],
+            "outcome": str(equations.outcome),
+            "way": direction_of(fit.problem.ordered_rule),
+            "level": level,
+            "reach": interval_reach(level, fit.covariance.df),
+            "fits": fits,
+            "controls": controls.controls,
+            "numbers": controls.numbers,
+            "covariates": len(equations.covariates),
+            "rows": packed(coded_numbers(sample.rows, k)),
+            "weights": None if weights is None else weights.tolist(),
+            "base": sample.code,
+            "given": data is not None,
+            "amounts": _amounts(fit),
+            "tail": {"centre": CENTRE, "gap": GAP},
+        },
+    }
+
+
+def _plain(label: Any) -> Any:
+    return label.item() if isinstance(label, np.generic) else label
+
+
+def _amounts(fit: FitResult) -> list[float]:
+    """Return subsidies and taxes to choose from: round, and up to half the range of outcomes."""
+    low, high = fit.facts.outcome_range
+    most = 0.5 * (high - low) or 1.0
+    power = int(np.floor(np.log10(most / SUBSIDY_STEPS)))
+    factor = next(one for one in (1, 2, 5, 10) if one * 10.0**power * SUBSIDY_STEPS >= most)
+    digits = max(0, -power)
+    step = factor * 10.0**power
+    return [round(i * step, digits) for i in range(-SUBSIDY_STEPS, SUBSIDY_STEPS + 1)]
+
+
+def _fits(fit: FitResult, asked: Sequence[float] | None) -> tuple[list[dict[str, Any]], str]:
+    """Return the fit, and the model fitted again at assumed correlations; say what is missing."""
+    own = model_of(fit.problem, fit.values, fit.covariance.matrix)
+    made = [own | {"assumed": None, "code": ""}]
+    if not fit.problem.noise.correlated:
+        if asked is not None:
+            raise OptionError(
+                "correlations=... are for a fit with correlated noise. Fit with "
+                "noise='correlated', or ask result.sensitivity()."
+            )
+        return made, ""
+    if not fit.has_rows:
+        return made, (
+            "The correlation cannot be moved: the model would have to be fitted again, and this "
+            "fit does not hold its rows."
+        )
+    if asked is None and fit.nobs > MOST_REFITTED:
+        return made, (
+            "The correlation cannot be moved here: fitting the model again takes long with this "
+            "many rows. Give correlations=[...] to have it done."
+        )
+    grid = np.unique(np.asarray(CORRELATIONS if asked is None else asked, dtype=float))
+    if not grid.size or not (np.abs(grid) < 1).all():
+        raise OptionError("Give correlations between -1 and 1 in `correlations`.")
+    found, left_out = fits_along(fit, grid, None)
+    for value, (problem, solution) in sorted(found.items()):
+        spread = covariance_of_refit(fit, problem, solution, Continuation()).matrix
+        reported = problem.layout.report(solution.free).values
+        made.append(
+            model_of(problem, reported, spread)
+            | {"assumed": value, "code": f"ss.noises.{problem.noise!r}"}
+        )
+    about = "At an assumed correlation the model was fitted again; all else is as in the fit."
+    if left_out:
+        values = ", ".join(f"{value:g}" for value in left_out)
+        about += f" No optimum was found at {values}."
+    return made, about

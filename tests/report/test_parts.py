@@ -1,0 +1,79 @@
+"""Parts of the report: the pairs, categories, and what is folded."""
+
+from __future__ import annotations
+
+import numpy as np
+import pandas as pd
+import pytest
+
+import selfselect as ss
+from selfselect.report.chapters import diagnosis_chapter
+from selfselect.report.charts import chart, one_of
+from selfselect.report.covariates import covariate_tables
+from selfselect.report.document import Findings, Folded, Pictures
+from selfselect.report.effects_chapter import effects_chapter, pairs_compared
+from selfselect.report.templates import render_page
+
+ORDER = ["none", "some", "much"]
+
+
+@pytest.fixture(scope="module")
+def fit() -> ss.FitResult:
+    rng = np.random.default_rng([6, 6])
+    n_rows = 400
+    school = pd.Categorical(rng.choice(ORDER, n_rows), ORDER, ordered=True)
+    latent = rng.normal([1.0, 0.7, 0.2], 1.0, size=(n_rows, 3))
+    latent[:, 0] += school.codes
+    table = pd.DataFrame({"y": latent.max(axis=1), "school": school})
+    table["year"] = rng.integers(2001, 2004, n_rows)
+    table["who"] = np.array(["a", "b", "c"])[latent.argmax(axis=1)]
+    return ss.fit("y ~ school + C(year)", table, chosen="who")
+
+
+def test_every_pair_is_compared(fit: ss.FitResult) -> None:
+    pairs = pairs_compared(fit)
+    assert {frozenset(pair) for pair in pairs} == {frozenset(p) for p in ("ab", "ac", "bc")}
+
+
+def test_categories_are_shares_in_their_own_order(fit: ss.FitResult) -> None:
+    school, year = covariate_tables(fit)
+    assert [row[0] for row in school.rows] == ORDER
+    assert school.header == ("", "rows", "share", "share, a", "share, b", "share, c")
+    assert sum(int(row[1]) for row in school.rows) == 400
+    assert [row[0] for row in year.rows] == ["2001", "2002", "2003"]
+    assert abs(sum(float(row[3].rstrip("%")) for row in year.rows) - 100.0) < 0.2
+
+
+def test_what_is_fine_is_folded_and_what_is_doubtful_is_not(fit: ss.FitResult) -> None:
+    parts = diagnosis_chapter(fit).parts
+    (folded,) = [part for part in parts if isinstance(part, Folded)]
+    assert "found nothing wrong" in folded.title
+    assert {verdict for part in folded.parts for verdict, _ in part.entries} == {"fine"}
+    open_entries = [entry for part in parts if isinstance(part, Findings) for entry in part.entries]
+    assert all(verdict in ("weak", "note") for verdict, _ in open_entries)
+
+
+def test_a_menu_of_one_is_no_menu() -> None:
+    picture = Pictures((), "one")
+    assert one_of("covariate", [("x", picture)]) == (picture,)
+    assert one_of("covariate", []) == ()
+
+
+def test_a_template_that_names_what_is_not_there_fails() -> None:
+    from jinja2 import UndefinedError
+
+    with pytest.raises(UndefinedError, match="page"):
+        render_page("explore/page.html", style=(), script=())
+
+
+def test_more_alternatives_than_a_page_has_room_for_leave_a_sentence() -> None:
+    rng = np.random.default_rng([6, 7])
+    latent = rng.normal(size=(700, 13))
+    labels = np.array([f"a{j}" for j in range(13)])
+    table = pd.DataFrame({"y": latent.max(axis=1), "who": labels[latent.argmax(axis=1)]})
+    fit = ss.fit("y ~ 1", table, chosen="who")
+    (sentence,) = effects_chapter(fit, 0.95).parts
+    assert "room for the effects of 12 alternatives, and there are 13" in sentence.text
+    for size in ({"panels": 200}, {"height": 101.3}):
+        made = chart("lines", "lines", lambda axes: axes, **size)
+        assert made.text.startswith("No picture here: there are more alternatives")
