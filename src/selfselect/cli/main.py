@@ -83,7 +83,7 @@ def cli() -> None:
 
 
 def _show_warning(message: Any, *_: Any, **__: Any) -> None:
-    click.echo(f"warning: {message}", err=True)
+    _say(f"warning: {message}")
 
 
 def main(arguments: list[str] | None = None) -> None:

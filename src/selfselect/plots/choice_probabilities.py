@@ -12,6 +12,7 @@ from selfselect.errors import OptionError
 from selfselect.plots.base import (
     Marks,
     Picture,
+    check_drawn,
     given_axes,
     new_axes,
     plain,
@@ -47,6 +48,7 @@ def choice_probabilities(
     Picture
         Its `data` has one row per value of the covariate and alternative.
     """
+    check_drawn(fit, "FitResult")
     table = columns_of(fit)
     if covariate not in table:
         raise OptionError(
