@@ -56,7 +56,7 @@ LEFT_OUT = (
     # scikit-learn 1.6 checks with ten rows, too few for an alternative's six parameters.
     "tests/test_sklearn.py::test_with_labels_every_check_passes",
     # Prints a variance of 1e-16 at its boundary: rounding, which alignment in memory decides.
-    "tests/cli/test_main.py::test_noise_has_a_name_and_a_scale",
+    "tests/cli/test_main.py::test_noise_has_a_name_and_a_scale[shared-shock]",
 )
 
 

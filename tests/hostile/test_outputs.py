@@ -396,7 +396,7 @@ def test_standard_error_on_a_full_disk_leaves_the_exit_code():
 def test_a_fit_with_both_outputs_closed_ends_as_if_they_were_read(villagers, tmp_path):
     villagers.iloc[:100].to_csv(tmp_path / "rows.csv", index=False)
     words = ["fit", "rows.csv", "income ~ height", "--chosen", "job", "--save", "fit.json"]
-    shell = f"exec {sys.executable} -m selfselect \"$@\" >&- 2>&-"
+    shell = f'exec {sys.executable} -m selfselect "$@" >&- 2>&-'
     ran = subprocess.run(["sh", "-c", shell, "sh", *words], cwd=tmp_path, check=False)
     assert ran.returncode == 0
     assert ss.load(tmp_path / "fit.json").converged

@@ -13,7 +13,7 @@ import click
 import pandas as pd
 
 from selfselect.data.file_names import ending_of
-from selfselect.data.file_types import CHANGED_BY_NUMBERS, may_change_labels
+from selfselect.data.text_files import read_csv
 from selfselect.errors import DataError, MissingDependencyError
 from selfselect.results.files import refuse_target, whole_file
 from selfselect.results.streaming import flat_columns
@@ -61,7 +61,7 @@ def read_table(
     try:
         if source.suffix.lower() in PARQUET:
             return _read_parquet(source)
-        return _read_csv(source, encoding, labels)
+        return read_csv(source, encoding, labels)
     except pd.errors.EmptyDataError as error:
         raise DataError(f"The file {path!r} is empty.") from error
     except UnicodeError as error:
@@ -74,29 +74,6 @@ def read_table(
         raise DataError(
             f"The file {path!r} cannot be read: {reason}. It may be truncated or of another kind."
         ) from error
-
-
-def _read_csv(source: Path, encoding: str | None, labels: Sequence[Any]) -> pd.DataFrame:
-    how = {**_separator(source), "encoding": encoding}
-    table = pd.read_csv(source, **how)
-    numbers = [
-        name
-        for name in dict.fromkeys(labels)
-        if name in table and pd.api.types.is_numeric_dtype(table[name])
-    ]
-    if numbers and may_change_labels(str(source)):
-        written = pd.read_csv(source, **how, usecols=numbers, dtype=str)
-        for name in numbers:
-            if written[name].str.match(CHANGED_BY_NUMBERS).any():
-                table[name] = written[name]
-    return table
-
-
-def _separator(source: Path) -> dict[str, Any]:
-    """Return how fields are separated; in .txt files that is found out, which is slower."""
-    if ".txt" in source.suffixes:
-        return {"sep": None, "engine": "python"}
-    return {"sep": "\t" if ".tsv" in source.suffixes else ","}
 
 
 def _read_parquet(source: Path) -> pd.DataFrame:
