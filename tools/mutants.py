@@ -44,8 +44,8 @@ ELSEWHERE = ("*/*torch*.py", "*/triton_*.py", "engines/*dask*.py", "engines/_clu
 
 TESTS: dict[str, tuple[str, ...]] = {
     "bounding": ("tests/bounding",),
-    "cli": ("tests/cli",),
-    "data": ("tests/data",),
+    "cli": ("tests/cli", "tests/hostile/test_outputs.py", "tests/hostile/test_files.py"),
+    "data": ("tests/data", "tests/engines/test_files.py", "tests/hostile/test_files.py"),
     "effects": ("tests/effects",),
     "engines": ("tests/engines/test_files.py", "tests/engines/test_memory.py",
                 "tests/engines/test_checkpoint.py", "tests/engines/test_tree.py",
@@ -66,7 +66,8 @@ TESTS: dict[str, tuple[str, ...]] = {
     "simulators": ("tests/simulators",),
     "solvers": ("tests/solvers", "tests/test_unknown_index.py"),
 }  # fmt: skip
-"""The tests of each room. Files of selection models count to the room `selection`, wherever they
+"""The tests of each room: those of its folder, and where files and outputs are tried, those under
+`engines` and `hostile`. Files of selection models count to the room `selection`, wherever they
 are, and shapes to `noises`."""
 
 OPERATORS: dict[type[ast.AST], tuple[str, ...]] = {

@@ -1,4 +1,4 @@
-"""Shapes without parameters beside logistic: Laplace, and Gumbel of maxima and of minima."""
+"""Shapes without parameters: logistic, Laplace, and Gumbel of maxima and of minima."""
 
 from __future__ import annotations
 
@@ -26,8 +26,9 @@ DISTRIBUTIONS = {
     "laplace": stats.laplace(),
     "gumbel": stats.gumbel_r(-EULER),
     "gumbel_min": stats.gumbel_l(EULER),
+    "logistic": stats.logistic(),
 }
-SMOOTH = ["gumbel", "gumbel_min"]
+SMOOTH = ["gumbel", "gumbel_min", "logistic"]
 
 STEP = 1e-5
 DIFFERENCE = 1e-6
@@ -211,8 +212,12 @@ def test_the_likelihood_has_its_derivatives(name, result, rule):
 
 @pytest.mark.parametrize("rule", ["max", "min"])
 @pytest.mark.parametrize("name", SMOOTH)
-def test_a_known_index_is_survregs_extreme_value_regressions(name, rule):
-    table = pd.read_csv(REFERENCE / "survreg_extreme_result.csv", comment="#")
+def test_a_known_index_is_survregs_regressions(name, rule):
+    """With independent noise the likelihood is a product of censored regressions."""
+    file = "survreg_logistic_result.csv" if name == "logistic" else "survreg_extreme_result.csv"
+    table = pd.read_csv(REFERENCE / file, comment="#").assign(
+        shape=lambda all: all.get("shape", name)
+    )
     wanted = table[(table["shape"] == name) & (table["rule"] == rule)]
     wanted = wanted.set_index(["alternative", "term"])
     rows = pd.read_csv(REFERENCE / "survreg_data.csv")
@@ -293,7 +298,7 @@ def test_laplace_intervals_cover_the_truth():
 
 
 def test_each_shape_fits_its_own_data_best(name, data, result):
-    for other in ("normal", "logistic", *DISTRIBUTIONS):
+    for other in ("normal", *DISTRIBUTIONS):
         if other != name:
             fit = ss.fit("outcome ~ x + z", data, chosen="chosen", noise=Independent(shape=other))
             assert fit.llf < result.llf
@@ -608,10 +613,10 @@ def test_independence_is_tested_with_its_size(name):
     p_values = [
         ss.fit("outcome ~ x + z", simulated(name, 400, seed), chosen="chosen",
                noise=Independent(shape=name)).independence_test().p_value
-        for seed in range(40)
+        for seed in range(30)
     ]  # fmt: skip
-    # Of 40 uniform p-values more than 7 are below 5% once in a thousand times.
-    assert np.sum(np.array(p_values) < 0.05) <= 7
+    # Of 30 uniform p-values more than 6 are below 5% once in a thousand times.
+    assert np.sum(np.array(p_values) < 0.05) <= 6
     assert 0.3 < np.mean(p_values) < 0.7
 
 
