@@ -37,7 +37,7 @@ from selfselect.errors import ClusterWarning, EngineError
 
 FORMULA, N_ROWS, N_PARTITIONS = "income ~ height + weight", 20_000, 6
 
-STILL_S, FULL_S = 6.0, 8.0
+STILL_S, FULL_S = 6.0, 15.0
 """Seconds that a worker stands still, and that memory is full."""
 
 LIMIT_MB = 600
@@ -152,17 +152,14 @@ def mortal_cluster(folder: Path) -> Iterator[tuple[Any, subprocess.Popen[bytes]]
     scheduler = subprocess.Popen(
         [*start, "--port", "0", "--no-dashboard", "--scheduler-file", str(address)], **quiet
     )
-    work = [sys.executable, "-m", "distributed.cli.dask_worker", "--nthreads", "1"]
-    workers = [
-        subprocess.Popen(
-            [*work, "--no-dashboard", "--death-timeout", "20", "--scheduler-file", str(address)],
-            **quiet,
-        )
-        for _ in range(2)
-    ]
+    workers: list[subprocess.Popen[bytes]] = []
     try:
         while not address.exists():
             time.sleep(0.1)
+        work = [sys.executable, "-m", "distributed.cli.dask_worker", "--nthreads", "1"]
+        for _ in range(2):
+            command = [*work, "--no-dashboard", "--scheduler-file", str(address)]
+            workers.append(subprocess.Popen(command, **quiet))
         client = distributed.Client(scheduler_file=str(address), set_as_default=False)
         client.wait_for_workers(2)
         yield client, scheduler

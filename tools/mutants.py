@@ -1,6 +1,6 @@
 """Tests of the tests: faults are put into the package, and each room's own tests must find them.
 
-    python tools/mutants.py                          three mutants per room, the table of docs/studies
+    python tools/mutants.py                          three mutants per room; writes the table
     python tools/mutants.py rules noises --each 10   some rooms, whose part of the table is replaced
 
 A mutant is one change of one expression: an operator, a comparison, a sign or a constant. Mutants
@@ -52,7 +52,7 @@ TESTS: dict[str, tuple[str, ...]] = {
                 "tests/engines/test_contract.py"),
     "inference": ("tests/inference",),
     "kernels": ("tests/kernels",),
-    "likelihoods": ("tests/likelihoods", "tests/noises"),
+    "likelihoods": ("tests/likelihoods", "tests/noises/test_spreads.py"),
     "moments": ("tests/moments",),
     "multinomial": ("tests/multinomial",),
     "noises": ("tests/noises",),
@@ -493,15 +493,16 @@ def _last_line(text: str) -> str:
 
 HEAD = """# Tests of the tests
 
-Small faults are put into the package, one at a time, and the tests of the room they are in must find
-them: an operator, a comparison, a sign or a constant is changed (`a < b` into `a <= b` or `a >= b`, `n`
-into `n + 1`, a decimal into its double). Mutants are drawn at random with a seed, {each} from each room; a
-mutant is tried on the quickest tests of its own room that reach it, up to {longest:.0f} seconds of them, and
-not on the rest of the suite. Files that need a graphics card, or run on the workers of a cluster, and C++
-are left out. Files of selection models count to the room `selection`.
+Small faults are put into the package, one at a time, and the tests of the room they are in must
+find them: an operator, a comparison, a sign or a constant is changed (`a < b` into `a <= b` or
+`a >= b`, `n` into `n + 1`, a decimal into its double). Mutants are drawn at random with a seed,
+three or more from each room. Each is tried on the quickest tests of its own room that reach it, up
+to {longest:.0f} seconds of them, and not on the rest of the suite. Files that need a graphics card
+or run on the workers of a cluster, and C++, are left out. Files of selection models count to the
+room `selection`.
 
-Made by `make mutants` (`python tools/mutants.py`), which takes about an hour on two cores; `python
-tools/mutants.py rules noises --each 10` tries some rooms and replaces their part of the table.
+Made by `make mutants` (`python tools/mutants.py`); `python tools/mutants.py rules noises --each 10`
+tries some rooms and replaces their part of the table.
 """
 
 
@@ -525,7 +526,7 @@ def page(record: dict) -> str:
         reason = reasons.get(one["mutant"], "Not looked at.")
         rows.append(f"* `{path}`, line {one['line']}: `{before}` → `{after}`. {reason}")
     rows += [] if alive else ["None."]
-    head = HEAD.format(each=record["each"], longest=LONGEST_S)
+    head = HEAD.format(longest=LONGEST_S)
     return "\n".join([head, *rows]) + "\n"
 
 
@@ -561,7 +562,6 @@ def main() -> None:
                 verdicts.append({**vars(verdict), "seconds": round(verdict.seconds)})
             tried = {**record.get("rooms", {}), room: verdicts}
             record = {
-                "each": asked.each,
                 "rooms": {one: tried[one] for one in TESTS if one in tried},
                 "reasons": record.get("reasons", {}),
             }

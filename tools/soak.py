@@ -284,6 +284,7 @@ def save_forever(folder: Path) -> None:
     """Save two fits in turns under one name until the process is killed."""
     prepare()
     fits = [ss.fit(one, data, **options) for one, options, data in map(model, (0, 1))]
+    fits[0].save(folder / "fit.json")
     (folder / "ready").touch()
     while True:
         for one in fits:
@@ -446,10 +447,11 @@ def say(phase: str, counts: Counts) -> None:
 HEAD = """# Load and faults
 
 `make soak` (`python tools/soak.py --minutes 10`) fits random models, predicts, saves, loads and
-writes reports: one after the other, which gives the right answers, then in 8 threads of one process,
-in 4 processes of at most 4 GB, and under faults. Answers are compared to the last bit; files must be
-whole or as they were; memory (by more than 48 MB in the second half), open files, threads, filters of
-warnings and files on the disk must not grow.
+writes reports: one after the other, which gives the right answers, then in 8 threads of one
+process, in 4 processes of at most 4 GB, and under faults: interrupts, kills, full disks, little
+memory, truncated files. Answers are compared to the last bit; files must be whole or as they were;
+memory (by more than 48 MB in the second half), open files, threads, filters of warnings and files
+on the disk must not grow.
 
 | | |
 |---|--:|

@@ -51,7 +51,7 @@ SUBSET = (
 """Where tables, files, pages, pictures and the shell meet other packages."""
 
 LEFT_OUT = (
-    # Minutes long; nothing in it depends on versions but scikit-learn's own battery.
+    # scikit-learn's own battery, which differs from version to version.
     "tests/test_sklearn.py::test_every_check_of_scikit_learn_passes",
     # scikit-learn 1.6 checks with ten rows, too few for an alternative's six parameters.
     "tests/test_sklearn.py::test_with_labels_every_check_passes",

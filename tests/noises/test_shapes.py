@@ -289,8 +289,8 @@ def test_laplace_says_where_its_standard_errors_come_from():
 
 def test_laplace_intervals_cover_the_truth():
     errors = []
-    for seed in range(40):
-        fit = ss.fit("outcome ~ x + z", simulated("laplace", 400, seed), chosen="chosen",
+    for seed in range(30):
+        fit = ss.fit("outcome ~ x + z", simulated("laplace", 250, seed), chosen="chosen",
                      noise=Independent(shape="laplace"))  # fmt: skip
         errors.append((fit.params.to_numpy() - TRUTH) / fit.bse.to_numpy())
     assert 0.90 < (np.abs(errors) < 1.96).mean() < 0.99
@@ -524,12 +524,13 @@ def test_derivatives_of_effects_are_right(name, result):
     """Standard errors by the delta method are those of differences of the estimate itself."""
     if name == "gumbel":
         pytest.skip("it is the mirror image of gumbel_min")
-    found = result.treatment_effects("a", "b", covariates="fixed").table
+    few = result.table.iloc[:60]
+    found = result.treatment_effects("a", "b", few, covariates="fixed").table
     problem, values = result.problem, result.values
 
     def at(moved):
         solution = replace(result.solution, free=problem.layout.read(moved))
-        table = replace(result, solution=solution).treatment_effects("a", "b").table
+        table = replace(result, solution=solution).treatment_effects("a", "b", few).table
         return table["estimate"].to_numpy()
 
     steps = 1e-4 * np.eye(len(values))

@@ -9,7 +9,10 @@ from __future__ import annotations
 import io
 import re
 import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
+from threading import RLock
 from typing import Any, Protocol
 from xml.etree import ElementTree
 
@@ -69,12 +72,17 @@ class Drawing:
     marks: tuple[tuple[float, float, str], ...]
 
 
-def page_style() -> Any:
-    """Return a context in which pictures are drawn for a page."""
+_one_by_one = RLock()
+
+
+@contextmanager
+def page_style() -> Iterator[None]:
+    """Draw pictures for a page: one thread at a time, for matplotlib has one style for all."""
     need_matplotlib()
     from matplotlib import rc_context
 
-    return rc_context(SETTINGS)
+    with _one_by_one, rc_context(SETTINGS):
+        yield
 
 
 def page_axes(
@@ -127,11 +135,10 @@ def _draw_figure(picture: HasMarks, figure: Any, name: str, description: str) ->
     if figure.get_layout_engine() is None and len(figure.axes) == 1:
         _make_room(figure)
     text = io.StringIO()
-    with warnings.catch_warnings():
+    with page_style(), warnings.catch_warnings():
         # The page has fonts of its own for letters that matplotlib's lacks.
         warnings.filterwarnings("ignore", "Glyph")
-        with page_style():
-            figure.savefig(text, format="svg", metadata={"Date": None}, facecolor="none")
+        figure.savefig(text, format="svg", metadata={"Date": None}, facecolor="none")
     width, height = figure.get_size_inches() * 72.0
     marks = tuple(
         entry

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import warnings
 from typing import TYPE_CHECKING, Any
 
 import pandas as pd
 
 from selfselect import plots
-from selfselect.errors import SelfSelectError, SelfSelectWarning
+from selfselect.errors import SelfSelectError, SelfSelectWarning, without_warnings
 from selfselect.plots.paths import columns_of
 from selfselect.report.chapters import without_rows
 from selfselect.report.charts import MOST_COVARIATES, along, chart
@@ -70,9 +69,8 @@ def _commonest(fit: FitResult) -> tuple[Any, Any]:
 def _table(fit: FitResult, name: str, *labels: Any, **options: Any) -> list[Part]:
     """Ask for one effect; where it cannot be had, the reason takes its place."""
     try:
-        with warnings.catch_warnings():
-            # What is doubtful stands in the table's own warnings.
-            warnings.simplefilter("ignore", SelfSelectWarning)
+        # What is doubtful stands in the table's own warnings.
+        with without_warnings(SelfSelectWarning):
             return _shown(getattr(fit, name)(*labels, **options))
     except SelfSelectError as error:
         return [Paragraph(f"{name}: {error}")]
