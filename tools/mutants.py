@@ -552,7 +552,6 @@ def main() -> None:
             for one in mutants:
                 print(f"{room}: line {one.line} of {one.name}")
         return
-    record = json.loads(RECORD.read_text(encoding="utf-8")) if RECORD.exists() else {}
     with TemporaryDirectory() as folder:
         tree = Tree(Path(folder))
         for room, mutants in drawn.items():
@@ -560,11 +559,9 @@ def main() -> None:
             for verdict in try_room(tree, room, mutants):
                 print(f"{room}: {verdict}", flush=True)
                 verdicts.append({**vars(verdict), "seconds": round(verdict.seconds)})
-            tried = {**record.get("rooms", {}), room: verdicts}
-            record = {
-                "rooms": {one: tried[one] for one in TESTS if one in tried},
-                "reasons": record.get("reasons", {}),
-            }
+            record = json.loads(RECORD.read_text(encoding="utf-8"))
+            tried = {**record["rooms"], room: verdicts}
+            record["rooms"] = {one: tried[one] for one in TESTS if one in tried}
             text = json.dumps(record, indent=1, ensure_ascii=False)
             RECORD.write_text(text + "\n", encoding="utf-8")
             PAGE.write_text(page(record), encoding="utf-8")

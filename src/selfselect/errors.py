@@ -120,6 +120,6 @@ def warn_user(message: str, category: type[Warning]) -> None:
         return
     level, frame = 2, sys._getframe(1)  # the caller
     package = __name__.partition(".")[0]
-    while frame.f_back is not None and frame.f_globals["__name__"].split(".")[0] == package:
+    while frame.f_back is not None and frame.f_globals.get("__name__", "").split(".")[0] == package:
         level, frame = level + 1, frame.f_back
     warnings.warn(message, category, stacklevel=level)
