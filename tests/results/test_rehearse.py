@@ -78,7 +78,7 @@ def test_every_model_of_fit_is_rehearsed(villagers, model):
 def test_an_unknown_index_is_searched_again_in_every_sample():
     sample = ss.simulators.gaussian(400, 2, 2, norm=2.0, seed=1)
     result = ss.fit("outcome ~ x1 + x2", sample.data, alternatives=2)
-    found = result.rehearse(6, seed=1)
+    found = result.rehearse(10, seed=1)
     assert found.returned >= 0.9
     assert (np.abs(found.table["bias"]) < 2.0 * found.table["spread"]).all()
 

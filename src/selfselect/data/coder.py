@@ -379,8 +379,7 @@ def _materialise(
     # where several threads do so.
     for name, (_, learnt) in spec.encoder_state.items():
         known = learnt.get("categories") if name in columns else None
-        new = [] if known is None else _new_categories(columns[name], known)
-        if new:
+        if known is not None and (new := _new_categories(columns[name], known)):
             raise DataError(_unmet(name, new, known))
     try:
         with np.errstate(all="ignore"):

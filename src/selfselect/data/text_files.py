@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from functools import cached_property
 from importlib.util import find_spec
@@ -43,7 +44,10 @@ class TextFiles:
     @cached_property
     def names(self) -> list[str]:
         """The columns of the first file, which all of them need."""
-        return [str(name) for name in self._read(self.paths[0], None, header_only=True).columns]
+        first = Path(self.paths[0])
+        with _reading(self.paths[0]):
+            header = pd.read_csv(first, **separator(first), nrows=0)
+        return [str(name) for name in header.columns]
 
     def with_labels(self, columns: Sequence[str]) -> TextFiles:
         """Return the same files with columns that are known to hold labels."""
@@ -62,24 +66,27 @@ class TextFiles:
                     )
         return pd.concat(frames, ignore_index=True)
 
-    def _read(
-        self, path: str, columns: list[str] | None, *, header_only: bool = False
-    ) -> pd.DataFrame:
-        try:
-            if header_only:
-                return pd.read_csv(path, **separator(Path(path)), nrows=0)
+    def _read(self, path: str, columns: list[str]) -> pd.DataFrame:
+        with _reading(path):
             found = read_csv(Path(path), None, self.labels)
-        except UnicodeError as error:
-            raise other_encoding(path, "something in it") from error
-        except (pd.errors.ParserError, EOFError, OSError, ValueError) as error:
-            raise DataError(f"{path} cannot be read as csv: {reason_of(error)}") from error
-        for name in columns or ():
+        for name in columns:
             if name not in found:
                 raise DataError(
                     f"{path} has no column {name!r}, which the first file has. All files need the "
                     "same columns."
                 )
-        return found[columns]
+        return found.loc[:, columns]
+
+
+@contextmanager
+def _reading(path: str) -> Iterator[None]:
+    """Say which file cannot be read."""
+    try:
+        yield
+    except UnicodeError as error:
+        raise other_encoding(path, "something in it") from error
+    except (pd.errors.ParserError, EOFError, OSError, ValueError) as error:
+        raise DataError(f"{path} cannot be read as csv: {reason_of(error)}") from error
 
 
 def kind_of(column: pd.Series[Any]) -> str:
