@@ -519,7 +519,10 @@ def page(record: dict) -> str:
     counts["all"] = tuple(map(sum, zip(*counts.values(), strict=True)))
     rows += [f"| {room} | {' | '.join(map(str, three))} |" for room, three in counts.items()]
     share = counts["all"][1] / counts["all"][0]
-    rows += ["", f"{share:.0%} were killed by the tests of their own room.", "", "## Survivors", ""]
+    rows += ["", f"{share:.0%} were killed by the tests of their own room."]
+    untried = [room for room in TESTS if room not in rooms]
+    rows += ["", f"Rooms that were not tried: {', '.join(untried)}."] if untried else []
+    rows += ["", "## Survivors", "", "What is said of them comes from reading the code.", ""]
     for one in alive:
         path, change = one["mutant"].split(": ", 1)
         before, after = change.split(" → ")

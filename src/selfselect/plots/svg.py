@@ -20,7 +20,7 @@ import numpy as np
 
 from selfselect.plots.base import Marks, need_matplotlib
 
-__all__ = ["Drawing", "draw_svg", "page_axes", "page_style"]
+__all__ = ["ONE_BY_ONE", "Drawing", "draw_svg", "page_axes", "page_style"]
 
 SETTINGS: Any = {
     "svg.fonttype": "none",
@@ -72,16 +72,17 @@ class Drawing:
     marks: tuple[tuple[float, float, str], ...]
 
 
-_one_by_one = RLock()
+ONE_BY_ONE = RLock()
+"""Held by the thread that draws: matplotlib has one style for all of them."""
 
 
 @contextmanager
 def page_style() -> Iterator[None]:
-    """Draw pictures for a page: one thread at a time, for matplotlib has one style for all."""
+    """Draw pictures for a page, one thread at a time."""
     need_matplotlib()
     from matplotlib import rc_context
 
-    with _one_by_one, rc_context(SETTINGS):
+    with ONE_BY_ONE, rc_context(SETTINGS):
         yield
 
 
