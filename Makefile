@@ -7,7 +7,7 @@ BIN := .venv/bin
 
 NATIVE := $(wildcard src/selfselect/kernels/native/*)
 
-.PHONY: demo test test-lowest test-pandas2 test-pythons wheels sanitize lint types bench study experiments docs screenshots clean
+.PHONY: demo test test-lowest test-pandas2 test-pythons wheels mutants soak cluster-faults sanitize lint types bench study experiments docs screenshots clean
 
 # Compiles the kernels; the other targets find them up to date.
 .venv/ready: pyproject.toml setup.py $(NATIVE)
@@ -57,6 +57,15 @@ test-pythons:                ## the same with every Python from 3.11 on that is 
 
 wheels:                      ## source distribution and wheel in dist/, checked; every extra tried alone
 	$(PYTHON) tools/wheels.py $(EXTRAS)
+
+mutants: .venv/test-ready    ## tests of the tests, about an hour; the table goes to docs/studies
+	$(BIN)/python tools/mutants.py $(ROOMS)
+
+soak: .venv/test-ready       ## load and faults for ten minutes; the counts go to docs/studies
+	$(BIN)/python tools/soak.py --minutes 10 --output docs/studies/soak.md
+
+cluster-faults: .venv/test-ready   ## twenty faults of a Dask cluster, the same bits after each
+	$(BIN)/python -W ignore tools/cluster_faults.py --times 20
 
 lint: .venv/lint-ready       ## style
 	$(BIN)/ruff check .

@@ -37,6 +37,8 @@ def use_nothing() -> None:
     assert (ss.load("fit.json").params == fit.params).all()
     assert len(ss.datasets.careers()) > 12_000 and len(ss.datasets.housing()) == 144
     villagers.to_csv("villagers.csv", index=False)
+    whole = ss.fit(FORMULA, "villagers.csv", chosen="job", engine=ss.engines.Memory())
+    assert abs(whole.llf - fit.llf) < 1e-6
     shell = [sys.executable, "-m", "selfselect", "fit", "villagers.csv", FORMULA, "--chosen", "job"]
     said = subprocess.run(shell, capture_output=True, text=True, check=True).stdout
     assert "hunting" in said

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -14,7 +13,13 @@ from selfselect.engines._recorded import recorded_in
 from selfselect.engines.base import EngineChoice
 from selfselect.engines.choose import engine_for
 from selfselect.engines.memory import Memory
-from selfselect.errors import ConvergenceWarning, DataError, UnsupportedError, warn_user
+from selfselect.errors import (
+    ConvergenceWarning,
+    DataError,
+    UnsupportedError,
+    warn_user,
+    without_warnings,
+)
 from selfselect.inference.covariance import estimate_covariance
 from selfselect.inference.dependence import Dependence
 from selfselect.noises import as_noise
@@ -270,9 +275,8 @@ def _smallest_bic(
     fits: list[FitResult] = []
     said: list[str] = []
     for number, noise in enumerate(tried, start=1):
-        with warnings.catch_warnings():
-            # A candidate that does not converge is passed over, which is no news for the reader.
-            warnings.simplefilter("ignore", ConvergenceWarning)
+        # A candidate that does not converge is passed over, which is no news for the reader.
+        with without_warnings(ConvergenceWarning):
             try:
                 found = fit_design(design, noise=noise, **options)
             except DataError as error:

@@ -6,6 +6,9 @@ so one ``except`` catches them all; those about values are `ValueError` too.
 
 import sys
 import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
 
 __all__ = [
     "ArchiveError",
@@ -26,6 +29,7 @@ __all__ = [
     "StaleBuildError",
     "UnsupportedError",
     "warn_user",
+    "without_warnings",
 ]
 
 
@@ -97,10 +101,25 @@ class ExtrapolationWarning(SelfSelectWarning):
     """Something is asked where the data says nothing: the answer rests on the model alone."""
 
 
+_kept_quiet: ContextVar[tuple[type[Warning], ...]] = ContextVar("quiet", default=())
+
+
+@contextmanager
+def without_warnings(category: type[Warning]) -> Iterator[None]:
+    """Keep warnings of this package to itself; other threads are not touched by it."""
+    before = _kept_quiet.set((*_kept_quiet.get(), category))
+    try:
+        yield
+    finally:
+        _kept_quiet.reset(before)
+
+
 def warn_user(message: str, category: type[Warning]) -> None:
     """Warn at the line of the user's that called this package, however deep inside it we are."""
+    if issubclass(category, _kept_quiet.get()):
+        return
     level, frame = 2, sys._getframe(1)  # the caller
     package = __name__.partition(".")[0]
-    while frame.f_back is not None and frame.f_globals["__name__"].split(".")[0] == package:
+    while frame.f_back is not None and frame.f_globals.get("__name__", "").split(".")[0] == package:
         level, frame = level + 1, frame.f_back
     warnings.warn(message, category, stacklevel=level)

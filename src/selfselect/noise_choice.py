@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -13,7 +12,7 @@ import pandas as pd
 from selfselect import noises
 from selfselect._fit import fit
 from selfselect.data.formulas import parse_formulas
-from selfselect.errors import ConvergenceWarning, OptionError, SelfSelectError
+from selfselect.errors import ConvergenceWarning, OptionError, SelfSelectError, without_warnings
 from selfselect.progress import progress_bar
 from selfselect.report.page import Block, Page
 from selfselect.report.summary import format_number
@@ -197,9 +196,8 @@ def choose_noise(
     with progress_bar(progress, what="Noises", total=len(tried)) as bar:
         for name, noise in tried.items():
             try:
-                with warnings.catch_warnings():
-                    # The table says which fits did not converge.
-                    warnings.simplefilter("ignore", ConvergenceWarning)
+                # The table says which fits did not converge.
+                with without_warnings(ConvergenceWarning):
                     found = fit(formula, data, noise=noise, progress=False, **given)
                 fits[name] = found
                 rows.append({"noise": name, **_row(found, asked)})

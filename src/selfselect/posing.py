@@ -13,10 +13,11 @@ import numpy as np
 from selfselect.data.build import Design, build_design
 from selfselect.data.costs import split_costs
 from selfselect.data.equations import refuse_half_characters
-from selfselect.data.files import are_files, open_files
+from selfselect.data.files import are_files
 from selfselect.data.rows import Rows
 from selfselect.data.sizes import refuse_large_model, refuse_many_alternatives
 from selfselect.data.source import Source
+from selfselect.data.text_files import open_whole
 from selfselect.engines.memory import Memory
 from selfselect.errors import OptionError, UnsupportedError
 from selfselect.noises import Independent, as_noise
@@ -123,7 +124,7 @@ def design_for(
     described = _with_panel(described, noise)
     given: Any = source
     if source is None:
-        given = open_files(data) if are_files(data) else data
+        given = open_whole(data) if are_files(data) else data
     if hasattr(given, "with_labels"):
         texts = [*_texts(formula), *_texts(spread)]
         given = given.with_labels(label_columns(texts, case=case, **described))

@@ -38,7 +38,8 @@ def progress_bar(
     total : how many updates there will be, if known.
     unit : what is counted; its numbers are shown as 1.2M where they are rows.
     """
-    if show is False or (show is None and not sys.stderr.isatty()):
+    # Standard error is None in a process that was started with it closed.
+    if sys.stderr is None or show is False or (show is None and not sys.stderr.isatty()):
         return _Silent()
     from tqdm.auto import tqdm
 

@@ -11,7 +11,7 @@ from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager
-from contextvars import ContextVar
+from contextvars import ContextVar, copy_context
 from functools import cache
 from numbers import Integral
 from typing import Any, TypeVar
@@ -121,6 +121,11 @@ def one_blas_thread() -> Any:
     return _controller().limit(limits=1, user_api="blas")
 
 
+def _alone(task: Callable[..., Result], *item: Any) -> Result:
+    with limited_to(1):
+        return task(*item)
+
+
 def parallel_map(
     task: Callable[..., Result], *items: Iterable[Any], n_threads: int | None = None
 ) -> Iterator[Result]:
@@ -133,12 +138,12 @@ def parallel_map(
     if n_threads <= 1:
         yield from map(task, *items)
         return
-    pool = ThreadPoolExecutor(n_threads, initializer=_limit.set, initargs=(1,))
+    pool = ThreadPoolExecutor(n_threads)
     with one_blas_thread():
         try:
             waiting: deque[Future[Result]] = deque()
             for item in zip(*items, strict=False):
-                waiting.append(pool.submit(task, *item))
+                waiting.append(pool.submit(copy_context().run, _alone, task, *item))
                 if len(waiting) > AHEAD * n_threads:
                     yield waiting.popleft().result()
             while waiting:

@@ -66,6 +66,14 @@ def compare(found, name, lower, upper, weights=None):
         )
 
 
+def test_tables_show_twentieths_of_the_outcomes_and_a_support_holds_both_of_its_ends(villagers):
+    y = villagers["income"].to_numpy()
+    found = ss.bounds("income", villagers, chosen="job", support=(y.min(), y.max()))
+    shown = found.distribution.loc[found.distribution["of"] == "hunting", "at"]
+    twentieths = [weighted_quantile(y, np.ones(len(y)), i / 20) for i in range(1, 20)]
+    np.testing.assert_array_equal(shown, np.unique(twentieths))
+
+
 @pytest.mark.parametrize("rule", ["max", "min"])
 def test_bounds_are_the_distributions_of_both_ends_of_every_row(villagers, rule):
     found = ss.bounds(

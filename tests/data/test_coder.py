@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import sys
+import warnings
+from concurrent.futures import ThreadPoolExecutor
+
 import numpy as np
 import pandas as pd
 import pytest
@@ -71,3 +75,26 @@ def test_new_categories_are_refused_by_name(table):
     coder, _ = Coder.learn("x + text", table)
     with pytest.raises(DataError, match="'text' has 'new', not met when the model was fitted"):
         coder.terms(table.assign(text="new"))
+
+
+def test_threads_side_by_side_refuse_new_categories_every_time() -> None:
+    rows = pd.DataFrame({"x": np.arange(30.0), "town": np.array(["a", "b", "c"] * 10)})
+    right = "x + C(town)"
+    coder, _ = Coder.learn(right, rows)
+    filters, switch = list(warnings.filters), sys.getswitchinterval()
+
+    def refused(which: int) -> bool:
+        try:
+            coder.code(rows.assign(town="other") if which % 2 else rows)
+        except DataError:
+            return True
+        return False
+
+    sys.setswitchinterval(1e-6)
+    try:
+        with ThreadPoolExecutor(8) as pool:
+            found = list(pool.map(refused, range(200)))
+    finally:
+        sys.setswitchinterval(switch)
+    assert found == [which % 2 == 1 for which in range(200)]
+    assert list(warnings.filters) == filters

@@ -6,6 +6,7 @@ import os
 import signal
 import subprocess
 import sys
+import threading
 from functools import partial
 
 import numpy as np
@@ -353,6 +354,59 @@ def test_other_data_does_not_import_dask():
         "sys.exit('dask' in sys.modules or 'distributed' in sys.modules)"
     )
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
+
+
+class Watched:
+    """A client whose scheduler says what workers are doing."""
+
+    def __init__(self, *states, busy=False):
+        self.states, self.busy, self.scheduler = states, busy, self
+
+    def identity(self):
+        return {"workers": {str(i): {"status": one} for i, one in enumerate(self.states)}}
+
+    def sync(self, ask):
+        return ask()
+
+    def processing(self):
+        return {"0": ("task",) if self.busy else ()}
+
+
+def test_a_word_is_said_while_all_workers_are_paused_and_an_error_after_a_while(monkeypatch):
+    watch = _cluster._Watch(Watched("paused", "paused"))
+    with pytest.warns(ss.errors.ClusterWarning, match="All 2 workers of the cluster are paused"):
+        watch.look()
+    watch.look()  # once is enough
+    monkeypatch.setattr(_cluster, "PATIENCE_S", 0.0)
+    with pytest.raises(EngineError, match="All 2 workers of the cluster have been paused"):
+        watch.look()
+    watch.client = Watched("paused", "running", busy=True)
+    watch.look()
+    assert watch.trouble is None
+    watch.client = Watched("closing")
+    with pytest.raises(EngineError, match="The cluster has had no worker"):
+        watch.look()
+    monkeypatch.setattr(_cluster, "IDLE_S", 0.0)
+    watch.client = Watched("running")
+    with pytest.raises(_cluster.IdleError, match="none of its 1 workers has worked on anything"):
+        watch.look()
+
+
+def test_a_worker_that_stands_still_for_a_while_does_not_change_the_answer(table, monkeypatch):
+    frame, passes, ask = partitioned(table), [], dask_engine.gather
+    undisturbed = ss.fit(FORMULA, frame, chosen="job")
+
+    def stop_in_the_second_pass(client, futures, done=None):
+        passes.append(1)
+        if len(passes) == 2:
+            pid = sorted(client.run(os.getpid).items())[0][1]
+            os.kill(pid, signal.SIGSTOP)
+            threading.Timer(0.5, os.kill, (pid, signal.SIGCONT)).start()
+        return ask(client, futures, done)
+
+    monkeypatch.setattr(dask_engine, "gather", stop_in_the_second_pass)
+    same_bits(ss.fit(FORMULA, frame, chosen="job"), undisturbed)
+    assert len(passes) > 3
 
 
 # A worker that is started again takes seconds, so tests that kill one come last.

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 import threading
 import warnings
 from functools import reduce
@@ -20,6 +22,7 @@ import selfselect as ss
 from selfselect.data import survey
 from selfselect.data.files import open_files
 from selfselect.data.source import Piece
+from selfselect.data.text_files import TextFiles
 from selfselect.errors import (
     DataError,
     FormulaError,
@@ -501,3 +504,58 @@ def test_an_interrupt_leaves_no_thread_behind(table, tmp_path, error):
         list(source.map(task, ["x1"], n_threads=2))
     assert threading.active_count() == before
     assert len(begun) < 20
+
+
+# without pyarrow
+
+WITHOUT = """
+import sys
+sys.modules["pyarrow"] = None
+import selfselect as ss
+memory = {"chosen": "chosen", "engine": ss.engines.Memory()}
+found = ss.fit(sys.argv[2], sys.argv[1] + "/*.csv", **memory)
+found.save("fit.json")
+plain = ss.fit("outcome ~ x1", sys.argv[1] + "/part-0.csv", **memory)
+plain.predict(sys.argv[1] + "/part-1.csv").to_csv("predicted.txt")
+for data, options in (("part-0.csv", {"chosen": "chosen"}), ("rows.parquet", memory)):
+    try:
+        ss.fit(sys.argv[2], f"{sys.argv[1]}/{data}", **options)
+    except ss.errors.MissingDependencyError as error:
+        print(error)
+"""
+
+
+def test_csv_files_are_read_at_once_without_pyarrow(world, tmp_path, monkeypatch):
+    table = world().data.assign(area=lambda rows: np.where(rows.x1 > 0, "01", "1"))
+    files, formula = write(tmp_path, *halves(table), ending="csv"), f"{FORMULA} + C(area)"
+    (tmp_path / "rows.parquet").write_bytes(b"PAR1")
+    monkeypatch.chdir(tmp_path)
+    script = [sys.executable, "-c", WITHOUT, str(tmp_path), formula]
+    said = subprocess.run(script, check=True, capture_output=True, text=True).stdout.splitlines()
+    assert len(said) == 2
+    assert all("pip install 'selfselect[parquet]'" in line for line in said)
+    assert all("engine=selfselect.engines.Memory()" in line for line in said)
+    found, wanted = ss.load("fit.json"), fit(files, formula, engine=ss.engines.Memory())
+    assert list(found.params.index) == list(wanted.params.index)
+    np.testing.assert_allclose(found.params, wanted.params, **SAME)
+    first, second = halves(table)
+    predicted = pd.read_csv("predicted.txt", index_col=0)
+    np.testing.assert_allclose(predicted, fit(first, "outcome ~ x1").predict(second), **SAME)
+
+
+def test_csv_files_that_differ_are_refused_where_they_are_read_at_once(world, tmp_path):
+    first, second = halves(world().data)
+
+    def read(*parts: pd.DataFrame) -> pd.DataFrame:
+        write(tmp_path, *parts, ending="csv")
+        paths = tuple(f"{tmp_path}/part-{i}.csv" for i in range(2))
+        return TextFiles(paths).table(["x1", "x2"])
+
+    np.testing.assert_allclose(read(first, second), world().data[["x1", "x2"]])
+    with pytest.raises(DataError, match=r"part-1.csv has no column 'x2'"):
+        read(first, second.drop(columns="x2"))
+    with pytest.raises(DataError, match=r"'x2' holds text in .*part-1.csv but number in the first"):
+        read(first, second.assign(x2="tall"))
+    (tmp_path / "part-1.csv").write_bytes("x1,größe\n1,2\n".encode("latin-1"))
+    with pytest.raises(DataError, match=r"part-1.csv is not in UTF-8"):
+        TextFiles((f"{tmp_path}/part-1.csv",)).table(["x1"])

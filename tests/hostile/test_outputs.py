@@ -18,7 +18,7 @@ import pytest
 
 import selfselect as ss
 from selfselect.cli._tables import for_spreadsheets, write_table
-from selfselect.cli.main import main
+from selfselect.cli.main import _show_warning, main
 from selfselect.errors import ArchiveError, DataError, ReportError
 from selfselect.results.files import whole_file, whole_folder, write_whole
 
@@ -391,6 +391,24 @@ def test_standard_error_on_a_full_disk_leaves_the_exit_code():
     words = [sys.executable, "-m", "selfselect", "estimate"]
     with open("/dev/full", "w") as full:
         assert subprocess.run(words, check=False, stderr=full).returncode == 2
+
+
+def test_a_fit_with_both_outputs_closed_ends_as_if_they_were_read(villagers, tmp_path):
+    villagers.iloc[:100].to_csv(tmp_path / "rows.csv", index=False)
+    words = ["fit", "rows.csv", "income ~ height", "--chosen", "job", "--save", "fit.json"]
+    shell = f'exec {sys.executable} -m selfselect "$@" >&- 2>&-'
+    ran = subprocess.run(["sh", "-c", shell, "sh", *words], cwd=tmp_path, check=False)
+    assert ran.returncode == 0
+    assert ss.load(tmp_path / "fit.json").converged
+
+
+def test_a_warning_that_cannot_be_written_does_not_end_the_command(capsys, monkeypatch):
+    def full(*_, **__):
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr("selfselect.cli.main.click.echo", full)
+    _show_warning("something is odd")
+    assert capsys.readouterr().err == ""
 
 
 # outputs over inputs, and names that promise another format

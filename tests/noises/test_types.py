@@ -189,11 +189,11 @@ def test_types_of_a_panel_are_found() -> None:
 
 
 def test_the_number_of_types_is_chosen_by_bic_which_counts_people() -> None:
-    data = people(300, 4, seed=4)
+    data = people(150, 4, seed=4)
     fit = ss.fit("y ~ x + v", data, chosen="job", noise=Types("bic"), panel="person", seed=0)
     assert fit.problem.noise.number == 2
     assert "BIC by number: 1: " in fit.solver_reason
-    assert fit.bic == pytest.approx(np.log(300) * fit.n_parameters - 2 * fit.llf)
+    assert fit.bic == pytest.approx(np.log(150) * fit.n_parameters - 2 * fit.llf)
 
 
 def test_weights_that_move_with_a_covariate_are_found() -> None:
@@ -280,7 +280,7 @@ def test_types_that_are_alike_are_said() -> None:
 
 
 def test_bic_finds_no_types_where_there_are_none() -> None:
-    data = people(100, 4, seed=12, shifts=[[0.0, 0.0]])
+    data = people(60, 4, seed=12, shifts=[[0.0, 0.0]])
     by_bic = ss.fit("y ~ x + v", data, chosen="job", noise=Types("bic"), panel="person", seed=0)
     assert by_bic.problem.noise == Independent()
 

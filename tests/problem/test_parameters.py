@@ -3,6 +3,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+import selfselect as ss
 from selfselect.data.equations import Equations
 from selfselect.noises import Independent
 from selfselect.problem.parameters import COMMON, SCALE, Layout, flat_names
@@ -111,3 +112,23 @@ def test_fixed_scales_are_in_the_users_units(layout, kind):
         h = layout.natural(np.zeros(layout.n_free))[layout.inverse_scale_positions]
         wanted = np.broadcast_to(KINDS[kind], 3)
         np.testing.assert_allclose(layout.units.outcome_unit / h, wanted, rtol=EXACT)
+
+
+def test_costs_and_correlations_are_reported_with_their_derivatives():
+    villagers = ss.simulators.village(80, seed=1).data
+    posed = ss.pose(
+        "income ~ height", villagers, chosen="job", noise="correlated", cost={"fishing": "~ weight"}
+    )
+    layout = posed.problem.layout
+    values = np.array([60.0, 0.2, 9.0, 40.0, 0.1, 12.0, 0.3, 4.0, 0.05])
+    found = layout.report(layout.read(values))
+    assert [term for _, term in found.labels][-3:] == [
+        "correlation",
+        "cost: Intercept",
+        "cost: weight",
+    ]
+    np.testing.assert_allclose(found.values, values, rtol=1e-9)
+    free = layout.read(values)
+    for i, step in enumerate(1e-6 * np.eye(len(free))):
+        up, down = (layout.report(free + way * step).values for way in (1, -1))
+        np.testing.assert_allclose(found.jacobian[:, i], (up - down) / 2e-6, rtol=1e-6, atol=1e-6)

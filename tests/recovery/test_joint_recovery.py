@@ -121,7 +121,7 @@ def test_top_coded_outcomes_and_choosers_nobody_recorded():
 
 def test_outcomes_weighed_before_the_best_is_seen_need_no_recorded_chooser():
     rng = np.random.default_rng(3)
-    covariates = {"x": rng.standard_normal(3_000), "z": rng.standard_normal(3_000)}
+    covariates = {"x": rng.standard_normal(1_200), "z": rng.standard_normal(1_200)}
     rule = ss.rules.MonotoneArgmax({1: 2.0, 2: 0.8})
     sample = ss.simulate(
         {

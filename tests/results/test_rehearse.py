@@ -76,7 +76,7 @@ def test_every_model_of_fit_is_rehearsed(villagers, model):
 
 
 def test_an_unknown_index_is_searched_again_in_every_sample():
-    sample = ss.simulators.gaussian(800, 2, 2, norm=2.0, seed=1)
+    sample = ss.simulators.gaussian(400, 2, 2, norm=2.0, seed=1)
     result = ss.fit("outcome ~ x1 + x2", sample.data, alternatives=2)
     found = result.rehearse(10, seed=1)
     assert found.returned >= 0.9

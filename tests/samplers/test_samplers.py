@@ -36,7 +36,7 @@ CASES = {
     "curved": (ss.simulators.curved_rule(), None),
     "correlated": (LinearArgmax(np.eye(4) + 0.4 * np.roll(np.eye(4), 1, axis=1)), CORRELATION),
 }
-N_ROWS, N_STEPS, BURN = 250, 80, 20
+N_ROWS, N_STEPS, BURN = 160, 50, 20
 
 DEVIATIONS = 4.5
 """Standard errors within which means over all rows must agree: 50 comparisons."""
@@ -71,7 +71,7 @@ def referee():
     made = {}
     for name, (rule, correlation) in CASES.items():
         target = make_target(rule, correlation)
-        made[name] = target, run(Rejection(), target, n_steps=150, burn=0, seed=2)
+        made[name] = target, run(Rejection(), target, n_steps=60, burn=0, seed=2)
     return made
 
 
@@ -120,7 +120,7 @@ def test_two_sided_boxes_are_drawn_within_their_bounds():
 
     rule = ConvexRule(Maximum().choose, bounds=near)
     target = make_target(rule)
-    first, square, *_ = run(BoxExact(moments=False), target, n_steps=2_000, burn=0)
+    first, square, *_ = run(BoxExact(moments=False), target, n_steps=1_000, burn=0)
     exact = run(BoxExact(), target, n_steps=1, burn=0)
     np.testing.assert_allclose(first.mean(axis=0), exact[0].mean(axis=0), atol=0.005)
     np.testing.assert_allclose(square.mean(axis=0), exact[1].mean(axis=0), atol=0.02)

@@ -173,3 +173,25 @@ def test_ranks_are_simulated(rank: Any) -> None:
     np.testing.assert_array_equal(
         sample.data["outcome"], np.sort(sample.latent, axis=1)[:, ::-1][:, place - 1]
     )
+
+
+@pytest.mark.parametrize(
+    ("name", "total", "truth"),
+    [
+        ("auction", 291.7064530178, 18.9),
+        ("curved", 124.9950235667, 9.7),
+        ("gaussian", 221.9788922457, 9.6596653826),
+        ("market", 656.3951261408, 26.7),
+        ("tender", 4818.4055613353, 5.26),
+        ("village", 12578.0987135623, 155.2),
+    ],
+)
+def test_simulated_worlds_stay_as_they_are(name: str, total: float, truth: float) -> None:
+    sample = getattr(ss.simulators, name)(40, seed=3)
+    assert sample.data.select_dtypes("number").abs().sum().sum() == pytest.approx(total, rel=1e-10)
+    assert sample.params.abs().sum() == pytest.approx(truth, rel=1e-10)
+
+
+def test_samples_beyond_memory_are_refused() -> None:
+    with pytest.raises(ss.errors.SelfSelectError, match="Ask for less"):
+        ss.simulators.village(10**13)

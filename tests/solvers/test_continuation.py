@@ -72,8 +72,9 @@ def test_a_fixed_correlation_is_a_point_of_the_profile(correlated):
     assert free.lr_test(fit(correlated)).p_value < 0.01
 
 
-def test_the_same_seed_gives_the_same_answer(correlated):
-    one, other = (fit(correlated, Correlated(), index="unknown", seed=3) for _ in range(2))
+def test_the_same_seed_gives_the_same_answer():
+    few = sample(Correlated(correlation=0.5), n_rows=200)
+    one, other = (fit(few, Correlated(), index="unknown", seed=3) for _ in range(2))
     pd.testing.assert_series_equal(one.params, other.params)
     assert one.llf == other.llf
 
@@ -212,11 +213,11 @@ def test_without_own_noise_a_shared_shock_is_max_affine_regression():
     y = np.maximum(0.5 + 1.5 * x, 0.2 - x) + 0.5 * rng.standard_normal(400)
     limit = max_affine_least_squares(x, y, [[0.5, 1.5], [0.2, -1.0]])
     gaps = []
-    for scale in (0.3, 0.1, 0.02):
+    for scale in (0.3, 0.02):
         noise = ss.noises.SharedShock(scale=scale, loading="common")
         result = ss.fit("y ~ x", pd.DataFrame({"x": x, "y": y}), alternatives=2, noise=noise)
         assert result.converged
         found = result.values[:4].reshape(2, 2)
         gaps.append(np.abs(found - limit).max())
     # The kink stays a little rounded at any scale above zero.
-    assert gaps[0] > 2.0 * gaps[2] and gaps[2] < 0.02
+    assert gaps[0] > 2.0 * gaps[1] and gaps[1] < 0.02

@@ -17,7 +17,7 @@ import pandas as pd
 
 from selfselect.cli._streams import STANDARD, standard_input
 from selfselect.data.file_names import ending_of
-from selfselect.data.file_types import CHANGED_BY_NUMBERS, may_change_labels
+from selfselect.data.text_files import read_csv
 from selfselect.errors import DataError, MissingDependencyError
 from selfselect.results.files import refuse_target, whole_file
 from selfselect.results.streaming import flat_columns
@@ -68,7 +68,7 @@ def read_table(
             return _read_standard(encoding, labels)
         if source.suffix.lower() in PARQUET:
             return _read_parquet(source)
-        return _read_csv(source, encoding, labels)
+        return read_csv(source, encoding, labels)
     except pd.errors.EmptyDataError as error:
         raise DataError(f"The file {path!r} is empty.") from error
     except UnicodeError as error:
@@ -87,7 +87,7 @@ def _read_standard(encoding: str | None, labels: Sequence[Any]) -> pd.DataFrame:
     content = standard_input()
     if content.getvalue().startswith(b"PAR1"):
         return _read_parquet(content)
-    return _read_csv(content, encoding, labels)
+    return read_csv(content, encoding, labels)
 
 
 def _near_file(source: Path) -> str:
@@ -97,33 +97,6 @@ def _near_file(source: Path) -> str:
         if near:
             return f" Did you mean {str(source.with_name(near[0]))!r}?"
     return ""
-
-
-def _read_csv(source: Path | BytesIO, encoding: str | None, labels: Sequence[Any]) -> pd.DataFrame:
-    how = {**_separator(source), "encoding": encoding}
-    table = pd.read_csv(source, **how)
-    numbers = [
-        name
-        for name in dict.fromkeys(labels)
-        if name in table and pd.api.types.is_numeric_dtype(table[name])
-    ]
-    if numbers and (isinstance(source, BytesIO) or may_change_labels(str(source))):
-        if isinstance(source, BytesIO):
-            source.seek(0)
-        written = pd.read_csv(source, **how, usecols=numbers, dtype=str)
-        for name in numbers:
-            if written[name].str.match(CHANGED_BY_NUMBERS).any():
-                table[name] = written[name]
-    return table
-
-
-def _separator(source: Path | BytesIO) -> dict[str, Any]:
-    """Return how fields are separated; in .txt files that is found out, which is slower."""
-    if isinstance(source, BytesIO):
-        return {"sep": ","}
-    if ".txt" in source.suffixes:
-        return {"sep": None, "engine": "python"}
-    return {"sep": "\t" if ".tsv" in source.suffixes else ","}
 
 
 def _read_parquet(source: Path | BytesIO) -> pd.DataFrame:

@@ -104,7 +104,7 @@ def main(arguments: list[str] | None = None) -> None:
     words = sys.argv[1:] if arguments is None else arguments
 
     def show_warning(message: Any, *_: Any, **__: Any) -> None:
-        click.echo(f"warning: {_spelt(message, words)}", err=True)
+        _say(f"warning: {_spelt(message, words)}")
 
     try:
         with warnings.catch_warnings():

@@ -8,7 +8,6 @@ that learnt do the same, and refuse the same.
 from __future__ import annotations
 
 import copy
-import warnings
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
@@ -18,6 +17,7 @@ import numpy as np
 import pandas as pd
 from formulaic import ModelSpec
 from formulaic.errors import DataMismatchWarning, FormulaicError
+from formulaic.materializers.types import FactorValues
 from formulaic.parser.types import Factor
 from formulaic.transforms import TRANSFORMS
 from numpy.typing import NDArray
@@ -56,7 +56,20 @@ def _categories(data: Any, *arguments: Any, **options: Any) -> Any:
         whole = data.to_numpy()
         if np.isfinite(whole).all() and (whole == np.round(whole)).all():
             data = data.astype(np.int64)
-    return TRANSFORMS["C"](data, *arguments, **options)
+    marked = TRANSFORMS["C"](data, *arguments, **options)
+    facts = marked.__formulaic_metadata__
+
+    def encode(values: Any, **how: Any) -> Any:
+        levels = options.get("levels")
+        known = how["encoder_state"].get("categories") if levels is None else levels
+        new = [] if known is None else _new_categories(pd.Series(data), known)
+        if new:
+            raise DataMismatchWarning(_listed(new))
+        return facts.encoder(values, **how)
+
+    return FactorValues(
+        data, kind="categorical", spans_intercept=facts.spans_intercept, encoder=encode
+    )
 
 
 CONTEXT = {"np": np, "C": _categories, "exp10": lambda x: 10.0**x}
@@ -379,11 +392,15 @@ def _materialise(
     spec: ModelSpec, frame: pd.DataFrame, kinds: Mapping[str, Kind], text: str
 ) -> tuple[Array, ModelSpec]:
     columns = read_columns(frame, kinds)
+    # Formulaic warns of new categories and goes on; to make an error of a warning is not safe
+    # where several threads do so.
+    for name, (_, learnt) in spec.encoder_state.items():
+        known = learnt.get("categories") if name in columns else None
+        if known is not None and (new := _new_categories(columns[name], known)):
+            raise DataError(_unmet(name, new, known))
     try:
-        with warnings.catch_warnings():
-            warnings.simplefilter("error", DataMismatchWarning)
-            with np.errstate(all="ignore"):
-                matrix = spec.get_model_matrix(columns, context=CONTEXT)
+        with np.errstate(all="ignore"):
+            matrix = spec.get_model_matrix(columns, context=CONTEXT)
         values = np.asarray(matrix)
         if values.dtype.kind not in "iufb":
             raise FormulaError(
@@ -415,10 +432,15 @@ def _unseen_category(spec: ModelSpec, frame: pd.DataFrame, fallback: str) -> str
         columns = [column for column in columns_in(parse_side(f"{name} - 1")) if column in frame]
         if known is None or len(columns) != 1:
             continue
-        new = [value for value in pd.unique(frame[columns[0]]) if value not in set(known)]
+        new = _new_categories(frame[columns[0]], known)
         if new:
             return _unmet(columns[0], new, known)
     return f"A category was not met when the model was fitted: {fallback}"
+
+
+def _new_categories(column: pd.Series[Any], known: Any) -> list[Any]:
+    met = set(known)
+    return [value for value in pd.unique(column) if value not in met]
 
 
 def _unmet(column: str, new: list[Any], known: list[Any]) -> str:

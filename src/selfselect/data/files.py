@@ -414,6 +414,7 @@ def _pyarrow_dataset() -> Any:
         import pyarrow.dataset
     except ImportError as error:
         raise MissingDependencyError(
-            "Reading files needs pyarrow: pip install 'selfselect[parquet]'"
+            "Reading files needs pyarrow: pip install 'selfselect[parquet]'. CSV files can be read "
+            "at once without it: engine=selfselect.engines.Memory()."
         ) from error
     return pyarrow.dataset

@@ -9,7 +9,8 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from selfselect.data.files import Files, are_files, open_files
+from selfselect.data.files import Files, are_files
+from selfselect.data.text_files import TextFiles, open_whole
 from selfselect.errors import DataError
 
 __all__ = ["column_names", "in_another_order", "nearest", "to_frame"]
@@ -18,8 +19,8 @@ __all__ = ["column_names", "in_another_order", "nearest", "to_frame"]
 def column_names(data: Any) -> list[str]:
     """Return the column names of a table of any kind."""
     if are_files(data):
-        data = open_files(data)
-    if isinstance(data, Files):
+        data = open_whole(data)
+    if isinstance(data, Files | TextFiles):
         return data.names
     if isinstance(data, Mapping):
         return [str(name) for name in data]
@@ -39,7 +40,7 @@ def to_frame(data: Any, columns: Iterable[str]) -> pd.DataFrame:
     """
     wanted = list(dict.fromkeys(columns))
     if are_files(data):
-        data = open_files(data)
+        data = open_whole(data)
     present = column_names(data)
     for name in wanted:
         if name == "":
@@ -51,7 +52,7 @@ def to_frame(data: Any, columns: Iterable[str]) -> pd.DataFrame:
                 f"The data has {present.count(name)} columns named {name!r}. Rename or drop all "
                 "but one: it is not clear which is meant."
             )
-    if isinstance(data, Files):
+    if isinstance(data, Files | TextFiles):
         return data.table(wanted)
     if isinstance(data, Mapping):
         return _from_mapping(data, wanted)

@@ -13,7 +13,6 @@ derivatives are central differences of it, input by input.
 
 from __future__ import annotations
 
-import warnings
 from functools import cache
 from itertools import combinations
 
@@ -235,10 +234,8 @@ def _points(dimension: int, draws: int) -> Array:
     from scipy.stats import qmc
 
     sobol = qmc.Sobol(dimension, scramble=True, rng=np.random.default_rng(20_230_620))
-    with warnings.catch_warnings():
-        # A number of points that is no power of two is the caller's choice.
-        warnings.simplefilter("ignore")
-        points: Array = np.ascontiguousarray(sobol.random(draws))
+    # Whether the number of points is a power of two is the caller's choice.
+    points: Array = np.ascontiguousarray(sobol.random_base2((draws - 1).bit_length())[:draws])
     return points
 
 

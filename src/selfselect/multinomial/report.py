@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import warnings
 from typing import TYPE_CHECKING, Any
 
-from selfselect.errors import SelfSelectError, SelfSelectWarning
+from selfselect.errors import SelfSelectError, SelfSelectWarning, without_warnings
 from selfselect.report.chapters import reproduction
 from selfselect.report.document import Document, Findings, Paragraph, Part, Section
 from selfselect.report.effects_chapter import shown_effect
@@ -83,8 +82,7 @@ def _effects(fit: MultinomialResult, level: float) -> list[Part]:
 def _ask(make: Any) -> list[Part]:
     """Ask for one effect; where it cannot be had, the reason takes its place."""
     try:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore", SelfSelectWarning)
+        with without_warnings(SelfSelectWarning):
             return shown_effect(make())
     except SelfSelectError as error:
         return [Paragraph(str(error))]

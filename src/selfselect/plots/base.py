@@ -28,6 +28,7 @@ __all__ = [
     "Marks",
     "Picture",
     "Style",
+    "check_drawn",
     "given_axes",
     "need_matplotlib",
     "new_axes",
@@ -44,6 +45,16 @@ Array = NDArray[np.float64]
 INK, FAINT = "#262626", "#8c8c8c"
 SEEN, UNSEEN = "#404040", "#b8b8b8"
 NAIVE, CORRECTED = "#d55e00", "#0072b2"
+
+DRAWN = {
+    "FitResult": ("a fit", "fit = selfselect.fit(...), or selfselect.load('fit.json')"),
+    "Bounds": ("bounds", "selfselect.bounds(...), or fit.bounds()"),
+    "Gains": ("gains", "fit.gains(...)"),
+    "MarginalTreatment": ("marginal treatment effects", "fit.mte(...)"),
+    "Counterfactual": ("a change", "fit.counterfactual(...)"),
+    "Sensitivity": ("a sensitivity", "fit.sensitivity()"),
+}
+"""What pictures are of, by the class, and what returns it."""
 
 
 @dataclass(frozen=True)
@@ -176,6 +187,16 @@ def given_axes(axes: Any, n_axes: int, what: str) -> tuple[Any, ...]:
     if len(found) != n_axes:
         raise OptionError(f"{len(found)} axes are given for {n_axes} {what}. Give one for each.")
     return found
+
+
+def check_drawn(given: object, kind: str) -> None:
+    """Refuse to draw another object than one of the class that a picture is of."""
+    if kind not in (one.__name__ for one in type(given).__mro__):
+        from_where, example = DRAWN[kind]
+        raise OptionError(
+            f"This picture is of {from_where}, not of a {type(given).__name__}. Give it that: "
+            f"{example}."
+        )
 
 
 def plain(text: object) -> str:

@@ -14,6 +14,7 @@ from selfselect.plots.base import (
     FAINT,
     Marks,
     Picture,
+    check_drawn,
     given_axes,
     new_axes,
     plain,
@@ -57,6 +58,7 @@ def bounds(found: HasBands, of: Sequence[str] | None = None, *, axes: Any = None
     Picture
         Its `data` is the table of the bounds that are drawn.
     """
+    check_drawn(found, "Bounds")
     table = found.distribution
     names = list(dict.fromkeys(table["of"]))
     if of is None:

@@ -8,7 +8,7 @@ import numpy as np
 import pandas as pd
 
 from selfselect.plots._along import draw_along, values_along
-from selfselect.plots.base import Picture, given_axes, new_axes
+from selfselect.plots.base import Picture, check_drawn, given_axes, new_axes
 
 if TYPE_CHECKING:
     from selfselect.results.fit_result import FitResult
@@ -37,6 +37,7 @@ def choice_probabilities(
     Picture
         Its `data` has one row per value of the covariate and alternative.
     """
+    check_drawn(fit, "FitResult")
     grid = values_along(fit, covariate)
     found = fit.choice_probabilities(at={covariate: grid}, level=level).table
     numbers = ["estimate", "std_error", "conf_low", "conf_high"]

@@ -17,6 +17,7 @@ from selfselect.plots.base import (
     NAIVE,
     Marks,
     Picture,
+    check_drawn,
     given_axes,
     new_axes,
     plain,
@@ -51,6 +52,7 @@ def coefficients(
     Picture
         Its `data` has one row per term, alternative and kind of estimate.
     """
+    check_drawn(fit, "FitResult")
     present = list(dict.fromkeys(t for one in fit.problem.equations.each for t in one.terms))
     chosen = present[:MOST_TERMS] if terms is None else [terms] if isinstance(terms, str) else terms
     for term in chosen:

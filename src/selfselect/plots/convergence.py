@@ -8,7 +8,7 @@ import numpy as np
 import pandas as pd
 
 from selfselect.errors import UnsupportedError
-from selfselect.plots.base import Marks, Picture, given_axes, new_axes, short, style_of
+from selfselect.plots.base import Marks, Picture, check_drawn, given_axes, new_axes, short, style_of
 
 if TYPE_CHECKING:
     from selfselect.results.fit_result import FitResult
@@ -34,6 +34,7 @@ def convergence(fit: FitResult, *, axes: Any = None) -> Picture:
         Its `data` is ``fit.trace`` with the number of each step and the log-likelihood it was
         short of the best one of the same rows.
     """
+    check_drawn(fit, "FitResult")
     data = fit.trace
     if not len(data):
         solver = fit.solution.solver_name

@@ -10,6 +10,7 @@ import pandas as pd
 from selfselect.plots.base import (
     Marks,
     Picture,
+    check_drawn,
     given_axes,
     new_axes,
     plain,
@@ -48,6 +49,7 @@ def counterfactual(found: Counterfactual, *, axes: Any = None) -> Picture:
     >>> ss.plots.counterfactual(change).data["quantity"].unique().tolist()
     ['share of fishing', 'share of hunting', 'mean income']
     """
+    check_drawn(found, "Counterfactual")
     shares, outcomes = found.shares.table, found.outcomes.table
     mean = outcomes["quantity"].iloc[0]
     numbers = ["estimate", "conf_low", "conf_high"]

@@ -14,6 +14,7 @@ from selfselect.plots.base import (
     UNSEEN,
     Marks,
     Picture,
+    check_drawn,
     given_axes,
     new_axes,
     plain,
@@ -47,6 +48,7 @@ def gains(found: Gains, *, axes: Any = None) -> Picture:
     Picture
         Its `data` has one row per bin, with the share of everyone in it by group.
     """
+    check_drawn(found, "Gains")
     groups = list(dict.fromkeys(found.table["group"]))
     gain = found.draws["gain"].to_numpy()
     chosen = found.draws["seen"].map(str) + " chosen"

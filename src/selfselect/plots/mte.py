@@ -14,6 +14,7 @@ from selfselect.plots.base import (
     UNSEEN,
     Marks,
     Picture,
+    check_drawn,
     given_axes,
     new_axes,
     plain,
@@ -39,6 +40,7 @@ def mte(found: MarginalTreatment, *, axes: Any = None) -> Picture:
     Picture
         Its `data` is the table of the curve.
     """
+    check_drawn(found, "MarginalTreatment")
     data = found.table.copy()
     v, gain = data["resistance"].to_numpy(), data["estimate"].to_numpy()
     (axis,) = new_axes(1, width=6.0, height=3.6) if axes is None else given_axes(axes, 1, "picture")

@@ -8,7 +8,7 @@ import numpy as np
 import pandas as pd
 
 from selfselect.plots._along import draw_along, values_along
-from selfselect.plots.base import Picture, given_axes, new_axes, plain, short
+from selfselect.plots.base import Picture, check_drawn, given_axes, new_axes, plain, short
 
 if TYPE_CHECKING:
     from selfselect.results.fit_result import FitResult
@@ -45,6 +45,7 @@ def potential_outcomes(
     >>> ss.plots.potential_outcomes(fit, "height").data.columns.tolist()
     ['value', 'alternative', 'mean', 'std_error', 'conf_low', 'conf_high']
     """
+    check_drawn(fit, "FitResult")
     grid = values_along(fit, covariate)
     found = fit.potential_outcomes(at={covariate: grid}, level=level).table
     labels = fit.problem.equations.alternatives

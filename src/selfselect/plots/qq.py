@@ -27,6 +27,7 @@ from selfselect.plots.base import (
     UNSEEN,
     Marks,
     Picture,
+    check_drawn,
     given_axes,
     new_axes,
     plain,
@@ -63,6 +64,7 @@ def qq(fit: FitResult, *, axes: Any = None) -> Picture:
     Picture
         Its `data` has one row per point: assumed and empirical quantile, and the band's half width.
     """
+    check_drawn(fit, "FitResult")
     if fit.problem.likelihood.joint:
         raise UnsupportedError(
             "Quantiles of censored noise need noise that is independent, known costs, and rows in "

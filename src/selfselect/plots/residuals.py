@@ -15,6 +15,7 @@ from selfselect.plots.base import (
     UNSEEN,
     Marks,
     Picture,
+    check_drawn,
     given_axes,
     new_axes,
     plain,
@@ -63,6 +64,7 @@ def residuals(
     Picture
         Its `data` has one row per alternative and bin.
     """
+    check_drawn(fit, "FitResult")
     labels = fit.problem.equations.alternatives
     along = None if covariate is None else walk_along(fit, covariate).of_rows
     rows = fit.rows

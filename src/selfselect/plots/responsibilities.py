@@ -8,7 +8,7 @@ import numpy as np
 import pandas as pd
 
 from selfselect.errors import OptionError
-from selfselect.plots.base import Marks, Picture, given_axes, new_axes, plain, style_of
+from selfselect.plots.base import Marks, Picture, check_drawn, given_axes, new_axes, plain, style_of
 
 if TYPE_CHECKING:
     from selfselect.results.fit_result import FitResult
@@ -36,6 +36,7 @@ def responsibilities(
     Picture
         Its `data` has one row per point in time and one column per alternative.
     """
+    check_drawn(fit, "FitResult")
     chance = fit.responsibilities()
     order, when = _in_order(time, len(chance))
     if window is None:

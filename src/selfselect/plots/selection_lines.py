@@ -18,6 +18,7 @@ from selfselect.plots.base import (
     UNSEEN,
     Drawn,
     Marks,
+    check_drawn,
     given_axes,
     new_axes,
     plain,
@@ -79,6 +80,7 @@ def selection_lines(
     most_points : rows whose outcomes are drawn, spread evenly over all.
     axes : matplotlib axes to draw on, one per alternative; made where None.
     """
+    check_drawn(fit, "FitResult")
     if fit.problem.noise.sign_only:
         raise UnsupportedError(
             "A binary outcome does not lie on the lines of its index. Draw the table of "

@@ -14,6 +14,7 @@ from selfselect.plots.base import (
     FAINT,
     Marks,
     Picture,
+    check_drawn,
     given_axes,
     new_axes,
     plain,
@@ -41,6 +42,7 @@ def sensitivity(
     Picture
         Its `data` is the table.
     """
+    check_drawn(found, "Sensitivity")
     table = found.table
     if quantities is None:
         names = map(str, table.columns)

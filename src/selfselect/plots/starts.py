@@ -14,6 +14,7 @@ from selfselect.plots.base import (
     NAIVE,
     Marks,
     Picture,
+    check_drawn,
     given_axes,
     new_axes,
     plain,
@@ -47,6 +48,7 @@ def starts(fit: FitResult, *, axes: Any = None) -> Picture:
     Picture
         Its `data` is ``fit.starts`` in order, with the kind of `end`.
     """
+    check_drawn(fit, "FitResult")
     data = fit.starts
     if not len(data):
         raise UnsupportedError(

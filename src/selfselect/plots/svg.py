@@ -9,7 +9,10 @@ from __future__ import annotations
 import io
 import re
 import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
+from threading import RLock
 from typing import Any, Protocol
 from xml.etree import ElementTree
 
@@ -17,7 +20,7 @@ import numpy as np
 
 from selfselect.plots.base import Marks, need_matplotlib
 
-__all__ = ["Drawing", "draw_svg", "page_axes", "page_style"]
+__all__ = ["ONE_BY_ONE", "Drawing", "draw_svg", "page_axes", "page_style"]
 
 SETTINGS: Any = {
     "svg.fonttype": "none",
@@ -72,12 +75,18 @@ class Drawing:
     marks: tuple[tuple[float, float, str], ...]
 
 
-def page_style() -> Any:
-    """Return a context in which pictures are drawn for a page."""
+ONE_BY_ONE = RLock()
+"""Held by the thread that draws: matplotlib has one style for all of them."""
+
+
+@contextmanager
+def page_style() -> Iterator[None]:
+    """Draw pictures for a page, one thread at a time."""
     need_matplotlib()
     from matplotlib import rc_context
 
-    return rc_context(SETTINGS)
+    with ONE_BY_ONE, rc_context(SETTINGS):
+        yield
 
 
 def page_axes(
@@ -157,11 +166,10 @@ def _draw_figure(picture: HasMarks, figure: Any, name: str, description: str) ->
     if figure.get_layout_engine() is None and len(figure.axes) == 1:
         _make_room(figure)
     text = io.StringIO()
-    with warnings.catch_warnings():
+    with page_style(), warnings.catch_warnings():
         # The page has fonts of its own for letters that matplotlib's lacks.
         warnings.filterwarnings("ignore", "Glyph")
-        with page_style():
-            figure.savefig(text, format="svg", metadata={"Date": None}, facecolor="none")
+        figure.savefig(text, format="svg", metadata={"Date": None}, facecolor="none")
     width, height = figure.get_size_inches() * 72.0
     marks = tuple(
         entry

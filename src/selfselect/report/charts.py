@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from selfselect import plots
 from selfselect.errors import SelfSelectError, UnsupportedError
 from selfselect.plots.paths import columns_of, is_category
-from selfselect.plots.svg import draw_svg, page_axes, page_style
+from selfselect.plots.svg import ONE_BY_ONE, draw_svg, page_axes, page_style
 from selfselect.report.document import Choice, Paragraph, Pictures
 
 if TYPE_CHECKING:
@@ -45,12 +45,13 @@ def chart(
     """
     if panels > MOST_PANELS or size.get("height", 0.0) > MOST_INCHES:
         return Paragraph("No picture here: there are more alternatives than it has room for.")
-    try:
-        with page_style():
-            picture = draw(page_axes(panels, **size))
-    except SelfSelectError as error:
-        return Paragraph(f"No picture here. {error}")
-    return Pictures(draw_svg(picture, name, caption), caption)
+    with ONE_BY_ONE:
+        try:
+            with page_style():
+                picture = draw(page_axes(panels, **size))
+        except SelfSelectError as error:
+            return Paragraph(f"No picture here. {error}")
+        return Pictures(draw_svg(picture, name, caption), caption)
 
 
 def lines_shown(fit: FitResult) -> list[str]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Sequence
 from functools import partial
 from itertools import combinations
@@ -11,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import pandas as pd
 
 from selfselect import plots
-from selfselect.errors import SelfSelectError, SelfSelectWarning
+from selfselect.errors import SelfSelectError, SelfSelectWarning, without_warnings
 from selfselect.plots.paths import columns_of
 from selfselect.report.chapters import without_rows
 from selfselect.report.charts import MOST_COVARIATES, along, chart, one_of
@@ -103,8 +102,7 @@ def _closures(fit: FitResult, level: float) -> list[Part]:
     options: list[tuple[str, Pictures]] = []
     for number, label in enumerate(labels[:MOST_COMPARED], 1):
         try:
-            with warnings.catch_warnings():
-                warnings.simplefilter("ignore", SelfSelectWarning)
+            with without_warnings(SelfSelectWarning):
                 found = fit.counterfactual(close=[label], base=some, level=level)
         except SelfSelectError as error:
             return [Paragraph(f"counterfactual: {error}")]
@@ -129,9 +127,8 @@ def _draw_change(found: Counterfactual, axes: tuple[Any, ...]) -> plots.Picture:
 def _table(fit: FitResult, name: str, *labels: Any, **options: Any) -> list[Part]:
     """Ask for one effect; where it cannot be had, the reason takes its place."""
     try:
-        with warnings.catch_warnings():
-            # What is doubtful stands in the table's own warnings.
-            warnings.simplefilter("ignore", SelfSelectWarning)
+        # What is doubtful stands in the table's own warnings.
+        with without_warnings(SelfSelectWarning):
             return shown_effect(getattr(fit, name)(*labels, **options))
     except SelfSelectError as error:
         return [Paragraph(f"{name}: {error}")]

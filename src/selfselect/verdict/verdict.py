@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -10,7 +9,13 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from selfselect.errors import ConvergenceWarning, OptionError, SelfSelectError, UnsupportedError
+from selfselect.errors import (
+    ConvergenceWarning,
+    OptionError,
+    SelfSelectError,
+    UnsupportedError,
+    without_warnings,
+)
 from selfselect.noise_choice import CLOSE
 from selfselect.progress import progress_bar
 from selfselect.report.explain import VERDICT
@@ -137,9 +142,8 @@ def make_verdict(
     with progress_bar(progress, what="Models", total=len(makers)) as bar:
         for name, make in makers.items():
             try:
-                with warnings.catch_warnings():
-                    # The table says which fits did not converge.
-                    warnings.simplefilter("ignore", ConvergenceWarning)
+                # The table says which fits did not converge.
+                with without_warnings(ConvergenceWarning):
                     found = given[name] if make is None else make()
                 if not _is_twin(found, fits):
                     rows.append(_answered(name, fit, found, asked, level))

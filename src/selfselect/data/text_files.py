@@ -1,0 +1,125 @@
+"""CSV files read at once by pandas: from the shell, and where pyarrow is not installed."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from functools import cached_property
+from importlib.util import find_spec
+from io import BytesIO
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+
+from selfselect.data.file_names import TEXT_FORMATS, find_files, format_of
+from selfselect.data.file_types import (
+    CHANGED_BY_NUMBERS,
+    may_change_labels,
+    other_encoding,
+    reason_of,
+)
+from selfselect.data.files import Files, open_files
+from selfselect.errors import DataError
+
+__all__ = ["TextFiles", "open_whole", "read_csv"]
+
+
+def open_whole(data: Any) -> Files | TextFiles:
+    """Find files that are read at once; CSV files need no pyarrow."""
+    if find_spec("pyarrow") is None and isinstance(data, str | Path | list | tuple):
+        names = [str(path) for path in find_files(data)]
+        if all(format_of(name) in TEXT_FORMATS for name in names):
+            return TextFiles(tuple(names))
+    return open_files(data)
+
+
+@dataclass(frozen=True, eq=False)
+class TextFiles:
+    """CSV files, and columns that hold labels: 01 and 1 are two of them, so those are text."""
+
+    paths: tuple[str, ...]
+    labels: tuple[str, ...] = ()
+
+    @cached_property
+    def names(self) -> list[str]:
+        """The columns of the first file, which all of them need."""
+        first = Path(self.paths[0])
+        with _reading(self.paths[0]):
+            header = pd.read_csv(first, **separator(first), nrows=0)
+        return [str(name) for name in header.columns]
+
+    def with_labels(self, columns: Sequence[str]) -> TextFiles:
+        """Return the same files with columns that are known to hold labels."""
+        return replace(self, labels=tuple(columns))
+
+    def table(self, columns: Sequence[str]) -> pd.DataFrame:
+        """Return all rows at once."""
+        frames = [self._read(path, list(columns)) for path in self.paths]
+        for path, frame in zip(self.paths, frames, strict=True):
+            for name in columns:
+                first, here = (kind_of(one[name]) for one in (frames[0], frame))
+                if "nothing" not in (first, here) and first != here:
+                    raise DataError(
+                        f"The column {name!r} holds {here} in {path} but {first} in the first "
+                        "file. Write all files with the same types."
+                    )
+        return pd.concat(frames, ignore_index=True)
+
+    def _read(self, path: str, columns: list[str]) -> pd.DataFrame:
+        with _reading(path):
+            found = read_csv(Path(path), None, self.labels)
+        for name in columns:
+            if name not in found:
+                raise DataError(
+                    f"{path} has no column {name!r}, which the first file has. All files need the "
+                    "same columns."
+                )
+        return found.loc[:, columns]
+
+
+@contextmanager
+def _reading(path: str) -> Iterator[None]:
+    """Say which file cannot be read."""
+    try:
+        yield
+    except UnicodeError as error:
+        raise other_encoding(path, "something in it") from error
+    except (pd.errors.ParserError, EOFError, OSError, ValueError) as error:
+        raise DataError(f"{path} cannot be read as csv: {reason_of(error)}") from error
+
+
+def kind_of(column: pd.Series[Any]) -> str:
+    """Return what a column is to a formula."""
+    if column.isna().all():
+        return "nothing"
+    return "number" if pd.api.types.is_numeric_dtype(column) else "text"
+
+
+def read_csv(source: Path | BytesIO, encoding: str | None, labels: Sequence[Any]) -> pd.DataFrame:
+    """Read CSV, a file or its bytes; columns of labels are text where a number would change one."""
+    how = {**separator(source), "encoding": encoding}
+    table = pd.read_csv(source, **how)
+    numbers = [
+        name
+        for name in dict.fromkeys(labels)
+        if name in table and pd.api.types.is_numeric_dtype(table[name])
+    ]
+    if numbers and (isinstance(source, BytesIO) or may_change_labels(str(source))):
+        if isinstance(source, BytesIO):
+            source.seek(0)
+        written = pd.read_csv(source, **how, usecols=numbers, dtype=str)
+        for name in numbers:
+            if written[name].str.match(CHANGED_BY_NUMBERS).any():
+                table[name] = written[name]
+    return table
+
+
+def separator(source: Path | BytesIO) -> dict[str, Any]:
+    """Return how fields are separated; in .txt files that is found out, which is slower."""
+    if isinstance(source, BytesIO):
+        return {"sep": ","}
+    if ".txt" in source.suffixes:
+        return {"sep": None, "engine": "python"}
+    return {"sep": "\t" if ".tsv" in source.suffixes else ","}
