@@ -19,6 +19,7 @@ from selfselect.engines.base import Engine
 from selfselect.errors import UnsupportedError
 from selfselect.inference.covariance import Covariance
 from selfselect.inference.dependence import Dependence
+from selfselect.inference.evidence import Evidence
 from selfselect.inference.independence import independence_test, wald_test_of_correlations
 from selfselect.inference.sandwich import cluster_sizes
 from selfselect.inference.statistics import TestResult
@@ -345,6 +346,11 @@ class FitResult(Estimates, EffectMethods, TrustMethods):
         return Dependence(self.cluster_sizes, self.facts.cluster, self.facts.weights_kind)
 
     @cached_property
+    def evidence(self) -> Evidence:
+        """What the rows say against the assumptions on the noise, and of their covariates."""
+        return Evidence(self.problem, self.engine_of_rows(), self.solution, self.dependence)
+
+    @cached_property
     def _independence(self) -> TestResult:
         if self.kept:
             return self.kept.independence
@@ -352,13 +358,7 @@ class FitResult(Estimates, EffectMethods, TrustMethods):
             return selection_independence_test(self)
         if self.problem.noise.correlated:
             return wald_test_of_correlations(self.reported, self.covariance.matrix)
-        return independence_test(
-            self.problem,
-            self.engine_of_rows(),
-            self.solution.free,
-            self.solution.information,
-            self.dependence,
-        )
+        return independence_test(self.evidence)
 
     def independence_test(self, kind: str | None = None) -> TestResult:
         """Test that noise is independent across alternatives, or of a selection equation's.
@@ -470,10 +470,8 @@ class FitResult(Estimates, EffectMethods, TrustMethods):
     def _diagnosis(self) -> Diagnosis:
         if self.kept:
             return self.kept.diagnosis
-        find = diagnose_selection if self.problem.noise.selected else diagnose
-        found = find(
-            self.problem, self.engine_of_rows(), self.solution.free, self.solution.information
-        )
+        selected = self.problem.noise.selected
+        found = diagnose_selection(self.evidence) if selected else diagnose(self.evidence)
         # Where one optimum is all there is, the likelihood is close to quadratic.
         if self.problem.likelihood.concave or self.problem.index == "unknown":
             return found

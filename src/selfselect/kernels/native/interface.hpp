@@ -169,6 +169,16 @@ struct MixtureRows {
     double* twice;                 // (3 M, 3 M), zero before
 };
 
+// What a summary sums over rows, all zero before; see `moments.hpp`. There may be no Gram matrices.
+struct MomentSums {
+    double* pairs;       // (k, k), above the diagonal
+    double* shape;       // (k, 2) of orders 3 and 4
+    double* spread;      // (k, width)
+    double* seen;        // (k,)
+    double* everywhere;  // (k, width, width)
+    double* where_seen;  // (k, width, width)
+};
+
 // Says every hundred thousand rows or so whether to go on. A kernel that is told to stop returns
 // false, and what it filled means nothing.
 using GoOn = bool (*)();
@@ -185,6 +195,7 @@ struct Kernels {
     bool (*memberships)(const Memberships&, GoOn);
     bool (*largest)(const Largest&, GoOn);
     bool (*mixture)(const MixtureRows&, GoOn);
+    bool (*moments)(const Rows&, MomentSums&, GoOn);
 };
 
 }  // namespace selfselect
