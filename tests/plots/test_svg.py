@@ -63,6 +63,31 @@ def test_a_hostile_label_is_text(hostile: ss.FitResult) -> None:
     assert marks
 
 
+def test_points_are_those_that_matplotlib_draws(
+    known: ss.FitResult, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def shown(svg: str) -> str:
+        return re.sub(r'id="one-1-(PathCollection_|points-)\d+"', "", svg)
+
+    quick = drawn(known)
+    monkeypatch.setattr("selfselect.plots.svg._scatters", lambda _: {})
+    slow = drawn(known)
+    assert "points-0" in quick[0] and "points-0" not in slow[0]
+    assert shown(quick[0]) == shown(slow[0]) and quick[1] == slow[1]
+
+
+def test_a_picture_that_was_put_into_a_page_still_has_all_its_points(known: ss.FitResult) -> None:
+    with page_style():
+        picture = ss.plots.residuals(known)
+    points = [
+        one for axis in picture.axes for one in axis.collections if len(one.get_offsets()) > 2
+    ]
+    counts = [len(one.get_offsets()) for one in points]
+    draw_svg(picture, "one", "residuals")
+    assert counts and [len(one.get_offsets()) for one in points] == counts
+    assert all("draw" not in vars(one) and one.get_gid() is None for one in points)
+
+
 def test_marks_lie_where_the_points_are_drawn(known: ss.FitResult) -> None:
     svg, marks = drawn(known)
     drawn_at = {

@@ -9,7 +9,10 @@ from __future__ import annotations
 import io
 import re
 import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, Protocol
 from xml.etree import ElementTree
 
@@ -31,6 +34,9 @@ SETTINGS: Any = {
 }
 LETTER, LINE = 0.083, 0.24
 """Inches that a letter is wide and a line high, at ten points."""
+
+UNDER_TICKS = 0.29
+"""Inches from an axis to its label, below the numbers at its ticks."""
 
 SVG, XLINK = "{http://www.w3.org/2000/svg}", "{http://www.w3.org/1999/xlink}"
 COLOURS = {
@@ -121,25 +127,82 @@ def _make_room(figure: Any) -> None:
     figure.subplots_adjust(
         left=left / width, right=1.0 - 0.15 / width, bottom=bottom / height, top=1.0 - top / height
     )
+    # Labels with a place of their own spare matplotlib measuring those of all ticks once more.
+    inside = axis.get_position()
+    axis.xaxis.set_label_coords(
+        0.5 * (inside.x0 + inside.x1), (bottom - UNDER_TICKS) / height, figure.transFigure
+    )
+    axis.yaxis.set_label_coords(
+        0.95 * LINE / width, 0.5 * (inside.y0 + inside.y1), figure.transFigure
+    )
 
 
 def _draw_figure(picture: HasMarks, figure: Any, name: str, description: str) -> Drawing:
     if figure.get_layout_engine() is None and len(figure.axes) == 1:
         _make_room(figure)
-    text = io.StringIO()
-    with warnings.catch_warnings():
+    text, scatters = io.StringIO(), _scatters(figure)
+    with warnings.catch_warnings(), page_style(), _first_points_only(scatters):
         # The page has fonts of its own for letters that matplotlib's lacks.
         warnings.filterwarnings("ignore", "Glyph")
-        with page_style():
-            figure.savefig(text, format="svg", metadata={"Date": None}, facecolor="none")
+        figure.savefig(text, format="svg", metadata={"Date": None}, facecolor="none")
     width, height = figure.get_size_inches() * 72.0
+    points = {gid: _places(scatter, float(height)) for gid, scatter in scatters.items()}
     marks = tuple(
         entry
         for part in picture.marks
         if picture.axes[part.axis].figure is figure
         for entry in _located(picture, part, float(height))
     )
-    return Drawing(_cleaned(text.getvalue(), name, description), float(width), marks)
+    svg = _cleaned(text.getvalue(), name, description, points)
+    return Drawing(svg, float(width), marks)
+
+
+def _scatters(figure: Any) -> dict[str, Any]:
+    """Return the scatters of a figure whose points all look alike, by the names they get."""
+    from matplotlib.collections import PathCollection
+
+    alike = [
+        one
+        for axis in figure.axes
+        for one in axis.collections
+        if isinstance(one, PathCollection)
+        and len(one.get_offsets()) > 2
+        and max(map(len, (one.get_paths(), one.get_facecolors(), one.get_edgecolors(),
+                          one.get_linewidths(), one.get_sizes()))) <= 1
+    ]  # fmt: skip
+    return {f"points-{number}": one for number, one in enumerate(alike)}
+
+
+@contextmanager
+def _first_points_only(scatters: dict[str, Any]) -> Iterator[None]:
+    """Let matplotlib draw one point of each scatter: it takes as long over each as over a line.
+
+    Only drawing sees one point. Whoever looks for a free corner, as a legend does, sees all.
+    """
+
+    def drawing(scatter: Any, draw: Any, renderer: Any) -> None:
+        offsets = scatter.get_offsets()
+        scatter.set_offsets(offsets[:1])
+        draw(renderer)
+        scatter.set_offsets(offsets)
+
+    gids = {gid: scatter.get_gid() for gid, scatter in scatters.items()}
+    for gid, scatter in scatters.items():
+        scatter.set_gid(gid)
+        scatter.draw = partial(drawing, scatter, scatter.draw)
+    try:
+        yield
+    finally:
+        for gid, scatter in scatters.items():
+            scatter.set_gid(gids[gid])
+            del scatter.draw
+
+
+def _places(scatter: Any, height: float) -> Any:
+    """Return where the points of a scatter lie, in the units of the drawing, from its top."""
+    places = scatter.get_offset_transform().transform(np.asarray(scatter.get_offsets()))
+    places = places[np.isfinite(places).all(axis=1)] * (72.0 / scatter.figure.dpi)
+    return places * [1.0, -1.0] + [0.0, height]
 
 
 def _located(picture: HasMarks, marks: Marks, height: float) -> list[tuple[float, float, str]]:
@@ -156,7 +219,7 @@ def _located(picture: HasMarks, marks: Marks, height: float) -> list[tuple[float
     ]
 
 
-def _cleaned(text: str, name: str, description: str) -> str:
+def _cleaned(text: str, name: str, description: str, points: dict[str, Any]) -> str:
     # Parsing drops comments, into which matplotlib writes labels as they are.
     root = ElementTree.fromstring(text)
     for parent in list(root.iter()):
@@ -177,8 +240,27 @@ def _cleaned(text: str, name: str, description: str) -> str:
         root.attrib.pop(key, None)
     root.set("role", "img")
     root.set("aria-label", description)
+    written = [_all_points(root, f"{name}-{gid}", places) for gid, places in points.items()]
     made: str = ElementTree.tostring(root, encoding="unicode")
+    for one, many in written:
+        made = made.replace(one, many, 1)
     return made
+
+
+def _all_points(root: ElementTree.Element, gid: str, places: Any) -> tuple[str, str]:
+    """Return the text of the one point of a scatter that was drawn, and that of all its points."""
+    (parent,) = (
+        group
+        for whole in root.iter("g")
+        if whole.get("id") == gid
+        for group in whole.iter("g")
+        if group.find("use") is not None
+    )
+    (point,) = parent.findall("use")
+    parent.set("style", point.attrib.pop("style", ""))
+    link = point.get("href")
+    many = "".join(f'<use href="{link}" x="{x:.1f}" y="{y:.1f}" />' for x, y in places.tolist())
+    return ElementTree.tostring(point, encoding="unicode"), many
 
 
 def _renamed(key: str, value: str, name: str) -> str:
