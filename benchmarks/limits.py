@@ -83,8 +83,8 @@ class Table:
             "# Speed",
             "",
             "What fits and pages cost beside other packages, and beside the limits that the "
-            f"project holds itself to. Made by `{command}` in {spent:.0f} s; every ratio is of medians "
-            "taken in turns in that run. R's seconds are R's own, without reading the data.",
+            f"project holds itself to. Made by `{command}` in {spent:.0f} s; every ratio is of "
+            "medians taken in turns in that run. R's seconds are R's own and leave out reading.",
             "",
             f"selfselect {ss.__version__}, {_machine()}. {held} limits held, {missed} not.",
             "",
