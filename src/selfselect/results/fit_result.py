@@ -50,6 +50,7 @@ from selfselect.results.tables import (
 from selfselect.results.trust_methods import TrustMethods
 from selfselect.results.types import UnobservedTypes, unobserved_types
 from selfselect.solvers.base import Solution
+from selfselect.threads import one_blas_thread
 
 if TYPE_CHECKING:
     from selfselect.inference.profile import Surface
@@ -286,10 +287,12 @@ class FitResult(Estimates, EffectMethods, TrustMethods):
         if self.problem.noise.selected:
             from selfselect.report.selection_summary import summarise_selection
 
-            return summarise_selection(self, level, intervals, stars=stars)
+            with one_blas_thread():
+                return summarise_selection(self, level, intervals, stars=stars)
         from selfselect.report.summary import summarise
 
-        return summarise(self, level, intervals, stars=stars)
+        with one_blas_thread():
+            return summarise(self, level, intervals, stars=stars)
 
     @property
     def equation_labels(self) -> tuple[Any, ...]:
@@ -625,7 +628,8 @@ class FitResult(Estimates, EffectMethods, TrustMethods):
         """
         from selfselect.report.write import write_report
 
-        write_report(self, path, level=level, command=command)
+        with one_blas_thread():
+            write_report(self, path, level=level, command=command)
 
     def save(self, path: str | Path) -> None:
         """Save as versioned JSON, without the rows; `selfselect.load` reads it back."""
