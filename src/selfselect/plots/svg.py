@@ -161,16 +161,20 @@ def _scatters(figure: Any) -> dict[str, Any]:
     """Return the scatters of a figure whose points all look alike, by the names they get."""
     from matplotlib.collections import PathCollection
 
-    alike = [
-        one
-        for axis in figure.axes
-        for one in axis.collections
-        if isinstance(one, PathCollection)
-        and len(one.get_offsets()) > 2
-        and max(map(len, (one.get_paths(), one.get_facecolors(), one.get_edgecolors(),
-                          one.get_linewidths(), one.get_sizes()))) <= 1
-    ]  # fmt: skip
+    every: list[Any] = [one for axis in figure.axes for one in axis.collections]
+    alike = [one for one in every if isinstance(one, PathCollection) and _look_alike(one)]
     return {f"points-{number}": one for number, one in enumerate(alike)}
+
+
+def _look_alike(scatter: Any) -> bool:
+    looks = (
+        scatter.get_paths(),
+        scatter.get_facecolor(),
+        scatter.get_edgecolor(),
+        scatter.get_linewidth(),
+        scatter.get_sizes(),
+    )
+    return len(scatter.get_offsets()) > 2 and max(map(len, looks)) <= 1
 
 
 @contextmanager
@@ -182,7 +186,7 @@ def _first_points_only(scatters: dict[str, Any]) -> Iterator[None]:
 
     def drawing(scatter: Any, draw: Any, renderer: Any) -> None:
         offsets = scatter.get_offsets()
-        scatter.set_offsets(offsets[:1])
+        scatter.set_offsets(offsets[_on_page(scatter)][:1])
         draw(renderer)
         scatter.set_offsets(offsets)
 
@@ -198,11 +202,21 @@ def _first_points_only(scatters: dict[str, Any]) -> Iterator[None]:
             del scatter.draw
 
 
-def _places(scatter: Any, height: float) -> Any:
-    """Return where the points of a scatter lie, in the units of the drawing, from its top."""
+def _placed(scatter: Any) -> Any:
+    """Return where the points of a scatter lie, in the units of the drawing, from its foot."""
     places = scatter.get_offset_transform().transform(np.asarray(scatter.get_offsets()))
-    places = places[np.isfinite(places).all(axis=1)] * (72.0 / scatter.figure.dpi)
-    return places * [1.0, -1.0] + [0.0, height]
+    return places * (72.0 / scatter.figure.dpi)
+
+
+def _on_page(scatter: Any) -> Any:
+    """Say which points of a scatter lie within the drawing: matplotlib writes no others."""
+    places, size = _placed(scatter), scatter.figure.get_size_inches() * 72.0
+    return ((places >= 0.0) & (places <= size)).all(axis=1)
+
+
+def _places(scatter: Any, height: float) -> Any:
+    """Return where the points lie that can be seen, from the top of the drawing."""
+    return _placed(scatter)[_on_page(scatter)] * [1.0, -1.0] + [0.0, height]
 
 
 def _located(picture: HasMarks, marks: Marks, height: float) -> list[tuple[float, float, str]]:
@@ -240,7 +254,9 @@ def _cleaned(text: str, name: str, description: str, points: dict[str, Any]) -> 
         root.attrib.pop(key, None)
     root.set("role", "img")
     root.set("aria-label", description)
-    written = [_all_points(root, f"{name}-{gid}", places) for gid, places in points.items()]
+    written = [
+        _all_points(root, f"{name}-{gid}", places) for gid, places in points.items() if len(places)
+    ]
     made: str = ElementTree.tostring(root, encoding="unicode")
     for one, many in written:
         made = made.replace(one, many, 1)
