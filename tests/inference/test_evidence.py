@@ -42,6 +42,7 @@ def test_the_summary_takes_one_pass_over_the_rows(villagers, monkeypatch):
     assert len(passes) == 1
 
 
+@pytest.mark.compiled
 @pytest.mark.parametrize("case", ["plain", "weighted", "own terms", "closed"])
 def test_compiled_sums_are_those_of_the_rows(villagers, case):
     table, options = villagers.copy(), {}
