@@ -7,7 +7,7 @@ BIN := .venv/bin
 
 NATIVE := $(wildcard src/selfselect/kernels/native/*)
 
-.PHONY: demo test test-lowest test-pandas2 test-pythons wheels mutants soak cluster-faults sanitize lint types bench study experiments docs screenshots clean
+.PHONY: demo test test-lowest test-pandas2 test-pythons wheels mutants soak cluster-faults sanitize lint types bench bench-more study experiments docs screenshots clean
 
 # Compiles the kernels; the other targets find them up to date.
 .venv/ready: pyproject.toml setup.py $(NATIVE)
@@ -74,8 +74,11 @@ lint: .venv/lint-ready       ## style
 types: .venv/lint-ready      ## static types
 	$(BIN)/mypy
 
-bench: .venv/bench-ready     ## table of cost ratios; R is used where Rscript is installed
-	$(BIN)/python -m benchmarks
+bench: .venv/bench-ready     ## costs beside their limits, minutes; the table goes to docs/studies/speed.md
+	MPLBACKEND=Agg $(BIN)/python -m benchmarks --write docs/studies/speed.md
+
+bench-more: .venv/bench-ready   ## further costs, tens of minutes; R is used where Rscript is installed
+	$(BIN)/python -m benchmarks.costs
 	$(BIN)/python -m benchmarks.convex_rules
 	$(BIN)/python -m benchmarks.engines_dask
 

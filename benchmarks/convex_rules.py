@@ -74,27 +74,41 @@ def sampler_table(budget: float) -> None:
         print(f"| {name} | {steps} | {gap.mean():+.4f} | {np.sqrt(np.mean(gap**2)):.4f} |")
 
 
+def ratio(n_rows: int, scale: float | str) -> tuple[float, float]:
+    """Return processor seconds of a general rule, and of the exact box fit of as many rows."""
+    boxes = ss.simulators.gaussian(n_rows, 5, 4, seed=1)
+    mixed = ss.simulators.gaussian(n_rows, 5, 4, rule=LinearArgmax(MIXED), seed=1)
+    return _general(mixed, scale)[1], _exact(boxes)
+
+
+def _exact(boxes: ss.simulators.Sample) -> float:
+    with patch.object(memory, "extension", lambda: None):
+        ss.fit(boxes.formula, boxes.data, chosen="chosen")
+        each = [
+            spent(lambda: ss.fit(boxes.formula, boxes.data, chosen="chosen"))[1] for _ in range(3)
+        ]
+    return float(np.median(each))
+
+
+def _general(mixed: ss.simulators.Sample, scale: float | str) -> tuple[ss.FitResult, float]:
+    return spent(
+        lambda: ss.fit(
+            mixed.formula, mixed.data, chosen="chosen", rule=ConvexRule(largest_mix),
+            noise=Independent(scale),
+        )
+    )  # fmt: skip
+
+
 def speed(n_rows: int, scales: tuple[float | str, ...] = (1.0, "common", "each")) -> None:
     """A general rule against the exact box fit by NumPy, same rows, standard errors included."""
     boxes = ss.simulators.gaussian(n_rows, 5, 4, seed=1)
     mixed = ss.simulators.gaussian(n_rows, 5, 4, rule=LinearArgmax(MIXED), seed=1)
-
-    def exact():
-        return ss.fit(boxes.formula, boxes.data, chosen="chosen")
-
-    with patch.object(memory, "extension", lambda: None):
-        exact()
-        seconds = np.median([spent(exact)[1] for _ in range(3)])
+    seconds = _exact(boxes)
     print(f"\nn = {n_rows:g}, d = 5, k = 4: the exact box fit by NumPy takes {seconds:.2f} s")
     print("| scale | seconds | times the box fit | status |")
     print("|---|---|---|---|")
     for scale in scales:
-        result, own = spent(
-            lambda scale=scale: ss.fit(
-                mixed.formula, mixed.data, chosen="chosen", rule=ConvexRule(largest_mix),
-                noise=Independent(scale),
-            )
-        )  # fmt: skip
+        result, own = _general(mixed, scale)
         print(f"| {scale} | {own:.1f} | {own / seconds:.0f} | {result.status} |", flush=True)
 
 

@@ -2,8 +2,8 @@
 
 A mixture draws who is seen by a coin; here the larger outcome is seen. Where covariates are
 symmetric about zero and nothing has an intercept the two agree on coefficients, elsewhere they do
-not, so errors against the truth are compared, not likelihoods. Ours and flexmix have 8 starts, and
-ours gives standard errors as well; mixtools, the slowest by far, has one.
+not, so errors against the truth are compared, not likelihoods. Ours and flexmix have 8 starts in
+`make bench`, and ours gives standard errors as well; mixtools, the slowest by far, has one.
 """
 
 from __future__ import annotations
@@ -77,8 +77,12 @@ def draw(n_rows: int, *, shifted: bool) -> Mixed:
     return Mixed(x, (means + rng.standard_normal((n_rows, 2))).max(axis=1), truth, shifted)
 
 
-def ours(data: Mixed) -> np.ndarray:
-    model = ss.SelfSelectionRegressor(n_alternatives=2, fit_intercept=data.constant)
+def ours(data: Mixed, starts: int | None = None) -> np.ndarray:
+    model = ss.SelfSelectionRegressor(
+        n_alternatives=2,
+        fit_intercept=data.constant,
+        solver=ss.solvers.MaximumLikelihood(starts),
+    )
     model.fit(data.covariates, data.outcome)
     assert model.result_.converged
     return np.column_stack([model.intercept_, model.coef_])[:, not data.constant :]

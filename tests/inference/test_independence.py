@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pandas as pd
 import pytest
@@ -243,7 +245,8 @@ def test_an_alternative_that_is_rarely_chosen_keeps_the_size():
 def test_a_singular_information_is_a_reason_not_a_number():
     result = ss.fit("y ~ x1", correlated(0.0, n_rows=300), chosen="who")
     nothing = np.zeros_like(result.solution.information)
-    test = independence_test(result.problem, result.engine, result.solution.free, nothing)
+    solution = replace(result.solution, information=nothing)
+    test = independence_test(replace(result.evidence, solution=solution))
     assert not test.possible and "singular" in test.reason
     assert not test.rejects() and np.isnan(test.p_value)
 

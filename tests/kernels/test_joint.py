@@ -302,3 +302,13 @@ def test_points_belong_to_the_row_and_never_change():
     np.testing.assert_array_equal(turned[order], again[0])
     other = ghk_atoms(a, seen, side, CORRELATIONS[4], KEYS[order], draws=32, curvature=False)
     assert np.abs(other.loglik - again[0]).max() > 1e-6
+
+
+def test_held_correlations_leave_the_other_second_derivatives_as_they_are():
+    a, seen, side = atoms(3)
+    options = {"draws": 32, "curvature": True}
+    whole = ghk_atoms(a, seen, side, CORRELATIONS[3], KEYS, **options)
+    held = ghk_atoms(a, seen, side, CORRELATIONS[3], KEYS, held=True, **options)
+    np.testing.assert_array_equal(held.hessian[:, :3, :3], whole.hessian[:, :3, :3])
+    assert not held.hessian[:, 3:].any() and not held.hessian[:, :, 3:].any()
+    np.testing.assert_array_equal(held.gradient, whole.gradient)

@@ -13,7 +13,7 @@ import pytest
 import selfselect as ss
 from selfselect.engines.memory import Memory
 from selfselect.errors import ConvergenceWarning, UnsupportedError
-from selfselect.inference.expectations import free_scores_of
+from selfselect.inference.evidence import free_scores_of
 from selfselect.inference.moments import moments_of
 from selfselect.inference.simulation import draw_outcomes, write_out
 from selfselect.likelihoods import row_terms

@@ -10,6 +10,7 @@ import pandas as pd
 import pytest
 
 import selfselect as ss
+from selfselect.plots.base import Picture
 from selfselect.plots.svg import draw_svg, page_axes, page_style
 
 HOSTILE = '<script>alert(1)</script>--><!-- "x"'
@@ -61,6 +62,48 @@ def test_a_hostile_label_is_text(hostile: ss.FitResult) -> None:
     shown = ["".join(element.itertext()) for element in ElementTree.fromstring(svg).iter("text")]
     assert HOSTILE in shown
     assert marks
+
+
+def test_points_are_those_that_matplotlib_draws(
+    known: ss.FitResult, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def shown(svg: str) -> str:
+        return re.sub(r'id="one-1-(PathCollection_|points-)\d+"', "", svg)
+
+    quick = drawn(known)
+    monkeypatch.setattr("selfselect.plots.svg._scatters", lambda _: {})
+    slow = drawn(known)
+    assert "points-0" in quick[0] and "points-0" not in slow[0]
+    assert shown(quick[0]) == shown(slow[0]) and quick[1] == slow[1]
+
+
+@pytest.mark.parametrize(("limits", "visible"), [((0.0, 1.0), 2), ((4.0, 9.0), 6), ((90, 99), 0)])
+def test_points_that_lie_beyond_the_drawing_are_left_out(
+    limits: tuple[float, float], visible: int
+) -> None:
+    with page_style():
+        (axis,) = page_axes(1)
+        axis.scatter([*range(20), np.nan], [0.5] * 21, s=9, color="#404040")
+        axis.set(xlim=limits, ylim=(0, 1))
+    (drawing,) = draw_svg(Picture((axis,), pd.DataFrame()), "one", "points")
+    root = ElementTree.fromstring(drawing.svg)
+    (group,) = (one for one in root.iter("g") if one.get("id") == "one-1-points-0")
+    places = [float(point.get("x", "nan")) for point in group.iter("use")]
+    assert all(0.0 <= x <= drawing.width for x in places)
+    box = axis.get_window_extent()
+    assert sum(box.x0 - 0.1 <= x <= box.x1 + 0.1 for x in places) == visible
+
+
+def test_a_picture_that_was_put_into_a_page_still_has_all_its_points(known: ss.FitResult) -> None:
+    with page_style():
+        picture = ss.plots.residuals(known)
+    points = [
+        one for axis in picture.axes for one in axis.collections if len(one.get_offsets()) > 2
+    ]
+    counts = [len(one.get_offsets()) for one in points]
+    draw_svg(picture, "one", "residuals")
+    assert counts and [len(one.get_offsets()) for one in points] == counts
+    assert all("draw" not in vars(one) and one.get_gid() is None for one in points)
 
 
 def test_marks_lie_where_the_points_are_drawn(known: ss.FitResult) -> None:

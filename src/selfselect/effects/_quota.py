@@ -7,7 +7,6 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from scipy.optimize import brentq
 
 from selfselect.effects._averages import mean_cells
 from selfselect.effects._moments import Setting, cells, n_cells, refuse_unsupported
@@ -95,6 +94,9 @@ def _by_price(world: World, quota: Quota, free: Setting, alone: bool) -> State:
             f"No fee brings the share down to {100 * quota.share:g}%: too many rows have no other "
             "alternative. Give a larger share."
         )
+    # Imported here: few ask for a fee, and every report loads this room.
+    from scipy.optimize import brentq
+
     # What is left of the excess is corrected to first order when the averages are read.
     fee = float(brentq(excess, 0.0, highest, xtol=FEE_TOLERANCE * unit))
     step = 1e-4 * unit

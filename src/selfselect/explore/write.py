@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from operator import itemgetter
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -160,8 +161,11 @@ def _fits(fit: FitResult, asked: Sequence[float] | None) -> tuple[list[dict[str,
     grid = np.unique(np.asarray(CORRELATIONS if asked is None else asked, dtype=float))
     if not grid.size or not (np.abs(grid) < 1).all():
         raise OptionError("Give correlations between -1 and 1 in `correlations`.")
-    found, left_out = fits_along(fit, grid, None)
-    for value, (problem, solution) in sorted(found.items()):
+    left_out = []
+    for value, problem, solution in sorted(fits_along(fit, grid), key=itemgetter(0)):
+        if problem is None or solution is None:
+            left_out.append(value)
+            continue
         spread = covariance_of_refit(fit, problem, solution, Continuation()).matrix
         reported = problem.layout.report(solution.free).values
         made.append(

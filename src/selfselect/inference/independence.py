@@ -37,18 +37,15 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
-from itertools import combinations
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy.special import chdtrc
 
 from selfselect.engines.base import Engine, Parts
-from selfselect.engines.memory import Memory
 from selfselect.errors import OptionError
-from selfselect.inference.dependence import Dependence
+from selfselect.inference.evidence import Evidence, pair_products, why_no_score_test
 from selfselect.inference.sandwich import cluster_products, cluster_totals
-from selfselect.inference.simulation import simulate_rows, why_no_draws
 from selfselect.inference.statistics import (
     TestResult,
     chi_square_test,
@@ -89,44 +86,29 @@ BOUND = "p is an upper bound"
 CovarianceOf = Callable[[Problem, Solution, Solver], Array]
 """Returns the covariance of the reported parameters of another model of the same rows."""
 
-INDEPENDENT = Dependence()
-
 STEP = 1e-4
 """Step of numerical derivatives, in standard errors."""
 
 
-def independence_test(
-    problem: Problem,
-    engine: Engine,
-    free: Array,
-    information: Array,
-    dependence: Dependence = INDEPENDENT,
-) -> TestResult:
+def independence_test(evidence: Evidence) -> TestResult:
     """Test that noise is independent across alternatives, by the score.
 
-    Parameters
-    ----------
-    problem, engine : model and rows.
-    free : the estimate.
-    information : minus the Hessian of the log-likelihood there, in the free parameters.
-    dependence : clusters, and weights: probability weights multiply what a row says, all others
-        count rows.
+    Probability weights multiply what a row says, all others count rows.
     """
-    reason = _why_not(problem, information)
+    problem, engine, natural = evidence.problem, evidence.engine, evidence.natural
+    free, information = evidence.solution.free, evidence.solution.information
+    reason = why_no_score_test(problem, information)
     if reason is not None:
         return impossible_test(SCORE, reason)
-    layout, natural = problem.layout, problem.layout.natural(free)
-    clusters, by_model = dependence.clusters, dependence.reason is None
-    task = partial(_sums, problem, natural, None if by_model else clusters)
-    score, mean, outer = engine.sum(task)
-    # Where alternatives are joined expectations are sums over the data.
-    drawn = why_no_draws(problem) is None and not problem.likelihood.joint
-    drawn = drawn and problem.noise.margin.normal
+    layout, clusters = problem.layout, evidence.dependence.clusters
+    by_model, drawn = evidence.dependence.reason is None, evidence.pairs_drawn
+    if by_model and drawn:
+        score = evidence.observed.pairs
+    else:
+        task = partial(_sums, problem, natural, None if by_model else clusters)
+        score, mean, outer = engine.sum(task)
     if drawn:
-        rows, counts = simulate_rows(problem, engine, natural)
-        weights = counts if rows.weights is None else counts * rows.weights
-        sample = Memory().load(problem, replace(rows, weights=weights))
-        _, mean, _ = sample.sum(partial(_sums, problem, natural, None))
+        mean = evidence.expected_of_pairs
     n_pairs = len(score)
     try:
         np.linalg.cholesky(information)
@@ -154,20 +136,6 @@ def independence_test(
     if len(clusters) == 1:
         return cluster_sums_test(SCORE, statistic, n_pairs, NULL, clusters[0])
     return chi_square_test(SCORE, statistic, n_pairs, NULL)
-
-
-def _why_not(problem: Problem, information: Array) -> str | None:
-    """Say why no score test can be done, or None where it can."""
-    reason = problem.noise.why_no_score_test()
-    if reason is not None:
-        return reason
-    if not np.isfinite(information).all():
-        return "the estimate is not one of maximum likelihood"
-    if problem.noise.known_correlation(problem.equations.alternatives) is not None:
-        return "the noise is correlated by assumption"
-    if problem.likelihood.sampled:
-        return "explaining sets that are not boxes have no closed form"
-    return None
 
 
 def wald_test_of_correlations(reported: Reported, covariance: Array) -> TestResult:
@@ -309,7 +277,8 @@ def _sums(
     that their variation is not needed.
     """
     weights = np.ones(len(batch)) if batch.rows.weights is None else batch.rows.weights
-    joined = _products_and_scores(problem, natural, batch)
+    terms = row_terms(problem, natural, batch)
+    joined = np.column_stack([*pair_products(terms), terms.score])
     weighted = joined * weights[:, None]
     mean = joined.T @ weighted
     k = problem.equations.n_alternatives
@@ -333,11 +302,3 @@ def _falls(
         found = engine.sum(partial(_sums, problem, problem.layout.natural(moved), None))
         falls[:, place] = (score - found[0]) / step
     return falls
-
-
-def _products_and_scores(problem: Problem, natural: Array, batch: Batch) -> Array:
-    """Return each row's products of residuals and its scores, beside each other."""
-    rows = row_terms(problem, natural, batch)
-    products = rows.products
-    pairs = combinations(range(problem.equations.n_alternatives), 2)
-    return np.column_stack([*(products[:, j, m] for j, m in pairs), rows.score])

@@ -49,13 +49,13 @@ def moments_of(terms: RowTerms) -> dict[Subject, Array]:
     problem, excess = terms.problem, terms.excess
     third, fourth = terms.hermite[3:]
     spread: list[Array] = []
-    designs, steady = problem.designs(terms.batch.rows), steady_columns(problem)
+    steady = steady_columns(problem)
     for j, (equation, columns) in enumerate(zip(problem.equations.each, steady, strict=True)):
-        vary = [equation.columns.index(column) for column in columns]
-        spread.append(designs[j][:, vary] * excess[:, j, None])
+        covariates = terms.designs[j].T
+        spread += [covariates[equation.columns.index(one)] * excess[:, j] for one in columns]
     return {
-        "normality": np.stack([third, fourth], axis=2).reshape(len(third), -1),
-        "heteroskedasticity": np.concatenate(spread, axis=1),
+        "normality": np.stack([third.T, fourth.T], axis=1).reshape(-1, len(third)).T,
+        "heteroskedasticity": np.stack(spread).T if spread else np.empty((len(third), 0)),
     }
 
 

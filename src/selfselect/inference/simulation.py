@@ -55,6 +55,8 @@ def why_no_draws(problem: Problem) -> str | None:
 
 def why_rows_are_not_drawn(problem: Problem, engine: Engine) -> str | None:
     """Say why outcomes cannot be drawn for these rows as theirs were recorded; None if they can."""
+    if not problem.likelihood.has_obstacles:
+        return None
     return problem.likelihood.why_not_drawn(engine.sum(partial(_obstacles, problem)))
 
 

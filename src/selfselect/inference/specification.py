@@ -39,22 +39,22 @@ from selfselect.engines.base import Engine, Parts
 from selfselect.engines.memory import Memory
 from selfselect.errors import DataError, OptionError, RuleError
 from selfselect.inference.dependence import Dependence
-from selfselect.inference.expectations import Expectations, free_scores_of
-from selfselect.inference.moments import (
-    SUBJECTS,
-    Subject,
-    moments_of,
-    noise_moments,
-    steady_columns,
+from selfselect.inference.evidence import (
+    Evidence,
+    Expectations,
+    free_scores_of,
+    summed_moments,
+    why_no_moment_test,
 )
+from selfselect.inference.moments import SUBJECTS, Subject, moments_of
 from selfselect.inference.noise_samples import Samples
 from selfselect.inference.sandwich import cluster_products, cluster_totals
-from selfselect.inference.simulation import why_no_draws, why_rows_are_not_drawn
+from selfselect.inference.simulation import why_rows_are_not_drawn
 from selfselect.inference.statistics import TestResult, impossible_test, undecided_test
-from selfselect.likelihoods import Batch, row_terms
+from selfselect.likelihoods import Asked, Batch, row_terms, sum_rows
 from selfselect.problem.problem import Problem
 from selfselect.progress import progress_bar
-from selfselect.solvers import Solution, choose_solver
+from selfselect.solvers import choose_solver
 from selfselect.solvers._order import groups_alike, match_alternatives
 from selfselect.threads import parallel_map
 
@@ -65,7 +65,6 @@ __all__ = [
     "check_replications",
     "draw_moments",
     "why_no_bootstrap",
-    "why_not",
     "without_law",
 ]
 
@@ -122,22 +121,6 @@ def check_replications(replications: object) -> None:
         )
 
 
-def why_not(problem: Problem, solution: Solution, subject: str) -> str | None:
-    """Say why a test cannot be done, or None where it can."""
-    reason = why_no_draws(problem)
-    if reason is not None:
-        return reason
-    if not solution.converged:
-        return "the fit did not converge"
-    if not np.isfinite(solution.information).all():
-        return "the estimate is not one of maximum likelihood"
-    if subject == "heteroskedasticity" and not any(steady_columns(problem)):
-        if problem.layout.spreads:
-            return "the scales move with every covariate of their equations already"
-        return "no equation has a covariate that could move the variance"
-    return None
-
-
 def why_no_bootstrap(problem: Problem, dependence: Dependence) -> str | None:
     """Say why samples of the fitted model cannot be made like the data, or None where they can."""
     if problem.grouped and dependence.weights_kind == "probability":
@@ -155,30 +138,28 @@ def why_no_bootstrap(problem: Problem, dependence: Dependence) -> str | None:
     )
 
 
-def asymptotic_tests(
-    problem: Problem, engine: Engine, solution: Solution, dependence: Dependence
-) -> dict[Subject, TestResult]:
+def asymptotic_tests(evidence: Evidence) -> dict[Subject, TestResult]:
     """Test every subject in a few passes, without a fit; its draws are always the same."""
+    problem, dependence = evidence.problem, evidence.dependence
     made: dict[Subject, TestResult] = {}
     for subject in SUBJECTS:
-        reason = why_not(problem, solution, subject)
+        reason = why_no_moment_test(problem, evidence.solution, subject)
         if reason is not None:
             made[subject] = impossible_test(_name(problem, subject, ASYMPTOTIC), reason)
     if len(made) == len(SUBJECTS):
         return made
-    reason = why_rows_are_not_drawn(problem, engine)
+    reason = why_rows_are_not_drawn(problem, evidence.engine)
     if reason is not None:
         return {
             subject: made.get(subject, impossible_test(_name(problem, subject, ASYMPTOTIC), reason))
             for subject in SUBJECTS
         }
-    natural = problem.layout.natural(solution.free)
-    expected = Expectations.of(problem, engine, solution)
+    expected = evidence.expectations
     if dependence.reason is None:
-        observed = engine.sum(partial(_sums_of_moments, problem, natural, expected))
-        found = _distances(observed, expected.variance)
+        sums = expected.select(evidence.moments)
+        found = _distances(Parts(sums.values()), expected.variance)
     else:
-        found = _statistics(problem, engine, natural, expected, dependence)
+        found = _statistics(problem, evidence.engine, evidence.natural, expected, dependence)
     for subject, (statistic, df) in found.items():
         if subject in made:
             continue
@@ -245,10 +226,7 @@ def _pooled_distances(observed: Array, drawn: Array) -> tuple[Array, int]:
 
 
 def draw_moments(
-    problem: Problem,
-    engine: Engine,
-    solution: Solution,
-    dependence: Dependence,
+    evidence: Evidence,
     *,
     tests: dict[Subject, TestResult],
     replications: int,
@@ -263,20 +241,21 @@ def draw_moments(
     work.
     """
     check_replications(replications)
-    natural = problem.layout.natural(solution.free)
+    problem, engine, solution = evidence.problem, evidence.engine, evidence.solution
+    natural, dependence = evidence.natural, evidence.dependence
     solver = replace(choose_solver(problem, None)[0], tol=CLOSE)  # type: ignore[type-var]
     samples = Samples.like(problem, engine, natural, dependence, seed or 0)
     groups = groups_alike(problem, engine)
     by_data = dependence.reason is not None
-    expected = Expectations.of(problem, engine, solution)
+    expected = evidence.expectations
 
     def compared(sample: Engine, free: Array) -> dict[Subject, Array]:
         at = problem.layout.natural(free)
         if by_data:
             found = _statistics(problem, sample, at, expected, dependence)
             return {subject: np.array(one, dtype=float) for subject, one in found.items()}
-        sums = sample.sum(partial(_sums_of_moments, problem, at, expected))
-        return dict(zip(SUBJECTS, sums, strict=True))
+        sums = sample.sum(partial(sum_rows, problem, at, Asked(pairs=False, grams=False)))
+        return expected.select(summed_moments(problem, sums))
 
     def draw(stream: SeedSequence) -> dict[Subject, Array] | None:
         rng = np.random.default_rng(stream)
@@ -345,13 +324,6 @@ def _sums_and_spread(
         freed *= weights[:, None]
     spread = cluster_totals(batch.rows, freed, clusters) if clusters else freed.T @ freed
     return Parts((_summed(found, weights), spread))
-
-
-def _sums_of_moments(
-    problem: Problem, natural: Array, expected: Expectations, batch: Batch
-) -> Parts:
-    found = noise_moments(problem, natural, batch)
-    return _summed(expected.select(found), batch.rows.weights)
 
 
 def _summed(found: dict[Subject, Array], weights: Array | None) -> Parts:

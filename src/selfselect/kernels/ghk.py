@@ -59,18 +59,22 @@ def ghk_atoms(
     *,
     draws: int,
     curvature: bool,
+    held: bool = False,
 ) -> JointTerms:
     """Evaluate atoms; the inputs are all a, then the correlations of pairs (1, 2), (1, 3), ...
 
     Arguments are those of `independent_atoms`, the (k (k-1)/2,) correlations, the rows' keys and
-    the number of points. Where the correlations are not those of any distribution, -inf.
+    the number of points. `held` says that the correlations stay, so that second derivatives in
+    them, which are then zero, need no passes. Where the correlations are not those of any
+    distribution, -inf.
     """
     loglik, gradient = _evaluate(a, seen, side, correlations, keys, draws)
     if not curvature:
         return JointTerms(loglik, gradient, None)
     k, n_inputs = a.shape[1], gradient.shape[1]
-    hessian = np.empty((len(a), n_inputs, n_inputs))
-    for place in range(n_inputs):
+    hessian = np.zeros((len(a), n_inputs, n_inputs))
+    moving = slice(k if held else n_inputs)
+    for place in range(moving.stop):
         ends = []
         for sign in (1.0, -1.0):
             moved, turned = a, correlations
@@ -81,7 +85,8 @@ def ghk_atoms(
                 turned = correlations.copy()
                 turned[place - k] += sign * STEP_R
             ends.append(_evaluate(moved, seen, side, turned, keys, draws)[1])
-        hessian[:, place] = (ends[0] - ends[1]) / (2.0 * (STEP_A if place < k else STEP_R))
+        step = STEP_A if place < k else STEP_R
+        hessian[:, place, moving] = (ends[0] - ends[1])[:, moving] / (2.0 * step)
     return JointTerms(loglik, gradient, 0.5 * (hessian + hessian.transpose(0, 2, 1)))
 
 

@@ -27,7 +27,7 @@ from selfselect.kernels.tails import (
     mills_terms_by_numpy,
 )
 
-__all__ = ["RowTerms", "Sums", "row_scores", "row_terms", "row_terms_by_numpy", "sum_rows"]
+__all__ = ["RowTerms", "Sums", "row_terms", "row_terms_by_numpy", "sum_rows"]
 
 Array = NDArray[np.float64]
 Codes = NDArray[np.int8]
@@ -165,8 +165,3 @@ def sum_rows(design: Array, terms: RowTerms, weights: Array | None, *, curved: b
         hessian[:size, size] = hessian[size, :size] = design.T @ terms.curvature_gh
         hessian[size, size] = terms.curvature_hh.sum()
     return Sums(float(terms.loglik.sum()), score, hessian)
-
-
-def row_scores(design: Array, terms: RowTerms) -> Array:
-    """Each row's own score of one alternative in (g, h), shape (n, p + 1)."""
-    return np.column_stack([design * terms.residual[:, None], terms.score_h])

@@ -9,20 +9,24 @@ import numpy as np
 from numpy.typing import NDArray
 
 from selfselect.kernels.unknown_index import Curvature
+from selfselect.likelihoods._row_sums import Asked, RowSums
 from selfselect.likelihoods.base import Likelihood, RowTerms
 from selfselect.problem.batch import Backend, Batch, Evaluation, Parts
 from selfselect.problem.problem import Problem
 
 __all__ = [
+    "Asked",
     "Backend",
     "Batch",
     "Evaluation",
     "Likelihood",
+    "RowSums",
     "RowTerms",
     "evaluate",
     "evaluate_places",
     "row_terms",
     "sum_chances",
+    "sum_rows",
 ]
 
 Array = NDArray[np.float64]
@@ -50,3 +54,8 @@ def sum_chances(problem: Problem, natural: Array, batch: Batch) -> Array:
     chance = row_terms(problem, natural, batch).chance
     weights = 1.0 if batch.rows.weights is None else batch.rows.weights[:, None]
     return np.asarray((chance * weights).sum(axis=0))
+
+
+def sum_rows(problem: Problem, natural: Array, asked: Asked, batch: Batch) -> RowSums:
+    """Add up what rows say of the noise and of the covariates: see `RowSums`."""
+    return problem.likelihood.sum_rows(natural, batch, asked)

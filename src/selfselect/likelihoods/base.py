@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
+from functools import cached_property
 from itertools import pairwise
 from typing import ClassVar, NoReturn
 
@@ -16,6 +17,7 @@ from selfselect.errors import UnsupportedError
 from selfselect.kernels.hermite import hermite_values
 from selfselect.kernels.unknown_index import Curvature
 from selfselect.likelihoods._drawing import draw_rows, latent_outcomes
+from selfselect.likelihoods._row_sums import Asked, RowSums, sum_terms
 from selfselect.problem.batch import Batch, Evaluation, Parts
 from selfselect.problem.observation import Observation
 from selfselect.problem.problem import Problem
@@ -36,6 +38,11 @@ class RowTerms(ABC):
     problem: Problem
     natural: Array
     batch: Batch
+
+    @cached_property
+    def designs(self) -> list[Array]:
+        """Every alternative's covariates (n, p_j) in internal units."""
+        return self.problem.designs(self.batch.rows)
 
     @property
     @abstractmethod
@@ -125,6 +132,7 @@ class Likelihood(ABC):
     sampled : whether only draws from the explaining sets integrate it.
     compiled : whether a compiled kernel evaluates it.
     on_device : whether a graphics card evaluates it.
+    has_obstacles : whether rows may be recorded so that outcomes cannot be drawn for them.
     """
 
     problem: Problem
@@ -132,6 +140,7 @@ class Likelihood(ABC):
     convex_sets: ClassVar[bool] = False
     joint: ClassVar[bool] = False
     sampled: ClassVar[bool] = False
+    has_obstacles: ClassVar[bool] = False
 
     @property
     def concave(self) -> bool:
@@ -179,6 +188,10 @@ class Likelihood(ABC):
     @abstractmethod
     def rows(self, natural: Array, batch: Batch) -> RowTerms:
         """Say what each row of a batch says on its own."""
+
+    def sum_rows(self, natural: Array, batch: Batch, asked: Asked) -> RowSums:
+        """Add up what rows say of the noise and of the covariates."""
+        return sum_terms(self.rows(natural, batch), asked)
 
     def noise_of(self, natural: Array, normal: Array) -> Array:
         """Make noise (n, n_noises), in units of the scales, of standard normal numbers."""

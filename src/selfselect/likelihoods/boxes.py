@@ -17,10 +17,12 @@ from numpy.typing import NDArray
 from selfselect.data.rows import Rows
 from selfselect.kernels import known_index
 from selfselect.kernels.fused_known import sum_known_index
+from selfselect.kernels.fused_moments import sum_moments
 from selfselect.kernels.hermite import independent_means, interval_means
 from selfselect.kernels.status import ABOVE, BELOW, BETWEEN, SEEN, UNKNOWN
 from selfselect.kernels.unknown_index import Curvature
 from selfselect.likelihoods._fused import fused_arguments, placed
+from selfselect.likelihoods._row_sums import Asked, RowSums
 from selfselect.likelihoods._spreads import (
     AlongSpread,
     along_spread,
@@ -31,7 +33,7 @@ from selfselect.likelihoods._spreads import (
 from selfselect.likelihoods.base import Likelihood, RowTerms
 from selfselect.noises.shapes import Shape
 from selfselect.noises.shapes.normal import SHAPE as NORMAL
-from selfselect.problem.batch import Batch, Evaluation
+from selfselect.problem.batch import Batch, Evaluation, Parts
 from selfselect.problem.observation import Observation, observe
 
 __all__ = ["BoxRows", "Boxes"]
@@ -81,6 +83,23 @@ class Boxes(Likelihood):
     def rows(self, natural: Array, batch: Batch) -> BoxRows:
         return BoxRows(self.problem, natural, batch)
 
+    def sum_rows(self, natural: Array, batch: Batch, asked: Asked) -> RowSums:
+        limited = bool(self.problem.layout.spreads) or batch.observation.upper is not None
+        if batch.backend != "fused" or limited:
+            return super().sum_rows(natural, batch, asked)
+        found = sum_moments(**fused_arguments(self.problem, natural, batch), grams=asked.grams)
+        weights, k = batch.rows.weights, len(found.seen)
+        sizes = [len(equation.columns) for equation in self.problem.equations.each]
+        return RowSums(
+            float(len(batch) if weights is None else weights.sum()),
+            found.pairs[np.triu_indices(k, 1)],
+            found.shape,
+            Parts(one[:size] for one, size in zip(found.spread, sizes, strict=True)),
+            Parts(one[:p, :p] for one, p in zip(found.everywhere, sizes, strict=True)),
+            Parts(one[:p, :p] for one, p in zip(found.where_seen, sizes, strict=True)),
+            found.seen,
+        )
+
     def _evaluate_numpy(self, natural: Array, batch: Batch, curvature: Curvature) -> Evaluation:
         layout, total = self.problem.layout, len(natural)
         loglik, score, hessian = 0.0, np.zeros(total), np.zeros((total, total))
@@ -104,11 +123,6 @@ class Boxes(Likelihood):
 @dataclass(frozen=True, eq=False)
 class BoxRows(RowTerms):
     """What rows say where alternatives are independent given the outcome."""
-
-    @cached_property
-    def designs(self) -> list[Array]:
-        """Every alternative's covariates (n, p_j) in internal units."""
-        return self.problem.designs(self.batch.rows)
 
     @cached_property
     def terms(self) -> list[known_index.RowTerms]:
@@ -214,10 +228,12 @@ class BoxRows(RowTerms):
 
     @property
     def score(self) -> Array:
-        layout, scores = self.problem.layout, np.zeros((len(self.batch), len(self.natural)))
+        # Column by column, as the designs are.
+        layout, scores = self.problem.layout, np.zeros((len(self.natural), len(self.batch))).T
         for j, (design, terms) in enumerate(zip(self.designs, self.terms, strict=True)):
-            own = slice(layout.starts[j], layout.starts[j + 1])
-            scores[:, own] = known_index.row_scores(design, terms)
+            first, at_h = layout.starts[j], layout.starts[j + 1] - 1
+            np.multiply(design, terms.residual[:, None], out=scores[:, first:at_h])
+            scores[:, at_h] = terms.score_h
             spread, along = layout.spread_of[j], self.along_spreads[j]
             if spread is not None and along is not None:
                 scores[:, spread.places] = -along.z * along.first[:, None]

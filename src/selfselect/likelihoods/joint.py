@@ -52,6 +52,7 @@ class Joint(Likelihood):
     """Rules with bounds, any noise, estimated costs, rows that lack something."""
 
     joint: ClassVar[bool] = True
+    has_obstacles: ClassVar[bool] = True
 
     @property
     def weighed(self) -> bool:

@@ -70,11 +70,6 @@ class RankedRows(RowTerms):
     """What rows say where only the number of outcomes above the observed one is known."""
 
     @cached_property
-    def designs(self) -> list[Array]:
-        """Every alternative's covariates (n, p_j) in internal units."""
-        return self.problem.designs(self.batch.rows)
-
-    @cached_property
     def outcome(self) -> Array:
         """(n,) in internal units."""
         return self.problem.units.limits(self.batch.observation.limit[:, 0])

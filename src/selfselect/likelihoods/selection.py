@@ -30,7 +30,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Any, NoReturn
+from typing import Any, ClassVar, NoReturn
 
 import numpy as np
 from numpy.random import Generator
@@ -209,6 +209,8 @@ def _own_selection(problem: Problem) -> tuple[Indices, ...]:
 @dataclass(frozen=True, eq=False)
 class SelectionLikelihood(Likelihood):
     """Outcomes, and an equation that says which of them, if any, is observed."""
+
+    has_obstacles: ClassVar[bool] = True
 
     @cached_property
     def places(self) -> tuple[Indices, ...]:

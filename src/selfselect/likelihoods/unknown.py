@@ -100,11 +100,6 @@ class Unknown(Likelihood):
 class UnknownRows(RowTerms):
     """What rows say of every alternative that may have been chosen."""
 
-    @cached_property
-    def designs(self) -> list[Array]:
-        """Every alternative's covariates (n, p_j) in internal units."""
-        return self.problem.designs(self.batch.rows)
-
     @property
     def inverse_scales(self) -> Array:
         """(k,) h of every alternative."""

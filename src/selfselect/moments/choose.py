@@ -43,10 +43,15 @@ def moments_of(problem: Problem, rule: Any = None) -> Moments:
                 f"{type(rule).__name__} offers no `bounds`, which effects need where noise is not "
                 "independent or costs are estimated."
             )
-        if len(labels) == 2 and problem.noise.gaussian and direction_of(rule) is not None:
+        closed = problem.noise.gaussian and direction_of(rule) is not None
+        if closed and len(labels) == 2:
             from selfselect.moments.pair import PairMoments
 
             return PairMoments(problem, rule)
+        if closed and len(labels) == 3 and not problem.layout.spreads:
+            from selfselect.moments.triple import TripleMoments
+
+            return TripleMoments(problem, rule)
         if not problem.noise.margin.smooth:
             raise UnsupportedError(
                 "With estimated costs all outcomes are integrated over together, and the kink of "

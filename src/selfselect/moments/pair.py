@@ -71,10 +71,10 @@ class PairMoments(JointMoments):
         return self.expectations(reported, rows, shift=shift)
 
     def _costs(self, reported: Array, rows: Rows) -> Array:
-        """Return the costs (n, 2), known and estimated ones."""
+        """Return the costs (n, k), known and estimated ones."""
         equations, layout = self.problem.equations, self.problem.layout
-        known = rows.known.costs
-        total = np.zeros((len(rows), 2)) if known is None else known.astype(np.float64)
+        known, shape = rows.known.costs, (len(rows), equations.n_alternatives)
+        total = np.zeros(shape) if known is None else known.astype(np.float64)
         each = [cost for cost in equations.costs for _ in cost.terms]
         columns = [column for cost in equations.costs for column in cost.columns]
         # Those of the costs are the last of the extras.

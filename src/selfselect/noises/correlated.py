@@ -203,7 +203,10 @@ class Correlated(FittedNoise):
                 return JointTerms(np.full(len(a), -np.inf), nothing[:, 0], nothing)
             return correlated_pair_atoms(a, chosen, side, float(extras[0]), curvature=curvature)
         pairs = extras[: k * (k - 1) // 2]
-        return ghk_atoms(a, chosen, side, pairs, keys, draws=self.draws, curvature=curvature)
+        held = isinstance(self.correlation, int | float | np.number)
+        return ghk_atoms(
+            a, chosen, side, pairs, keys, draws=self.draws, curvature=curvature, held=held
+        )
 
     def hermite_means(
         self, a: Array, chosen: Indices, side: Sides, extras: Array, *, keys: Any

@@ -12,6 +12,7 @@ import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import partial
 from threading import RLock
 from typing import Any, Protocol
 from xml.etree import ElementTree
@@ -37,6 +38,8 @@ LETTER, LINE = 0.083, 0.24
 
 HANDLE = 0.6
 """Inches of a legend's entry beside its text."""
+UNDER_TICKS = 0.29
+"""Inches from an axis to its label, below the numbers at its ticks."""
 
 SVG, XLINK = "{http://www.w3.org/2000/svg}", "{http://www.w3.org/1999/xlink}"
 COLOURS = {
@@ -128,11 +131,20 @@ def _make_room(figure: Any) -> None:
     below = _legend_below(figure, axis)
     width, height = figure.get_size_inches()
     longest = max((len(label.get_text()) for label in axis.get_yticklabels()), default=0)
+    slanted = _slanted(axis)
     left = min(0.2 + LETTER * longest + (LINE if axis.get_ylabel() else 0.0), 0.5 * width)
-    bottom = 0.1 + LINE + (LINE if axis.get_xlabel() else 0.0) + below + _slanted(axis)
+    bottom = 0.1 + LINE + (LINE if axis.get_xlabel() else 0.0) + below + slanted
     top = 0.1 + (LINE if axis.get_title() else 0.0)
     figure.subplots_adjust(
         left=left / width, right=1.0 - 0.15 / width, bottom=bottom / height, top=1.0 - top / height
+    )
+    # Labels with a place of their own spare matplotlib measuring those of all ticks once more.
+    inside = axis.get_position()
+    axis.xaxis.set_label_coords(
+        0.5 * (inside.x0 + inside.x1), (bottom - UNDER_TICKS - slanted) / height, figure.transFigure
+    )
+    axis.yaxis.set_label_coords(
+        0.95 * LINE / width, 0.5 * (inside.y0 + inside.y1), figure.transFigure
     )
 
 
@@ -165,19 +177,83 @@ def _legend_below(figure: Any, axis: Any) -> float:
 def _draw_figure(picture: HasMarks, figure: Any, name: str, description: str) -> Drawing:
     if figure.get_layout_engine() is None and len(figure.axes) == 1:
         _make_room(figure)
-    text = io.StringIO()
-    with page_style(), warnings.catch_warnings():
+    text, scatters = io.StringIO(), _scatters(figure)
+    with page_style(), warnings.catch_warnings(), _first_points_only(scatters):
         # The page has fonts of its own for letters that matplotlib's lacks.
         warnings.filterwarnings("ignore", "Glyph")
         figure.savefig(text, format="svg", metadata={"Date": None}, facecolor="none")
     width, height = figure.get_size_inches() * 72.0
+    points = {gid: _places(scatter, float(height)) for gid, scatter in scatters.items()}
     marks = tuple(
         entry
         for part in picture.marks
         if picture.axes[part.axis].figure is figure
         for entry in _located(picture, part, float(height))
     )
-    return Drawing(_cleaned(text.getvalue(), name, description), float(width), marks)
+    svg = _cleaned(text.getvalue(), name, description, points)
+    return Drawing(svg, float(width), marks)
+
+
+def _scatters(figure: Any) -> dict[str, Any]:
+    """Return the scatters of a figure whose points all look alike, by the names they get."""
+    from matplotlib.collections import PathCollection
+
+    every: list[Any] = [one for axis in figure.axes for one in axis.collections]
+    alike = [one for one in every if isinstance(one, PathCollection) and _look_alike(one)]
+    return {f"points-{number}": one for number, one in enumerate(alike)}
+
+
+def _look_alike(scatter: Any) -> bool:
+    looks = (
+        scatter.get_paths(),
+        scatter.get_facecolor(),
+        scatter.get_edgecolor(),
+        scatter.get_linewidth(),
+        scatter.get_sizes(),
+    )
+    return len(scatter.get_offsets()) > 2 and max(map(len, looks)) <= 1
+
+
+@contextmanager
+def _first_points_only(scatters: dict[str, Any]) -> Iterator[None]:
+    """Let matplotlib draw one point of each scatter: it takes as long over each as over a line.
+
+    Only drawing sees one point. Whoever looks for a free corner, as a legend does, sees all.
+    """
+
+    def drawing(scatter: Any, draw: Any, renderer: Any) -> None:
+        offsets = scatter.get_offsets()
+        scatter.set_offsets(offsets[_on_page(scatter)][:1])
+        draw(renderer)
+        scatter.set_offsets(offsets)
+
+    gids = {gid: scatter.get_gid() for gid, scatter in scatters.items()}
+    for gid, scatter in scatters.items():
+        scatter.set_gid(gid)
+        scatter.draw = partial(drawing, scatter, scatter.draw)
+    try:
+        yield
+    finally:
+        for gid, scatter in scatters.items():
+            scatter.set_gid(gids[gid])
+            del scatter.draw
+
+
+def _placed(scatter: Any) -> Any:
+    """Return where the points of a scatter lie, in the units of the drawing, from its foot."""
+    places = scatter.get_offset_transform().transform(np.asarray(scatter.get_offsets()))
+    return places * (72.0 / scatter.figure.dpi)
+
+
+def _on_page(scatter: Any) -> Any:
+    """Say which points of a scatter lie within the drawing: matplotlib writes no others."""
+    places, size = _placed(scatter), scatter.figure.get_size_inches() * 72.0
+    return ((places >= 0.0) & (places <= size)).all(axis=1)
+
+
+def _places(scatter: Any, height: float) -> Any:
+    """Return where the points lie that can be seen, from the top of the drawing."""
+    return _placed(scatter)[_on_page(scatter)] * [1.0, -1.0] + [0.0, height]
 
 
 def _located(picture: HasMarks, marks: Marks, height: float) -> list[tuple[float, float, str]]:
@@ -194,7 +270,7 @@ def _located(picture: HasMarks, marks: Marks, height: float) -> list[tuple[float
     ]
 
 
-def _cleaned(text: str, name: str, description: str) -> str:
+def _cleaned(text: str, name: str, description: str, points: dict[str, Any]) -> str:
     # Parsing drops comments, into which matplotlib writes labels as they are.
     root = ElementTree.fromstring(text)
     for parent in list(root.iter()):
@@ -215,8 +291,29 @@ def _cleaned(text: str, name: str, description: str) -> str:
         root.attrib.pop(key, None)
     root.set("role", "img")
     root.set("aria-label", description)
+    written = [
+        _all_points(root, f"{name}-{gid}", places) for gid, places in points.items() if len(places)
+    ]
     made: str = ElementTree.tostring(root, encoding="unicode")
+    for one, many in written:
+        made = made.replace(one, many, 1)
     return made
+
+
+def _all_points(root: ElementTree.Element, gid: str, places: Any) -> tuple[str, str]:
+    """Return the text of the one point of a scatter that was drawn, and that of all its points."""
+    (parent,) = (
+        group
+        for whole in root.iter("g")
+        if whole.get("id") == gid
+        for group in whole.iter("g")
+        if group.find("use") is not None
+    )
+    (point,) = parent.findall("use")
+    parent.set("style", point.attrib.pop("style", ""))
+    link = point.get("href")
+    many = "".join(f'<use href="{link}" x="{x:.1f}" y="{y:.1f}" />' for x, y in places.tolist())
+    return ElementTree.tostring(point, encoding="unicode"), many
 
 
 def _renamed(key: str, value: str, name: str) -> str:

@@ -157,7 +157,11 @@ class Layout(Placement):
             return vector
         pulled = np.zeros((*vector.shape[:-1], self.n_free))
         kept = np.flatnonzero(position >= 0)
-        np.add.at(np.moveaxis(pulled, -1, 0), position[kept], np.moveaxis(vector, -1, 0)[kept])
+        if len(kept) == self.n_free:
+            # None is shared: each has a place of its own.
+            pulled[..., position[kept]] = vector[..., kept]
+        else:
+            np.add.at(np.moveaxis(pulled, -1, 0), position[kept], np.moveaxis(vector, -1, 0)[kept])
         return pulled
 
     def spread_columns(self, matrix: Array, free: Array | None = None) -> Array:

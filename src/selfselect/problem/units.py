@@ -35,8 +35,8 @@ class Units:
     outcome_unit: float
 
     def design(self, covariates: Array, columns: tuple[int, ...]) -> Array:
-        """Return the columns of one equation in internal units, shape (n, p)."""
-        design = np.empty((covariates.shape[0], len(columns)))
+        """Return the columns of one equation in internal units, shape (n, p), each without gaps."""
+        design = np.empty((len(columns), covariates.shape[0])).T
         for place, column in enumerate(columns):
             if column == 0:
                 design[:, place] = 1.0

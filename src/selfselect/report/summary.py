@@ -290,13 +290,13 @@ def _blocks(fit: FitResult, level: float, intervals: Intervals, stars: bool) -> 
     table = fit.tidy(level, intervals=intervals)
     header = table_header(fit.covariance, level)
     alternatives = fit.problem.equations.alternatives
-    blocks = []
+    entries, blocks = list(table.itertuples(index=False)), []
     for j, label in enumerate(alternatives):
         title = _alternative_title(fit, j)
         if len(set(fit.facts.formulas)) > 1:
             title += f": {fit.facts.formulas[j]}"
-        own = table[[one == label for one in table["alternative"]]]
-        if not len(own):
+        own = [entry for entry in entries if entry.alternative == label]
+        if not own:
             continue  # All it has is shared: the last block says it.
         rows = in_order(fit, j, coefficient_rows(_with_deviations(fit, own), stars=stars))
         fixed = fit.problem.layout.scales
@@ -314,24 +314,33 @@ def shared_block(
 ) -> tuple[Block, ...]:
     """Return the block of parameters of several alternatives; none where there are none."""
     others = (*fit.problem.equations.alternatives, SELECTION)
-    across = table[[one not in others for one in table["alternative"]]].copy()
-    if not len(across):
+    beside = [one not in others for one in table["alternative"]]
+    if not any(beside):
         return ()
+    across = table[beside].copy()
     named = across["alternative"] != COMMON
     across.loc[named, "term"] = across["term"] + " of " + across["alternative"].astype(str)
     title = "across alternatives" if named.any() else "all alternatives"
-    return (Block(title, header, coefficient_rows(_with_deviations(fit, across), stars=stars)),)
+    return (
+        Block(
+            title,
+            header,
+            coefficient_rows(
+                _with_deviations(fit, list(across.itertuples(index=False))), stars=stars
+            ),
+        ),
+    )
 
 
-def _with_deviations(fit: FitResult, table: Any) -> list[Any]:
-    """Return the entries of a tidy table, each scale followed by the standard deviation it means.
+def _with_deviations(fit: FitResult, table: list[Any]) -> list[Any]:
+    """Return entries of a tidy table, each scale followed by the standard deviation it means.
 
     For normal noise they are the same.
     """
     noise, layout = fit.problem.noise, fit.problem.layout
     extras, entries = layout.extras_of(fit.values)[: layout.n_noise_extras], []
     shapes = noise.margins(extras, len(layout.sizes))
-    for entry in table.itertuples(index=False):
+    for entry in table:
         entries.append(entry)
         if entry.term == SCALE:
             labels = fit.problem.equations.alternatives

@@ -24,7 +24,7 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from selfselect.errors import UnsupportedError
-from selfselect.inference.specification import why_not
+from selfselect.inference.evidence import why_no_moment_test
 from selfselect.problem.problem import Problem
 from selfselect.results.simulated_departures import (
     Simulation,
@@ -136,7 +136,7 @@ class Departures:
 def why_not_measured(fit: FitResult) -> str | None:
     """Say why departures cannot be simulated, or None where they can."""
     problem = fit.problem
-    reason = why_not(problem, fit.solution, "normality")
+    reason = why_no_moment_test(problem, fit.solution, "normality")
     if reason is None and problem.index == "unknown":
         reason = "residuals show the shape of the noise only where the choice was recorded"
     reason = reason or _why_not_simulated(problem)

@@ -13,8 +13,9 @@ from functools import partial
 import numpy as np
 from numpy.typing import NDArray
 
-from selfselect.engines.base import Engine, Parts
-from selfselect.likelihoods import Batch, row_terms
+from selfselect.engines.base import Engine
+from selfselect.inference.evidence import Evidence
+from selfselect.likelihoods import Batch, RowSums, row_terms
 from selfselect.problem.problem import Problem
 from selfselect.problem.ties import Ties
 
@@ -67,21 +68,20 @@ class Diagnosis:
         return Page("Diagnosis", worry, (), (), fine).to_html()
 
 
-def diagnose(problem: Problem, engine: Engine, free: Array, information: Array) -> Diagnosis:
+def diagnose(evidence: Evidence) -> Diagnosis:
     """Look at shares, overlap, collinearity and the mass of the explaining sets."""
-    natural = problem.layout.natural(free)
-    sums = engine.sum(partial(_sums, problem, natural))
+    problem, engine, natural = evidence.problem, evidence.engine, evidence.natural
+    information, sums = evidence.solution.information, evidence.observed
     findings: list[Finding] = []
-    total = sums[0]
     for j, equation in enumerate(problem.equations.each):
-        everywhere, where_seen, count = sums[1 + 3 * j : 4 + 3 * j]
+        everywhere, where_chosen = sums.everywhere[j], sums.where_chosen[j]
         label = equation.alternative
         spread = problem.layout.spread_of[j]
         moving = 0 if spread is None else len(spread.places)
         n_parameters = problem.equations.own_terms[j] + 1 + moving
-        findings.append(_share(label, count, total, n_parameters))
+        findings.append(_share(label, float(sums.counts[j]), sums.weight, n_parameters))
         if problem.layout.ties is None and equation.terms:
-            findings.append(_overlap(repr(label), equation.terms, everywhere, where_seen))
+            findings.append(_overlap(repr(label), equation.terms, everywhere, where_chosen))
             findings.append(_collinearity(repr(label), equation.terms, everywhere))
     if problem.layout.ties is not None and problem.layout.ties.n_moved:
         findings += _restricted(problem.layout.ties, sums)
@@ -97,15 +97,14 @@ def diagnose(problem: Problem, engine: Engine, free: Array, information: Array) 
     return Diagnosis(tuple(findings))
 
 
-def diagnose_selection(
-    problem: Problem, engine: Engine, free: Array, information: Array
-) -> Diagnosis:
+def diagnose_selection(evidence: Evidence) -> Diagnosis:
     """Look at counts, and at what tells selection from an outcome's own covariates."""
     # Imported here: few fits have a selection equation, and all should start quickly.
     from selfselect.solvers._second_step import second_steps
     from selfselect.solvers.selection_search import selection_places
 
-    gamma = free[selection_places(problem)]
+    problem, engine, solution = evidence.problem, evidence.engine, evidence.solution
+    gamma, information = solution.free[selection_places(problem)], solution.information
     findings = []
     for equation, step in zip(
         problem.equations.each, second_steps(problem, engine, gamma), strict=True
@@ -125,21 +124,6 @@ def diagnose_selection(
     return Diagnosis(tuple(findings))
 
 
-def _sums(problem: Problem, natural: Array, batch: Batch) -> Parts:
-    rows = batch.rows
-    chance = row_terms(problem, natural, batch).chance
-    weights = np.ones(len(rows)) if rows.weights is None else rows.weights
-    parts: list[Array | float] = [float(weights.sum())]
-    for j, design in enumerate(problem.designs(rows)):
-        chosen = weights * chance[:, j]
-        parts += [
-            design.T @ (design * weights[:, None]),
-            design.T @ (design * chosen[:, None]),
-            float(chosen.sum()),
-        ]
-    return Parts(parts)
-
-
 def _share(label: object, count: float, total: float, n_parameters: int) -> Finding:
     share = count / total
     sentence = (
@@ -152,13 +136,14 @@ def _share(label: object, count: float, total: float, n_parameters: int) -> Find
     return Finding("weak" if weak else "fine", sentence)
 
 
-def _restricted(ties: Ties, sums: Parts) -> list[Finding]:
+def _restricted(ties: Ties, sums: RowSums) -> list[Finding]:
     """Look at the covariates of all equations at once, as they share coefficients."""
-    padded = [[np.pad(gram, (0, 1)) for gram in sums[at::3]] for at in (1, 2)]
-    everywhere, where_seen = (ties.gather_grams(grams)[0] for grams in padded)
+    both = sums.everywhere, sums.where_chosen
+    padded = [[np.pad(gram, (0, 1)) for gram in grams] for grams in both]
+    everywhere, where_chosen = (ties.gather_grams(grams)[0] for grams in padded)
     terms = tuple(f"{alternative}:{term}" for alternative, term in ties.labels)
     return [
-        _overlap("the alternative concerned", terms, everywhere, where_seen),
+        _overlap("the alternative concerned", terms, everywhere, where_chosen),
         _collinearity("all equations", terms, everywhere),
     ]
 

@@ -19,6 +19,7 @@ from selfselect.engines.base import Engine
 from selfselect.errors import UnsupportedError
 from selfselect.inference.covariance import Covariance
 from selfselect.inference.dependence import Dependence
+from selfselect.inference.evidence import Evidence
 from selfselect.inference.independence import independence_test, wald_test_of_correlations
 from selfselect.inference.sandwich import cluster_sizes
 from selfselect.inference.statistics import TestResult
@@ -50,6 +51,7 @@ from selfselect.results.tables import (
 from selfselect.results.trust_methods import TrustMethods
 from selfselect.results.types import UnobservedTypes, unobserved_types
 from selfselect.solvers.base import Solution
+from selfselect.threads import one_blas_thread
 
 if TYPE_CHECKING:
     from selfselect.inference.profile import Surface
@@ -313,10 +315,12 @@ class FitResult(Estimates, EffectMethods, TrustMethods):
         if self.problem.noise.selected:
             from selfselect.report.selection_summary import summarise_selection
 
-            return summarise_selection(self, level, intervals, stars=stars)
+            with one_blas_thread():
+                return summarise_selection(self, level, intervals, stars=stars)
         from selfselect.report.summary import summarise
 
-        return summarise(self, level, intervals, stars=stars)
+        with one_blas_thread():
+            return summarise(self, level, intervals, stars=stars)
 
     @property
     def equation_labels(self) -> tuple[Any, ...]:
@@ -379,6 +383,11 @@ class FitResult(Estimates, EffectMethods, TrustMethods):
         return Dependence(self.cluster_sizes, facts.cluster, facts.weights_kind, by_person)
 
     @cached_property
+    def evidence(self) -> Evidence:
+        """What the rows say against the assumptions on the noise, and of their covariates."""
+        return Evidence(self.problem, self.engine_of_rows(), self.solution, self.dependence)
+
+    @cached_property
     def _independence(self) -> TestResult:
         if self.kept:
             return self.kept.independence
@@ -386,13 +395,7 @@ class FitResult(Estimates, EffectMethods, TrustMethods):
             return selection_independence_test(self)
         if self.problem.noise.correlated:
             return wald_test_of_correlations(self.reported, self.covariance.matrix)
-        return independence_test(
-            self.problem,
-            self.engine_of_rows(),
-            self.solution.free,
-            self.solution.information,
-            self.dependence,
-        )
+        return independence_test(self.evidence)
 
     def independence_test(self, kind: str | None = None) -> TestResult:
         """Test that noise is independent across alternatives, or of a selection equation's.
@@ -504,10 +507,8 @@ class FitResult(Estimates, EffectMethods, TrustMethods):
     def _diagnosis(self) -> Diagnosis:
         if self.kept:
             return self.kept.diagnosis
-        find = diagnose_selection if self.problem.noise.selected else diagnose
-        found = find(
-            self.problem, self.engine_of_rows(), self.solution.free, self.solution.information
-        )
+        selected = self.problem.noise.selected
+        found = diagnose_selection(self.evidence) if selected else diagnose(self.evidence)
         # Where one optimum is all there is, the likelihood is close to quadratic.
         if self.problem.likelihood.concave or self.problem.index == "unknown":
             return found
@@ -704,7 +705,8 @@ class FitResult(Estimates, EffectMethods, TrustMethods):
             self.verdict(level=level)
         elif not isinstance(verdict, bool):
             self.verdict(verdict, level=level)
-        write_report(self, path, level=level, command=command)
+        with one_blas_thread():
+            write_report(self, path, level=level, command=command)
 
     def explore(
         self,

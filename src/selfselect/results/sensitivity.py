@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import combinations
 from typing import TYPE_CHECKING
@@ -137,20 +137,25 @@ def sensitivity(
             "Sensitivity to the correlation compares fits with correlated normal noise, and this "
             f"fit has {shape.name} noise. Fit with normal noise to ask."
         )
-    with one_blas_thread():
-        found, left_out = fits_along(fit, grid, progress)
-        rows, errors = [], []
-        for value, (problem, solution) in sorted(found.items()):
-            names, estimates = _describe(fit, problem, solution)
-            rows.append({"correlation": value, "loglik": solution.loglik} | estimates)
-            spread = covariance_of_refit(fit, problem, solution, Continuation())
-            with np.errstate(invalid="ignore"):
-                diagonal = np.sqrt(np.diag(spread.matrix))
-            errors.append({"correlation": value} | dict(zip(names, diagonal, strict=True)))
-    if not rows:
+    found: dict[float, tuple[dict[str, float], dict[str, float]]] = {}
+    left_out: list[float] = []
+    with (
+        one_blas_thread(),
+        progress_bar(progress, what="Correlations", total=len(grid)) as bar,
+    ):
+        for value, problem, solution in fits_along(fit, grid):
+            if problem is None or solution is None:
+                left_out.append(value)
+            else:
+                found[value] = _described(fit, problem, solution)
+            bar.update()
+    if not found:
         raise UnsupportedError("No correlation of the grid could be fitted. Use a finer one.")
-    table = pd.DataFrame(rows).set_index("correlation")
-    std_errors = pd.DataFrame(errors).set_index("correlation")
+    left_out.sort()
+    index = pd.Index(sorted(found), name="correlation")
+    table, std_errors = (
+        pd.DataFrame([found[value][part] for value in index], index=index) for part in (0, 1)
+    )
     reason = why_no_likelihood_ratio(fit)
     if reason is not None:
         return Sensitivity(table, std_errors, level, tuple(left_out), reason)
@@ -166,36 +171,41 @@ def sensitivity(
 
 
 def fits_along(
-    fit: FitResult, grid: Array, progress: bool | None
-) -> tuple[dict[float, tuple[Problem, Solution]], list[float]]:
-    """Fit from the correlation nearest to zero outwards, each from the one before."""
-    engine = fit.engine_of_rows()
-    solver = Continuation(steady=None)
-    found: dict[float, tuple[Problem, Solution]] = {}
-    left_out: list[float] = []
+    fit: FitResult, grid: Array
+) -> Iterator[tuple[float, Problem | None, Solution | None]]:
+    """Fit from the correlation nearest to zero outwards, each from where those before lead.
+
+    Yields every correlation with its fit; with none where there is no distribution or no optimum.
+    """
+    engine, solver = fit.engine_of_rows(), Continuation(steady=None)
     centre = int(np.abs(grid).argmin())
-    with progress_bar(progress, what="Correlations", total=len(grid)) as bar:
-        for way in (grid[centre:], grid[:centre][::-1]):
-            # Each way starts from the middle.
-            before = found.get(float(grid[centre]))
-            for value in map(float, way):
-                bar.update()
-                problem = _at(fit, value)
-                if problem is None:
-                    left_out.append(value)
-                    continue
-                solution = solver.solve(
-                    problem,
-                    engine,
-                    rng=np.random.default_rng(0),
-                    start=_begin(fit, problem) if before is None else before[1].free,
-                    progress=False,
-                )
-                if solution.converged:
-                    found[value] = before = (problem, solution)
+    middle: list[tuple[float, Array]] = []
+    for way in (grid[centre:], grid[:centre][::-1]):
+        # Each way starts from the middle.
+        path = middle.copy()
+        for value in map(float, way):
+            problem, solution = _at(fit, value), None
+            if problem is not None:
+                starts = _starts(path, value) or [_begin(fit, problem)]
+                for start in starts:
+                    solution = solver.solve(
+                        problem, engine, rng=np.random.default_rng(0), start=start, progress=False
+                    )
+                    if solution.converged:
+                        path.append((value, solution.free))
+                        break
                 else:
-                    left_out.append(value)
-    return found, sorted(left_out)
+                    solution = None
+            yield value, problem, solution
+            middle = middle or path.copy()
+
+
+def _starts(path: list[tuple[float, Array]], value: float) -> list[Array]:
+    """Return where to begin: on the line through the last two fits, else at the last one."""
+    if len(path) < 2:
+        return [free for _, free in path[-1:]]
+    (one, before), (two, last) = path[-2:]
+    return [last + (value - two) / (two - one) * (last - before), last]
 
 
 def _begin(fit: FitResult, problem: Problem) -> Array:
@@ -223,6 +233,18 @@ def _at(fit: FitResult, value: float) -> Problem | None:
     except OptionError:
         return None
     return problem
+
+
+def _described(
+    fit: FitResult, problem: Problem, solution: Solution
+) -> tuple[dict[str, float], dict[str, float]]:
+    """Return the log-likelihood and estimates, and standard errors of the coefficients."""
+    names, estimates = _describe(fit, problem, solution)
+    spread = covariance_of_refit(fit, problem, solution, Continuation())
+    with np.errstate(invalid="ignore"):
+        errors = np.sqrt(np.diag(spread.matrix))
+    named = dict(zip(names, errors.tolist(), strict=True))
+    return {"loglik": solution.loglik} | estimates, named
 
 
 def _describe(

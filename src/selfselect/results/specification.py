@@ -39,26 +39,21 @@ def specification_test(
         known = kept[subject]
         if known.replications == replications or not (known.possible or known.undecided):
             return known
-    engine = fit.engine_of_rows()
-    dependence = fit.dependence
     if "asymptotic" not in fit.memory:
-        fit.memory["asymptotic"] = asymptotic_tests(fit.problem, engine, fit.solution, dependence)
+        fit.memory["asymptotic"] = asymptotic_tests(fit.evidence)
     quick: dict[Subject, TestResult] = fit.memory["asymptotic"]
     if replications == 0:
         return quick[subject]
     if not (quick[subject].possible or quick[subject].undecided):
         return without_law(quick[subject])
-    reason = why_no_bootstrap(fit.problem, dependence)
+    reason = why_no_bootstrap(fit.problem, fit.dependence)
     if reason is not None:
         return impossible_test(without_law(quick[subject]).name, reason)
     key = ("draws", replications, seed)
     if key not in fit.memory:
         # Both tests read the same samples, so the second one costs nothing.
         fit.memory[key] = draw_moments(
-            fit.problem,
-            engine,
-            fit.solution,
-            dependence,
+            fit.evidence,
             tests=quick,
             replications=replications,
             seed=seed,

@@ -209,6 +209,16 @@ struct TypeSums {
 // Distributions of the noise that the pass over a known index knows, numbered as in `fused_known.py`.
 enum class Shape : int { NORMAL, LOGISTIC, GUMBEL, GUMBEL_MIN };
 
+// What a summary sums over rows, all zero before; see `moments.hpp`. There may be no Gram matrices.
+struct MomentSums {
+    double* pairs;       // (k, k), above the diagonal
+    double* shape;       // (k, 2) of orders 3 and 4
+    double* spread;      // (k, width)
+    double* seen;        // (k,)
+    double* everywhere;  // (k, width, width)
+    double* where_seen;  // (k, width, width)
+};
+
 // Says every hundred thousand rows or so whether to go on. A kernel that is told to stop returns
 // false, and what it filled means nothing.
 using GoOn = bool (*)();
@@ -227,6 +237,7 @@ struct Kernels {
     bool (*mixture)(const MixtureRows&, GoOn);
     bool (*types)(const Rows&, const Types&, TypeSums&, GoOn);
     bool (*sum_mixture)(const Rows&, const Mixture&, bool curved, MixtureSums&, GoOn);
+    bool (*moments)(const Rows&, MomentSums&, GoOn);
 };
 
 }  // namespace selfselect

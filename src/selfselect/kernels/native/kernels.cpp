@@ -4,6 +4,7 @@
 #include "known.hpp"
 #include "largest.hpp"
 #include "mixture.hpp"
+#include "moments.hpp"
 #include "rows.hpp"
 #include "types.hpp"
 #include "unknown.hpp"
@@ -14,6 +15,6 @@ const Kernels KERNELS = {
     sum_known,      sum_unknown,        sum_joint,           mix_atoms,
     simulate_atoms, evaluate_tails,     evaluate_intervals,  evaluate_known_rows,
     evaluate_memberships, sum_largest,  evaluate_mixture,
-    sum_types,      sum_mixture,
+    sum_types,      sum_mixture,        sum_moments,
 };
 }  // namespace selfselect

@@ -131,6 +131,27 @@ PyObject* known(PyObject* const* given) {
     return PyFloat_FromDouble(sums.loglik);
 }
 
+// moments(*rows, pairs, shape, spread, seen, everywhere, where_seen). The last two, or None for both.
+PyObject* moments(PyObject* const* given) {
+    const RowArguments arguments(given);
+    given += RowArguments::COUNT;
+    const Index k = arguments.rows.n_alternatives, width = arguments.rows.width;
+    const Held<double> pairs(given[0], 2, true), shape(given[1], 2, true);
+    const Held<double> spread(given[2], 2, true), seen(given[3], 1, true);
+    const Perhaps<double> everywhere(given[4], 3, true), where_seen(given[5], 3, true);
+    if (arguments.rows.upper.data || bool(everywhere) != bool(where_seen)) disagree();
+    selfselect::MomentSums sums = {pairs.flat(k * k), shape.flat(2 * k), spread.flat(k * width),
+                                   seen.flat(k), nullptr, nullptr};
+    if (everywhere) {
+        sums.everywhere = everywhere->flat(k * width * width);
+        sums.where_seen = where_seen->flat(k * width * width);
+    }
+    run(arguments.rows.n_rows * k, [&] {
+        return chosen->kernels->moments(arguments.rows, sums, go_on);
+    });
+    Py_RETURN_NONE;
+}
+
 // unknown(*rows, side, complete, score, hessian, cross) -> log-likelihood. Cross blocks or None.
 PyObject* unknown(PyObject* const* given) {
     const RowArguments arguments(given);
@@ -464,6 +485,7 @@ PyMethodDef METHODS[] = {
     METHOD(mixture_rows, 7),
     METHOD(mixture, RowArguments::COUNT + 9),
     METHOD(types, RowArguments::COUNT + 9),
+    METHOD(moments, RowArguments::COUNT + 6),
     {nullptr, nullptr, 0, nullptr},
 };
 

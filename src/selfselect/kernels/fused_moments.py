@@ -1,0 +1,70 @@
+"""Sums over rows that the summary of a known index needs, compiled: one pass for all of them."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+
+from selfselect.kernels._fused import Array, Codes, Indices, aligned
+from selfselect.kernels.compiled import extension
+
+__all__ = ["FusedMoments", "sum_moments"]
+
+
+class FusedMoments(NamedTuple):
+    """Weighted sums over rows; those of alternative j fill the leading ``sizes[j]`` entries.
+
+    Attributes
+    ----------
+    pairs : (k, k) products of generalised residuals, above the diagonal.
+    shape : (k, 2) means of Hermite polynomials of orders 3 and 4 given the row.
+    spread : (k, m) scores of the log scale times each column.
+    seen : (k,) weight of the rows in which each alternative is seen.
+    everywhere, where_seen : (k, m, m) Gram matrices of all rows, and of those; zero where they were
+        not asked for.
+    """
+
+    pairs: Array
+    shape: Array
+    spread: Array
+    seen: Array
+    everywhere: Array
+    where_seen: Array
+
+
+def sum_moments(
+    covariates: Array,
+    status: Codes,
+    limit: Array,
+    weights: Array | None,
+    *,
+    columns: Indices,
+    sizes: Indices,
+    shift: Array,
+    unit: Array,
+    limit_shift: float,
+    limit_unit: float,
+    g: Array,
+    h: Array,
+    grams: bool = True,
+) -> FusedMoments:
+    """Add up what rows say of the noise, on one thread, without the GIL.
+
+    Arguments are those of `sum_known_index`. No row may have the status BETWEEN. `grams` asks for
+    the Gram matrices too.
+    """
+    k, width = columns.shape
+    sums = FusedMoments(
+        np.zeros((k, k)),
+        np.zeros((k, 2)),
+        np.zeros((k, width)),
+        np.zeros(k),
+        np.zeros((k, width, width)),
+        np.zeros((k, width, width)),
+    )
+    extension().moments(
+        aligned(covariates), status, aligned(limit), None, aligned(weights), columns, sizes, shift,
+        unit, limit_shift, limit_unit, g, h, *sums[:4], *(sums[4:] if grams else (None, None)),
+    )  # fmt: skip
+    return sums
