@@ -258,7 +258,7 @@ def _stream(
     empty = Rows(np.empty((0, len(coder.coding.equations.covariates))))
     stream = RowStream(
         source, coder, tally, factor, empty, survey.starts, survey.lengths, survey.checksums,
-        progress,
+        progress=progress,
     )  # fmt: skip
     return replace(stream, sample=_code_sample(stream, survey.drawn.rows()))
 

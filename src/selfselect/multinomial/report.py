@@ -35,6 +35,7 @@ def compose(fit: MultinomialResult, level: float, command: str | None) -> Docume
     )
     return Document(
         f"{outcome} by choice: {listed(fit.alternatives)}",
+        (),
         (
             f"How does {outcome} depend on its covariates in each of {len(fit.alternatives)} "
             "alternatives, for everyone and not only for those who chose it? The choice is a "
