@@ -24,6 +24,9 @@ __all__ = ["TypeMap", "TypeValues", "grouped_sum", "mix_groups"]
 Array = NDArray[np.float64]
 Indices = NDArray[np.intp]
 
+RAREST = 1e-300
+"""Weight below which a type is as good as none: its logarithm is still a number."""
+
 
 @dataclass(frozen=True, eq=False)
 class TypeValues:
@@ -150,7 +153,8 @@ class TypeMap:
     def parameters(self, weights: Array, shifts: Array, costs: Array) -> Array:
         """Return the parameters of weights (M,), shifts (M, k) and costs (M, k)."""
         made = np.zeros(self.size)
-        made[: self.n_types - 1] = np.log(weights[1:] / weights[0])
+        some = np.maximum(weights, RAREST)
+        made[: self.n_types - 1] = np.log(some[1:]) - np.log(some[0])
         for j, (which, at) in enumerate(self.blocks):
             made[at] = shifts[which[1:], j] - shifts[which[0], j]
         placed = self.cost_places >= 0
