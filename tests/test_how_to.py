@@ -46,7 +46,7 @@ def test_the_examples_run_one_after_the_other() -> None:
 
 
 def test_the_examples_of_how_much_is_the_data_run_one_after_the_other() -> None:
-    assert len(examples("how-much-is-the-data.md")) == 6
+    assert len(examples("how-much-is-the-data.md")) == 7
     here = run("how-much-is-the-data.md")
     assert len(here["beside"].outside()) == 0
     assert here["rehearsed"].returned == 1.0

@@ -18,7 +18,7 @@ import pytest
 
 import selfselect as ss
 from selfselect.cli._tables import for_spreadsheets, write_table
-from selfselect.cli.main import _show_warning, main
+from selfselect.cli.main import _say, main
 from selfselect.errors import ArchiveError, DataError, ReportError
 from selfselect.results.files import whole_file, whole_folder, write_whole
 
@@ -407,7 +407,7 @@ def test_a_warning_that_cannot_be_written_does_not_end_the_command(capsys, monke
         raise OSError(errno.ENOSPC, "No space left on device")
 
     monkeypatch.setattr("selfselect.cli.main.click.echo", full)
-    _show_warning("something is odd")
+    _say("warning: something is odd")
     assert capsys.readouterr().err == ""
 
 

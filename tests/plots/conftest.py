@@ -18,6 +18,7 @@ from matplotlib import pyplot
 
 @pytest.fixture(autouse=True)
 def _close() -> Iterator[None]:
+    pyplot.close("all")  # those of other rooms' tests
     yield
     pyplot.close("all")
 

@@ -88,7 +88,9 @@ def test_axes_are_wrapped_and_counted() -> None:
 
 @pytest.mark.parametrize("name", [one for one in ss.plots.__all__ if one.islower()])
 def test_pictures_say_what_they_are_of_where_another_object_is_given(name: str) -> None:
-    along = ("x",) if name in ("choice_probabilities", "selection_lines") else ()
+    along = (
+        ("x",) if name in ("choice_probabilities", "potential_outcomes", "selection_lines") else ()
+    )
     for given in (3, None, "fit.json", pd.DataFrame({"x": [1.0]})):
         with pytest.raises(OptionError, match=rf"This picture is of .* {type(given).__name__}\. "):
             getattr(ss.plots, name)(given, *along)

@@ -128,10 +128,10 @@ def test_switching_says_where_a_sign_is_not_determined(numbers):
     assert words(result).count("its sign is not determined") == unknown
 
 
-def test_types_say_that_normality_was_not_tested(numbers):
+def test_types_say_what_was_tested(numbers):
     table = two(numbers)
     result = ss.fit("y ~ x", table, chosen="job", noise=ss.noises.Types(2), panel="person", seed=1)
-    assert "not tested: the rule, the form of the means, normality" in words(result)
+    assert "tested and not rejected: normality and constant variance" in words(result)
     assert "clustered by person" in words(result)
 
 

@@ -68,15 +68,17 @@ def test_a_selection_equation_selects_in_draws():
 
 
 @pytest.mark.filterwarnings("ignore::selfselect.errors.ConvergenceWarning")
-def test_types_cannot_be_drawn_from_and_say_why():
+def test_people_are_drawn_with_their_types():
     sample = ss.simulators.village(200, seed=1)
     table = sample.data.assign(person=np.arange(200) // 4)
     fit = ss.fit(
         sample.formula, table, chosen="job", noise=ss.noises.Types(2), panel="person", seed=1
     )
     for data in (None, table):
-        with pytest.raises(ss.errors.UnsupportedError, match="cannot be drawn"):
-            fit.simulate(data)
+        drawn = fit.simulate(data, seed=2)
+        assert len(drawn) == 200
+        assert set(drawn["job"]) <= {"fishing", "hunting"}
+        assert abs(drawn["income"].mean() - table["income"].mean()) < 5.0
 
 
 def test_bounds_that_were_found_can_be_drawn(fit):

@@ -85,7 +85,7 @@ class Boxes(Likelihood):
 
     def sum_rows(self, natural: Array, batch: Batch, asked: Asked) -> RowSums:
         limited = bool(self.problem.layout.spreads) or batch.observation.upper is not None
-        if batch.backend != "fused" or limited:
+        if batch.backend != "fused" or limited or not self.problem.noise.margin.normal:
             return super().sum_rows(natural, batch, asked)
         found = sum_moments(**fused_arguments(self.problem, natural, batch), grams=asked.grams)
         weights, k = batch.rows.weights, len(found.seen)
