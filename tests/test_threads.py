@@ -11,13 +11,13 @@ from typing import Any
 
 import numpy as np
 import pytest
-from threadpoolctl import threadpool_info
+from threadpoolctl import threadpool_info, threadpool_limits
 
 import selfselect as ss
 from selfselect import cores, threads
 from selfselect.cores import available_cores, cpu_quota
 from selfselect.errors import OptionError
-from selfselect.threads import limited_to, parallel_map, thread_count
+from selfselect.threads import limited_to, one_blas_thread, parallel_map, thread_count
 
 
 @pytest.fixture(autouse=True)
@@ -50,6 +50,18 @@ def test_linear_algebra_has_one_thread_inside_and_its_own_number_again_after() -
     inside = list(parallel_map(lambda _: blas_threads(), range(4), n_threads=2))
     assert all(threads == [1] * len(before) for threads in inside)
     assert blas_threads() == before
+
+
+def test_the_limit_holds_until_the_last_thread_leaves_it() -> None:
+    with threadpool_limits(2, user_api="blas"):
+        before = blas_threads()
+        first, second = one_blas_thread(), one_blas_thread()
+        first.__enter__()
+        second.__enter__()
+        first.__exit__(None, None, None)
+        assert blas_threads() == [1] * len(before)
+        second.__exit__(None, None, None)
+        assert blas_threads() == before
 
 
 def test_one_thread_runs_in_the_caller() -> None:

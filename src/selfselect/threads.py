@@ -14,6 +14,7 @@ from contextlib import contextmanager
 from contextvars import ContextVar, copy_context
 from functools import cache
 from numbers import Integral
+from threading import Lock
 from typing import Any, TypeVar
 
 from selfselect.cores import available_cores
@@ -112,13 +113,42 @@ def _controller() -> Any:
     return ThreadpoolController()
 
 
-def one_blas_thread() -> Any:
-    """Return a context in which linear algebra has one thread, also outside of parallel maps.
+@contextmanager
+def one_blas_thread() -> Iterator[None]:
+    """Give linear algebra one thread, also outside of parallel maps.
 
     The small factorisations between passes gain nothing from threads and wait for them on a busy
-    machine.
+    machine. The limit is that of the process: it holds until the last thread that asked for it
+    leaves, so that no other thread's sums change while it works.
     """
-    return _controller().limit(limits=1, user_api="blas")
+    _blas.enter()
+    try:
+        yield
+    finally:
+        _blas.leave()
+
+
+class _BlasLimit:
+    """One thread for linear algebra while anybody asks for it."""
+
+    def __init__(self) -> None:
+        self.lock, self.inside = Lock(), 0
+        self.held: Any = None
+
+    def enter(self) -> None:
+        with self.lock:
+            if self.inside == 0:
+                self.held = _controller().limit(limits=1, user_api="blas")
+            self.inside += 1
+
+    def leave(self) -> None:
+        with self.lock:
+            self.inside -= 1
+            if self.inside == 0:
+                self.held.restore_original_limits()
+
+
+_blas = _BlasLimit()
 
 
 def _alone(task: Callable[..., Result], *item: Any) -> Result:
