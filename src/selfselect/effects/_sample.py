@@ -146,7 +146,7 @@ def extrapolations(
     Of values a user gave by name every one counts; a table of new rows may exceed the range a
     little, as any other sample would.
     """
-    if fit.engine is None:
+    if not fit.has_rows:
         return ()
     fitted = raw_table(fit, None)
     found = []
