@@ -83,6 +83,9 @@ def test_the_table_is_that_of_the_method(
         (("--what", "wages"), "'wages' is not one of"),
         (("--what", "subsidy"), "needs at least one --subsidy"),
         (("--what", "quota", "--quota", "fishing=many"), "takes ALTERNATIVE=NUMBER"),
+        (("--what", "chances", "--quota", "fishing=0.2"), "--quota is not for --what chances"),
+        (("--subsidy", "fishing=3"), "--subsidy is not for --what outcomes"),
+        (("--what", "sorting", "--to", "hunting"), "--to is not for --what sorting"),
         (("--level", "95"), "not a confidence level"),
     ],
 )

@@ -250,3 +250,7 @@ def test_columns_of_numbers_are_coded_as_by_formulaic(text):
     np.testing.assert_array_equal(coder.code(frame), matrix)
     again = Coder.restore(text, coder.names, coder.state())
     np.testing.assert_array_equal(again.code(frame), matrix)
+
+
+def test_a_number_without_its_zero_is_the_same_left_side():
+    assert parse_formula("I(wage**.5) ~ x").outcome == "I(wage**.5)"

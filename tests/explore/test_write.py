@@ -147,6 +147,19 @@ def test_doubts_stand_first(tmp_path: Path) -> None:
     assert text.index("NOT CONVERGED.") < text.index("One row, at values you choose")
 
 
+def test_the_shell_writes_the_page_to_standard_output(
+    simple: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfdbinary: Any
+) -> None:
+    simple.save(tmp_path / "fit.json")
+    choices(["a", "b"], 1, 60).to_csv(tmp_path / "rows.csv", index=False)
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(SystemExit) as done:
+        main(["explore", "rows.csv", "fit.json", "--out", "-"])
+    assert done.value.code == 0
+    assert b"</html>" in capfdbinary.readouterr().out
+    assert sorted(one.name for one in tmp_path.iterdir()) == ["fit.json", "rows.csv"]
+
+
 def test_the_shell_explores_a_saved_fit_over_a_file(
     simple: Any, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -162,7 +175,7 @@ def test_the_shell_explores_a_saved_fit_over_a_file(
         main(["explore", *files, "--out", str(tmp_path / "page.html"), "--rows", "50"])
     assert done.value.code == 0
     reader = Reader(tmp_path / "page.html")
-    assert "50 of the 199 rows that were given, every 4th" in reader.text
+    assert "50 of the 199 rows that were given, one in 4" in reader.text
     assert reader.data["base"] == "base=data.dropna(subset=['x0']).iloc[::4]"
     with pytest.raises(SystemExit) as done:
         main(["explore", *files, "--out", files[1]])

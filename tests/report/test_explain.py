@@ -228,3 +228,19 @@ def test_the_interval_in_words_is_never_narrower_than_its_rounding(fit):
     half = 0.05 * (row["conf_high"] - row["conf_low"])
     assert abs(low - row["conf_low"]) < half
     assert abs(high - row["conf_high"]) < half
+
+
+def test_weights_that_given_rows_do_not_have_are_said_not_to_be_used(village):
+    table = village.data.assign(w=np.linspace(0.5, 1.5, len(village.data)))
+    result = ss.fit("income ~ height", table, chosen="job", weights="w", weights_kind="probability")
+    assert "the weights w are not used" in words(result, data=table)
+    assert "not used" not in words(result)
+    assert r"\caption" in result.explain().to_page().to_latex()
+
+
+def test_no_difference_is_called_bias_where_there_is_hardly_one():
+    x, z, u, e = np.random.default_rng(3).standard_normal((4, 800))
+    table = pd.DataFrame({"x": x, "z": z, "t": np.where(0.3 + 0.8 * z + u > 0, "in", "out")})
+    table["y"] = np.where(table["t"] == "in", 1 + x, 0.3 - 0.4 * x) + 0.5 * e
+    result = ss.switching("y ~ x", "t ~ x + z", table)
+    assert "gives nearly the same coefficients" in words(result)

@@ -77,3 +77,13 @@ def test_more_alternatives_than_a_page_has_room_for_leave_a_sentence() -> None:
     for size in ({"panels": 200}, {"height": 101.3}):
         made = chart("lines", "lines", lambda axes: axes, **size)
         assert made.text.startswith("No picture here: there are more alternatives")
+
+
+def test_a_category_longer_than_its_picture_is_drawn() -> None:
+    table = ss.simulators.village(200, seed=1).data
+    table["cat"] = np.where(np.arange(200) % 2, "K" * 150, "b")
+    fit = ss.fit("income ~ height + cat", table, chosen="job")
+    made = chart(
+        "along", "along", lambda axes: ss.plots.choice_probabilities(fit, "cat", axes=axes)
+    )
+    assert isinstance(made, Pictures)

@@ -206,3 +206,33 @@ def test_two_steps_stand_beside_a_switching_regression(shared):
     assert made.table.loc["two steps", "std_error"] == pytest.approx(row["std_error"])
     assert made.table.loc["two steps", "supported"] == made.table.loc["the fit", "supported"]
     assert "a selection equation selects" in made.undetermined
+
+
+@pytest.mark.parametrize(
+    ("question", "said"),
+    [
+        ("hunting:scale", "means another thing under another noise"),
+        ("0 * hunting:height", "does not depend on any parameter"),
+    ],
+)
+def test_what_models_do_not_share_is_no_question(sure, question, said):
+    with pytest.raises(ss.errors.OptionError, match=said):
+        read_question(sure, question)
+
+
+def test_fits_of_other_rows_or_weights_are_not_compared():
+    village = ss.simulators.village(300, seed=1).data
+    fit = ss.fit("income ~ height", village, chosen="job")
+    others = {
+        "other rows": ss.fit(
+            "income ~ height", ss.simulators.village(300, seed=2).data, chosen="job"
+        ),
+        "other weights": ss.fit(
+            "income ~ height", village.assign(w=np.linspace(0.5, 1.5, 300)), chosen="job",
+            weights="w", weights_kind="probability",
+        ),
+        "the fit": fit,
+    }  # fmt: skip
+    for name, one in others.items():
+        with pytest.raises(ss.errors.OptionError, match=r"other rows cannot|name of another row"):
+            fit.verdict(also={name: one})

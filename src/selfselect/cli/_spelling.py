@@ -19,6 +19,13 @@ EQUATIONS = "--equation ALTERNATIVE=FORMULA for each"
 TEXT = re.compile(r"'([^']*)'|\"([^\"]*)\"")
 
 
+def _placeholder(option: click.Option) -> str:
+    """Return what stands for the value of an option in its help."""
+    if isinstance(option.type, click.Choice):
+        return f"[{'|'.join(option.type.choices)}]"
+    return option.metavar or option.type.name.upper()
+
+
 def in_shell_spelling(sentence: str, command: click.Command | None) -> str:
     """Write options of a command as a shell has them, where a sentence names keywords."""
     options = {
@@ -38,7 +45,7 @@ def in_shell_spelling(sentence: str, command: click.Command | None) -> str:
         if option.is_flag:
             return spelt if value == "True" else found.group(0)
         if "..." in value or value in ("True", "column", "'column'"):
-            return f"{spelt} {option.make_metavar(click.Context(click.Command('')))}"
+            return f"{spelt} {_placeholder(option)}"
         return spelt + "".join(f" {one}" for one in _values(value, spelt))
 
     said = re.sub(rf"(?<![\w-])({names})=({VALUE})", with_value, sentence)

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 import click
+from click.core import ParameterSource
 
 from selfselect.cli._encoding import encoding_option
 from selfselect.cli._options import json_option, level_option, out_option, pairs_of
@@ -116,6 +117,7 @@ def command(
             f"--what {what} is not of a multinomial switching regression. It has outcomes and "
             "treatment."
         )
+    _refuse_what_is_not_asked(what, click.get_current_context())
     scaled: dict[str, Any] = {} if scale == "model" else {"scale": scale}
     if scaled and not hasattr(result, "diagnose"):
         raise click.UsageError("A multinomial switching regression has no --scale level.")
@@ -152,6 +154,26 @@ def command(
     found = ask[what]()
     show_table(found, found.rows if what == "policy" else found.table, out, as_json=as_json)
     return 0
+
+
+def _refuse_what_is_not_asked(what: str, context: click.Context) -> None:
+    """Refuse options that mean nothing for what is asked, rather than answer without them."""
+    meant = {
+        "to": PAIRS,
+        "versus": PAIRS,
+        "closed": CHANGES,
+        "subsidies": CHANGES,
+        "quotas": CHANGES,
+        "rationing": ("quota", "close", "subsidy"),
+        "table": CHANGES,
+    }
+    for option in context.command.params:
+        name = str(option.name)
+        given = context.get_parameter_source(name) is not ParameterSource.DEFAULT
+        if name in meant and given and what not in meant[name]:
+            raise click.UsageError(
+                f"{option.opts[0]} is not for --what {what}. It is for {', '.join(meant[name])}."
+            )
 
 
 def _numbers(entries: Sequence[str], option: str) -> dict[str, float] | None:

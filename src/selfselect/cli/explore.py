@@ -12,7 +12,9 @@ __all__ = ["command"]
 @click.command("explore")
 @click.argument("fit")
 @click.argument("data")
-@click.option("--out", required=True, metavar="FILE", help="HTML file for the page.")
+@click.option(
+    "--out", required=True, metavar="FILE", help="HTML file for the page; '-' for standard output."
+)
 @click.option("--rows", type=int, help="How many rows of DATA the page may hold.")
 @click.option("--level", type=float, default=0.95, show_default=True, help="Confidence level.")
 @encoding_option
@@ -20,11 +22,16 @@ def command(
     fit: str, data: str, out: str, rows: int | None, level: float, encoding: str | None
 ) -> int:
     """Write a page that explores the saved FIT over the rows of DATA."""
-    import selfselect as ss
-    from selfselect.cli._tables import labels_of, read_table, refuse_inputs
+    from selfselect.cli._saved import in_order, read_saved
+    from selfselect.cli._streams import write_file
+    from selfselect.cli._tables import refuse_inputs
 
+    fit, data = in_order(fit, data)
     refuse_inputs(out, fit, data)
-    result = ss.load(fit)
-    table = read_table(data, encoding=encoding, labels=labels_of(result))
-    result.explore(out, table, level=level, rows=rows)
+    result, table = read_saved(fit, data, encoding=encoding)
+    if not hasattr(result, "explore"):
+        raise click.UsageError("A multinomial switching regression has no page to explore.")
+    write_file(
+        out, lambda path: result.explore(path, table, level=level, rows=rows), ending=".html"
+    )
     return 0

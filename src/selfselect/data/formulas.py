@@ -129,7 +129,7 @@ def parse_formula(text: Any) -> ParsedFormula:
             f"write I({left}) for the value of the expression."
         )
     read = "".join(str(factor.expr) for factor in outcome[0].factors)
-    if _without_marks(read) != _without_marks(left):
+    if _without_marks(read) != _without_marks(left) and not _same_code(read, left):
         raise FormulaError(_arithmetic(left, text))
     recorded, needed = columns_in(outcome), columns_in(terms)
     for name in re.findall(r"`([^`]+)`", text):
@@ -173,6 +173,15 @@ def _arithmetic(left: str, text: str) -> str:
 
 def _without_marks(text: str) -> str:
     return re.sub(r"[\s`]", "", text)
+
+
+def _same_code(one: str, other: str) -> bool:
+    """Say whether two expressions differ only in how they are written, as .5 and 0.5 do."""
+    try:
+        first, second = (ast.dump(ast.parse(text, mode="eval")) for text in (one, other))
+    except SyntaxError:
+        return False
+    return first == second
 
 
 def _parse_side(side: str, text: str) -> SimpleFormula:

@@ -19,6 +19,7 @@ from selfselect.results.rejections import rejections
 from selfselect.results.tables import check_level
 
 if TYPE_CHECKING:
+    from selfselect.multinomial.result import MultinomialResult
     from selfselect.report.page import Block, Page
     from selfselect.results.fit_result import FitResult
 
@@ -221,7 +222,9 @@ def doubts(fit: FitResult, *, levels: bool = False) -> tuple[str, ...]:
     return tuple(found)
 
 
-def how_averaged(fit: FitResult, n_rows: int, covariates: str, *, own: bool) -> str:
+def how_averaged(
+    fit: FitResult | MultinomialResult, n_rows: int, covariates: str, *, own: bool
+) -> str:
     """Say over which rows an effect is averaged and what its errors account for."""
     weights, rows = fit.facts.weights, "rows" if fit.facts.case is None else "cases"
     which = f"the {n_rows} {rows} of the fit" if own else f"{n_rows} given {rows}"

@@ -76,7 +76,7 @@ def sample_rows(fit: FitResult, data: Any, most: int | None, given: Any) -> RowS
         source = f"result.rows.covariates{which}"
     of = "of the fit" if data is None else "that were given"
     sentence = (
-        f"{len(rows)} of the {len(table)} rows {of}, every {step}th"
+        f"{len(rows)} of the {len(table)} rows {of}, one in {step}"
         if step > 1
         else (f"the {len(table)} rows {of}")
     )

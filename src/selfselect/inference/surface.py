@@ -71,7 +71,9 @@ class ProblemSurface:
         """Return free parameters and their derivatives in the coordinates."""
         free = coordinates.copy()
         free[self.correlations] = np.tanh(coordinates[self.correlations])
-        return free, np.where(self.correlations, 1.0 - free**2, 1.0)
+        slope = np.ones_like(free)
+        slope[self.correlations] -= free[self.correlations] ** 2
+        return free, slope
 
     def at(self, coordinates: Array) -> Place:
         """Evaluate the log-likelihood with score and information."""

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from selfselect.data.rows import Rows
 from selfselect.effects._averages import Averages, check_covariates_word, transform
-from selfselect.effects.base import EffectTable, effect_table
+from selfselect.effects.base import EffectTable, effect_table, how_averaged
 from selfselect.errors import DataError, MissingRowsWarning, OptionError, warn_user
 from selfselect.multinomial.expectations import expect
 from selfselect.multinomial.predictions import NO_OTHERS, refuse_unidentified
@@ -92,12 +92,7 @@ def _average(
             covariance += summed(rows, direct, "HC0", fit.dependence, 0)[0]
         else:
             covariance += direct.T @ direct
-    which = f"the {len(rows)} rows of the fit" if own else f"{len(rows)} given rows"
-    what = {
-        "sampled": "errors account for estimation and for the rows being a sample",
-        "fixed": "errors account for estimation; the rows are taken as they are",
-    }[covariates]
-    note = f"Averages over {which}; {what} ({fit.covariance.description})."
+    note = how_averaged(fit, len(rows), covariates, own=own)
     return transform(Averages(mean, covariance, jacobian), function), note
 
 

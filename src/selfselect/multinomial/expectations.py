@@ -35,13 +35,15 @@ class Expected:
     @property
     def outcome(self) -> Array:
         """The mean (n,) of the observed outcome."""
-        own = np.einsum("nll->nl", self.given)
-        return np.asarray(np.where(self.chance > 0, self.chance * own, 0.0).sum(axis=1))
+        own = np.where(self.chance > 0, np.einsum("nll->nl", self.given), 0.0)
+        return np.asarray((self.chance * own).sum(axis=1))
 
     @property
     def cells(self) -> Array:
         """Chances, latent means, and E[y_l; g] in one row each: (n, 2k + k²)."""
-        parts = np.where(self.chance[:, None, :] > 0, self.given * self.chance[:, None, :], 0.0)
+        # What is expected of a group without anybody in it is no number.
+        chance = self.chance[:, None, :]
+        parts = np.where(chance > 0, self.given, 0.0) * chance
         return np.hstack([self.chance, self.latent, parts.reshape(len(parts), -1)])
 
 

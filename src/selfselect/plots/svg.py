@@ -131,7 +131,7 @@ def _make_room(figure: Any) -> None:
     below = _legend_below(figure, axis)
     width, height = figure.get_size_inches()
     longest = max((len(label.get_text()) for label in axis.get_yticklabels()), default=0)
-    slanted = _slanted(axis)
+    slanted = min(_slanted(axis), 0.4 * height)
     left = min(0.2 + LETTER * longest + (LINE if axis.get_ylabel() else 0.0), 0.5 * width)
     bottom = 0.1 + LINE + (LINE if axis.get_xlabel() else 0.0) + below + slanted
     top = 0.1 + (LINE if axis.get_title() else 0.0)

@@ -34,6 +34,9 @@ VERDICT = "verdict"
 MOST_PAIRS = 6
 """Pairs of alternatives that are compared: all of four."""
 
+HARDLY = 0.5
+"""Standard errors of a coefficient below which least squares is said not to differ."""
+
 ATE, ATT, ATU = "ATE", "ATT", "ATU"
 
 SPELLED = {
@@ -134,7 +137,10 @@ def _between_alternatives(
     unit = f"the mean of {asked_logarithm(fit, 'level').level}" if per_cent else ""  # type: ignore[union-attr]
     unit = unit or f"mean {fit.problem.equations.outcome}"
     errors = fit.covariance.description
-    head = f"Effect on {unit} (standard errors: {errors}). "
+    unused = ""
+    if data is not None and fit.facts.weights:
+        unused = f", over rows that count once each: the weights {fit.facts.weights} are not used"
+    head = f"Effect on {unit} (standard errors: {errors}{unused}). "
     if len(pairs) > len(shown):
         said.append(
             f"the other {len(pairs) - len(shown)} of {len(pairs)} pairs are left out here "
@@ -236,6 +242,11 @@ def _beside_least_squares(fit: FitResult) -> list[str]:
     place = int(np.nanargmax(moved.to_numpy()))
     (label, term), row = table.index[place], table.iloc[place]
     error = float(row["corrected_se"])
+    if moved.iloc[place] < HARDLY:
+        return [
+            "Least squares on the recorded outcomes gives nearly the same coefficients: no "
+            f"difference reaches {HARDLY:g} standard errors."
+        ]
     digits = _digits(error)
     of = f"{term} in {label}"
     sentence = (

@@ -20,17 +20,17 @@ def escape_latex(text: str) -> str:
 
 def render(page: Page) -> str:
     """Render a page's tables, its notices above and its notes below them."""
-    width = max(len(block.header) for block in page.blocks)
     lines = [
         r"\begin{table}",
         rf"\caption{{{escape_latex(page.title)}}}",
         *(rf"\par\textbf{{{escape_latex(notice)}}}" for notice in page.notices),
-        rf"\begin{{tabular}}{{l{'r' * (width - 1)}}}",
-        r"\toprule",
     ]
-    for place, block in enumerate(page.blocks):
-        lines += [r"\midrule"] * (place > 0) + _block(block, width)
-    lines += [r"\bottomrule", r"\end{tabular}"]
+    if page.blocks:
+        width = max(len(block.header) for block in page.blocks)
+        lines += [rf"\begin{{tabular}}{{l{'r' * (width - 1)}}}", r"\toprule"]
+        for place, block in enumerate(page.blocks):
+            lines += [r"\midrule"] * (place > 0) + _block(block, width)
+        lines += [r"\bottomrule", r"\end{tabular}"]
     sentences = [*(f"{name}: {value}." for name, value in page.facts), *page.notes]
     lines += [rf"\par\small {escape_latex(sentence)}" for sentence in sentences]
     lines.append(r"\end{table}")

@@ -161,6 +161,7 @@ def read_question(fit: FitResult, question: Any) -> Question:
             found = fit.nlcom(question).table["expression"]
             if len(found) != 1:
                 raise OptionError(f"{question!r} asks {len(found)} questions. Ask one at a time.")
+            _refuse_what_models_do_not_share(fit, question)
             return Question(str(found.iloc[0]), str(found.iloc[0]))
         question = pair
     if not isinstance(question, list | tuple) or len(question) not in (2, 3):
@@ -173,6 +174,22 @@ def read_question(fit: FitResult, question: Any) -> Question:
     outcome = fit.problem.equations.outcome
     words = f"the effect of {to} instead of {versus} on mean {outcome} {EFFECTS[effect]}"
     return Question(words, None, to, versus, effect)
+
+
+def _refuse_what_models_do_not_share(fit: FitResult, question: str) -> None:
+    """Refuse expressions of what means another thing under another noise, and of nothing."""
+    slope = read_expressions(question, fit.names, fit.values)[0].slope
+    asked = [name for name, one in zip(fit.names, slope, strict=True) if one != 0.0]
+    if not asked:
+        raise OptionError(f"{question!r} does not depend on any parameter. {_examples(fit)}")
+    shared = {f"{e.alternative}:{t}" for e in fit.problem.equations.each for t in e.estimated}
+    shared |= {name for name in fit.names if ":cost: " in name}
+    for name in asked:
+        if name not in shared:
+            raise OptionError(
+                f"A verdict compares models, and {name!r} means another thing under another noise. "
+                f"Ask for coefficients or effects. {_examples(fit)}"
+            )
 
 
 def _pair(text: str, labels: Any) -> tuple[Any, Any] | None:

@@ -169,13 +169,32 @@ def make_verdict(
 def _others(fit: FitResult, also: Mapping[str, FitResult] | None) -> dict[str, FitResult]:
     """Return other fits that the user gives, and refuse those of other rows."""
     for name, one in (also or {}).items():
-        same = isinstance(one, FitResult) and one.nobs == fit.nobs
-        if not same or one.problem.equations.outcome != fit.problem.equations.outcome:
+        if name in (THE_FIT, LEAST_SQUARES, RULE):
+            raise OptionError(f"also={{{name!r}: ...}} has the name of another row. Rename it.")
+        if not (isinstance(one, FitResult) and one.has_rows and _same_rows(one, fit)):
             raise OptionError(
-                f"also={{{name!r}: ...}} must be a fit of the same rows and outcome, "
-                f"{fit.nobs} of {fit.problem.equations.outcome}."
+                f"also={{{name!r}: ...}} must be a fit of the same rows, weights and outcome, "
+                f"{fit.nobs} of {fit.problem.equations.outcome}, that still holds them: models of "
+                "other rows cannot be compared."
             )
     return dict(also or {})
+
+
+def _same_rows(one: FitResult, other: FitResult) -> bool:
+    """Say whether two fits are of the same outcomes, in the same order and weighted alike."""
+    if one.problem.equations.outcome != other.problem.equations.outcome:
+        return False
+    if len(one.rows) != len(other.rows) or one.facts.weights_kind != other.facts.weights_kind:
+        return False
+    outcomes = one.rows.outcome, other.rows.outcome
+    if outcomes[0] is None or outcomes[1] is None:
+        return False
+    first, second = (
+        np.ones(len(fit.rows)) if fit.rows.weights is None else fit.rows.weights
+        for fit in (one, other)
+    )
+    same = np.array_equal(outcomes[0], outcomes[1], equal_nan=True)
+    return same and bool(np.allclose(first, second, rtol=1e-12))
 
 
 def _is_twin(found: FitResult, fits: Mapping[str, FitResult]) -> bool:
