@@ -55,8 +55,8 @@ def test_known_index_says_the_effect_on_everyone_the_treated_and_the_untreated(f
         assert in_words(row, 0.95) in said
         assert said.count(which) == 1
     assert "hunting instead of fishing" in said
-    assert "tested and not rejected: independence, normality and constant variance" in said
-    assert "not tested: the rule" in said
+    assert "Tested and not rejected: independence, normality and constant variance" in said
+    assert "Not tested: the rule" in said
     assert 3 <= len(fit.explain().sentences) <= 5
 
 
@@ -131,7 +131,7 @@ def test_switching_says_where_a_sign_is_not_determined(numbers):
 def test_types_say_what_was_tested(numbers):
     table = two(numbers)
     result = ss.fit("y ~ x", table, chosen="job", noise=ss.noises.Types(2), panel="person", seed=1)
-    assert "tested and not rejected: normality and constant variance" in words(result)
+    assert "Tested and not rejected: normality and constant variance" in words(result)
     assert "clustered by person" in words(result)
 
 

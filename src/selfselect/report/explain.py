@@ -276,11 +276,11 @@ def _assumptions(fit: FitResult) -> str:
     rejected = [name for name, test in tests.items() if test.rejects()]
     left = [name for name, test in tests.items() if not test.possible]
     if rejected:
-        said += f"; tested and rejected: {listed(rejected)}"
+        said += f". Tested and rejected: {listed(rejected)}"
     if passed:
-        said += f"; tested and not rejected: {listed(passed)}"
+        said += f". Tested and not rejected: {listed(passed)}"
     rule = "the rule" if problem.equations.selection is None else "the form of the selection"
-    return f"{said}; not tested: {listed([rule, 'the form of the means', *left])}."
+    return f"{said}. Not tested: {listed([rule, 'the form of the means', *left])}."
 
 
 # alarms
