@@ -10,6 +10,7 @@ import sys
 import threading
 import time
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -20,26 +21,27 @@ import selfselect as ss
 from selfselect.engines.memory import RowsInMemory
 from selfselect.errors import NotCompiledWarning, OptionError, StaleBuildError
 from selfselect.kernels import _erfcx, compiled, shared_shock, status
+from selfselect.kernels._fused import RowArguments
 from selfselect.kernels.fused_known import FusedSums, sum_known_index
 from selfselect.likelihoods import evaluate
 
 
-def arguments(n_rows: int, n_covariates: int = 4) -> dict[str, Any]:
+def arguments(n_rows: int, n_covariates: int = 4) -> RowArguments:
     rng = np.random.default_rng(n_rows)
-    return {
-        "covariates": rng.normal(size=(n_rows, n_covariates)),
-        "status": rng.integers(0, 3, (n_rows, 2)).astype(np.int8),
-        "limit": rng.normal(size=(n_rows, 1)),
-        "weights": None,
-        "columns": np.tile(np.arange(n_covariates + 1), (2, 1)),
-        "sizes": np.full(2, n_covariates + 1),
-        "shift": np.zeros(n_covariates + 1),
-        "unit": np.ones(n_covariates + 1),
-        "limit_shift": 0.0,
-        "limit_unit": 1.0,
-        "g": rng.normal(size=(2, n_covariates + 1)),
-        "h": np.ones(2),
-    }
+    return RowArguments(
+        covariates=rng.normal(size=(n_rows, n_covariates)),
+        status=rng.integers(0, 3, (n_rows, 2)).astype(np.int8),
+        limit=rng.normal(size=(n_rows, 1)),
+        weights=None,
+        columns=np.tile(np.arange(n_covariates + 1), (2, 1)),
+        sizes=np.full(2, n_covariates + 1),
+        shift=np.zeros(n_covariates + 1),
+        unit=np.ones(n_covariates + 1),
+        limit_shift=0.0,
+        limit_unit=1.0,
+        g=rng.normal(size=(2, n_covariates + 1)),
+        h=np.ones(2),
+    )
 
 
 def same_bits(one: FusedSums, other: FusedSums) -> bool:
@@ -51,9 +53,9 @@ def same_bits(one: FusedSums, other: FusedSums) -> bool:
 @pytest.mark.compiled
 def test_threads_that_share_the_rows_do_not_change_a_bit() -> None:
     rows = arguments(30_000)
-    alone = sum_known_index(**rows)
+    alone = sum_known_index(rows)
     with ThreadPoolExecutor(4) as pool:
-        together = list(pool.map(lambda _: sum_known_index(**rows), range(8)))
+        together = list(pool.map(lambda _: sum_known_index(rows), range(8)))
     assert all(same_bits(alone, one) for one in together)
 
 
@@ -78,7 +80,7 @@ def test_a_kernel_lets_other_threads_run() -> None:
     done = threading.Event()
 
     def work() -> None:
-        sum_known_index(**rows)
+        sum_known_index(rows)
         done.set()
 
     thread = threading.Thread(target=work)
@@ -119,10 +121,11 @@ def test_an_interrupt_stops_a_kernel_in_the_middle() -> None:
     code = """
 import sys, threading, time, signal, os
 import numpy as np
+from selfselect.kernels._fused import RowArguments
 from selfselect.kernels.fused_known import sum_known_index
 n = 40_000_000
 one = np.broadcast_to(np.ones(1), (n, 1))
-rows = dict(
+rows = RowArguments(
     covariates=one, status=np.broadcast_to(np.ones(1, np.int8), (n, 3)), limit=one, weights=None,
     columns=np.tile([0, 1], (3, 1)), sizes=np.full(3, 2), shift=np.zeros(2), unit=np.ones(2),
     limit_shift=0.0, limit_unit=1.0, g=np.ones((3, 2)), h=np.ones(3),
@@ -130,7 +133,7 @@ rows = dict(
 began = time.monotonic()
 threading.Timer(0.15, os.kill, (os.getpid(), signal.SIGINT)).start()
 try:
-    sum_known_index(**rows)
+    sum_known_index(rows)
 except KeyboardInterrupt:
     print(time.monotonic() - began)
 """
@@ -141,7 +144,7 @@ except KeyboardInterrupt:
 @pytest.mark.compiled
 def test_nothing_is_interrupted_that_was_not_asked_to_be() -> None:
     before = signal.getsignal(signal.SIGINT)
-    sum_known_index(**arguments(300_000, 1))
+    sum_known_index(arguments(300_000, 1))
     assert signal.getsignal(signal.SIGINT) is before
 
 
@@ -234,6 +237,6 @@ def test_the_sources_hold_the_polynomials_and_codes_of_python() -> None:
     ],
 )
 def test_arguments_of_another_type_are_refused(name: str, value: Any, error: type) -> None:
-    rows = arguments(10) | {name: value}
+    rows = replace(arguments(10), **{name: value})
     with pytest.raises(error):
-        sum_known_index(**rows)
+        sum_known_index(rows)

@@ -10,6 +10,7 @@ import pytest
 from numpy.typing import NDArray
 
 from selfselect.kernels import ghk, shared_shock
+from selfselect.kernels._fused import FusedSums, RowArguments
 from selfselect.kernels.correlated_pair import correlated_pair_atoms
 from selfselect.kernels.fused_joint import JointSums, sum_joint
 from selfselect.kernels.joint import JointTerms
@@ -30,7 +31,7 @@ NODES: Final = 16
 
 def make_rows(
     seed: int, k: int, *, n_rows: int = 700, weighted: bool = True, own_limits: bool = True
-) -> dict[str, Any]:
+) -> RowArguments:
     """Draw rows that see one alternative each, and equations of columns of their own."""
     rng = np.random.default_rng(seed)
     n_covariates = 4
@@ -44,48 +45,48 @@ def make_rows(
     for j, size in enumerate(sizes):
         columns[j, :size] = rng.permutation(np.append(0, 1 + rng.permutation(4)[: size - 1]))
         g[j, :size] = rng.normal(size=size) / np.sqrt(size)
-    return {
-        "covariates": rng.normal(5.0, 3.0, (n_rows, n_covariates)),
-        "status": status,
-        "limit": limit,
-        "weights": rng.uniform(0.0, 2.0, n_rows) if weighted else None,
-        "columns": columns,
-        "sizes": sizes,
-        "shift": np.append(0.0, rng.normal(5.0, 0.1, n_covariates)),
-        "unit": np.append(1.0, rng.uniform(2.0, 4.0, n_covariates)),
-        "limit_shift": 3.1,
-        "limit_unit": 1.7,
-        "g": g,
-        "h": rng.uniform(0.5, 2.0, k),
-    }
+    return RowArguments(
+        covariates=rng.normal(5.0, 3.0, (n_rows, n_covariates)),
+        status=status,
+        limit=limit,
+        weights=rng.uniform(0.0, 2.0, n_rows) if weighted else None,
+        columns=columns,
+        sizes=sizes,
+        shift=np.append(0.0, rng.normal(5.0, 0.1, n_covariates)),
+        unit=np.append(1.0, rng.uniform(2.0, 4.0, n_covariates)),
+        limit_shift=3.1,
+        limit_unit=1.7,
+        g=g,
+        h=rng.uniform(0.5, 2.0, k),
+    )
 
 
-def atoms_of(rows: dict[str, Any]) -> tuple[list[Array], Array, Any, Any]:
+def atoms_of(rows: RowArguments) -> tuple[list[Array], Array, Any, Any]:
     """Return per alternative what a is differentiated by (n, p + 1), and a, seen and sides."""
-    constant = np.ones((len(rows["covariates"]), 1))
-    matrix = (np.hstack([constant, rows["covariates"]]) - rows["shift"]) / rows["unit"]
-    k, n_rows = len(rows["sizes"]), len(matrix)
-    limit = np.broadcast_to((rows["limit"] - rows["limit_shift"]) / rows["limit_unit"], (n_rows, k))
-    limit = np.where(rows["status"] == UNKNOWN, 0.0, limit)
+    constant = np.ones((len(rows.covariates), 1))
+    matrix = (np.hstack([constant, rows.covariates]) - rows.shift) / rows.unit
+    k, n_rows = len(rows.sizes), len(matrix)
+    limit = np.broadcast_to((rows.limit - rows.limit_shift) / rows.limit_unit, (n_rows, k))
+    limit = np.where(rows.status == UNKNOWN, 0.0, limit)
     slopes = [
-        np.column_stack([-matrix[:, rows["columns"][j, :size]], limit[:, j]])
-        for j, size in enumerate(rows["sizes"])
+        np.column_stack([-matrix[:, rows.columns[j, :size]], limit[:, j]])
+        for j, size in enumerate(rows.sizes)
     ]
     a = np.column_stack(
-        [slope @ np.append(rows["g"][j, : rows["sizes"][j]], rows["h"][j])
+        [slope @ np.append(rows.g[j, : rows.sizes[j]], rows.h[j])
          for j, slope in enumerate(slopes)]
     )  # fmt: skip
-    side = np.select([rows["status"] == BELOW, rows["status"] == ABOVE], [1, -1], 0)
-    return slopes, a, np.argmax(rows["status"] == SEEN, axis=1), side.astype(np.int8)
+    side = np.select([rows.status == BELOW, rows.status == ABOVE], [1, -1], 0)
+    return slopes, a, np.argmax(rows.status == SEEN, axis=1), side.astype(np.int8)
 
 
-def oracle(rows: dict[str, Any], extras: Array, nodes: int | None, *, absolute: bool) -> JointSums:
+def oracle(rows: RowArguments, extras: Array, nodes: int | None, *, absolute: bool) -> JointSums:
     slopes, a, seen, side = atoms_of(rows)
     if nodes is None:
         terms = correlated_pair_atoms(a, seen, side, float(extras[0]), curvature=True)
     else:
         terms = shared_shock._mix(a, seen, side, extras, nodes=nodes, curvature=True)
-    h, (k, width), q = rows["h"], rows["columns"].shape, len(extras)
+    h, (k, width), q = rows.h, rows.columns.shape, len(extras)
     assert terms.hessian is not None
     loglik = terms.loglik + np.log(h)[seen]
     at = np.arange(len(a))
@@ -95,10 +96,10 @@ def oracle(rows: dict[str, Any], extras: Array, nodes: int | None, *, absolute: 
         terms = JointTerms(np.abs(loglik), np.abs(terms.gradient), np.abs(terms.hessian))
         slopes, of_h, loglik = [np.abs(slope) for slope in slopes], np.abs(of_h), np.abs(loglik)
     assert terms.hessian is not None
-    w = np.ones(len(a)) if rows["weights"] is None else rows["weights"]
+    w = np.ones(len(a)) if rows.weights is None else rows.weights
     score, hessian = np.zeros((k, width + 1)), np.zeros((k, width + 1, width + 1))
     cross, mixed = np.zeros((k, width + 1, k, width + 1)), np.zeros((k, width + 1, q))
-    places = [np.append(np.arange(size), width) for size in rows["sizes"]]
+    places = [np.append(np.arange(size), width) for size in rows.sizes]
     for j in range(k):
         score[j, places[j]] = slopes[j].T @ (w * terms.gradient[:, j])
         score[j, -1] += w @ of_h[:, j, 0]
@@ -111,8 +112,6 @@ def oracle(rows: dict[str, Any], extras: Array, nodes: int | None, *, absolute: 
         block = slopes[j].T @ (slopes[m] * (w * terms.hessian[:, j, m])[:, None])
         cross[j, :, m][np.ix_(places[j], places[m])] = block
         cross[m, :, j][np.ix_(places[m], places[j])] = block.T
-    from selfselect.kernels._fused import FusedSums
-
     return JointSums(
         FusedSums(float(w @ loglik), score, hessian, cross),
         w @ terms.gradient[:, k:],
@@ -121,7 +120,7 @@ def oracle(rows: dict[str, Any], extras: Array, nodes: int | None, *, absolute: 
     )
 
 
-def assert_agree(actual: JointSums, rows: dict[str, Any], extras: Array, nodes: int | None) -> None:
+def assert_agree(actual: JointSums, rows: RowArguments, extras: Array, nodes: int | None) -> None:
     expected = oracle(rows, extras, nodes, absolute=False)
     scale = oracle(rows, extras, nodes, absolute=True)
     for name in ("loglik", "score", "hessian", "cross"):
@@ -141,7 +140,7 @@ def test_a_correlated_pair_agrees_with_the_oracle(
 ) -> None:
     rows = make_rows(1, 2, weighted=weighted, own_limits=own_limits)
     extras = np.array([correlation])
-    sums = sum_joint(**rows, extras=extras, nodes=None, curvature=True)
+    sums = sum_joint(rows, extras=extras, nodes=None, curvature=True)
     assert_agree(sums, rows, extras, None)
 
 
@@ -149,7 +148,7 @@ def test_a_correlated_pair_agrees_with_the_oracle(
 def test_a_shared_shock_agrees_with_the_oracle(k: int) -> None:
     rows = make_rows(k, k)
     extras = np.linspace(-0.4, 0.9, k)
-    sums = sum_joint(**rows, extras=extras, nodes=NODES, curvature=True)
+    sums = sum_joint(rows, extras=extras, nodes=NODES, curvature=True)
     assert_agree(sums, rows, extras, NODES)
 
 
@@ -158,7 +157,7 @@ def test_a_shared_shock_agrees_with_the_oracle(k: int) -> None:
 def test_rows_need_not_fill_a_block(n_rows: int, nodes: int | None) -> None:
     rows = make_rows(7, 2, n_rows=n_rows)
     extras = np.array([0.3]) if nodes is None else np.array([0.3, 0.7])
-    sums = sum_joint(**rows, extras=extras, nodes=nodes, curvature=True)
+    sums = sum_joint(rows, extras=extras, nodes=nodes, curvature=True)
     assert_agree(sums, rows, extras, nodes)
 
 
@@ -166,8 +165,8 @@ def test_rows_need_not_fill_a_block(n_rows: int, nodes: int | None) -> None:
 def test_scores_do_not_depend_on_whether_second_derivatives_are_wanted(nodes: int | None) -> None:
     rows = make_rows(8, 2)
     extras = np.array([0.3]) if nodes is None else np.array([0.3, 0.7])
-    whole = sum_joint(**rows, extras=extras, nodes=nodes, curvature=True)
-    plain = sum_joint(**rows, extras=extras, nodes=nodes, curvature=False)
+    whole = sum_joint(rows, extras=extras, nodes=nodes, curvature=True)
+    plain = sum_joint(rows, extras=extras, nodes=nodes, curvature=False)
     assert plain.own.loglik == whole.own.loglik
     np.testing.assert_allclose(plain.own.score, whole.own.score, rtol=1e-11, atol=1e-9)
     np.testing.assert_array_equal(plain.score, whole.score)
@@ -178,7 +177,7 @@ def test_extras_that_do_not_fit_are_refused() -> None:
     rows = make_rows(9, 3)
     for extras, nodes in ((np.array([0.1]), None), (np.array([0.1, 0.2]), NODES)):
         with pytest.raises(ValueError, match="disagree"):
-            sum_joint(**rows, extras=extras, nodes=nodes, curvature=True)
+            sum_joint(rows, extras=extras, nodes=nodes, curvature=True)
 
 
 def close(actual: Array, expected: Array) -> bool:
@@ -234,6 +233,6 @@ def test_atoms_out_of_range_are_refused() -> None:
 def test_no_rows_sum_to_exactly_zero(nodes: int | None) -> None:
     extras = np.array([0.3]) if nodes is None else np.array([0.3, 0.7])
     rows = make_rows(10, 2, n_rows=0)
-    sums = sum_joint(**rows, extras=extras, nodes=nodes, curvature=True)
+    sums = sum_joint(rows, extras=extras, nodes=nodes, curvature=True)
     assert sums.own.loglik == 0.0
     assert not sums.own.score.any() and not sums.own.hessian.any() and not sums.mixed.any()

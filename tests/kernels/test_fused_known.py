@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 from typing import Any, Final
 
 import numpy as np
 import pytest
 from numpy.typing import NDArray
 
+from selfselect.kernels._fused import RowArguments
 from selfselect.kernels.fused_known import (
     GUMBEL,
     GUMBEL_MIN,
@@ -20,6 +21,7 @@ from selfselect.kernels.fused_known import (
 from selfselect.kernels.known_index import RowTerms, row_terms_by_numpy, sum_rows
 from selfselect.kernels.status import ABOVE, BELOW, BETWEEN, SEEN, UNKNOWN
 from selfselect.kernels.tails import interval_terms_by_numpy, mills_terms_by_numpy
+from selfselect.kernels.unknown_index import Curvature
 from selfselect.noises.shapes import gumbel, gumbel_min, logistic
 
 Array = NDArray[np.float64]
@@ -48,27 +50,14 @@ SHAPES: Final = {
 
 
 @dataclass(frozen=True, eq=False)
-class Case:
-    """A problem in the arguments of the kernel."""
+class Case(RowArguments):
+    """The arguments of the kernel."""
 
-    covariates: Array
-    status: NDArray[np.int8]
-    limit: Array
-    weights: Array | None
-    columns: NDArray[np.int64]
-    sizes: NDArray[np.int64]
-    shift: Array
-    unit: Array
-    limit_shift: float
-    limit_unit: float
-    g: Array
-    h: Array
-    upper: Array | None = None
     shape: int = NORMAL
 
-    def fused(self) -> FusedSums:
+    def fused(self, curvature: Curvature = "exact") -> FusedSums:
         """Evaluate by the kernel."""
-        return sum_known_index(**vars(self))
+        return sum_known_index(self, shape=self.shape, curvature=curvature)
 
     def oracle(self, *, absolute: bool = False) -> FusedSums:
         """Evaluate by NumPy, alternative by alternative; or add up the terms' absolute values."""
@@ -204,7 +193,7 @@ def test_a_pass_without_curvature_has_the_same_score_and_no_hessian(n_covariates
     case = make_case(
         20 + n_covariates, n_rows=900, n_covariates=n_covariates, n_alternatives=3, weighted=True
     )
-    plain, whole = sum_known_index(**vars(case), curvature="none"), case.fused()
+    plain, whole = case.fused("none"), case.fused()
     assert plain.loglik == whole.loglik
     np.testing.assert_allclose(plain.score, whole.score, rtol=0, atol=SUM_TOLERANCE * 900)
     assert not plain.hessian.any()
@@ -311,9 +300,14 @@ def test_arrays_that_begin_anywhere_in_memory_are_taken() -> None:
     assert_agree(moved.fused(), case)
 
 
+def values_of(case: Case) -> dict[str, Any]:
+    """Return all arguments by name."""
+    return {one.name: getattr(case, one.name) for one in fields(case)}
+
+
 def test_read_only_arrays_are_taken() -> None:
     case = make_case(9, n_rows=300, n_covariates=3, n_alternatives=2, weighted=True)
-    for value in vars(case).values():
+    for value in values_of(case).values():
         if isinstance(value, np.ndarray):
             value.flags.writeable = False
     assert_agree(case.fused(), case)
@@ -321,9 +315,9 @@ def test_read_only_arrays_are_taken() -> None:
 
 def test_arguments_are_not_changed() -> None:
     case = make_case(10, n_rows=300, n_covariates=3, n_alternatives=2, weighted=True)
-    before = {name: np.copy(value) for name, value in vars(case).items()}
+    before = {name: np.copy(value) for name, value in values_of(case).items()}
     case.fused()
-    for name, value in vars(case).items():
+    for name, value in values_of(case).items():
         np.testing.assert_array_equal(value, before[name])
 
 

@@ -14,7 +14,7 @@ from selfselect.engines.memory import CHUNK, RowsInMemory
 from selfselect.kernels.fused_types import sum_types
 from selfselect.kernels.status import ABOVE, BELOW, SEEN, UNKNOWN
 from selfselect.likelihoods import evaluate
-from selfselect.likelihoods._fused import fused_arguments
+from selfselect.likelihoods._fused import row_arguments
 from selfselect.noises import Types
 from selfselect.posing import pose
 from selfselect.problem.batch import Batch
@@ -109,8 +109,8 @@ def test_the_number_of_threads_does_not_change_a_bit(monkeypatch: Any, size: int
 def test_groups_that_are_not_in_order_are_refused() -> None:
     problem = problem_of(2, Types(2))
     batch = batch_of(problem, 30)
-    told: dict[str, Any] = fused_arguments(problem, somewhere(problem), batch)
-    told |= {"offsets": np.zeros((2, 2)), "log_prior": np.log([0.5, 0.5])}
+    rows = row_arguments(problem, somewhere(problem), batch)
+    told: dict[str, Any] = {"offsets": np.zeros((2, 2)), "log_prior": np.log([0.5, 0.5])}
     for starts in ([1, 5], [0, 5, 5], [0, 40]):
         with pytest.raises(ValueError, match="disagree"):
-            sum_types(**told, starts=np.array(starts))
+            sum_types(rows, **told, starts=np.array(starts))

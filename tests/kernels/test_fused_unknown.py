@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 from typing import Any, Final
 
 import numpy as np
 import pytest
 from numpy.typing import NDArray
 
+from selfselect.kernels._fused import RowArguments
 from selfselect.kernels.fused_unknown import FusedSums, sum_places, sum_unknown_index
 from selfselect.kernels.status import MAYBE, UNKNOWN
 from selfselect.kernels.unknown_index import Curvature, sum_rows
@@ -34,26 +35,14 @@ TINY: Final = 1e-290
 
 
 @dataclass(frozen=True, eq=False)
-class Case:
-    """A problem in the arguments of the kernel."""
+class Case(RowArguments):
+    """The arguments of the kernel."""
 
-    covariates: Array
-    status: NDArray[np.int8]
-    limit: Array
-    weights: Array | None
-    columns: NDArray[np.int64]
-    sizes: NDArray[np.int64]
-    shift: Array
-    unit: Array
-    limit_shift: float
-    limit_unit: float
-    g: Array
-    h: Array
-    side: float
+    side: float = 1.0
 
     def fused(self, curvature: Curvature = "complete") -> FusedSums:
         """Evaluate by the kernel."""
-        return sum_unknown_index(**vars(self), curvature=curvature)
+        return sum_unknown_index(self, side=self.side, curvature=curvature)
 
     def oracle(self, curvature: Curvature) -> FusedSums:
         """Evaluate by NumPy, leaving out the rows to which nothing is open."""
@@ -290,12 +279,13 @@ def test_memory_layout_does_not_change_the_sums(layout: Any) -> None:
 
 def test_arguments_may_be_read_only_and_are_not_changed() -> None:
     case = make_case(9, n_rows=300, n_covariates=3, n_alternatives=2, weighted=True, side=-1.0)
-    before = {name: np.copy(value) for name, value in vars(case).items()}
-    for value in vars(case).values():
+    given = {one.name: getattr(case, one.name) for one in fields(case)}
+    before = {name: np.copy(value) for name, value in given.items()}
+    for value in given.values():
         if isinstance(value, np.ndarray):
             value.flags.writeable = False
     assert_agree(case)
-    for name, value in vars(case).items():
+    for name, value in given.items():
         np.testing.assert_array_equal(value, before[name])
 
 
@@ -437,7 +427,7 @@ def test_several_places_in_one_call_are_what_each_is_alone(side: float, weighted
     case = make_case(14, n_rows=300, n_covariates=3, n_alternatives=3, side=side, weighted=weighted)
     factors = np.array([0.5, 1.0, 1.7])
     g, h = factors[:, None, None] * case.g, factors[:, None] * case.h
-    logliks, scores = sum_places(**(vars(case) | {"g": g, "h": h}))
+    logliks, scores = sum_places(replace(case, g=g, h=h), side=side)
     for at, factor in enumerate(factors):
         alone = replace(case, g=factor * case.g, h=factor * case.h).fused("none")
         assert logliks[at] == alone.loglik
@@ -446,6 +436,5 @@ def test_several_places_in_one_call_are_what_each_is_alone(side: float, weighted
 
 def test_places_of_disagreeing_shapes_are_refused() -> None:
     case = make_case(15, n_rows=20, n_covariates=2, n_alternatives=2)
-    given = vars(case) | {"g": np.stack([case.g, case.g]), "h": case.h[None]}
     with pytest.raises(ValueError, match="disagree"):
-        sum_places(**given)
+        sum_places(replace(case, g=np.stack([case.g, case.g]), h=case.h[None]), side=1.0)

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from selfselect.kernels._fused import Array, Codes, FusedSums, Indices, aligned
+from selfselect.kernels._fused import Array, FusedSums, RowArguments
 from selfselect.kernels.compiled import extension
 from selfselect.kernels.shared_shock import STEEP, hermite
 
@@ -45,19 +45,8 @@ def is_steep(loadings: Array) -> bool:
 
 
 def sum_joint(
-    covariates: Array,
-    status: Codes,
-    limit: Array,
-    weights: Array | None,
+    rows: RowArguments,
     *,
-    columns: Indices,
-    sizes: Indices,
-    shift: Array,
-    unit: Array,
-    limit_shift: float,
-    limit_unit: float,
-    g: Array,
-    h: Array,
     extras: NDArray[np.float64],
     nodes: int | None,
     curvature: bool,
@@ -66,22 +55,16 @@ def sum_joint(
 
     Parameters
     ----------
-    covariates, weights, columns, sizes, shift, unit, limit_shift, limit_unit, g, h :
-        as in `sum_known_index`.
-    status, limit : likewise; every row sees one alternative.
+    rows : in each of which one outcome is observed.
     extras : the correlation of two alternatives, or the loadings of all in units of their scales.
     nodes : of the quadrature over the shock; None for two correlated alternatives.
     curvature : whether second derivatives are wanted; zero where they are not.
     """
-    k, width, q = *columns.shape, len(extras)
-    shape = (k, width + 1)
-    score, hessian = np.zeros(shape), np.zeros((*shape, width + 1))
-    cross = np.zeros((*shape, *shape)) if curvature else None
-    extra_score, extra_hessian, mixed = np.zeros(q), np.zeros((q, q)), np.zeros((*shape, q))
+    q, (score, hessian, cross) = len(extras), rows.zeros(cross=curvature)
+    extra_score, extra_hessian, mixed = np.zeros(q), np.zeros((q, q)), np.zeros((*score.shape, q))
     at, node_weight = (np.empty(0), np.empty(0)) if nodes is None else hermite(nodes)
     loglik = extension().joint(
-        aligned(covariates), status, aligned(limit), None, aligned(weights), columns, sizes,
-        shift, unit, limit_shift, limit_unit, g, h, extras, at, node_weight, score, hessian, cross,
-        extra_score, extra_hessian, mixed,
+        *rows.native(), extras, at, node_weight, score, hessian, cross, extra_score,
+        extra_hessian, mixed,
     )  # fmt: skip
     return JointSums(FusedSums(loglik, score, hessian, cross), extra_score, extra_hessian, mixed)

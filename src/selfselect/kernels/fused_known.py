@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from selfselect.kernels._fused import Array, Codes, FusedSums, Indices, aligned
+from selfselect.kernels._fused import Array, FusedSums, Indices, RowArguments
 from selfselect.kernels.compiled import extension
 
 if TYPE_CHECKING:
@@ -45,20 +45,8 @@ class Moving(NamedTuple):
 
 
 def sum_known_index(
-    covariates: Array,
-    status: Codes,
-    limit: Array,
-    weights: Array | None,
+    rows: RowArguments,
     *,
-    columns: Indices,
-    sizes: Indices,
-    shift: Array,
-    unit: Array,
-    limit_shift: float,
-    limit_unit: float,
-    g: Array,
-    h: Array,
-    upper: Array | None = None,
     moving: Moving | None = None,
     shape: int = NORMAL,
     curvature: Curvature = "exact",
@@ -69,35 +57,13 @@ def sum_known_index(
 
     Parameters
     ----------
-    covariates : (n, D), without a constant column. Any strides; nothing is copied.
-    status : (n, k) what each row says of each alternative.
-    limit : (n, 1) or (n, k), one limit for all alternatives or one for each.
-    weights : (n,), or None for ones.
-    columns : (k, m) the columns of [1 | covariates] that enter each alternative, each once;
-        padded with -1.
-    sizes : (k,) how many of them there are.
-    shift, unit : (D + 1,) columns enter as (column - shift) / unit; 0 and 1 for the constant.
-    limit_shift, limit_unit : limits enter as (limit - limit_shift) / limit_unit.
-    g, h : (k, m) and (k,), the parameters, in the standardised units.
-    upper : (n, k) upper limits where the status is BETWEEN; None where no row has that status.
+    rows : the rows, and the parameters at which they are evaluated.
     moving : what moves the scales, and where its sums are added; None where they stay. It does not
         go with upper limits.
     shape : of the noise; only normal noise goes with upper limits.
     curvature : with "none" the Hessian is zero; else it is the exact one.
-
-    Raises
-    ------
-    ValueError
-        If shapes disagree or `columns` points outside: compiled code would read astray.
     """
-    n_alternatives, width = columns.shape
-    score = np.zeros((n_alternatives, width + 1))
-    hessian = np.zeros((n_alternatives, width + 1, width + 1))
+    score, hessian, _ = rows.zeros()
     moved = (None,) * 5 if moving is None else tuple(moving)
-    loglik = extension().known(
-        aligned(covariates), status, aligned(limit), aligned(upper), aligned(weights), columns,
-        sizes, shift, unit, limit_shift, limit_unit, g, h, shape,
-        curvature != "none", score, hessian,
-        *moved,
-    )  # fmt: skip
+    loglik = extension().known(*rows.native(), shape, curvature != "none", score, hessian, *moved)
     return FusedSums(loglik, score, hessian)

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from selfselect.kernels._fused import Array, Codes, FusedSums, Indices, aligned
+from selfselect.kernels._fused import Array, FusedSums, RowArguments
 from selfselect.kernels.compiled import extension
 
 if TYPE_CHECKING:
@@ -37,19 +37,8 @@ class FusedMixture(NamedTuple):
 
 
 def sum_mixture(
-    covariates: Array,
-    status: Codes,
-    limit: Array,
-    weights: Array | None,
+    rows: RowArguments,
     *,
-    columns: Indices,
-    sizes: Indices,
-    shift: Array,
-    unit: Array,
-    limit_shift: float,
-    limit_unit: float,
-    g: Array,
-    h: Array,
     components: Array,
     slopes: Array,
     curvature: Curvature = "exact",
@@ -58,26 +47,17 @@ def sum_mixture(
 
     Parameters
     ----------
-    covariates, status, limit, weights, columns, sizes, shift, unit, limit_shift, limit_unit, g, h :
-        as in `sum_known_index`.
+    rows : without upper limits.
     components : (1 or k, M, 3) shares, means and spreads.
     slopes : (1 or k, 3 M, q) their derivatives in the parameters of the mixture.
     curvature : with "none" second derivatives are zero.
-
-    Raises
-    ------
-    ValueError
-        If shapes disagree or `columns` points outside: compiled code would read astray.
     """
-    (k, width), (sets, inside, q) = columns.shape, slopes.shape
-    score, hessian = np.zeros((k, width + 1)), np.zeros((k, width + 1, width + 1))
-    mixed, by = np.zeros((k, width + 1, q)), np.zeros((sets, inside))
+    (sets, inside, q), (score, hessian, _) = slopes.shape, rows.zeros()
+    mixed, by = np.zeros((*score.shape, q)), np.zeros((sets, inside))
     twice, products = np.zeros((sets, inside, inside)), np.zeros((sets, q, q))
     loglik = extension().mixture(
-        aligned(covariates), status, aligned(limit), None, aligned(weights), columns, sizes, shift,
-        unit, limit_shift, limit_unit, g, h, np.ascontiguousarray(components),
-        np.ascontiguousarray(slopes), curvature != "none", score, hessian, mixed, by, twice,
-        products,
+        *rows.native(), np.ascontiguousarray(components), np.ascontiguousarray(slopes),
+        curvature != "none", score, hessian, mixed, by, twice, products,
     )  # fmt: skip
     whole = twice + np.triu(twice, 1).transpose(0, 2, 1)
     outer = products + np.tril(products, -1).transpose(0, 2, 1)

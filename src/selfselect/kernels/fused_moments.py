@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from selfselect.kernels._fused import Array, Codes, Indices, aligned
+from selfselect.kernels._fused import Array, RowArguments
 from selfselect.kernels.compiled import extension
 
 __all__ = ["FusedMoments", "sum_moments"]
@@ -34,27 +34,15 @@ class FusedMoments(NamedTuple):
 
 
 def sum_moments(
-    covariates: Array,
-    status: Codes,
-    limit: Array,
-    weights: Array | None,
+    rows: RowArguments,
     *,
-    columns: Indices,
-    sizes: Indices,
-    shift: Array,
-    unit: Array,
-    limit_shift: float,
-    limit_unit: float,
-    g: Array,
-    h: Array,
     grams: bool = True,
 ) -> FusedMoments:
     """Add up what rows say of the noise, on one thread, without the GIL.
 
-    Arguments are those of `sum_known_index`. No row may have the status BETWEEN. `grams` asks for
-    the Gram matrices too.
+    No row may have the status BETWEEN. `grams` asks for the Gram matrices too.
     """
-    k, width = columns.shape
+    k, width = rows.columns.shape
     sums = FusedMoments(
         np.zeros((k, k)),
         np.zeros((k, 2)),
@@ -63,8 +51,5 @@ def sum_moments(
         np.zeros((k, width, width)),
         np.zeros((k, width, width)),
     )
-    extension().moments(
-        aligned(covariates), status, aligned(limit), None, aligned(weights), columns, sizes, shift,
-        unit, limit_shift, limit_unit, g, h, *sums[:4], *(sums[4:] if grams else (None, None)),
-    )  # fmt: skip
+    extension().moments(*rows.native(), *sums[:4], *(sums[4:] if grams else (None, None)))
     return sums

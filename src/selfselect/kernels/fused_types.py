@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from selfselect.kernels._fused import Array, Codes, Indices, aligned
+from selfselect.kernels._fused import Array, Indices, RowArguments
 from selfselect.kernels.compiled import extension
 
 if TYPE_CHECKING:
@@ -43,19 +43,8 @@ class FusedTypes(NamedTuple):
 
 
 def sum_types(
-    covariates: Array,
-    status: Codes,
-    limit: Array,
-    weights: Array | None,
+    rows: RowArguments,
     *,
-    columns: Indices,
-    sizes: Indices,
-    shift: Array,
-    unit: Array,
-    limit_shift: float,
-    limit_unit: float,
-    g: Array,
-    h: Array,
     offsets: Array,
     log_prior: Array,
     starts: Indices | None,
@@ -65,9 +54,7 @@ def sum_types(
 
     Parameters
     ----------
-    covariates, status, limit, columns, sizes, shift, unit, limit_shift, limit_unit, g, h : as in
-        `sum_known_index`.
-    weights : (n,), the same for the rows of a group; or None for ones.
+    rows : without upper limits; those of a group have the same weight.
     offsets : (M, k) that each type adds to g'x.
     log_prior : (M,) logarithms of the weights of the types.
     starts : (G,) where groups begin; None where each row is one.
@@ -76,18 +63,16 @@ def sum_types(
     Raises
     ------
     ValueError
-        If shapes disagree or groups are not in order: compiled code would read astray.
+        If groups are not in order: compiled code would read astray.
     """
-    k, width = columns.shape
-    n_sums = len(log_prior) * (k + 1)
+    k, width = rows.columns.shape
+    shape, n_sums = (k, width + 1), len(log_prior) * (k + 1)
     found = FusedTypes(
-        0.0, np.zeros((k, width + 1)), np.zeros((k, width + 1) * 2), np.zeros(n_sums),
-        np.zeros((k, width + 1, n_sums)), np.zeros((n_sums, n_sums)),
+        0.0, np.zeros(shape), np.zeros(shape * 2), np.zeros(n_sums), np.zeros((*shape, n_sums)),
+        np.zeros((n_sums, n_sums)),
     )  # fmt: skip
     loglik = extension().types(
-        aligned(covariates), status, aligned(limit), None, aligned(weights), columns, sizes, shift,
-        unit, limit_shift, limit_unit, g, h, np.ascontiguousarray(offsets),
-        np.ascontiguousarray(log_prior), starts, ("none", "complete", "exact").index(curvature),
-        *found[1:],
+        *rows.native(), np.ascontiguousarray(offsets), np.ascontiguousarray(log_prior), starts,
+        ("none", "complete", "exact").index(curvature), *found[1:],
     )  # fmt: skip
     return found._replace(loglik=loglik)

@@ -6,7 +6,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from selfselect.kernels.fused_joint import sum_joint
-from selfselect.likelihoods._fused import fused_arguments, padding_of, placed
+from selfselect.likelihoods._fused import padding_of, placed, row_arguments
 from selfselect.likelihoods._pieces import kernel_extras
 from selfselect.likelihoods.base import Likelihood
 from selfselect.problem.batch import Batch, Evaluation
@@ -26,9 +26,9 @@ def evaluate_fused(
     extras, points = kernel_extras(problem, natural), problem.noise.points(k)
     if not problem.noise.possible(extras):
         return None
-    arguments = fused_arguments(problem, natural, batch)
+    rows = row_arguments(problem, natural, batch)
     nodes = None if points is None else points.number
-    sums = sum_joint(**arguments, extras=extras, nodes=nodes, curvature=curvature)
+    sums = sum_joint(rows, extras=extras, nodes=nodes, curvature=curvature)
     own = placed(likelihood, batch, sums.own)
     score = np.concatenate([own.score, sums.score])
     mixed = sums.mixed[padding_of(problem).used]

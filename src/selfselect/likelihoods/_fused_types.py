@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from selfselect.kernels.fused_types import FusedTypes, sum_types
 from selfselect.kernels.unknown_index import Curvature
 from selfselect.likelihoods._components import TypesAt
-from selfselect.likelihoods._fused import fused_arguments, padding_of
+from selfselect.likelihoods._fused import padding_of, row_arguments
 from selfselect.problem.batch import Batch, Evaluation
 
 __all__ = ["evaluate_types", "fused_people"]
@@ -31,7 +31,7 @@ def _sums(at: TypesAt, batch: Batch, starts: Indices | None, curvature: Curvatur
     problem = at.components.problem
     h = at.natural[problem.layout.inverse_scale_positions]
     return sum_types(
-        **fused_arguments(problem, at.natural, batch),
+        row_arguments(problem, at.natural, batch),
         offsets=h * at.values.shifts,
         log_prior=at.log_prior[0],
         starts=None if starts is None else starts.astype(np.int64, copy=False),

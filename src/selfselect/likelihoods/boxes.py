@@ -21,7 +21,7 @@ from selfselect.kernels.fused_moments import sum_moments
 from selfselect.kernels.hermite import independent_means, interval_means
 from selfselect.kernels.status import ABOVE, BELOW, BETWEEN, SEEN, UNKNOWN
 from selfselect.kernels.unknown_index import Curvature
-from selfselect.likelihoods._fused import fused_arguments, placed
+from selfselect.likelihoods._fused import placed, row_arguments
 from selfselect.likelihoods._row_sums import Asked, RowSums
 from selfselect.likelihoods._spreads import (
     AlongSpread,
@@ -71,8 +71,7 @@ class Boxes(Likelihood):
             return self._evaluate_numpy(natural, batch, curvature)
         moving = fused_moving(self.problem, natural) if moves else None
         sums = sum_known_index(
-            **fused_arguments(self.problem, natural, batch),
-            upper=upper,
+            row_arguments(self.problem, natural, batch),
             moving=moving,
             shape=shape,
             curvature=curvature,
@@ -87,7 +86,7 @@ class Boxes(Likelihood):
         limited = bool(self.problem.layout.spreads) or batch.observation.upper is not None
         if batch.backend != "fused" or limited or not self.problem.noise.margin.normal:
             return super().sum_rows(natural, batch, asked)
-        found = sum_moments(**fused_arguments(self.problem, natural, batch), grams=asked.grams)
+        found = sum_moments(row_arguments(self.problem, natural, batch), grams=asked.grams)
         weights, k = batch.rows.weights, len(found.seen)
         sizes = [len(equation.columns) for equation in self.problem.equations.each]
         return RowSums(

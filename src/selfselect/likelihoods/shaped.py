@@ -17,7 +17,7 @@ from selfselect.kernels import known_index
 from selfselect.kernels.fused_mixture import sum_mixture
 from selfselect.kernels.status import ABOVE, BETWEEN, SEEN
 from selfselect.kernels.unknown_index import Curvature
-from selfselect.likelihoods._fused import fused_arguments, padding_of, placed
+from selfselect.likelihoods._fused import padding_of, placed, row_arguments
 from selfselect.likelihoods._spreads import AlongSpread, along_spread, sum_moved
 from selfselect.likelihoods.boxes import Boxes, BoxRows
 from selfselect.noises.shapes._family import Family, Inner
@@ -73,7 +73,7 @@ class ShapedBoxes(Boxes):
     ) -> Evaluation:
         """Evaluate by the compiled kernel of mixtures."""
         sums = sum_mixture(
-            **fused_arguments(self.problem, natural, batch),
+            row_arguments(self.problem, natural, batch),
             components=np.array([inner.values.reshape(-1, 3) for inner in own.inner]),
             slopes=np.array([inner.slope for inner in own.inner]),
             curvature=curvature,

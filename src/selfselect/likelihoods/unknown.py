@@ -15,7 +15,7 @@ from selfselect.kernels import unknown_index
 from selfselect.kernels.fused_unknown import sum_places, sum_unknown_index
 from selfselect.kernels.status import MAYBE
 from selfselect.kernels.unknown_index import Curvature, Memberships
-from selfselect.likelihoods._fused import fused_arguments, padding_of, placed
+from selfselect.likelihoods._fused import padding_of, placed, row_arguments
 from selfselect.likelihoods.base import Likelihood, RowTerms
 from selfselect.problem.batch import Batch, Evaluation, Parts
 from selfselect.problem.observation import Observation, observe_unknown
@@ -46,8 +46,8 @@ class Unknown(Likelihood):
     def evaluate(self, natural: Array, batch: Batch, curvature: Curvature) -> Evaluation:
         problem = self.problem
         if batch.backend == "fused":
-            arguments = fused_arguments(problem, natural, batch)
-            fused = sum_unknown_index(**arguments, side=problem.side, curvature=curvature)
+            arguments = row_arguments(problem, natural, batch)
+            fused = sum_unknown_index(arguments, side=problem.side, curvature=curvature)
             return placed(self, batch, fused, curvature)
         if len(batch) > ROWS_AT_ONCE:
             parts = [
@@ -71,22 +71,22 @@ class Unknown(Likelihood):
 
     def evaluate_places(self, naturals: Array, batch: Batch) -> Parts:
         """Evaluate all places in one call."""
+        problem = self.problem
         if batch.backend == "fused":
-            arguments = fused_arguments(self.problem, naturals, batch)
-            g, h = (np.ascontiguousarray(arguments.pop(name)) for name in ("g", "h"))
-            logliks, padded = sum_places(**arguments, g=g, h=h, side=self.problem.side)
-            scores = padded[:, padding_of(self.problem).used]
+            arguments = row_arguments(problem, naturals, batch)
+            logliks, padded = sum_places(arguments, side=problem.side)
+            scores = padded[:, padding_of(problem).used]
             return Parts((logliks + self.unit_correction(batch.rows), scores))
         if batch.backend != "numpy":
             return super().evaluate_places(naturals, batch)
-        layout = self.problem.layout
+        layout = problem.layout
         rows = self.rows(naturals[0], batch)
         logliks, scores = unknown_index.sum_places(
             rows.designs,
             layout.coefficients_in(naturals),
             naturals[:, layout.inverse_scale_positions],
             rows.limit,
-            side=self.problem.side,
+            side=problem.side,
             candidate=rows.candidate,
             weights=batch.rows.weights,
         )
