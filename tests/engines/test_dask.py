@@ -161,7 +161,7 @@ def test_work_of_its_own_is_done_on_the_workers_in_order(table):
     def where(number):
         return offset + number, os.getpid()
 
-    found = list(fitted.engine.spread(where, range(4)))
+    found = list(fitted.engine.map(where, range(4)))
     assert [value for value, _ in found] == [10, 11, 12, 13]
     assert os.getpid() not in {process for _, process in found}
 

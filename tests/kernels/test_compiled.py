@@ -219,7 +219,7 @@ def test_the_sources_hold_the_polynomials_and_codes_of_python() -> None:
         assert numbers == getattr(_erfcx, name)
     assert f"CENTRE = {_erfcx.CENTRE};" in header
     blocks = (sources / "blocks.hpp").read_text("utf-8")
-    codes = {"SEEN", "BELOW", "ABOVE", "BETWEEN", "UNKNOWN", "MAYBE"}
+    codes = {"OBSERVED", "BELOW", "ABOVE", "BETWEEN", "UNKNOWN", "MAYBE"}
     assert all(f"{name} = {getattr(status, name)}" in blocks for name in codes)
     atoms = (sources / "atoms.hpp").read_text("utf-8")
     assert f"STEEP = {shared_shock.STEEP}, REACH = {shared_shock.REACH};" in atoms

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from selfselect.kernels.known_index import row_terms, row_terms_by_numpy
-from selfselect.kernels.status import ABOVE, BELOW, BETWEEN, SEEN, UNKNOWN
+from selfselect.kernels.status import ABOVE, BELOW, BETWEEN, OBSERVED, UNKNOWN
 from selfselect.kernels.tails import (
     interval_terms,
     interval_terms_by_numpy,
@@ -68,7 +68,7 @@ def test_intervals_agree_with_the_oracle(width: float) -> None:
 
 def known_rows(n_rows: int, seed: int) -> dict[str, Any]:
     rng = np.random.default_rng(seed)
-    codes = np.array([SEEN, BELOW, ABOVE, BETWEEN, UNKNOWN], np.int8)
+    codes = np.array([OBSERVED, BELOW, ABOVE, BETWEEN, UNKNOWN], np.int8)
     status = rng.choice(codes, n_rows)
     limit = 3.0 * rng.normal(size=n_rows)
     upper = limit + rng.uniform(0.01, 5.0, n_rows)

@@ -14,7 +14,7 @@ from selfselect.kernels._fused import FusedSums, RowArguments
 from selfselect.kernels.correlated_pair import correlated_pair_atoms
 from selfselect.kernels.fused_joint import JointSums, sum_joint
 from selfselect.kernels.joint import JointTerms
-from selfselect.kernels.status import ABOVE, BELOW, SEEN, UNKNOWN
+from selfselect.kernels.status import ABOVE, BELOW, OBSERVED, UNKNOWN
 
 pytestmark = pytest.mark.usefixtures("instructions")
 
@@ -36,7 +36,7 @@ def make_rows(
     rng = np.random.default_rng(seed)
     n_covariates = 4
     status = rng.choice(np.array([BELOW, ABOVE, UNKNOWN], np.int8), (n_rows, k), p=[0.6, 0.3, 0.1])
-    status[np.arange(n_rows), rng.integers(0, k, n_rows)] = SEEN
+    status[np.arange(n_rows), rng.integers(0, k, n_rows)] = OBSERVED
     limit = rng.normal(3.0, 2.0, (n_rows, k if own_limits else 1))
     if own_limits:
         limit[status == UNKNOWN] = np.nan
@@ -62,7 +62,7 @@ def make_rows(
 
 
 def atoms_of(rows: RowArguments) -> tuple[list[Array], Array, Any, Any]:
-    """Return per alternative what a is differentiated by (n, p + 1), and a, seen and sides."""
+    """Return per alternative what a is differentiated by (n, p + 1), and a, chosen and sides."""
     constant = np.ones((len(rows.covariates), 1))
     matrix = (np.hstack([constant, rows.covariates]) - rows.shift) / rows.unit
     k, n_rows = len(rows.sizes), len(matrix)
@@ -77,21 +77,21 @@ def atoms_of(rows: RowArguments) -> tuple[list[Array], Array, Any, Any]:
          for j, slope in enumerate(slopes)]
     )  # fmt: skip
     side = np.select([rows.status == BELOW, rows.status == ABOVE], [1, -1], 0)
-    return slopes, a, np.argmax(rows.status == SEEN, axis=1), side.astype(np.int8)
+    return slopes, a, np.argmax(rows.status == OBSERVED, axis=1), side.astype(np.int8)
 
 
 def oracle(rows: RowArguments, extras: Array, nodes: int | None, *, absolute: bool) -> JointSums:
-    slopes, a, seen, side = atoms_of(rows)
+    slopes, a, chosen, side = atoms_of(rows)
     if nodes is None:
-        terms = correlated_pair_atoms(a, seen, side, float(extras[0]), curvature=True)
+        terms = correlated_pair_atoms(a, chosen, side, float(extras[0]), curvature=True)
     else:
-        terms = shared_shock._mix(a, seen, side, extras, nodes=nodes, curvature=True)
+        terms = shared_shock._mix(a, chosen, side, extras, nodes=nodes, curvature=True)
     h, (k, width), q = rows.h, rows.columns.shape, len(extras)
     assert terms.hessian is not None
-    loglik = terms.loglik + np.log(h)[seen]
+    loglik = terms.loglik + np.log(h)[chosen]
     at = np.arange(len(a))
     of_h = np.zeros((len(a), k, 2))
-    of_h[at, seen, 0], of_h[at, seen, 1] = 1.0 / h[seen], -1.0 / h[seen] ** 2
+    of_h[at, chosen, 0], of_h[at, chosen, 1] = 1.0 / h[chosen], -1.0 / h[chosen] ** 2
     if absolute:
         terms = JointTerms(np.abs(loglik), np.abs(terms.gradient), np.abs(terms.hessian))
         slopes, of_h, loglik = [np.abs(slope) for slope in slopes], np.abs(of_h), np.abs(loglik)
@@ -193,10 +193,10 @@ def close(actual: Array, expected: Array) -> bool:
 def test_atoms_of_a_shared_shock_agree_with_the_oracle(k: int, size: float, far: float) -> None:
     rng = np.random.default_rng(k)
     a = far * rng.normal(size=(300, k))
-    seen, side = rng.integers(0, k, 300), rng.integers(-1, 2, (300, k)).astype(np.int8)
+    chosen, side = rng.integers(0, k, 300), rng.integers(-1, 2, (300, k)).astype(np.int8)
     loadings = size * rng.normal(size=k)
-    actual = shared_shock.shared_shock_atoms(a, seen, side, loadings, nodes=NODES, curvature=True)
-    expected = shared_shock._mix(a, seen, side, loadings, nodes=NODES, curvature=True)
+    actual = shared_shock.shared_shock_atoms(a, chosen, side, loadings, nodes=NODES, curvature=True)
+    expected = shared_shock._mix(a, chosen, side, loadings, nodes=NODES, curvature=True)
     assert actual.hessian is not None and expected.hessian is not None
     assert close(actual.loglik, expected.loglik)
     assert close(actual.gradient, expected.gradient)

@@ -19,7 +19,7 @@ from selfselect.kernels.fused_known import (
     sum_known_index,
 )
 from selfselect.kernels.known_index import RowTerms, row_terms_by_numpy, sum_rows
-from selfselect.kernels.status import ABOVE, BELOW, BETWEEN, SEEN, UNKNOWN
+from selfselect.kernels.status import ABOVE, BELOW, BETWEEN, OBSERVED, UNKNOWN
 from selfselect.kernels.tails import interval_terms_by_numpy, mills_terms_by_numpy
 from selfselect.kernels.unknown_index import Curvature
 from selfselect.noises.shapes import gumbel, gumbel_min, logistic
@@ -130,7 +130,7 @@ def make_case(
     intercept: bool = True,
     own_limits: bool = True,
     weighted: bool = False,
-    codes: tuple[int, ...] = (SEEN, BELOW, ABOVE, BETWEEN, UNKNOWN),
+    codes: tuple[int, ...] = (OBSERVED, BELOW, ABOVE, BETWEEN, UNKNOWN),
 ) -> Case:
     """Draw a problem in which every alternative uses columns of its own, in an order of its own."""
     rng = np.random.default_rng(seed)
@@ -205,7 +205,7 @@ def test_a_pass_without_curvature_has_the_same_score_and_no_hessian(n_covariates
 def test_constant_and_common_limit_are_optional(intercept: bool, own_limits: bool) -> None:
     case = make_case(
         1, n_rows=700, n_covariates=5, n_alternatives=3, intercept=intercept, own_limits=own_limits,
-        codes=(SEEN, BELOW, ABOVE, UNKNOWN) if own_limits else (SEEN, BELOW, ABOVE),
+        codes=(OBSERVED, BELOW, ABOVE, UNKNOWN) if own_limits else (OBSERVED, BELOW, ABOVE),
     )  # fmt: skip
     assert_agree(case.fused(), case)
 
@@ -234,7 +234,7 @@ def test_rows_need_not_fill_a_block(off: int, blocks: int, weighted: bool) -> No
     assert_agree(case.fused(), case)
 
 
-@pytest.mark.parametrize("code", [SEEN, BELOW, ABOVE, BETWEEN])
+@pytest.mark.parametrize("code", [OBSERVED, BELOW, ABOVE, BETWEEN])
 def test_one_row_is_enough(code: int) -> None:
     case = make_case(5, n_rows=1, n_covariates=3, n_alternatives=2, codes=(code,))
     assert_agree(case.fused(), case)
@@ -392,7 +392,9 @@ def test_single_terms_are_accurate_from_tail_to_tail(code: int, side: float) -> 
 
 
 def test_far_tails_agree_with_the_oracle_in_bulk() -> None:
-    case = make_case(13, n_rows=3000, n_covariates=2, n_alternatives=2, codes=(SEEN, BELOW, ABOVE))
+    case = make_case(
+        13, n_rows=3000, n_covariates=2, n_alternatives=2, codes=(OBSERVED, BELOW, ABOVE)
+    )
     # Limits this far out put a between about -1000 and 1000.
     spread = np.linspace(-1e3, 1e3, 3000)[:, None] * case.limit_unit
     far = replace(case, limit=np.repeat(spread, 2, axis=1), h=np.ones(2))
@@ -453,7 +455,7 @@ def test_rows_of_no_weight_add_nothing_however_far_out() -> None:
 
 
 @pytest.mark.parametrize("value", [np.nan, np.inf, -np.inf])
-@pytest.mark.parametrize("code", [SEEN, BELOW, ABOVE])
+@pytest.mark.parametrize("code", [OBSERVED, BELOW, ABOVE])
 def test_a_limit_that_is_no_number_makes_sums_that_are_none(value: float, code: int) -> None:
     case = make_case(16, n_rows=300, n_covariates=2, n_alternatives=2, codes=(code,))
     limit = case.limit.copy()
@@ -497,7 +499,7 @@ def test_arguments_that_would_be_read_out_of_bounds_are_refused(change: dict[str
         replace(good, **change).fused()
 
 
-ONE_LIMIT: Final = (SEEN, BELOW, ABOVE, UNKNOWN)
+ONE_LIMIT: Final = (OBSERVED, BELOW, ABOVE, UNKNOWN)
 
 
 @pytest.mark.parametrize("shape", SHAPES)
@@ -512,11 +514,11 @@ def test_other_shapes_agree_with_their_oracles(shape: int, n_rows: int, weighted
 
 
 @pytest.mark.parametrize("shape", SHAPES)
-@pytest.mark.parametrize("code", [SEEN, BELOW, ABOVE])
+@pytest.mark.parametrize("code", [OBSERVED, BELOW, ABOVE])
 def test_other_shapes_are_accurate_from_tail_to_tail(shape: int, code: int) -> None:
     outward = np.concatenate([[0.0, 1e-300, 1e-8], np.geomspace(1e-3, 99.0, 100), [300.0, 600.0]])
     distances = np.concatenate([-outward[::-1], outward])
-    term = {SEEN: "observed", BELOW: "below", ABOVE: "above"}[code]
+    term = {OBSERVED: "observed", BELOW: "below", ABOVE: "above"}[code]
     expected = getattr(SHAPES[shape], term)(distances)
     rows = [replace(one_case(distance, code), shape=shape).fused() for distance in distances]
     for actual, correct in (
@@ -526,12 +528,12 @@ def test_other_shapes_are_accurate_from_tail_to_tail(shape: int, code: int) -> N
     ):
         # Near the mode of a Gumbel density the oracle's slope is a difference of ones, and an
         # exponential far out has the digits of its exponent.
-        size = 1e-14 if shape != LOGISTIC and code == SEEN else TINY
+        size = 1e-14 if shape != LOGISTIC and code == OBSERVED else TINY
         np.testing.assert_allclose(actual, correct, rtol=TERM_TOLERANCE, atol=size)
 
 
 @pytest.mark.parametrize("shape", SHAPES)
 def test_other_shapes_refuse_upper_limits(shape: int) -> None:
-    case = make_case(19, n_rows=300, n_covariates=2, n_alternatives=2, codes=(SEEN, BETWEEN))
+    case = make_case(19, n_rows=300, n_covariates=2, n_alternatives=2, codes=(OBSERVED, BETWEEN))
     with pytest.raises(ValueError, match="disagree"):
         replace(case, shape=shape).fused()

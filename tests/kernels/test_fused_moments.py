@@ -12,7 +12,7 @@ from selfselect.kernels._fused import RowArguments
 from selfselect.kernels.fused_moments import FusedMoments, sum_moments
 from selfselect.kernels.hermite import independent_means
 from selfselect.kernels.known_index import row_terms_by_numpy
-from selfselect.kernels.status import ABOVE, BELOW, SEEN, UNKNOWN
+from selfselect.kernels.status import ABOVE, BELOW, OBSERVED, UNKNOWN
 
 pytestmark = pytest.mark.usefixtures("instructions")
 
@@ -31,7 +31,7 @@ def make_case(
         columns[j, :size] = rng.permutation(width + 1)[:size]
     if k > 1:
         columns[1], sizes = columns[0], [sizes[0], sizes[0], *sizes[2:]]
-    status = rng.choice(np.array([SEEN, BELOW, ABOVE, UNKNOWN], np.int8), (n_rows, k))
+    status = rng.choice(np.array([OBSERVED, BELOW, ABOVE, UNKNOWN], np.int8), (n_rows, k))
     limit = rng.normal(3.0, 2.0 * far, (n_rows, k))
     limit[status == UNKNOWN] = rng.choice([np.nan, np.inf, -np.inf], int((status == UNKNOWN).sum()))
     return RowArguments(
@@ -59,7 +59,7 @@ def oracle(case: RowArguments, *, absolute: bool = False) -> FusedMoments:
     matrix /= case.unit
     sized = np.abs if absolute else np.asarray
     residuals, shape, spread = [], np.zeros((k, 2)), np.zeros((k, width))
-    everywhere, where_seen = np.zeros((k, width, width)), np.zeros((k, width, width))
+    everywhere, where_observed = np.zeros((k, width, width)), np.zeros((k, width, width))
     for j, size in enumerate(case.sizes):
         x, status = matrix[:, case.columns[j, :size]], case.status[:, j]
         limit = (case.limit[:, j] - case.limit_shift) / case.limit_unit
@@ -68,17 +68,24 @@ def oracle(case: RowArguments, *, absolute: bool = False) -> FusedMoments:
         residuals.append(terms.residual)
         a = np.where(status == UNKNOWN, 0.0, h * limit - location)
         side = (status == BELOW).astype(np.int8) - (status == ABOVE)
-        hermite = independent_means(a[:, None], status[:, None] == SEEN, side[:, None])[3:, :, 0]
+        hermite = independent_means(a[:, None], status[:, None] == OBSERVED, side[:, None])[
+            3:, :, 0
+        ]
         shape[j] = sized(hermite) @ weights
-        excess = a * terms.residual - (status == SEEN)
+        excess = a * terms.residual - (status == OBSERVED)
         spread[j, :size] = sized(x).T @ (weights * sized(excess))
         everywhere[j, :size, :size] = sized(x).T @ (sized(x) * weights[:, None])
-        seen = weights * (status == SEEN)
-        where_seen[j, :size, :size] = sized(x).T @ (sized(x) * seen[:, None])
+        observed = weights * (status == OBSERVED)
+        where_observed[j, :size, :size] = sized(x).T @ (sized(x) * observed[:, None])
     e = sized(np.column_stack(residuals))
-    seen = weights @ (case.status == SEEN)
+    observed = weights @ (case.status == OBSERVED)
     return FusedMoments(
-        np.triu(e.T @ (e * weights[:, None]), 1), shape, spread, seen, everywhere, where_seen
+        np.triu(e.T @ (e * weights[:, None]), 1),
+        shape,
+        spread,
+        observed,
+        everywhere,
+        where_observed,
     )
 
 
@@ -109,7 +116,7 @@ def test_columns_with_gaps_give_the_same_bits() -> None:
 def test_without_gram_matrices_the_other_sums_stay() -> None:
     case = make_case(4, n_rows=600, sizes=[4, 4, 7], weighted=False)
     whole, part = sum_moments(case), sum_moments(case, grams=False)
-    assert not part.everywhere.any() and not part.where_seen.any()
+    assert not part.everywhere.any() and not part.where_observed.any()
     scale = oracle(case, absolute=True)
     for one, other, size in zip(whole[:4], part[:4], scale[:4], strict=True):
         assert np.all(np.abs(one - other) <= SUM_TOLERANCE * size)

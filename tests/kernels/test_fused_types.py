@@ -12,7 +12,7 @@ import pytest
 from selfselect.data.rows import Rows
 from selfselect.engines.memory import CHUNK, RowsInMemory
 from selfselect.kernels.fused_types import sum_types
-from selfselect.kernels.status import ABOVE, BELOW, SEEN, UNKNOWN
+from selfselect.kernels.status import ABOVE, BELOW, OBSERVED, UNKNOWN
 from selfselect.likelihoods import evaluate
 from selfselect.likelihoods._fused import row_arguments
 from selfselect.noises import Types
@@ -44,7 +44,7 @@ def batch_of(
     k, n_columns = problem.equations.n_alternatives, 3
     sizes = rng.integers(1, 2 * size, n_rows) if size > 1 else np.ones(n_rows, int)
     groups = np.repeat(np.arange(n_rows), sizes)[:n_rows]
-    status = rng.choice(np.array([SEEN, BELOW, ABOVE, UNKNOWN], np.int8), (n_rows, k))
+    status = rng.choice(np.array([OBSERVED, BELOW, ABOVE, UNKNOWN], np.int8), (n_rows, k))
     limit = rng.normal(0.0, far, (n_rows, k))
     limit[status == UNKNOWN] = np.nan
     weights = rng.uniform(0.5, 2.0, n_rows)[groups] * (groups % 7 > 0) if weighted else None

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from selfselect.kernels.known_index import row_terms, sum_rows
-from selfselect.kernels.status import ABOVE, BELOW, BETWEEN, SEEN, UNKNOWN
+from selfselect.kernels.status import ABOVE, BELOW, BETWEEN, OBSERVED, UNKNOWN
 
 pytestmark = pytest.mark.usefixtures("every_kernel")
 
@@ -12,7 +12,13 @@ STEP = 1e-5
 FIRST = 1e-8
 """Central differences of step 1e-5 err by 1e-10 in the step and 1e-11 in rounding."""
 
-STATUSES = {"seen": SEEN, "below": BELOW, "above": ABOVE, "between": BETWEEN, "unknown": UNKNOWN}
+STATUSES = {
+    "observed": OBSERVED,
+    "below": BELOW,
+    "above": ABOVE,
+    "between": BETWEEN,
+    "unknown": UNKNOWN,
+}
 WIDE = 1.7
 
 
@@ -79,7 +85,7 @@ def test_every_row_is_concave(status):
 
 def test_a_narrow_interval_is_as_good_as_its_middle():
     width = 1e-5
-    seen = terms_at(SEEN)
+    seen = terms_at(OBSERVED)
     codes = np.full(len(LOCATION), BETWEEN, dtype=np.int8)
     ends = {"limit": LIMIT - width / 2, "upper": LIMIT + width / 2}
     between = row_terms(LOCATION, INVERSE_SCALE, status=codes, **ends)
@@ -102,7 +108,7 @@ def test_a_silent_row_adds_nothing_whatever_its_limit():
 
 
 def test_rows_of_all_kinds_mix_without_disturbing_each_other():
-    codes = np.array([SEEN, BELOW, ABOVE, BETWEEN, UNKNOWN] * 8, dtype=np.int8)
+    codes = np.array([OBSERVED, BELOW, ABOVE, BETWEEN, UNKNOWN] * 8, dtype=np.int8)
     location, limit = LOCATION[:40], LIMIT[:40]
     together = row_terms(location, INVERSE_SCALE, status=codes, limit=limit, upper=limit + WIDE)
     for i, code in enumerate(codes):

@@ -12,7 +12,7 @@ from scipy.special import ndtr
 from selfselect.data.rows import Rows
 from selfselect.kernels.compiled import extension
 from selfselect.kernels.mixture import mixture_sums, mixture_sums_by_numpy
-from selfselect.kernels.status import ABOVE, BELOW, BETWEEN, SEEN, UNKNOWN
+from selfselect.kernels.status import ABOVE, BELOW, BETWEEN, OBSERVED, UNKNOWN
 from selfselect.likelihoods import evaluate
 from selfselect.noises import Mixture
 from selfselect.posing import pose
@@ -37,7 +37,7 @@ def test_the_compiled_kernel_agrees_with_the_oracle(components, n_rows):
     rng = np.random.default_rng(n_rows)
     a = rng.standard_normal(n_rows) * np.where(rng.random(n_rows) < 0.1, 20.0, 2.0)
     weights = rng.random(n_rows)
-    status = rng.choice([SEEN, BELOW, ABOVE, BETWEEN, UNKNOWN], n_rows).astype(np.int8)
+    status = rng.choice([OBSERVED, BELOW, ABOVE, BETWEEN, UNKNOWN], n_rows).astype(np.int8)
     a[status == UNKNOWN] = np.nan
     wanted = mixture_sums_by_numpy(a, status, components, weights, curvature=True)
     found = mixture_sums(a, status, components, weights, curvature=True)
@@ -75,7 +75,7 @@ def problem_of(each: bool, number: int):
 def test_sums_over_rows_agree_with_the_oracle(each, number, far, curvature):
     problem, n_rows = problem_of(each, number), 700
     rng = np.random.default_rng(number)
-    status = rng.choice([SEEN, BELOW, ABOVE, UNKNOWN], (n_rows, 3)).astype(np.int8)
+    status = rng.choice([OBSERVED, BELOW, ABOVE, UNKNOWN], (n_rows, 3)).astype(np.int8)
     limit = rng.normal(0.0, far, (n_rows, 3))
     limit[status == UNKNOWN] = np.nan
     rows = Rows(rng.normal(3.0, 2.0, (n_rows, 3)), weights=rng.random(n_rows))

@@ -11,7 +11,7 @@ from scipy.stats import norm
 import selfselect as ss
 from selfselect.kernels.known_index import row_terms as known_terms
 from selfselect.kernels.ranked import log_chance_of_count, sides_of_others
-from selfselect.kernels.status import ABOVE, BELOW, SEEN
+from selfselect.kernels.status import ABOVE, BELOW, OBSERVED
 from selfselect.likelihoods import evaluate, row_terms
 from selfselect.rules import Maximum, Minimum, Ranked
 
@@ -70,7 +70,7 @@ def test_the_first_rank_is_the_maximum_and_the_last_the_minimum(rank, others):
     found = sides_of_others(a, np.log(h), chosen, rank)
     total = np.zeros(50)
     for j in range(4):
-        status = np.where(chosen == j, SEEN, others).astype(np.int8)
+        status = np.where(chosen == j, OBSERVED, others).astype(np.int8)
         terms = known_terms(h[j] * 0.3 - a[:, j], h[j], status=status, limit=np.full(50, 0.3),
                           upper=None)  # fmt: skip
         total += terms.loglik

@@ -9,7 +9,7 @@ torch = pytest.importorskip("torch", reason="PyTorch is not installed")
 
 from selfselect.kernels import torch_known, torch_rows, torch_tails, torch_unknown  # noqa: E402
 from selfselect.kernels.known_index import row_terms  # noqa: E402
-from selfselect.kernels.status import ABOVE, BELOW, MAYBE, SEEN, UNKNOWN  # noqa: E402
+from selfselect.kernels.status import ABOVE, BELOW, MAYBE, OBSERVED, UNKNOWN  # noqa: E402
 from selfselect.kernels.tails import interval_terms, mills_terms  # noqa: E402
 from selfselect.kernels.unknown_index import memberships  # noqa: E402
 
@@ -58,7 +58,7 @@ def test_intervals_agree_with_the_oracle(start, width):
         )
 
 
-@pytest.mark.parametrize("code", [SEEN, BELOW, ABOVE, UNKNOWN])
+@pytest.mark.parametrize("code", [OBSERVED, BELOW, ABOVE, UNKNOWN])
 def test_a_row_of_the_known_index_agrees_with_the_oracle_at_any_distance(code):
     a = np.clip(FAR, -1e8, 1e8)
     status = np.full(len(a), code, np.int8)
@@ -66,9 +66,9 @@ def test_a_row_of_the_known_index_agrees_with_the_oracle_at_any_distance(code):
     wanted = row_terms(-a, 1.0, status=status, limit=np.zeros(len(a)), upper=None)
     np.testing.assert_allclose(found.residual[0].numpy(), wanted.residual, rtol=TERM, atol=TINY)
     np.testing.assert_allclose(found.curvature[0].numpy(), -wanted.curvature, rtol=TERM, atol=TINY)
-    seen = len(a) * (code == SEEN)
-    assert float(found.seen[0]) == seen
-    value = float(found.loglik) - seen * torch_tails.HALF_LOG_TWO_PI
+    observed = len(a) * (code == OBSERVED)
+    assert float(found.observed[0]) == observed
+    value = float(found.loglik) - observed * torch_tails.HALF_LOG_TWO_PI
     assert value == pytest.approx(wanted.loglik.sum(), rel=TERM)
 
 

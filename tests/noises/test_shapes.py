@@ -13,7 +13,7 @@ from scipy.optimize import linprog
 
 import selfselect as ss
 from selfselect.errors import UnsupportedError
-from selfselect.kernels.status import ABOVE, BELOW, BETWEEN, SEEN, UNKNOWN
+from selfselect.kernels.status import ABOVE, BELOW, BETWEEN, OBSERVED, UNKNOWN
 from selfselect.likelihoods import Batch, evaluate, row_terms
 from selfselect.noises import Independent
 from selfselect.noises.shapes import find_shape
@@ -168,7 +168,7 @@ def assert_derivatives(problem, natural, batch, *, kinks=False):
 
 
 def test_terms_of_every_status_have_their_derivatives(shape):
-    status = np.array([SEEN, BELOW, ABOVE, BETWEEN, UNKNOWN] * 3, dtype=np.int8)
+    status = np.array([OBSERVED, BELOW, ABOVE, BETWEEN, UNKNOWN] * 3, dtype=np.int8)
     rng = np.random.default_rng(3)
     location, limit = rng.normal(size=(2, len(status))) * 1.5
     upper = limit + rng.uniform(0.1, 2.0, len(status))

@@ -17,7 +17,7 @@ from selfselect.errors import (
     SelfSelectWarning,
     UnsupportedError,
 )
-from selfselect.kernels.status import ABOVE, BELOW, BETWEEN, SEEN, UNKNOWN
+from selfselect.kernels.status import ABOVE, BELOW, BETWEEN, OBSERVED, UNKNOWN
 from selfselect.likelihoods import Batch, evaluate, row_terms
 from selfselect.noises import Correlated, Independent, Mixture, SharedShock, Student
 from selfselect.problem.observation import Observation
@@ -160,7 +160,7 @@ def test_score_and_hessian_of_silent_and_bounded_rows_are_derivatives(data, limi
 def test_score_and_hessian_of_every_status_are_derivatives(data, noise):
     posed = ss.pose("y ~ x", data, chosen="job", noise=noise)
     rng, rows = np.random.default_rng(0), posed.engine.batch.rows
-    status = rng.choice([SEEN, BELOW, ABOVE, BETWEEN, UNKNOWN], (len(rows), 2)).astype(np.int8)
+    status = rng.choice([OBSERVED, BELOW, ABOVE, BETWEEN, UNKNOWN], (len(rows), 2)).astype(np.int8)
     limit = rng.standard_normal((len(rows), 2))
     said = Observation(status, limit, limit + rng.uniform(0.1, 2.0, limit.shape))
     assert_derivatives(posed.problem, Batch(rows, said))

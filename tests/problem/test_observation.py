@@ -5,7 +5,7 @@ import pytest
 
 from selfselect.data.rows import Rows
 from selfselect.errors import RuleError
-from selfselect.kernels.status import ABOVE, BELOW, BETWEEN, SEEN, UNKNOWN
+from selfselect.kernels.status import ABOVE, BELOW, BETWEEN, OBSERVED, UNKNOWN
 from selfselect.problem.observation import observe
 from selfselect.rules import Maximum, Minimum, MonotoneArgmax, RowData
 
@@ -38,7 +38,7 @@ def see(rule, **known):
 def test_the_maximum_says_of_all_others_that_they_lie_below():
     observation = see(Maximum())
     wanted = np.full((3, 3), BELOW)
-    np.fill_diagonal(wanted, SEEN)
+    np.fill_diagonal(wanted, OBSERVED)
     np.testing.assert_array_equal(observation.status, wanted)
     np.testing.assert_array_equal(observation.limit, OUTCOME[:, None])
     assert observation.upper is None
@@ -47,7 +47,7 @@ def test_the_maximum_says_of_all_others_that_they_lie_below():
 def test_the_minimum_says_of_all_others_that_they_lie_above():
     observation = see(Minimum())
     assert (observation.status[~np.eye(3, dtype=bool)] == ABOVE).all()
-    assert (np.diag(observation.status) == SEEN).all()
+    assert (np.diag(observation.status) == OBSERVED).all()
 
 
 def test_costs_move_the_limits_but_not_the_outcome():
@@ -68,7 +68,8 @@ def test_what_was_not_available_stays_unknown():
 def test_decreasing_transforms_bound_from_below_and_increasing_from_above():
     observation = see(MonotoneArgmax(["identity", "negative", 2.0]))
     np.testing.assert_array_equal(
-        observation.status, [[SEEN, ABOVE, BELOW], [BELOW, SEEN, BELOW], [BELOW, ABOVE, SEEN]]
+        observation.status,
+        [[OBSERVED, ABOVE, BELOW], [BELOW, OBSERVED, BELOW], [BELOW, ABOVE, OBSERVED]],
     )
     np.testing.assert_allclose(
         observation.limit, [[1.0, -1.0, 0.5], [2.0, -2.0, 1.0], [1.0, -1.0, 0.5]]
@@ -78,7 +79,8 @@ def test_decreasing_transforms_bound_from_below_and_increasing_from_above():
 def test_two_limits_are_kept_both():
     observation = see(Bounds([-1.0, -np.inf, -3.0], [np.inf, 2.0, 4.0]))
     np.testing.assert_array_equal(
-        observation.status, [[SEEN, BELOW, BETWEEN], [ABOVE, SEEN, BETWEEN], [ABOVE, BELOW, SEEN]]
+        observation.status,
+        [[OBSERVED, BELOW, BETWEEN], [ABOVE, OBSERVED, BETWEEN], [ABOVE, BELOW, OBSERVED]],
     )
     assert observation.limit[0, 2] == -3.0 and observation.upper[0, 2] == 4.0
     np.testing.assert_array_equal(np.diag(observation.limit), OUTCOME)

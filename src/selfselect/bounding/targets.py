@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from selfselect.data.rows import Rows
 from selfselect.errors import DataError, OptionError, UnsupportedError
-from selfselect.kernels.status import ABOVE, BELOW, BETWEEN, MAYBE, SEEN
+from selfselect.kernels.status import ABOVE, BELOW, BETWEEN, MAYBE, OBSERVED
 from selfselect.problem.batch import Batch
 from selfselect.problem.problem import Problem
 from selfselect.rules import compares_scores, has_bounds
@@ -120,8 +120,10 @@ class Targets:
         observation, rows = batch.observation, batch.rows
         status = observation.status
         limit = np.broadcast_to(observation.limit, status.shape)
-        lower = np.where((status == SEEN) | (status == ABOVE) | (status == BETWEEN), limit, -np.inf)
-        upper = np.where((status == SEEN) | (status == BELOW), limit, np.inf)
+        lower = np.where(
+            (status == OBSERVED) | (status == ABOVE) | (status == BETWEEN), limit, -np.inf
+        )
+        upper = np.where((status == OBSERVED) | (status == BELOW), limit, np.inf)
         if observation.upper is not None:
             upper = np.where(status == BETWEEN, observation.upper, upper)
         partly = np.flatnonzero((status == MAYBE).any(axis=1))

@@ -102,8 +102,8 @@ class Recorded:
     def collect(self, task: Callable[[Batch], Array]) -> Array:
         return self.engine.collect(task)
 
-    def spread(self, task: Callable[..., Any], *items: Iterable[Any]) -> Iterator[Any]:
-        return self.engine.spread(task, *items)
+    def map(self, task: Callable[..., Any], *items: Iterable[Any]) -> Iterator[Any]:
+        return self.engine.map(task, *items)
 
     def sample(self, n_rows: int, rng: Generator) -> Engine:
         return self.engine.sample(n_rows, rng)

@@ -57,7 +57,7 @@ class Engine(Protocol):
     def collect(self, task: Callable[[Batch], Array]) -> Array:
         """Join what `task` returns per row, in the order of the rows."""
 
-    def spread(self, task: Callable[..., Any], *items: Iterable[Any]) -> Iterator[Any]:
+    def map(self, task: Callable[..., Any], *items: Iterable[Any]) -> Iterator[Any]:
         """Yield what `task` returns for each item, in order, worked on where the engine's work is.
 
         It is for work of its own, such as the climbs of a search on a sample, not for sums.

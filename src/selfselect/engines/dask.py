@@ -163,7 +163,7 @@ class RowsOnWorkers(RowsInPieces):
         found = [pair for each in self._ask(collect_groups, task) for pair in each]
         return np.concatenate([values for _, values in sorted(found, key=lambda pair: pair[0])])
 
-    def spread(self, task: Callable[..., Any], *items: Iterable[Any]) -> Iterator[Any]:
+    def map(self, task: Callable[..., Any], *items: Iterable[Any]) -> Iterator[Any]:
         import cloudpickle
 
         client = self.stream.source.client  # type: ignore[attr-defined]

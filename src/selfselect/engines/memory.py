@@ -144,7 +144,7 @@ class RowsInMemory:
         collected[self._order] = joined
         return collected
 
-    def spread(self, task: Callable[..., Any], *items: Iterable[Any]) -> Iterator[Any]:
+    def map(self, task: Callable[..., Any], *items: Iterable[Any]) -> Iterator[Any]:
         yield from parallel_map(task, *items, n_threads=self.n_threads)
 
     def sample(self, n_rows: int, rng: Generator) -> RowsInMemory:

@@ -118,7 +118,7 @@ class RowsInPieces:
     def collect(self, task: Callable[[Batch], Array]) -> Array:
         return np.concatenate(list(self._run(lambda held: held.collect(task))))
 
-    def spread(self, task: Callable[..., Any], *items: Iterable[Any]) -> Iterator[Any]:
+    def map(self, task: Callable[..., Any], *items: Iterable[Any]) -> Iterator[Any]:
         yield from parallel_map(task, *items, n_threads=self.n_threads)
 
     def sample(self, n_rows: int, rng: Generator) -> RowsInMemory:

@@ -178,7 +178,7 @@ class OnDevice:
     def collect(self, task: Callable[[Batch], Array]) -> Array:
         return self.host.collect(task)
 
-    def spread(self, task: Callable[..., Any], *items: Iterable[Any]) -> Iterator[Any]:
+    def map(self, task: Callable[..., Any], *items: Iterable[Any]) -> Iterator[Any]:
         yield from parallel_map(task, *items)
 
     def sample(self, n_rows: int, rng: Generator) -> OnDevice | RowsInMemory:

@@ -1,6 +1,6 @@
 r"""Two alternatives with correlated noise, in closed form.
 
-If j is seen and l lies below its limit, an atom adds, with :math:`D = \sqrt{1 - r^2}`,
+If j is chosen and l lies below its limit, an atom adds, with :math:`D = \sqrt{1 - r^2}`,
 
 .. math:: \log\phi(a_j) + \log\Phi(v), \qquad v = (a_l - r a_j)/D.
 """
@@ -17,15 +17,15 @@ __all__ = ["correlated_pair_atoms", "correlated_pair_means"]
 
 
 def correlated_pair_atoms(
-    a: Array, seen: Indices, side: Sides, correlation: float, *, curvature: bool
+    a: Array, chosen: Indices, side: Sides, correlation: float, *, curvature: bool
 ) -> JointTerms:
     """Evaluate atoms of two alternatives; the inputs are both a and the correlation.
 
     Arguments are those of `independent_atoms`, and the correlation.
     """
     n_atoms = len(a)
-    each, other = np.arange(n_atoms), 1 - seen
-    own, limit, direction = a[each, seen], a[each, other], side[each, other].astype(float)
+    each, other = np.arange(n_atoms), 1 - chosen
+    own, limit, direction = a[each, chosen], a[each, other], side[each, other].astype(float)
     r, left = correlation, 1.0 - correlation**2
     root = np.sqrt(left)
     v = (limit - r * own) / root
@@ -36,35 +36,35 @@ def correlated_pair_atoms(
     # Derivatives of v in own, limit and r.
     v_own, v_limit, v_r = -r / root, 1.0 / root, (r * limit - own) / (left * root)
     gradient = np.empty((n_atoms, 3))
-    gradient[each, seen] = along * v_own - own
+    gradient[each, chosen] = along * v_own - own
     gradient[each, other] = along * v_limit
     gradient[:, 2] = along * v_r
     if not curvature:
         return JointTerms(loglik, gradient, None)
     bend = np.where(known, -tail.slope, 0.0)
     hessian = np.empty((n_atoms, 3, 3))
-    hessian[each, seen, seen] = bend * v_own**2 - 1.0
+    hessian[each, chosen, chosen] = bend * v_own**2 - 1.0
     hessian[each, other, other] = bend * v_limit**2
     mixed = bend * v_own * v_limit
-    hessian[each, seen, other] = hessian[each, other, seen] = mixed
+    hessian[each, chosen, other] = hessian[each, other, chosen] = mixed
     cross_own = bend * v_own * v_r - along / (left * root)
-    hessian[each, seen, 2] = hessian[each, 2, seen] = cross_own
+    hessian[each, chosen, 2] = hessian[each, 2, chosen] = cross_own
     cross_limit = bend * v_limit * v_r + along * r / (left * root)
     hessian[each, other, 2] = hessian[each, 2, other] = cross_limit
     hessian[:, 2, 2] = bend * v_r**2 + along * (limit / (left * root) + 3.0 * r * v_r / left)
     return JointTerms(loglik, gradient, hessian)
 
 
-def correlated_pair_means(a: Array, seen: Indices, side: Sides, correlation: float) -> Array:
+def correlated_pair_means(a: Array, chosen: Indices, side: Sides, correlation: float) -> Array:
     """Return means (5, n, 2) of Hermite polynomials of both noises given each atom.
 
     The other noise is :math:`r a_j + D v` with v on its side of its own limit.
     """
-    each, other = np.arange(len(a)), 1 - seen
-    own, limit = a[each, seen], a[each, other]
+    each, other = np.arange(len(a)), 1 - chosen
+    own, limit = a[each, chosen], a[each, other]
     root = np.sqrt(1.0 - correlation**2)
     found = np.empty((ORDERS, len(a), 2))
-    found[:, each, seen] = hermite_values(own)
+    found[:, each, chosen] = hermite_values(own)
     cut = tail_means((limit - correlation * own) / root, side[each, other])
     found[:, each, other] = shifted_means(correlation * own, root, cut)
     return found

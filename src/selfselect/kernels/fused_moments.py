@@ -20,17 +20,17 @@ class FusedMoments(NamedTuple):
     pairs : (k, k) products of generalised residuals, above the diagonal.
     shape : (k, 2) means of Hermite polynomials of orders 3 and 4 given the row.
     spread : (k, m) scores of the log scale times each column.
-    seen : (k,) weight of the rows in which each alternative is seen.
-    everywhere, where_seen : (k, m, m) Gram matrices of all rows, and of those; zero where they were
-        not asked for.
+    observed : (k,) weight of the rows in which each alternative is observed.
+    everywhere, where_observed : (k, m, m) Gram matrices of all rows, and of those; zero where they
+        were not asked for.
     """
 
     pairs: Array
     shape: Array
     spread: Array
-    seen: Array
+    observed: Array
     everywhere: Array
-    where_seen: Array
+    where_observed: Array
 
 
 def sum_moments(

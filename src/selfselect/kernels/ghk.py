@@ -1,6 +1,6 @@
 r"""Three or more alternatives with correlated noise: the GHK simulator with its exact gradient.
 
-Given that j is seen at :math:`a_j`, the others are normal with means :math:`r_{lj} a_j` and
+Given that j is chosen at :math:`a_j`, the others are normal with means :math:`r_{lj} a_j` and
 covariance :math:`R_{lm} - r_{lj} r_{mj} = (LL')_{lm}`. Their chance to lie on their sides of
 :math:`t_l = a_l - r_{lj} a_j` is simulated one dimension after the other (Geweke; Hajivassiliou;
 Keane): :math:`\tau_m = (t_m - \sum_{i<m} L_{mi} \epsilon_i)/L_{mm}`,
@@ -52,7 +52,7 @@ MEANS_AT_ONCE = 8_192
 
 def ghk_atoms(
     a: Array,
-    seen: Indices,
+    chosen: Indices,
     side: Sides,
     correlations: Array,
     keys: Keys,
@@ -68,7 +68,7 @@ def ghk_atoms(
     them, which are then zero, need no passes. Where the correlations are not those of any
     distribution, -inf.
     """
-    loglik, gradient = _evaluate(a, seen, side, correlations, keys, draws)
+    loglik, gradient = _evaluate(a, chosen, side, correlations, keys, draws)
     if not curvature:
         return JointTerms(loglik, gradient, None)
     k, n_inputs = a.shape[1], gradient.shape[1]
@@ -84,7 +84,7 @@ def ghk_atoms(
             else:
                 turned = correlations.copy()
                 turned[place - k] += sign * STEP_R
-            ends.append(_evaluate(moved, seen, side, turned, keys, draws)[1])
+            ends.append(_evaluate(moved, chosen, side, turned, keys, draws)[1])
         step = STEP_A if place < k else STEP_R
         hessian[:, place, moving] = (ends[0] - ends[1])[:, moving] / (2.0 * step)
     return JointTerms(loglik, gradient, 0.5 * (hessian + hessian.transpose(0, 2, 1)))
@@ -96,7 +96,7 @@ def row_keys(numbers: Array) -> Keys:
 
 
 def _evaluate(
-    a: Array, seen: Indices, side: Sides, correlations: Array, keys: Keys, draws: int
+    a: Array, chosen: Indices, side: Sides, correlations: Array, keys: Keys, draws: int
 ) -> tuple[Array, Array]:
     n_atoms, k = a.shape
     pairs = list(combinations(range(k), 2))
@@ -108,8 +108,8 @@ def _evaluate(
         return loglik, gradient
     # Of those with nothing known of them every value will do: they need no simulation.
     bounded = side != 0
-    bounded[np.arange(n_atoms), seen] = False
-    pattern = seen * 2**k + bounded @ 2 ** np.arange(k)
+    bounded[np.arange(n_atoms), chosen] = False
+    pattern = chosen * 2**k + bounded @ 2 ** np.arange(k)
     for one in np.unique(pattern).tolist():
         atoms = np.flatnonzero(pattern == one)
         j, others = one >> k, np.flatnonzero([one >> m & 1 for m in range(k)])
@@ -142,7 +142,7 @@ def _evaluate(
 
 
 def ghk_means(
-    a: Array, seen: Indices, side: Sides, correlations: Array, keys: Keys, *, draws: int
+    a: Array, chosen: Indices, side: Sides, correlations: Array, keys: Keys, *, draws: int
 ) -> Array:
     """Return means (5, n, k) of Hermite polynomials of all noises given each atom, simulated.
 
@@ -156,7 +156,7 @@ def ghk_means(
     matrix = matrix + np.triu(matrix, 1).T
     found = np.empty((ORDERS, n_atoms, k))
     for j in range(k):
-        atoms = np.flatnonzero(seen == j)
+        atoms = np.flatnonzero(chosen == j)
         found[:, atoms, j] = hermite_values(a[atoms, j])
         for last in np.delete(np.arange(k), j).tolist():
             order = np.append(np.delete(np.arange(k), [j, last]), last)

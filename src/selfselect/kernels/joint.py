@@ -39,31 +39,31 @@ class JointTerms:
     hessian: Array | None
 
 
-def independent_atoms(a: Array, seen: Indices, side: Sides, *, curvature: bool) -> JointTerms:
+def independent_atoms(a: Array, chosen: Indices, side: Sides, *, curvature: bool) -> JointTerms:
     """Evaluate atoms under independent noise.
 
     Parameters
     ----------
-    a : (n, k) standardised outcome where seen, limit elsewhere.
-    seen : (n,) the alternative whose outcome it is.
+    a : (n, k) standardised outcome where chosen, limit elsewhere.
+    chosen : (n,) the alternative whose outcome it is.
     side : (n, k) 1 where an alternative lies below its limit, -1 where above, 0 where nothing is
-        known of it. The entry of the one seen is not read.
+        known of it. The entry of the chosen one is not read.
     curvature : whether second derivatives are wanted.
     """
     n_atoms, k = a.shape
     each = np.arange(n_atoms)
     tail = mills_terms(np.where(side == 0, 0.0, side * a))
     open_to = side != 0
-    open_to[each, seen] = False
+    open_to[each, chosen] = False
     loglik = np.where(open_to, tail.log_cdf, 0.0).sum(axis=1)
     gradient = np.where(open_to, side * tail.ratio, 0.0)
-    own = a[each, seen]
+    own = a[each, chosen]
     loglik -= 0.5 * own * own + HALF_LOG_TWO_PI
-    gradient[each, seen] = -own
+    gradient[each, chosen] = -own
     hessian = None
     if curvature:
         hessian = np.zeros((n_atoms, k, k))
         diagonal = np.where(open_to, -tail.slope, 0.0)
-        diagonal[each, seen] = -1.0
+        diagonal[each, chosen] = -1.0
         hessian[:, np.arange(k), np.arange(k)] = diagonal
     return JointTerms(loglik, gradient, hessian)

@@ -2,9 +2,9 @@ r"""The per-row mathematics of the known index, in NumPy: the oracle of the fuse
 
 Every alternative is written with :math:`h = 1/\sigma` and :math:`g = w/\sigma`, in which the
 log-likelihood is jointly concave (Olsen 1978). With the limit :math:`c` of a row (its outcome
-where the alternative is seen, its bound where it is not) and :math:`a = h c - g'x`, a row adds
+where the alternative is observed, its bound where it is not) and :math:`a = h c - g'x`, a row adds
 
-* seen: :math:`\log h - a^2/2 - \log\sqrt{2\pi}`
+* observed: :math:`\log h - a^2/2 - \log\sqrt{2\pi}`
 * below its limit: :math:`\log\Phi(a)`;  above it: :math:`\log\Phi(-a)`
 * between two limits: :math:`\log(\Phi(b) - \Phi(a))`
 
@@ -20,7 +20,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from selfselect.kernels.compiled import extension
-from selfselect.kernels.status import ABOVE, BELOW, BETWEEN, SEEN
+from selfselect.kernels.status import ABOVE, BELOW, BETWEEN, OBSERVED
 from selfselect.kernels.tails import (
     HALF_LOG_TWO_PI,
     interval_terms_by_numpy,
@@ -73,7 +73,7 @@ def row_terms(
     location : (n,) g'x of each row.
     inverse_scale : h.
     status : (n,) what each row says of the alternative.
-    limit : (n,) outcome where seen, bound where below or above, lower bound where between.
+    limit : (n,) outcome where observed, bound where below or above, lower bound where between.
     upper : (n,) upper bound where between; None where no row has that status.
     """
     native = extension()
@@ -98,11 +98,11 @@ def row_terms_by_numpy(
     residual = np.zeros(n_rows)
     curvature = np.zeros(n_rows)
 
-    seen = status == SEEN
-    a = inverse_scale * limit[seen] - location[seen]
-    loglik[seen] = np.log(inverse_scale) - HALF_LOG_TWO_PI - 0.5 * a * a
-    residual[seen] = a
-    curvature[seen] = -1.0
+    observed = status == OBSERVED
+    a = inverse_scale * limit[observed] - location[observed]
+    loglik[observed] = np.log(inverse_scale) - HALF_LOG_TWO_PI - 0.5 * a * a
+    residual[observed] = a
+    curvature[observed] = -1.0
 
     for code, side in ((BELOW, 1.0), (ABOVE, -1.0)):
         here = status == code
@@ -117,8 +117,8 @@ def row_terms_by_numpy(
     score_h = -residual * informative
     curvature_gh = -curvature * informative
     curvature_hh = -curvature_gh * informative
-    score_h[seen] += 1.0 / inverse_scale
-    curvature_hh[seen] -= 1.0 / inverse_scale**2
+    score_h[observed] += 1.0 / inverse_scale
+    curvature_hh[observed] -= 1.0 / inverse_scale**2
 
     between = status == BETWEEN
     if upper is not None and between.any():

@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from selfselect.kernels.compiled import extension
-from selfselect.kernels.status import ABOVE, BELOW, SEEN
+from selfselect.kernels.status import ABOVE, BELOW, OBSERVED
 from selfselect.kernels.tails import HALF_LOG_TWO_PI, mills_terms
 
 __all__ = [
@@ -68,7 +68,7 @@ class ShapeSums(NamedTuple):
     twice: Array
 
 
-SIDES = {SEEN: 0, BELOW: 1, ABOVE: -1}
+SIDES = {OBSERVED: 0, BELOW: 1, ABOVE: -1}
 """Which logarithm a row of each status adds."""
 
 

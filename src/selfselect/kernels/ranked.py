@@ -1,6 +1,6 @@
 r"""The per-row mathematics of ranked rules with a known index, in NumPy.
 
-If alternative j is seen with the outcome y of rank m, exactly m - 1 of the others lie above y. With
+If j is chosen with the outcome y of rank m, exactly m - 1 of the others lie above y. With
 :math:`p_l = \Phi(a_l)` and :math:`q_l = 1 - p_l` the chance of that is the coefficient of
 :math:`t^{m-1}` in :math:`\prod_{l \ne j} (p_l + q_l t)`, built up one factor at a time in
 logarithms. Leaving out one factor or two gives the chance :math:`u_l` that l is among those above,
@@ -33,8 +33,8 @@ class Sides:
     loglik : (n,) log-likelihood of each row.
     residual : (n, k) generalised residual of each alternative.
     complete : (n, k) second derivative of each alternative's term with its side known.
-    above : (n, k) chance to lie above the outcome; 0 for the one that is seen.
-    gap : (n, k) residual if above less residual if below; 0 for the one that is seen.
+    above : (n, k) chance to lie above the outcome; 0 for the chosen one.
+    gap : (n, k) residual if above less residual if below; 0 for the chosen one.
     both : pair (j, l) to (n,) chance that both lie above.
     """
 
@@ -55,7 +55,7 @@ def sides_of_others(
     ----------
     a : (n, k) h y - g'x of every alternative at the recorded outcome.
     log_h : (k,) logarithms of the inverse scales.
-    chosen : (n,) index of the alternative seen.
+    chosen : (n,) index of the chosen alternative.
     rank : m.
     pairs : whether chances of pairs are wanted.
     """
@@ -63,7 +63,7 @@ def sides_of_others(
     rows = np.arange(n_rows)
     below, above = mills_terms(a), mills_terms(-a)
     log_p, log_q = below.log_cdf.copy(), above.log_cdf.copy()
-    # The one that is seen is never above itself: a factor of one changes no product.
+    # The chosen one is never above itself: a factor of one changes no product.
     log_p[rows, chosen], log_q[rows, chosen] = 0.0, -np.inf
     log_mass = log_chance_of_count(log_p, log_q, rank - 1)
     own = a[rows, chosen]

@@ -4,7 +4,7 @@ With noise :math:`b_l u + \sigma_l e_l` and :math:`\beta_l = b_l/\sigma_l`, an a
 
 .. math:: \log\int \phi(u)\,\phi(a_j - \beta_j u) \prod_{l \ne j} \Phi(a_l - \beta_l u)\,du.
 
-The outcome that is seen pins the shock: the first two factors are a normal density of u, around
+The observed outcome pins the shock: the first two factors are a normal density of u, around
 :math:`\beta_j a_j/(1 + \beta_j^2)` with variance :math:`1/(1 + \beta_j^2)`, times a constant. The
 rest is integrated against that density by Gauss-Hermite quadrature, so nodes go where the shock
 may be, also where it dominates. Where another alternative's chance changes faster than that
@@ -42,7 +42,7 @@ REACH = 8.0
 
 
 def shared_shock_atoms(
-    a: Array, seen: Indices, side: Sides, loadings: Array, *, nodes: int, curvature: bool
+    a: Array, chosen: Indices, side: Sides, loadings: Array, *, nodes: int, curvature: bool
 ) -> JointTerms:
     """Evaluate atoms; the inputs are all a, then all loadings in units of the own scales.
 
@@ -50,13 +50,13 @@ def shared_shock_atoms(
     """
     native = extension()
     if native is None:
-        return _mix(a, seen, side, loadings, nodes=nodes, curvature=curvature)
+        return _mix(a, chosen, side, loadings, nodes=nodes, curvature=curvature)
     n_atoms, k = a.shape
     loglik, gradient = np.empty(n_atoms), np.empty((n_atoms, 2 * k))
     hessian = np.empty((n_atoms, 2 * k, 2 * k)) if curvature else None
     at, weight = hermite(nodes)
     native.mix(
-        np.ascontiguousarray(a), np.ascontiguousarray(seen, dtype=np.int64),
+        np.ascontiguousarray(a), np.ascontiguousarray(chosen, dtype=np.int64),
         np.ascontiguousarray(side), np.ascontiguousarray(loadings), at, np.log(weight),
         *_legendre(_flat_nodes(nodes)), loglik, gradient, hessian,
     )  # fmt: skip
@@ -83,26 +83,26 @@ def hermite(nodes: int) -> tuple[Array, Array]:
 
 
 def _mix(
-    a: Array, seen: Indices, side: Sides, loadings: Array, *, nodes: int, curvature: bool
+    a: Array, chosen: Indices, side: Sides, loadings: Array, *, nodes: int, curvature: bool
 ) -> JointTerms:
     """Evaluate atoms by NumPy: the oracle of the compiled kernel."""
     n_atoms, k = a.shape
     each = np.arange(n_atoms)
-    total = 1.0 + loadings[seen] ** 2
-    bounded = _bounded(seen, side)
+    total = 1.0 + loadings[chosen] ** 2
+    bounded = _bounded(chosen, side)
     parts = [np.empty(n_atoms), np.empty((n_atoms, 2 * k)), np.empty((n_atoms, 2 * k, 2 * k))]
-    for some, shock, log_weight in _nodes(a, seen, bounded, loadings, nodes):
+    for some, shock, log_weight in _nodes(a, chosen, bounded, loadings, nodes):
         found = _mix_at(
-            a[some], seen[some], side[some], bounded[some], loadings, shock, log_weight, curvature
+            a[some], chosen[some], side[some], bounded[some], loadings, shock, log_weight, curvature
         )
         for part, value in zip(parts, found, strict=False):
             part[some] = value
-    loglik = parts[0] - 0.5 * a[each, seen] ** 2 / total - 0.5 * np.log(total) - HALF_LOG_TWO_PI
+    loglik = parts[0] - 0.5 * a[each, chosen] ** 2 / total - 0.5 * np.log(total) - HALF_LOG_TWO_PI
     return JointTerms(loglik, parts[1], parts[2] if curvature else None)
 
 
 def shared_shock_means(
-    a: Array, seen: Indices, side: Sides, loadings: Array, *, nodes: int
+    a: Array, chosen: Indices, side: Sides, loadings: Array, *, nodes: int
 ) -> Array:
     r"""Return means (5, n, k) of Hermite polynomials of the noises, shock and own part together.
 
@@ -111,9 +111,9 @@ def shared_shock_means(
     """
     n_atoms, k = a.shape
     each, total = np.arange(n_atoms), np.sqrt(1.0 + loadings**2)
-    bounded = _bounded(seen, side)
+    bounded = _bounded(chosen, side)
     found = np.empty((ORDERS, n_atoms, k))
-    for some, shock, log_weight in _nodes(a, seen, bounded, loadings, nodes):
+    for some, shock, log_weight in _nodes(a, chosen, bounded, loadings, nodes):
         step = max(1, AT_ONCE // shock[0].size)
         for start in range(0, len(some), step):
             part, here = slice(start, start + step), some[start : start + step]
@@ -121,7 +121,7 @@ def shared_shock_means(
                 a[here], np.where(bounded[here], side[here], 0), loadings, total, shock[part],
                 log_weight[part],
             )  # fmt: skip
-    found[:, each, seen] = hermite_values(a[each, seen] / total[seen])
+    found[:, each, chosen] = hermite_values(a[each, chosen] / total[chosen])
     return found
 
 
@@ -141,20 +141,20 @@ def _means_at(
     return np.asarray(np.einsum("nq,rnqk->rnk", share, given))
 
 
-def _bounded(seen: Indices, side: Sides) -> Mask:
+def _bounded(chosen: Indices, side: Sides) -> Mask:
     """Say which alternatives of each atom lie on a side of a limit."""
     bounded = side != 0
-    bounded[np.arange(len(seen)), seen] = False
+    bounded[np.arange(len(chosen)), chosen] = False
     return bounded
 
 
 def _nodes(
-    a: Array, seen: Indices, bounded: Mask, loadings: Array, nodes: int
+    a: Array, chosen: Indices, bounded: Mask, loadings: Array, nodes: int
 ) -> Iterator[tuple[Indices, Array, Array]]:
     """Yield some atoms, and their nodes and log weights: first those that no step cuts."""
-    each, own = np.arange(len(a)), loadings[seen]
+    each, own = np.arange(len(a)), loadings[chosen]
     total = 1.0 + own * own
-    centre, spread = own * a[each, seen] / total, 1.0 / np.sqrt(total)
+    centre, spread = own * a[each, chosen] / total, 1.0 / np.sqrt(total)
     steep = bounded & (np.abs(loadings) * spread[:, None] > STEEP)
     cut = steep.any(axis=1)
     for some, is_cut in ((np.flatnonzero(~cut), False), (np.flatnonzero(cut), True)):
@@ -200,14 +200,14 @@ def _cut(
 
 
 def _mix_at(
-    a: Array, seen: Indices, side: Sides, bounded: Mask, loadings: Array, shock: Array,
+    a: Array, chosen: Indices, side: Sides, bounded: Mask, loadings: Array, shock: Array,
     log_weight: Array, curvature: bool,
 ) -> tuple[Array, ...]:  # fmt: skip
     """Evaluate log-likelihood, gradient and Hessian of atoms at their nodes."""
     k = a.shape[1]
     b = a[:, None, :] - loadings * shock[:, :, None]
     tail = mills_terms_by_numpy(side[:, None, :] * b)
-    own = (seen[:, None] == np.arange(k))[:, None, :]
+    own = (chosen[:, None] == np.arange(k))[:, None, :]
     within = bounded[:, None, :]
     slope = np.where(own, -b, np.where(within, side[:, None, :] * tail.ratio, 0.0))
     bend = np.where(own, -1.0, np.where(within, -tail.slope, 0.0))

@@ -1,6 +1,6 @@
 """What a row says of one alternative: the codes every kernel branches on.
 
-A row tells of each alternative one of eight things. `SEEN`: its outcome was recorded.
+A row tells of each alternative one of eight things. `OBSERVED`: its outcome was recorded.
 `BELOW` and `ABOVE`: it was not, so it lies on one known side of a limit. `BETWEEN`: it lies
 between two limits. `UNKNOWN`: the row is silent about it (the alternative was not available,
 or the rule lets its outcome be anything). `MAYBE`: the recorded outcome may be its own; if not,
@@ -11,7 +11,7 @@ together, in the set that explains its choice.
 
 from typing import Final
 
-SEEN: Final = 0
+OBSERVED: Final = 0
 BELOW: Final = 1
 ABOVE: Final = 2
 BETWEEN: Final = 3

@@ -3,7 +3,7 @@ r"""The twin of `known_index` for tensors: sums over rows that stay on their dev
 With z = (x, 1, -c) an alternative's row has a = -(g, h)'z and adds r z to the score and -d z z' to
 the Hessian, as in `fused_known`. So one product gives all a, one more the scores, and a third all
 Gram matrices. What depends on h alone (log h, 1/h, 1/h²) is left to the caller, who is told the
-weight of the rows that see each alternative.
+weight of the rows in which each alternative is observed.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from selfselect.kernels.status import ABOVE, BELOW, BETWEEN, SEEN
+from selfselect.kernels.status import ABOVE, BELOW, BETWEEN, OBSERVED
 from selfselect.kernels.torch_rows import TensorRows, weighted_grams
 from selfselect.kernels.torch_tails import interval, tails
 
@@ -28,14 +28,14 @@ class KnownTerms:
     Attributes
     ----------
     residual, curvature : (k, n).
-    loglik : the sum of all terms, less what seen rows owe to h and π.
-    seen : (k,) the weight of the rows that see each alternative.
+    loglik : the sum of all terms, less what observed rows owe to h and π.
+    observed : (k,) the weight of the rows in which each alternative is observed.
     """
 
     residual: Tensor
     curvature: Tensor
     loglik: Tensor
-    seen: Tensor
+    observed: Tensor
 
 
 def standardised(rows: TensorRows, parameters: Tensor) -> Tensor:
@@ -47,21 +47,21 @@ def standardised(rows: TensorRows, parameters: Tensor) -> Tensor:
 
 
 def known_terms(a: Tensor, status: Tensor, weights: Tensor | None) -> KnownTerms:
-    """Evaluate the terms of rows that are seen, below or above one limit; others add nothing."""
-    seen, below = status == SEEN, status == BELOW
+    """Evaluate the terms of rows observed, below or above one limit; others add nothing."""
+    observed, below = status == OBSERVED, status == BELOW
     told = status <= ABOVE
     # An a that means nothing may be anything, and 0 * nan is not 0.
     a = torch.where(told, a, 0.0)
     found = tails(torch.where(below, a, -a))
-    residual = torch.where(seen, a, torch.where(below, -found.ratio, found.ratio))
-    curvature = torch.where(seen, 1.0, found.ratio * found.excess)
-    value = torch.where(seen, -0.5 * a * a, found.log_cdf)
+    residual = torch.where(observed, a, torch.where(below, -found.ratio, found.ratio))
+    curvature = torch.where(observed, 1.0, found.ratio * found.excess)
+    value = torch.where(observed, -0.5 * a * a, found.log_cdf)
     weight = told.to(a.dtype) if weights is None else told * weights
     return KnownTerms(
         residual * weight,
         curvature * weight,
         (value * weight).sum(),
-        (seen * weight).sum(dim=1),
+        (observed * weight).sum(dim=1),
     )
 
 
@@ -75,8 +75,8 @@ def sum_known_rows(
 ) -> Tensor:
     """Add up everything over some rows, in one vector on their device.
 
-    It holds the log-likelihood, the weights of seen rows (k), the score (k, D + 2) and, if
-    `curved`, minus the Hessian (k, D + 2, D + 2), each less what seen rows owe to h alone.
+    It holds the log-likelihood, the weights of observed rows (k), the score (k, D + 2) and, if
+    `curved`, minus the Hessian (k, D + 2, D + 2), each less what observed rows owe to h alone.
     `terms_of` evaluates the row-wise part, `grams_of` the Gram matrices.
     """
     terms = terms_of(standardised(rows, parameters), rows.status, rows.weights)
@@ -87,7 +87,7 @@ def sum_known_rows(
     loglik = terms.loglik
     if rows.upper is not None:
         loglik = loglik + _add_between(rows, parameters, score, grams)
-    parts = [loglik.reshape(1), terms.seen, score.reshape(-1)]
+    parts = [loglik.reshape(1), terms.observed, score.reshape(-1)]
     return torch.cat(parts if grams is None else [*parts, grams.reshape(-1)])
 
 

@@ -1,6 +1,6 @@
 r"""The twin of `unknown_index` for tensors: sums over rows that stay on their device.
 
-With z = (x, 1, -y) an alternative's row has :math:`a = \pm(h y - g'x)`, and its scores when seen
+With z = (x, 1, -y) an alternative's row has :math:`a = \pm(h y - g'x)`, and its scores when chosen
 and when not differ by :math:`D = \pm u z + e/h`, where :math:`u = a + \lambda` and e is the unit
 vector of h. Own blocks of the Hessian keep the curvature that knowing the index would give, less
 :math:`r (1 - r) u^2`, what not knowing it costs. The block of j and l is minus the sum of
@@ -31,7 +31,7 @@ class UnknownTerms:
     Attributes
     ----------
     loglik : (n,) log-density of the outcome, weighted.
-    chance : probability r that the alternative was seen.
+    chance : probability r that the alternative was chosen.
     share : the same, weighted.
     residual : along g, per unit of x, weighted.
     held : curvature that knowing the index would give, sign turned, weighted.
@@ -104,10 +104,10 @@ def sum_unknown_rows(
 ) -> Tensor:
     """Add up everything over some rows, in one vector on their device.
 
-    It holds the log-likelihood, the weights of seen rows (k), and the score (k, D + 2), each less
-    what seen rows owe to h alone; then, if `curvature` is not "none", minus the own blocks of the
-    Hessian (k, D + 2, D + 2), less that too. If it is "exact" there follow the sums of products of
-    two chances (k, k), of q_j r_l z (k, k, D + 2), and the Gram matrices of the pairs.
+    It holds the log-likelihood, the weights of observed rows (k), and the score (k, D + 2), each
+    less what observed rows owe to h alone; then, if `curvature` is not "none", minus the own blocks
+    of the Hessian (k, D + 2, D + 2), less that too. If it is "exact" there follow the sums of
+    products of two chances (k, k), of q_j r_l z (k, k, D + 2), and the Gram matrices of the pairs.
     `terms_of` evaluates the row-wise part, `grams_of` the Gram matrices.
     """
     inverse_scale = parameters[:, -1]

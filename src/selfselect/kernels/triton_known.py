@@ -35,7 +35,7 @@ from selfselect.kernels.triton_scalars import (
 
 __all__ = ["known_terms", "sum_known_rows"]
 
-SEEN: Any = tl.constexpr(status_codes.SEEN)
+OBSERVED: Any = tl.constexpr(status_codes.OBSERVED)
 BELOW: Any = tl.constexpr(status_codes.BELOW)
 ABOVE: Any = tl.constexpr(status_codes.ABOVE)
 UNKNOWN: Any = tl.constexpr(status_codes.UNKNOWN)
@@ -70,11 +70,11 @@ def known_row(at, code, weight):
     logarithm = twos * LN2 + log_of_quotient(top * (rest_of_one * inverse))
     log_cdf = tl.where(left, half_square - HALF_LOG_TWO_PI - logarithm, logarithm)
 
-    seen = code == SEEN
+    observed = code == OBSERVED
     told = tl.where(code <= ABOVE, weight, 0.0)
-    residual = told * tl.where(seen, at, tl.where(below, -ratio, ratio))
-    curvature = told * tl.where(seen, 1.0, slope)
-    value = told * tl.where(seen, half_square, log_cdf)
+    residual = told * tl.where(observed, at, tl.where(below, -ratio, ratio))
+    curvature = told * tl.where(observed, 1.0, slope)
+    value = told * tl.where(observed, half_square, log_cdf)
     return residual, curvature, value
 
 
@@ -84,7 +84,7 @@ def _sum_terms(
     WIDTH: tl.constexpr, PADDED: tl.constexpr, K: tl.constexpr, ROWS: tl.constexpr,
     WEIGHTED: tl.constexpr, CURVED: tl.constexpr,
 ):  # fmt: skip
-    """Add up z (residuals, weights of seen rows, log-likelihood)'; if CURVED keep curvatures."""
+    """Add up z (residuals, weights of observed, log-likelihood)'; if CURVED keep curvatures."""
     column = tl.arange(0, PADDED)
     place = tl.arange(0, SIDE)
     program = tl.program_id(0).to(tl.int64)
@@ -110,9 +110,9 @@ def _sum_terms(
             slopes = tl.load(here + j * WIDTH + column, mask=column < WIDTH, other=0.0)
             a = -tl.sum(z * slopes[:, None], axis=0)
             residual, curvature, value = known_row(a, code, weight)
-            seen = tl.where(code == SEEN, weight, 0.0)
+            observed = tl.where(code == OBSERVED, weight, 0.0)
             factors = tl.where(place[:, None] == j, residual[None, :], factors)
-            factors = tl.where(place[:, None] == K + j, seen[None, :], factors)
+            factors = tl.where(place[:, None] == K + j, observed[None, :], factors)
             total += value
             if CURVED:
                 tl.store(curvatures + n_rows.to(tl.int64) * j + rows, curvature, mask=inside)
@@ -171,6 +171,6 @@ def known_terms(a: Tensor, status: Tensor, weights: Tensor | None) -> KnownTerms
             n_rows, a.stride(0), status.stride(0),
             ROWS=256, WEIGHTED=weights is not None, num_warps=4,
         )  # fmt: skip
-    seen = (status == status_codes.SEEN).to(a.dtype)
-    seen = seen.sum(dim=1) if weights is None else torch.matmul(seen, weights)
-    return KnownTerms(residual, curvature, values.sum(), seen)
+    observed = (status == status_codes.OBSERVED).to(a.dtype)
+    observed = observed.sum(dim=1) if weights is None else torch.matmul(observed, weights)
+    return KnownTerms(residual, curvature, values.sum(), observed)

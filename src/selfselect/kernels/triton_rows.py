@@ -24,7 +24,7 @@ from selfselect.kernels.torch_rows import WIDEST_GRAMS, TensorRows
 __all__ = ["SIDE", "Shape", "launch_terms", "padded", "weighted_grams"]
 
 SIDE: Any = tl.constexpr(16)
-"""Columns that z is multiplied with: residuals, weights of seen rows, log-likelihood."""
+"""Columns that z is multiplied with: residuals, weights of observed rows, log-likelihood."""
 
 
 @dataclass(frozen=True)

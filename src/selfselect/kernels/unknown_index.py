@@ -1,4 +1,4 @@
-r"""The per-row mathematics of the unknown index, in NumPy: only the outcome is seen, not whose.
+r"""The per-row mathematics of the unknown index, in NumPy: only the outcome is observed, not whose.
 
 If the largest outcome is recorded, :math:`P(y \le t \mid x) = \prod_j \Phi((t - \mu_j)/\sigma_j)`.
 With :math:`a_j = h_j y - g_j'x` and :math:`\lambda = \phi/\Phi`, a row adds
@@ -7,10 +7,10 @@ With :math:`a_j = h_j y - g_j'x` and :math:`\lambda = \phi/\Phi`, a row adds
    \log p = \sum_l \log\Phi(a_l) + \log\sum_j h_j \lambda(a_j),
    \qquad r_j = \frac{h_j \lambda(a_j)}{\sum_l h_l \lambda(a_l)}
 
-where :math:`r_j` is the probability that j was the one seen. The score is that of the known index
+where :math:`r_j` is the probability that j was chosen. The score is that of the known index
 with membership :math:`r_j` in place of 0 and 1. The Hessian is that of the known index with the
 same memberships, the *complete* information, less what is missing (Louis 1982): with
-:math:`D_j` the difference of j's score when seen and when not,
+:math:`D_j` the difference of j's score when chosen and when not,
 
 .. math:: H = H_\text{complete} + \sum_i \mathrm{Cov}_{r_i}(D_i).
 
@@ -53,7 +53,7 @@ class Memberships:
     Attributes
     ----------
     loglik : (n,) log-density of the outcome.
-    chance : (n, k) probability that each alternative was the one seen.
+    chance : (n, k) probability that each alternative was chosen.
     a : (n, k) standardised outcome, in the direction in which the rule seeks.
     ratio, slope : (n, k) λ(a) and d(a).
     """
@@ -68,14 +68,14 @@ class Memberships:
 def memberships(
     location: Array, inverse_scale: Array, limit: Array, *, side: float, candidate: Mask | None
 ) -> Memberships:
-    """Evaluate the density of each outcome and who is likely to have been seen.
+    """Evaluate the density of each outcome and which alternative is likely to have been chosen.
 
     Parameters
     ----------
     location : (n, k) g_j'x of each row.
     inverse_scale : (k,) h.
     limit : (n,) the outcome.
-    side : 1 where the largest outcome is seen, -1 where the smallest is.
+    side : 1 where the largest outcome is observed, -1 where the smallest is.
     candidate : (n, k) whether the alternative was available; None where all were.
     """
     native = extension()
@@ -192,10 +192,10 @@ def sum_rows(
     weight = np.ones(len(limit)) if weights is None else weights
     residual = side * (found.chance * (found.a + found.ratio) - found.ratio)
     weighted = residual * weight[:, None]
-    seen = (found.chance * weight[:, None]).sum(axis=0)
+    chosen = (found.chance * weight[:, None]).sum(axis=0)
     score = np.concatenate(
         [
-            np.append(x.T @ weighted[:, j], seen[j] / inverse_scale[j] - weighted[:, j] @ limit)
+            np.append(x.T @ weighted[:, j], chosen[j] / inverse_scale[j] - weighted[:, j] @ limit)
             for j, x in enumerate(designs)
         ]
     )
@@ -209,7 +209,7 @@ def sum_rows(
         own = slice(ends[j] - x.shape[1] - 1, ends[j])
         joined = np.column_stack([x, -limit])
         block = joined.T @ (joined * complete[:, [j]])
-        block[-1, -1] -= seen[j] / inverse_scale[j] ** 2
+        block[-1, -1] -= chosen[j] / inverse_scale[j] ** 2
         if curvature == "exact":
             difference = np.column_stack(
                 [x * gap[:, [j]], 1.0 / inverse_scale[j] - gap[:, j] * limit]

@@ -20,7 +20,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from selfselect.errors import UnsupportedError
-from selfselect.kernels.status import ABOVE, BELOW, SEEN
+from selfselect.kernels.status import ABOVE, BELOW, OBSERVED
 from selfselect.noises.shapes import Grid, Shape
 from selfselect.problem.batch import Batch
 from selfselect.problem.problem import Problem
@@ -43,7 +43,7 @@ class Atoms:
     rows : (m,) the rows of the batch they belong to.
     first : (m,) where each of those rows' atoms begin.
     row : (n,) position in `rows` of each atom.
-    seen : (n,) the chosen alternative.
+    chosen : (n,) the chosen alternative.
     side : (n, k) on which side of its limit each other alternative lies; 0 where it may be
         anywhere.
     limit : (n, k) outcome of the chosen one, limits of the others, in internal units.
@@ -53,7 +53,7 @@ class Atoms:
     rows: Indices
     first: Indices
     row: Indices
-    seen: Indices
+    chosen: Indices
     side: Sides
     limit: Array
     log_weight: Array | None
@@ -80,7 +80,7 @@ def atoms_of(
     batch : rows.
     """
     rows, status = batch.rows, batch.observation.status
-    plain = (status == SEEN).any(axis=1)
+    plain = (status == OBSERVED).any(axis=1)
     groups = []
     if plain.any():
         groups.append(_plain(problem, batch, np.flatnonzero(plain)))
@@ -117,7 +117,7 @@ def _plain(problem: Problem, batch: Batch, which: Indices) -> Atoms:
     side[status == ABOVE] = -1
     limit = problem.units.limits(np.broadcast_to(observation.limit, (len(which), k)))
     each = np.arange(len(which))
-    return Atoms(which, each, each, (status == SEEN).argmax(axis=1), side, limit, None)
+    return Atoms(which, each, each, (status == OBSERVED).argmax(axis=1), side, limit, None)
 
 
 def _candidates(batch: Batch, which: Indices, k: int) -> NDArray[np.bool_]:
@@ -141,9 +141,9 @@ def _several(
 ) -> Atoms:
     """Make one atom for each that may have been chosen with the recorded outcome."""
     assert batch.rows.outcome is not None
-    row, seen = np.nonzero(candidates)
+    row, chosen = np.nonzero(candidates)
     outcome = batch.rows.outcome[which[row]]
-    return _joined(problem, batch, which, row, seen, outcome, np.zeros(len(row)))
+    return _joined(problem, batch, which, row, chosen, outcome, np.zeros(len(row)))
 
 
 def _integrated(
@@ -187,11 +187,11 @@ def _integrated(
                         log_weight.ravel(),
                     )
                 )
-    row, seen, outcome, log_weight = (np.concatenate(part) for part in zip(*parts, strict=True))
+    row, chosen, outcome, log_weight = (np.concatenate(part) for part in zip(*parts, strict=True))
     order = np.argsort(row, kind="stable")
     outcome = outcome * units.outcome_unit + units.outcome_shift
     return _joined(
-        problem, batch, which, row[order], seen[order], outcome[order], log_weight[order]
+        problem, batch, which, row[order], chosen[order], outcome[order], log_weight[order]
     )
 
 
@@ -264,7 +264,7 @@ def _joined(
     batch: Batch,
     which: Indices,
     row: Indices,
-    seen: Indices,
+    chosen: Indices,
     outcome: Array,
     log_weight: Array,
 ) -> Atoms:
@@ -273,7 +273,7 @@ def _joined(
     k = problem.equations.n_alternatives
     known = batch.rows.known.take(which[row])
     lower, upper = (
-        np.broadcast_to(one, (len(row), k)) for one in rule.bounds(seen, outcome, known)
+        np.broadcast_to(one, (len(row), k)) for one in rule.bounds(chosen, outcome, known)
     )
     if np.isnan(lower).any() or np.isnan(upper).any():
         raise UnsupportedError(
@@ -287,7 +287,7 @@ def _joined(
         side[~known.available] = 0
     limit = np.where(below, upper, lower)
     each = np.arange(len(row))
-    limit[each, seen] = outcome
+    limit[each, chosen] = outcome
     limit = problem.units.limits(np.where(np.isfinite(limit), limit, 0.0))
     first = np.flatnonzero(np.diff(row, prepend=-1))
-    return Atoms(which, first, row, seen, side, limit, log_weight)
+    return Atoms(which, first, row, chosen, side, limit, log_weight)

@@ -31,9 +31,9 @@ def add_up(
     single = atoms.log_weight is None
     per_atom = weight if single else weight[atoms.row] * piece.share
     at_h = problem.layout.inverse_scale_positions
-    counts = np.bincount(atoms.seen, weights=per_atom, minlength=len(at_h))
+    counts = np.bincount(atoms.chosen, weights=per_atom, minlength=len(at_h))
     for j, one in enumerate(piece.own_scale):
-        score[one.places] += _weighted_sum(one.slope, per_atom * (atoms.seen == j))
+        score[one.places] += _weighted_sum(one.slope, per_atom * (atoms.chosen == j))
     for place, one in enumerate(piece.inputs):
         score[one.places] += _weighted_sum(one.slope, per_atom * terms.gradient[:, place])
     if hessian is None:
@@ -47,7 +47,7 @@ def add_up(
     curved, inputs = terms.hessian, piece.inputs
     if not single:
         # An atom's own score also has what log h_j adds: an input of its own.
-        own = (atoms.seen[:, None] == np.arange(len(at_h))).astype(float)
+        own = (atoms.chosen[:, None] == np.arange(len(at_h))).astype(float)
         along = np.concatenate([terms.gradient, own], axis=1)
         inputs = inputs + piece.own_scale
         curved = along[:, :, None] * along[:, None, :]
@@ -73,7 +73,7 @@ def row_scores(natural: Array, piece: Piece) -> Array:
             along if atoms.log_weight is None else np.add.reduceat(along, atoms.first)
         )
     for j, one in enumerate(piece.own_scale):
-        mine = np.flatnonzero(atoms.seen == j)
+        mine = np.flatnonzero(atoms.chosen == j)
         slope = one.slope if len(one.slope) == 1 else one.slope[mine]
         along = piece.share[mine, None] * slope
         np.add.at(scores, (atoms.row[mine, None], one.places[None, :]), along)

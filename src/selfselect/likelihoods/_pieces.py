@@ -127,7 +127,12 @@ def pieces_of(
 def residuals_of(problem: Problem, piece: Piece, covariance: Array) -> Array:
     """Return the mean (n, k) of the noises given each atom, in units of their scales."""
     return problem.noise.residuals(
-        piece.a, piece.atoms.seen, piece.atoms.side, piece.terms.gradient, covariance, piece.extras
+        piece.a,
+        piece.atoms.chosen,
+        piece.atoms.side,
+        piece.terms.gradient,
+        covariance,
+        piece.extras,
     )
 
 
@@ -135,7 +140,7 @@ def hermite_of(problem: Problem, piece: Piece) -> Array:
     """Return means (5, m, k) of Hermite polynomials of the noises given each row."""
     atoms = piece.atoms
     found = problem.noise.hermite_means(
-        piece.a, atoms.seen, atoms.side, piece.extras, keys=piece.keys
+        piece.a, atoms.chosen, atoms.side, piece.extras, keys=piece.keys
     )
     return np.asarray(np.add.reduceat(found * piece.share[:, None], atoms.first, axis=1))
 
@@ -201,7 +206,7 @@ def _evaluate_atoms(problem: Problem, natural: Array, atoms: Atoms, given: Given
     if costs is not None:
         value = costs.value[rows]
         # The entry of the chosen one gains its own cost less itself: nothing.
-        limit = limit + costs.sign * (value - value[each, atoms.seen][:, None])
+        limit = limit + costs.sign * (value - value[each, atoms.chosen][:, None])
     a = limit * h - given.location[rows]
     factor = None if moving is None else moving.factor[rows]
     if factor is not None:
@@ -210,7 +215,7 @@ def _evaluate_atoms(problem: Problem, natural: Array, atoms: Atoms, given: Given
     keys = None if given.keys is None else given.keys[rows]
     terms = problem.noise.evaluate(
         a,
-        atoms.seen,
+        atoms.chosen,
         atoms.side,
         extras,
         keys=keys,
@@ -228,8 +233,8 @@ def _evaluate_atoms(problem: Problem, natural: Array, atoms: Atoms, given: Given
         if factor is not None:
             gradient = gradient * factor[:, j]
         if costs is not None:
-            own, slope = _with_costs(costs, own, slope, j, h[j], atoms.seen, rows)
-            bent += _bent_by_costs(costs, layout.inverse_scale_positions[j], j, atoms.seen, rows,
+            own, slope = _with_costs(costs, own, slope, j, h[j], atoms.chosen, rows)
+            bent += _bent_by_costs(costs, layout.inverse_scale_positions[j], j, atoms.chosen, rows,
                                    gradient)  # fmt: skip
         if factor is not None:
             slope *= factor[:, [j]]
@@ -254,9 +259,9 @@ def _evaluate_atoms(problem: Problem, natural: Array, atoms: Atoms, given: Given
         ]
     # A cost of alternatives that never depend on it, or an infeasible place, gives -inf or nan.
     with np.errstate(divide="ignore", invalid="ignore"):
-        logs = terms.loglik + np.log(h)[atoms.seen]
+        logs = terms.loglik + np.log(h)[atoms.chosen]
     if moving is not None:
-        logs = logs + moving.log_factor[rows, atoms.seen]
+        logs = logs + moving.log_factor[rows, atoms.chosen]
     own_scale = _own_scale(problem, natural, moving, rows)
     if atoms.log_weight is None:
         return Piece(
@@ -310,26 +315,26 @@ def kernel_extras(problem: Problem, natural: Array) -> Array:
 
 
 def _with_costs(
-    costs: Costs, own: Indices, slope: Array, j: int, h: float, seen: Indices, rows: Indices
+    costs: Costs, own: Indices, slope: Array, j: int, h: float, chosen: Indices, rows: Indices
 ) -> tuple[Indices, Array]:
     """Append the derivatives of an input in the coefficients of all costs."""
     parts, places = [slope], [own]
     for m, design in enumerate(costs.design):
         if design.shape[1]:
             # The limit of j rises with its own cost and falls with that of the chosen one.
-            factor = float(m == j) - (seen == m)
+            factor = float(m == j) - (chosen == m)
             parts.append(design[rows] * (costs.sign * h * factor)[:, None])
             places.append(costs.places[m])
     return np.concatenate(places), np.concatenate(parts, axis=1)
 
 
 def _bent_by_costs(
-    costs: Costs, at_h: int, j: int, seen: Indices, rows: Indices, gradient: Array
+    costs: Costs, at_h: int, j: int, chosen: Indices, rows: Indices, gradient: Array
 ) -> list[Bend]:
     bent = []
     for m, design in enumerate(costs.design):
         if design.shape[1]:
-            factor = costs.sign * (float(m == j) - (seen == m)) * gradient
+            factor = costs.sign * (float(m == j) - (chosen == m)) * gradient
             bent.append(
                 Bend(np.array([at_h]), costs.places[m], ONE, design[rows] * factor[:, None])
             )

@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 from selfselect.data.rows import Rows
 from selfselect.errors import UnsupportedError
 from selfselect.kernels.bivariate import bivariate_terms
-from selfselect.kernels.status import SEEN, UNKNOWN
+from selfselect.kernels.status import OBSERVED, UNKNOWN
 from selfselect.kernels.tails import mills_terms
 from selfselect.kernels.unknown_index import Curvature
 from selfselect.likelihoods.base import Likelihood, RowTerms
@@ -101,7 +101,7 @@ class BinarySelection(Likelihood):
     def observe(self, rows: Rows) -> Observation:
         assert rows.chosen is not None and rows.outcome is not None
         status = np.full((len(rows), 1), UNKNOWN, dtype=np.int8)
-        status[(rows.chosen >= 0) & ~np.isnan(rows.outcome), 0] = SEEN
+        status[(rows.chosen >= 0) & ~np.isnan(rows.outcome), 0] = OBSERVED
         return Observation(status, rows.outcome[:, None])
 
     def evaluate(self, natural: Array, batch: Batch, curvature: Curvature) -> Evaluation:
@@ -180,7 +180,7 @@ class BinarySelectionRows(RowTerms):
 
     @property
     def chance(self) -> Array:
-        return (self.batch.observation.status == SEEN).astype(np.float64)
+        return (self.batch.observation.status == OBSERVED).astype(np.float64)
 
     @property
     def residual(self) -> Array:

@@ -19,7 +19,7 @@ from selfselect.kernels import known_index
 from selfselect.kernels.fused_known import sum_known_index
 from selfselect.kernels.fused_moments import sum_moments
 from selfselect.kernels.hermite import independent_means, interval_means
-from selfselect.kernels.status import ABOVE, BELOW, BETWEEN, SEEN, UNKNOWN
+from selfselect.kernels.status import ABOVE, BELOW, BETWEEN, OBSERVED, UNKNOWN
 from selfselect.kernels.unknown_index import Curvature
 from selfselect.likelihoods._fused import placed, row_arguments
 from selfselect.likelihoods._row_sums import Asked, RowSums
@@ -87,7 +87,7 @@ class Boxes(Likelihood):
         if batch.backend != "fused" or limited or not self.problem.noise.margin.normal:
             return super().sum_rows(natural, batch, asked)
         found = sum_moments(row_arguments(self.problem, natural, batch), grams=asked.grams)
-        weights, k = batch.rows.weights, len(found.seen)
+        weights, k = batch.rows.weights, len(found.observed)
         sizes = [len(equation.columns) for equation in self.problem.equations.each]
         return RowSums(
             float(len(batch) if weights is None else weights.sum()),
@@ -95,8 +95,8 @@ class Boxes(Likelihood):
             found.shape,
             Parts(one[:size] for one, size in zip(found.spread, sizes, strict=True)),
             Parts(one[:p, :p] for one, p in zip(found.everywhere, sizes, strict=True)),
-            Parts(one[:p, :p] for one, p in zip(found.where_seen, sizes, strict=True)),
-            found.seen,
+            Parts(one[:p, :p] for one, p in zip(found.where_observed, sizes, strict=True)),
+            found.observed,
         )
 
     def _evaluate_numpy(self, natural: Array, batch: Batch, curvature: Curvature) -> Evaluation:
@@ -132,11 +132,11 @@ class BoxRows(RowTerms):
         made = []
         for j, terms in enumerate(self._standard):
             factor = np.exp(log_factors[:, j])
-            seen = self.batch.observation.status[:, j] == SEEN
+            observed = self.batch.observation.status[:, j] == OBSERVED
             made.append(
                 replace(
                     terms,
-                    loglik=terms.loglik + np.where(seen, log_factors[:, j], 0.0),
+                    loglik=terms.loglik + np.where(observed, log_factors[:, j], 0.0),
                     residual=factor * terms.residual,
                     curvature=factor**2 * terms.curvature,
                     curvature_gh=factor * terms.curvature_gh,
@@ -198,7 +198,7 @@ class BoxRows(RowTerms):
 
     @property
     def chance(self) -> Array:
-        return (self.batch.observation.status == SEEN).astype(np.float64)
+        return (self.batch.observation.status == OBSERVED).astype(np.float64)
 
     @cached_property
     def residual(self) -> Array:
@@ -217,7 +217,7 @@ class BoxRows(RowTerms):
         if observation.upper is not None:
             between = self._in_scales(observation.upper)
             upper = np.where(status == BETWEEN, between, upper)
-        return np.where(status == SEEN, a, shape.mean_between(lower, upper))
+        return np.where(status == OBSERVED, a, shape.mean_between(lower, upper))
 
     def _in_scales(self, limit: Array) -> Array:
         """Return limits (n, k) less the means, in units of the scales."""
@@ -262,7 +262,7 @@ class BoxRows(RowTerms):
         else:
             z = noise.normal_scores(self.standardised, extras)
             side = (status == BELOW).astype(np.int8) - (status == ABOVE)
-            found = independent_means(z, status == SEEN, side)
+            found = independent_means(z, status == OBSERVED, side)
         if observation.upper is not None:
             between = status == BETWEEN
             limits = self.standardised, self._in_scales(observation.upper)
@@ -288,7 +288,7 @@ class BoxRows(RowTerms):
     @property
     def log_mass(self) -> Array:
         mass = [
-            np.where(self.batch.observation.status[:, j] == SEEN, 0.0, terms.loglik)
+            np.where(self.batch.observation.status[:, j] == OBSERVED, 0.0, terms.loglik)
             for j, terms in enumerate(self.terms)
         ]
         return np.asarray(sum(mass))

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from selfselect.data.rows import Rows
 from selfselect.kernels.ranked import Sides, sides_of_others
-from selfselect.kernels.status import SEEN
+from selfselect.kernels.status import OBSERVED
 from selfselect.kernels.unknown_index import Curvature
 from selfselect.likelihoods.base import Likelihood, RowTerms
 from selfselect.problem.batch import Batch, Evaluation
@@ -103,7 +103,7 @@ class RankedRows(RowTerms):
 
     @property
     def chance(self) -> Array:
-        return (self.batch.observation.status == SEEN).astype(np.float64)
+        return (self.batch.observation.status == OBSERVED).astype(np.float64)
 
     @property
     def residual(self) -> Array:

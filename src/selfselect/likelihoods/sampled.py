@@ -24,7 +24,7 @@ from numpy.typing import NDArray
 
 from selfselect.data.rows import Rows
 from selfselect.errors import UnsupportedError
-from selfselect.kernels.status import SEEN
+from selfselect.kernels.status import OBSERVED
 from selfselect.kernels.unknown_index import Curvature
 from selfselect.likelihoods.base import Likelihood, RowTerms
 from selfselect.plain import archived
@@ -89,7 +89,7 @@ class SampledTerms(RowTerms):
 
     @property
     def chance(self) -> Array:
-        return (self.batch.observation.status == SEEN).astype(np.float64)
+        return (self.batch.observation.status == OBSERVED).astype(np.float64)
 
     @property
     def residual(self) -> Array:

@@ -40,7 +40,7 @@ from selfselect.data.rows import Rows, guess_outcomes
 from selfselect.errors import UnsupportedError
 from selfselect.kernels.hermite import ORDERS, hermite_values, limited_means, shifted_means
 from selfselect.kernels.mills_sums import IntervalRows, SignedRows
-from selfselect.kernels.status import SEEN, UNKNOWN
+from selfselect.kernels.status import OBSERVED, UNKNOWN
 from selfselect.kernels.tails import HALF_LOG_TWO_PI
 from selfselect.kernels.unknown_index import Curvature
 from selfselect.likelihoods._between import BetweenRows, has_limits
@@ -241,7 +241,7 @@ class SelectionLikelihood(Likelihood):
         shape = (len(rows), self.problem.equations.n_alternatives)
         status = np.full(shape, UNKNOWN, dtype=np.int8)
         observed = np.flatnonzero((rows.chosen >= 0) & ~np.isnan(rows.outcome))
-        status[observed, rows.chosen[observed]] = SEEN
+        status[observed, rows.chosen[observed]] = OBSERVED
         return Observation(status, rows.outcome[:, None])
 
     def evaluate(self, natural: Array, batch: Batch, curvature: Curvature) -> Evaluation:
@@ -384,7 +384,7 @@ class SelectionRows(RowTerms):
 
     @property
     def chance(self) -> Array:
-        return (self.batch.observation.status == SEEN).astype(np.float64)
+        return (self.batch.observation.status == OBSERVED).astype(np.float64)
 
     @property
     def score(self) -> Array:

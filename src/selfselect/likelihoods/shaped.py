@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from selfselect.kernels import known_index
 from selfselect.kernels.fused_mixture import sum_mixture
-from selfselect.kernels.status import ABOVE, BETWEEN, SEEN
+from selfselect.kernels.status import ABOVE, BETWEEN, OBSERVED
 from selfselect.kernels.unknown_index import Curvature
 from selfselect.likelihoods._fused import padding_of, placed, row_arguments
 from selfselect.likelihoods._spreads import AlongSpread, along_spread, sum_moved
@@ -259,7 +259,7 @@ class ShapedRows(BoxRows):
             )  # fmt: skip
             along_h = found.mixed * c
         by_inner, along_g, twice = found.by, -found.mixed, found.twice
-        chosen = status == SEEN
+        chosen = status == OBSERVED
         plain.loglik[chosen] += np.log(h)
         plain.score_h[chosen] += 1.0 / h
         plain.curvature_hh[chosen] -= 1.0 / h**2

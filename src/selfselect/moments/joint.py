@@ -154,7 +154,7 @@ def joint_expectations(
         noise = residuals_of(problem, piece, covariance)
         noise = noise / (h if len(h) == 1 else h[here][atoms.row])
         outcome = problem.units.outcome_shift + problem.units.outcome_unit * (means + noise)
-        place = atoms.row * k + atoms.seen
+        place = atoms.row * k + atoms.chosen
         size = len(part) * k
         share = np.bincount(place, piece.share, size).reshape(-1, k)
         chance[at : at + len(part)] = share

@@ -22,8 +22,8 @@ __all__ = [
     "FAINT",
     "INK",
     "NAIVE",
-    "SEEN",
-    "UNSEEN",
+    "OBSERVED",
+    "UNOBSERVED",
     "Drawn",
     "Marks",
     "Picture",
@@ -43,7 +43,7 @@ __all__ = [
 Array = NDArray[np.float64]
 
 INK, FAINT = "#262626", "#8c8c8c"
-SEEN, UNSEEN = "#404040", "#b8b8b8"
+OBSERVED, UNOBSERVED = "#404040", "#b8b8b8"
 NAIVE, CORRECTED = "#d55e00", "#0072b2"
 
 DRAWN = {

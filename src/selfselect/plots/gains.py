@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from selfselect.plots.base import (
     FAINT,
     INK,
-    UNSEEN,
+    UNOBSERVED,
     Marks,
     Picture,
     check_drawn,
@@ -59,7 +59,7 @@ def gains(found: Gains, *, axes: Any = None) -> Picture:
         data[group] = np.histogram(gain[own], edges)[0] / len(gain)
     (axis,) = new_axes(1, width=6.0, height=3.6) if axes is None else given_axes(axes, 1, "picture")
     means = found.table[found.table["quantity"] == "mean"].set_index("group")["estimate"]
-    axis.stairs(data[groups[0]], edges, fill=True, color=UNSEEN, alpha=0.5,
+    axis.stairs(data[groups[0]], edges, fill=True, color=UNOBSERVED, alpha=0.5,
                 label=plain(f"{groups[0]}: mean {short(means[groups[0]])}"))  # fmt: skip
     for place, group in enumerate(groups[1:]):
         style = style_of(place)

@@ -11,7 +11,7 @@ from selfselect.plots.base import (
     CORRECTED,
     FAINT,
     INK,
-    UNSEEN,
+    UNOBSERVED,
     Marks,
     Picture,
     check_drawn,
@@ -53,7 +53,7 @@ def mte(found: MarginalTreatment, *, axes: Any = None) -> Picture:
     axis.plot(v, np.where(supported, gain, np.nan), color=CORRECTED, lw=2.0, label="mean gain")
     if found.support is not None:
         axis.axvspan(
-            found.support.low, found.support.high, ymax=0.03, color=UNSEEN,
+            found.support.low, found.support.high, ymax=0.03, color=UNOBSERVED,
             label="support of the propensity",
         )  # fmt: skip
     ate = found.averages.table["estimate"].iloc[0]

@@ -17,14 +17,14 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from selfselect.errors import UnsupportedError
-from selfselect.kernels.status import ABOVE, BELOW, SEEN, UNKNOWN
+from selfselect.kernels.status import ABOVE, BELOW, OBSERVED, UNKNOWN
 from selfselect.moments.base import latent_means
 from selfselect.noises.shapes import Shape
 from selfselect.noises.shapes.normal import SHAPE as NORMAL
 from selfselect.plots.base import (
     CORRECTED,
     INK,
-    UNSEEN,
+    UNOBSERVED,
     Marks,
     Picture,
     check_drawn,
@@ -108,7 +108,7 @@ def _censored(fit: FitResult) -> dict[Any, pd.DataFrame]:
     for j, label in enumerate(problem.equations.alternatives):
         status = observation.status[:, j]
         sides = [side for code, side in ((BELOW, -1.0), (ABOVE, 1.0)) if (status == code).any()]
-        if len(sides) > 1 or not np.isin(status, (SEEN, BELOW, ABOVE, UNKNOWN)).all():
+        if len(sides) > 1 or not np.isin(status, (OBSERVED, BELOW, ABOVE, UNKNOWN)).all():
             raise UnsupportedError(
                 f"Outcomes of {label!r} are not censored on one side, for which alone there is a "
                 "product limit. Look at the generalised residuals instead."
@@ -116,9 +116,9 @@ def _censored(fit: FitResult) -> dict[Any, pd.DataFrame]:
         side = sides[0] if sides else 1.0
         residual = (observation.limit_of(j) - means[:, j]) / scales[:, j]
         # A row that is silent is censored at infinity: it counts nowhere.
-        use = np.isin(status, (SEEN, BELOW, ABOVE)) & (weights > 0)
+        use = np.isin(status, (OBSERVED, BELOW, ABOVE)) & (weights > 0)
         panels[label] = _product_limit(
-            side * residual[use], status[use] == SEEN, weights[use], side, shapes[j]
+            side * residual[use], status[use] == OBSERVED, weights[use], side, shapes[j]
         )
     return panels
 
@@ -193,7 +193,9 @@ def _thinned(points: pd.DataFrame) -> pd.DataFrame:
 
 def _draw(axis: Any, points: pd.DataFrame) -> None:
     x = points.iloc[:, 0]
-    axis.fill_between(x, x - points["reach"], x + points["reach"], color=UNSEEN, alpha=0.45, lw=0)
+    axis.fill_between(
+        x, x - points["reach"], x + points["reach"], color=UNOBSERVED, alpha=0.45, lw=0
+    )
     axis.plot(x, x, color=INK, lw=1.0)
     axis.plot(x, points["empirical"], "o", ms=3.2, color=CORRECTED)
     axis.set_xlabel(f"{points.columns[0]} quantile")

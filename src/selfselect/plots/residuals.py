@@ -12,7 +12,7 @@ from selfselect.moments.base import latent_means
 from selfselect.plots.base import (
     CORRECTED,
     INK,
-    UNSEEN,
+    UNOBSERVED,
     Marks,
     Picture,
     check_drawn,
@@ -80,7 +80,7 @@ def residuals(
     for j, (axis, label) in enumerate(zip(axes, labels, strict=True)):
         x = means[:, j] if along is None else along
         bins = _bins(x, found[:, j], weights)
-        axis.scatter(x[keep], found[keep, j], s=6, color=UNSEEN, alpha=0.6, lw=0, zorder=1)
+        axis.scatter(x[keep], found[keep, j], s=6, color=UNOBSERVED, alpha=0.6, lw=0, zorder=1)
         axis.axhline(0.0, color=INK, lw=1.0, zorder=2)
         axis.errorbar(
             bins["value"], bins["mean"], yerr=Z * bins["std_error"], fmt="o", ms=4.5,

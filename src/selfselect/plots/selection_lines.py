@@ -14,8 +14,8 @@ from selfselect.moments.base import latent_means
 from selfselect.plots.base import (
     CORRECTED,
     NAIVE,
-    SEEN,
-    UNSEEN,
+    OBSERVED,
+    UNOBSERVED,
     Drawn,
     Marks,
     check_drawn,
@@ -164,10 +164,12 @@ def _draw(
 ) -> None:
     hidden, shown = points[~points["seen"]], points[points["seen"]]
     axis.scatter(
-        hidden[covariate], hidden["outcome"], s=9, facecolors="none", edgecolors=UNSEEN,
+        hidden[covariate], hidden["outcome"], s=9, facecolors="none", edgecolors=UNOBSERVED,
         linewidths=0.6, label="not observed" if len(hidden) else None,
     )  # fmt: skip
-    axis.scatter(shown[covariate], shown["outcome"], s=7, color=SEEN, alpha=0.55, label=observed)
+    axis.scatter(
+        shown[covariate], shown["outcome"], s=7, color=OBSERVED, alpha=0.55, label=observed
+    )
     from matplotlib.patheffects import withStroke
 
     # Without colour a line is lost among points but for a margin of its own.

@@ -11,7 +11,16 @@ from numpy.typing import NDArray
 from selfselect.data.checks import first_rows
 from selfselect.data.rows import Rows
 from selfselect.errors import RuleError
-from selfselect.kernels.status import ABOVE, BELOW, BETWEEN, EITHER, INSIDE, MAYBE, SEEN, UNKNOWN
+from selfselect.kernels.status import (
+    ABOVE,
+    BELOW,
+    BETWEEN,
+    EITHER,
+    INSIDE,
+    MAYBE,
+    OBSERVED,
+    UNKNOWN,
+)
 from selfselect.rules.base import HasBounds, Label
 
 __all__ = [
@@ -76,7 +85,7 @@ def observe(rule: HasBounds, rows: Rows, alternatives: Sequence[Label]) -> Obser
     status = np.broadcast_to(kind, shape).copy()
     if rows.known.available is not None:
         status[~rows.known.available] = UNKNOWN
-    status[np.arange(shape[0]), rows.chosen] = SEEN
+    status[np.arange(shape[0]), rows.chosen] = OBSERVED
     open_to = True if rows.known.available is None else rows.known.available
     _refuse_impossible(status, lower, upper, open_to, alternatives)
 
@@ -106,7 +115,7 @@ def _observe_one_side(
 ) -> Observation:
     """Observe the usual case: all others lie on one side of the outcome, which every row has."""
     status = np.full((len(outcome), n_alternatives), side, dtype=np.int8)
-    status[np.arange(len(outcome)), chosen] = SEEN
+    status[np.arange(len(outcome)), chosen] = OBSERVED
     return Observation(status, outcome[:, None])
 
 
@@ -145,7 +154,7 @@ def observe_ranked(rows: Rows, n_alternatives: int) -> Observation:
             "without `available`."
         )
     status = np.full((len(rows), n_alternatives), EITHER, dtype=np.int8)
-    status[np.arange(len(rows)), rows.chosen] = SEEN
+    status[np.arange(len(rows)), rows.chosen] = OBSERVED
     return Observation(status, rows.outcome[:, None])
 
 
@@ -155,7 +164,7 @@ def observe_inside(rows: Rows, n_alternatives: int) -> Observation:
     status = np.full((len(rows), n_alternatives), INSIDE, dtype=np.int8)
     if rows.known.available is not None:
         status[~rows.known.available] = UNKNOWN
-    status[np.arange(len(rows)), rows.chosen] = SEEN
+    status[np.arange(len(rows)), rows.chosen] = OBSERVED
     return Observation(status, rows.outcome[:, None])
 
 
@@ -166,7 +175,7 @@ def _refuse_impossible(
     empty = ~((lower < upper) & (upper > -np.inf) & (lower < np.inf))
     if not empty.any():
         return
-    empty = np.broadcast_to(empty, status.shape) & (status != SEEN) & open_to
+    empty = np.broadcast_to(empty, status.shape) & (status != OBSERVED) & open_to
     impossible = empty.any(axis=1)
     if impossible.any():
         label = alternatives[int(np.flatnonzero(empty[np.flatnonzero(impossible)[0]])[0])]

@@ -152,11 +152,13 @@ def _scaled(gram: Array, scale: Array) -> Array:
     return gram * np.outer(scale, scale)
 
 
-def _overlap(label: str, terms: tuple[str, ...], everywhere: Array, where_seen: Array) -> Finding:
+def _overlap(
+    label: str, terms: tuple[str, ...], everywhere: Array, where_observed: Array
+) -> Finding:
     """Compare the covariates' variation among rows where the alternative was chosen with all."""
     scale = 1.0 / np.sqrt(np.maximum(np.diag(everywhere), 1e-300))
     root = np.linalg.cholesky(_scaled(everywhere, scale) + 1e-13 * np.eye(len(scale)))
-    half = np.linalg.solve(root, _scaled(where_seen, scale))
+    half = np.linalg.solve(root, _scaled(where_observed, scale))
     share, direction = np.linalg.eigh(np.linalg.solve(root, half.T))
     weakest = max(float(share[0]), 0.0)
     sentence = (

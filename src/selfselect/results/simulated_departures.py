@@ -20,7 +20,7 @@ from selfselect.engines.base import Engine
 from selfselect.engines.memory import Memory, RowsInMemory
 from selfselect.errors import DataError, RuleError, UnsupportedError
 from selfselect.inference.moments import noise_moments, steady_columns
-from selfselect.kernels.status import ABOVE, BELOW, SEEN, UNKNOWN
+from selfselect.kernels.status import ABOVE, BELOW, OBSERVED, UNKNOWN
 from selfselect.likelihoods import Batch, row_terms
 from selfselect.noises.shapes.normal import SHAPE as NORMAL
 from selfselect.problem.problem import Problem
@@ -115,7 +115,7 @@ class Simulation:
             limit[:, j] = self.natural[at_h] * own - design @ self.natural[start:at_h]
         limit *= problem.inverse_scales(self.natural, batch.rows)
         limit /= self.natural[problem.layout.inverse_scale_positions]
-        if not np.isin(status, (SEEN, BELOW, ABOVE, UNKNOWN)).all():
+        if not np.isin(status, (OBSERVED, BELOW, ABOVE, UNKNOWN)).all():
             raise UnsupportedError("outcomes that were not observed are bounded on both sides")
         return limit, status
 
@@ -301,7 +301,7 @@ def _product_limit(limit: Array, status: NDArray[np.int8], weights: Array) -> tu
     side = -1.0 if (status == BELOW).any() else 1.0
     use = (status != UNKNOWN) & (weights > 0)
     time, weights = side * limit[use], weights[use] / weights[use].mean()
-    observed = status[use] == SEEN
+    observed = status[use] == OBSERVED
     most = max(6.0, float(np.abs(time[observed]).max(initial=0.0)) + 0.1)
     outer = np.geomspace(5.0, most, 20)[1:]
     edges = np.concatenate([-outer[::-1], np.linspace(-5.0, 5.0, 201), outer])

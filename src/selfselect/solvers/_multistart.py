@@ -191,7 +191,7 @@ class MultiStart(ABC):
         done: dict[int, Reached] = {}
         with progress_bar(progress, what="Starts", total=len(recipes)) as bar:
             tasks = [(recipe, [seeds[number] for number in group]) for recipe, group in groups]
-            ended = engine.spread(run, *map(list, zip(*tasks, strict=True)))
+            ended = engine.map(run, *map(list, zip(*tasks, strict=True)))
             for (_, group), ends in zip(groups, ended, strict=True):
                 bar.update(len(group))
                 done.update(zip(group, ends, strict=True))

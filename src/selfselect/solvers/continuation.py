@@ -230,7 +230,7 @@ class Continuation:
         ]
         starts = [problem.layout.gather(natural) for _, natural in begins]
         with progress_bar(progress, what="Starts", total=len(begins)) as bar:
-            ended = engine.spread(partial(_rough_climb, problem, part.single_threaded()), starts)
+            ended = engine.map(partial(_rough_climb, problem, part.single_threaded()), starts)
             for (name, _), end in zip(begins, ended, strict=True):
                 found.append((name, end))
                 bar.update()

@@ -140,7 +140,7 @@ class TypeSearch:
 
         climbs: list[tuple[str, Climb]] = []
         with progress_bar(progress, what="Starts", total=count) as bar:
-            ended = engine.spread(run, [free for _, free in begins])
+            ended = engine.map(run, [free for _, free in begins])
             for (name, _), end in zip(begins, ended, strict=True):
                 climbs.append((name, end))
                 bar.update()
@@ -173,13 +173,13 @@ class TypeSearch:
         parts = Components.of(problem)
         natural = problem.layout.natural(free)
         values = parts.map.at(natural[parts.at_types])
-        seen = share * type_visits(problem, engine, natural)
-        thin = seen < self.visits
+        visits = share * type_visits(problem, engine, natural)
+        thin = visits < self.visits
         shifts = np.zeros_like(thin)
         if noise.shifts == "each" and noise.count > 1:
             shifts = thin.copy()
             # Somebody must determine the mean of an alternative, however rare it is.
-            shifts[seen.argmax(axis=0), np.arange(len(labels))] = False
+            shifts[visits.argmax(axis=0), np.arange(len(labels))] = False
         costs = np.zeros_like(thin)
         if noise.costs:
             costs[:, 1:] = thin[:, 1:]

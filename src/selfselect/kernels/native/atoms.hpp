@@ -100,7 +100,7 @@ bool mix_atoms(const MixedAtoms& atoms, GoOn go_on) {
         if (i % ATOMS_PER_QUESTION == ATOMS_PER_QUESTION - 1 && !go_on()) return false;
         const double* a = atoms.a + i * k;
         const std::int8_t* side = atoms.side + i * k;
-        const Index j = atoms.seen[i];
+        const Index j = atoms.chosen[i];
         const double own = atoms.loadings[j], total = 1.0 + own * own;
         const double centre = own * a[j] / total, spread = 1.0 / sqrt(total);
         bool steep = false;

@@ -30,7 +30,7 @@ using selfselect::Sums;
 
 // The codes of `status.py`, as doubles: they are compared beside doubles, and the oldest processors
 // compare no other numbers as wide.
-constexpr double SEEN = 0, BELOW = 1, ABOVE = 2, BETWEEN = 3, UNKNOWN = 4, MAYBE = 5;
+constexpr double OBSERVED = 0, BELOW = 1, ABOVE = 2, BETWEEN = 3, UNKNOWN = 4, MAYBE = 5;
 
 constexpr Index BLOCK = 256;          // rows: columns of 2 KiB, eight of which fill half an L1 cache
 constexpr Index STRIDE = BLOCK + 8;   // distance of two columns: a power of two would map them all
@@ -348,19 +348,19 @@ class Gram {
     Doubles score_, curved_, gram_, weighted_;
 };
 
-// Put one alternative's sums of r (`plain`) and of r z at their places in the score. `seen` is the
+// Put one alternative's sums of r (`plain`) and of r z at their places in the score. `observed` is the
 // weight of the rows that see it.
 inline void scatter_score(const Rows& rows, Plan& plan, Index j, double plain, const double* sums,
-                          double seen, double* scores) {
+                          double observed, double* scores) {
     double* score = scores + j * (rows.width + 1);
     for (Index p = 0; p < plan.tiled(j); ++p) score[plan.places(j)[p]] = sums[p];
     if (plan.constant(j) >= 0) score[plan.constant(j)] = plain;
-    if (seen != 0.0) score[rows.width] += seen / rows.h[j];
+    if (observed != 0.0) score[rows.width] += observed / rows.h[j];
 }
 
 // Put its sums of d (`plain`), of d z and of d z z' at their places in the Hessian's two triangles.
 inline void scatter_hessian(const Rows& rows, Plan& plan, Index j, double plain, const double* sums,
-                            const double* gram, Index pitch, double seen, double* hessians) {
+                            const double* gram, Index pitch, double observed, double* hessians) {
     const Index side = rows.width + 1;
     double* hessian = hessians + j * side * side;
     const std::int64_t* places = plan.places(j);
@@ -373,7 +373,7 @@ inline void scatter_hessian(const Rows& rows, Plan& plan, Index j, double plain,
             hessian[places[p] * side + constant] = hessian[constant * side + places[p]] = -sums[p];
     }
     if (constant >= 0) hessian[constant * side + constant] = -plain;
-    if (seen != 0.0) hessian[side * side - 1] -= seen / (rows.h[j] * rows.h[j]);
+    if (observed != 0.0) hessian[side * side - 1] -= observed / (rows.h[j] * rows.h[j]);
 }
 
 // ---- the transcendental steps of a block ---------------------------------------------------------

@@ -84,7 +84,7 @@ struct JointSums {
 struct MixedAtoms {
     Index n, k, n_nodes, n_flat;
     const double* a;               // (n, k)
-    const std::int64_t* seen;      // (n,)
+    const std::int64_t* chosen;    // (n,)
     const std::int8_t* side;       // (n, k)
     const double* loadings;        // (k,)
     const double* nodes;           // of Gauss and Hermite
@@ -211,12 +211,12 @@ enum class Shape : int { NORMAL, LOGISTIC, GUMBEL, GUMBEL_MIN };
 
 // What a summary sums over rows, all zero before; see `moments.hpp`. There may be no Gram matrices.
 struct MomentSums {
-    double* pairs;       // (k, k), above the diagonal
-    double* shape;       // (k, 2) of orders 3 and 4
-    double* spread;      // (k, width)
-    double* seen;        // (k,)
-    double* everywhere;  // (k, width, width)
-    double* where_seen;  // (k, width, width)
+    double* pairs;           // (k, k), above the diagonal
+    double* shape;           // (k, 2) of orders 3 and 4
+    double* spread;          // (k, width)
+    double* observed;        // (k,)
+    double* everywhere;      // (k, width, width)
+    double* where_observed;  // (k, width, width)
 };
 
 // Says every hundred thousand rows or so whether to go on. A kernel that is told to stop returns

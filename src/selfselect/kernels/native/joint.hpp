@@ -1,4 +1,4 @@
-// Alternatives joined by their noise, for rows of one atom: one alternative is seen, the others lie on
+// Alternatives joined by their noise, for rows of one atom: one alternative is observed, the others lie on
 // one side of a limit. The oracles are `correlated_pair.py` and `shared_shock.py`.
 //
 // Per block: every a; the gradient and the second derivatives of each row in its inputs, which are
@@ -35,7 +35,7 @@ struct JointTerms {
 
 // ---- two correlated alternatives -----------------------------------------------------------------
 
-// If one is seen and the other lies below its limit, a row adds log phi(own) + log Phi(v) with
+// If one is observed and the other lies below its limit, a row adds log phi(own) + log Phi(v) with
 // v = (limit - r own)/sqrt(1 - r^2).
 class CorrelatedPair {
    public:
@@ -61,7 +61,7 @@ class CorrelatedPair {
                double* __restrict limit) const {
         const double correlation = correlation_, root = root_;
         for (Index r = 0; r < BLOCK; ++r) {
-            const bool first = codes0[r] == SEEN;
+            const bool first = codes0[r] == OBSERVED;
             const double code = first ? codes1[r] : codes0[r];
             own[r] = first ? a0[r] : a1[r];
             limit[r] = first ? a1[r] : a0[r];
@@ -85,10 +85,10 @@ class CorrelatedPair {
         const double cube = 1.0 / (left_over * root_);
         const double v_own = -correlation / root_, v_limit = 1.0 / root_;
         for (Index r = 0; r < BLOCK; ++r) {
-            const bool first = codes0[r] == SEEN;
+            const bool first = codes0[r] == OBSERVED;
             const double own = owns[r], limit = limits[r], turn = direction[r];
             const Tail tail = tail_at(v[r], gaps[r], densities[r]);
-            const double w = first ? weight[r] : (codes1[r] == SEEN ? weight[r] : 0.0);
+            const double w = first ? weight[r] : (codes1[r] == OBSERVED ? weight[r] : 0.0);
             const double along = w * turn * tail.ratio;
             const double bend = turn != 0.0 ? -w * tail.slope : 0.0;
             const double v_r = (correlation * limit - own) * cube;
@@ -117,7 +117,7 @@ class CorrelatedPair {
 
 // ---- a shared shock ------------------------------------------------------------------------------
 
-// A mixture over the shock u: given the outcome that is seen it is normal, and the others' chances are
+// A mixture over the shock u: given the outcome that is observed it is normal, and the others' chances are
 // integrated against that density by Gauss-Hermite quadrature. Derivatives are those of the mixture.
 class SharedShock {
    public:
@@ -152,15 +152,15 @@ class SharedShock {
     double* slope(Index q, Index m) { return slopes_ + (q * k_ + m) * BLOCK; }
     double* fall(Index q, Index m) { return falls_ + (q * k_ + m) * BLOCK; }
 
-    // Mean and standard deviation of the shock given the outcome that is seen.
+    // Mean and standard deviation of the shock given the outcome that is observed.
     void place(const double* a, const double* codes, double* weight, double* values) {
         double* __restrict centre = centre_;
         double* __restrict spread = spread_;
-        double* __restrict seen = total_;
+        double* __restrict observed = total_;
         double* __restrict value = values;
         fill(centre, 0.0);
         fill(spread, 1.0);
-        fill(seen, 0.0);
+        fill(observed, 0.0);
         fill(value, 0.0);
         for (Index j = 0; j < k_; ++j) {
             const double loading = noise_.extras[j], total = 1.0 + loading * loading;
@@ -169,14 +169,14 @@ class SharedShock {
             const double* __restrict at = a + j * STRIDE;
             const double* __restrict code = codes + j * BLOCK;
             for (Index r = 0; r < BLOCK; ++r) {
-                const bool here = code[r] == SEEN;
+                const bool here = code[r] == OBSERVED;
                 centre[r] = here ? shrink * at[r] : centre[r];
                 spread[r] = here ? width : spread[r];
                 value[r] = here ? constant - 0.5 * at[r] * at[r] / total : value[r];
-                seen[r] = here ? 1.0 : seen[r];
+                observed[r] = here ? 1.0 : observed[r];
             }
         }
-        multiply(weight, seen);
+        multiply(weight, observed);
     }
 
     void evaluate_node(const double* a, const double* codes, Index q) {
@@ -218,11 +218,11 @@ class SharedShock {
             const double ratio = left ? left_ratio : density * left_ratio * (left_ratio * inverse);
             const double fall = ratio * (left ? gap : ratio + x);
             const double chance = (left ? density : rest_of_one) * (rest_of_one * inverse);
-            const bool seen = codes[r] == SEEN;
+            const bool observed = codes[r] == OBSERVED;
             const double turn = codes[r] == ABOVE ? -1.0 : (codes[r] == BELOW ? 1.0 : 0.0);
             mass[r] *= turn != 0.0 ? chance : 1.0;
-            slope[r] = seen ? -at : (turn != 0.0 ? turn * ratio : 0.0);
-            bend[r] = seen ? -1.0 : (turn != 0.0 ? -fall : 0.0);
+            slope[r] = observed ? -at : (turn != 0.0 ? turn * ratio : 0.0);
+            bend[r] = observed ? -1.0 : (turn != 0.0 ? -fall : 0.0);
         }
     }
 
@@ -306,9 +306,9 @@ bool sum_joint(const Rows& rows, const Noise& noise, bool curved, JointSums& out
     CorrelatedPair pair(noise.n_nodes ? 0.0 : noise.extras[0]);
     SharedShock shared(noise, k);
     Doubles block((n_columns + TILE) * STRIDE), codes(k * BLOCK), weight(BLOCK), a(k * STRIDE);
-    Doubles residual(BLOCK), curvature(BLOCK), seen_weight(BLOCK);
+    Doubles residual(BLOCK), curvature(BLOCK), observed_weight(BLOCK);
     Doubles factors(pitch * STRIDE), products((n_columns + TILE) * pitch), mixed_plain(n_factors);
-    Doubles plain(k), plain_curved(k), seen(k);
+    Doubles plain(k), plain_curved(k), observed(k);
     double loglik = 0.0;
 
     for (Index start = 0, number = 1; start < rows.n_rows; start += BLOCK, ++number) {
@@ -325,10 +325,10 @@ bool sum_joint(const Rows& rows, const Noise& noise, bool curved, JointSums& out
             for (Index r = 0; r < BLOCK; ++r) {
                 // A limit that means nothing may be anything, and 0 * nan is not 0.
                 column[r] = code[r] <= ABOVE ? column[r] : 0.0;
-                seen_weight[r] = code[r] == SEEN ? weight[r] : 0.0;
+                observed_weight[r] = code[r] == OBSERVED ? weight[r] : 0.0;
             }
             locate(block, plan, j, a + j * STRIDE);
-            seen[j] += total(seen_weight);
+            observed[j] += total(observed_weight);
         }
         if (noise.n_nodes)
             shared.add(a, codes, weight, curved, terms);
@@ -373,11 +373,11 @@ bool sum_joint(const Rows& rows, const Noise& noise, bool curved, JointSums& out
     }
 
     for (Index j = 0; j < k; ++j) {
-        scatter_score(rows, plan, j, plain[j], sums.score(j), seen[j], out.own.score);
-        if (seen[j] != 0.0) loglik += seen[j] * (log(rows.h[j]) - HALF_LOG_TWO_PI);
+        scatter_score(rows, plan, j, plain[j], sums.score(j), observed[j], out.own.score);
+        if (observed[j] != 0.0) loglik += observed[j] * (log(rows.h[j]) - HALF_LOG_TWO_PI);
         if (!curved) continue;
         scatter_hessian(rows, plan, j, plain_curved[j], sums.curved(j), sums.gram(j), sums.pitch,
-                        seen[j], out.own.hessian);
+                        observed[j], out.own.hessian);
         for (Index e = 0; e < n_extras; ++e) {
             double* mixed = out.mixed + j * (rows.width + 1) * n_extras + e;
             const Index factor = j * n_extras + e;

@@ -16,16 +16,16 @@ inline void known_terms(const double* __restrict a, const double* __restrict gap
                         const double* __restrict densities, const double* __restrict codes,
                         const double* __restrict weight, double* __restrict residual,
                         double* __restrict curvature, double* __restrict loglik,
-                        double* __restrict seen_weight) {
+                        double* __restrict observed_weight) {
     for (Index r = 0; r < BLOCK; ++r) {
-        const bool seen = codes[r] == SEEN, below = codes[r] == BELOW;
+        const bool observed = codes[r] == OBSERVED, below = codes[r] == BELOW;
         const double turn = below ? 1.0 : -1.0;
         const Tail tail = tail_at(turn * a[r], gaps[r], densities[r]);
         const double w = codes[r] <= ABOVE ? weight[r] : 0.0;
-        residual[r] = w * (seen ? a[r] : -turn * tail.ratio);
-        curvature[r] = w * (seen ? 1.0 : tail.slope);
-        loglik[r] = w * (seen ? -0.5 * a[r] * a[r] : tail.log_cdf);
-        seen_weight[r] = seen ? w : 0.0;
+        residual[r] = w * (observed ? a[r] : -turn * tail.ratio);
+        curvature[r] = w * (observed ? 1.0 : tail.slope);
+        loglik[r] = w * (observed ? -0.5 * a[r] * a[r] : tail.log_cdf);
+        observed_weight[r] = observed ? w : 0.0;
     }
 }
 
@@ -107,14 +107,14 @@ struct Moved {
 
     // Add what concerns delta, and turn residuals and curvatures into those of g and h.
     void add(const Moving& moving, const Rows& rows, Plan& plan, Index j, const double* block,
-             const double* a, const double* seen_weight, double* __restrict residual,
+             const double* a, const double* observed_weight, double* __restrict residual,
              double* __restrict curvature, double* __restrict loglik, bool curved) {
         for (Index r = 0; r < BLOCK; ++r) {
             const double turned = a[r] * residual[r], bent = a[r] * curvature[r], f = factor[r];
-            first[r] = seen_weight[r] - turned;
+            first[r] = observed_weight[r] - turned;
             second[r] = -turned - a[r] * bent;
             cross[r] = f * (residual[r] + bent);
-            loglik[r] += seen_weight[r] * log_factor[r];
+            loglik[r] += observed_weight[r] * log_factor[r];
             residual[r] *= f;
             curvature[r] *= f * f;
         }
@@ -152,8 +152,8 @@ bool sum_known(const Rows& rows, const Moving& moving, Shape shape, bool curved,
     Doubles block((rows.n_covariates + 3) * STRIDE);
     Doubles codes(k * BLOCK);
     Doubles weight(BLOCK), bounds(BLOCK), a(BLOCK), residual(BLOCK), curvature(BLOCK), terms(BLOCK);
-    Doubles gaps(BLOCK), densities(BLOCK), seen_weight(BLOCK);
-    Doubles plain(k), plain_curved(k), seen(k);
+    Doubles gaps(BLOCK), densities(BLOCK), observed_weight(BLOCK);
+    Doubles plain(k), plain_curved(k), observed(k);
     double loglik = 0.0;
 
     for (Index start = 0, number = 1; start < rows.n_rows; start += BLOCK, ++number) {
@@ -178,23 +178,23 @@ bool sum_known(const Rows& rows, const Moving& moving, Shape shape, bool curved,
                 gaps_at(a, gaps);
                 densities_at(a, densities);
                 known_terms(a, gaps, densities, code, weight, residual, curvature, terms,
-                            seen_weight);
+                            observed_weight);
             } else {
                 const auto evaluate = shape == Shape::LOGISTIC ? shape_terms<logistic_at>
                                       : shape == Shape::GUMBEL ? shape_terms<gumbel_at>
                                                                : shape_terms<gumbel_min_at>;
-                evaluate(a, code, weight, residual, curvature, terms, seen_weight);
+                evaluate(a, code, weight, residual, curvature, terms, observed_weight);
             }
             if (rows.upper.data)
                 between.add(rows, plan, j, start, code, block, a, weight, residual, curvature,
                             terms, sums, curved);
             if (moving.width)
-                moved.add(moving, rows, plan, j, block, a, seen_weight, residual, curvature, terms,
+                moved.add(moving, rows, plan, j, block, a, observed_weight, residual, curvature, terms,
                           curved);
             ahead.ask();
             plain[j] += total(residual);
             plain_curved[j] += total(curvature);
-            seen[j] += total(seen_weight);
+            observed[j] += total(observed_weight);
             loglik += total(terms);
             if (curved)
                 sums.add(j, block, plan.sources(j), plan.tiled(j), nullptr, curvature, residual);
@@ -204,12 +204,12 @@ bool sum_known(const Rows& rows, const Moving& moving, Shape shape, bool curved,
     }
 
     for (Index j = 0; j < k; ++j) {
-        scatter_score(rows, plan, j, plain[j], sums.score(j), seen[j], out.score);
+        scatter_score(rows, plan, j, plain[j], sums.score(j), observed[j], out.score);
         if (curved)
             scatter_hessian(rows, plan, j, plain_curved[j], sums.curved(j), sums.gram(j),
-                            sums.pitch, seen[j], out.hessian);
+                            sums.pitch, observed[j], out.hessian);
         const double level = shape == Shape::NORMAL ? HALF_LOG_TWO_PI : 0.0;
-        if (seen[j] != 0.0) loglik += seen[j] * (log(rows.h[j]) - level);
+        if (observed[j] != 0.0) loglik += observed[j] * (log(rows.h[j]) - level);
     }
     out.loglik = loglik;
     return true;

@@ -26,7 +26,7 @@ inline void mixture_places(const double* __restrict a, const double* __restrict 
         z[r] = (a[r] - mean) * inverse;
         const double turned = codes[r] == BELOW ? z[r] : -z[r];
         const double tail = turned > 0.0 ? 0.0 : -0.5 * z[r] * z[r];
-        const double exponent = codes[r] == SEEN ? -0.5 * z[r] * z[r] : tail;
+        const double exponent = codes[r] == OBSERVED ? -0.5 * z[r] * z[r] : tail;
         common[r] = exponent > common[r] ? exponent : common[r];
     }
 }
@@ -41,23 +41,23 @@ inline void mixture_terms(const double* __restrict z, const double* __restrict g
                           double* __restrict sum, double* __restrict missing) {
     const double level = share / spread;
     for (Index r = 0; r < BLOCK; ++r) {
-        const bool seen = codes[r] == SEEN;
+        const bool observed = codes[r] == OBSERVED;
         const double turn = codes[r] == BELOW ? 1.0 : -1.0;
         const double x = __builtin_fabs(z[r]), lambda = x + gaps[r];
         const bool left = turn * z[r] <= 0.0;
         // On the right the largest exponent is that of one.
         const double on_right = left ? 0.0 : exponents[r];
-        const double beyond = seen ? 0.0 : on_right, rest = lambda - beyond;
+        const double beyond = observed ? 0.0 : on_right, rest = lambda - beyond;
         const double inverse = 1.0 / (lambda * rest), over = rest * inverse;
         const double ratio = left ? lambda : beyond * lambda * (lambda * inverse);
         const double tail = (left ? exponents[r] : rest) * over;
-        const double term = seen ? level * exponents[r] : share * tail;
+        const double term = observed ? level * exponents[r] : share * tail;
         part[r] = term;
-        once[r] = seen ? -z[r] : turn * ratio;
-        second[r] = seen ? -1.0 : -ratio * (left ? gaps[r] : ratio + x);
+        once[r] = observed ? -z[r] : turn * ratio;
+        second[r] = observed ? -1.0 : -ratio * (left ? gaps[r] : ratio + x);
         sum[r] += term;
         const double lost = left ? 1.0 : share * beyond * over;
-        missing[r] += seen ? 1.0 : lost;
+        missing[r] += observed ? 1.0 : lost;
     }
 }
 
@@ -143,7 +143,7 @@ class MixtureBlock {
         fill(missing_, 0.0);
         fill(along, 0.0);
         for (Index r = 0; r < BLOCK; ++r) {
-            own_[r] = codes[r] == SEEN ? 1.0 : 0.0;
+            own_[r] = codes[r] == OBSERVED ? 1.0 : 0.0;
             counted_[r] = codes[r] <= ABOVE ? 1.0 : 0.0;
         }
         for (Index m = 0; m < count; ++m)
@@ -164,7 +164,7 @@ class MixtureBlock {
     }
 
     // Ones where the outcome is observed.
-    const double* seen() { return own_; }
+    const double* observed() { return own_; }
 
     // Second derivatives of the block that was evaluated.
     void bend() {
@@ -280,9 +280,9 @@ bool sum_mixture(const Rows& rows, const Mixture& mixture, bool curved, MixtureS
     Plan plan(rows, 1.0);
     Gram sums(k, plan.padded);
     Doubles block((rows.n_covariates + 3) * STRIDE), codes(k * BLOCK), weight(BLOCK), bounds(BLOCK);
-    Doubles a(BLOCK), residual(BLOCK), curvature(BLOCK), terms(BLOCK), seen_weight(BLOCK);
+    Doubles a(BLOCK), residual(BLOCK), curvature(BLOCK), terms(BLOCK), observed_weight(BLOCK);
     Doubles along(columns * STRIDE), weighted(columns * STRIDE), cross(k * plan.padded * columns);
-    Doubles plain(k), plain_curved(k), plain_cross(k * columns), seen(k);
+    Doubles plain(k), plain_curved(k), plain_cross(k * columns), observed(k);
     double loglik = 0.0;
     for (Index start = 0, number = 1; start < rows.n_rows; start += BLOCK, ++number) {
         if (number % BLOCKS_PER_QUESTION == 0 && !go_on()) return false;
@@ -306,10 +306,10 @@ bool sum_mixture(const Rows& rows, const Mixture& mixture, bool curved, MixtureS
             weigh(weight, own.along, -1.0, residual);
             weigh(weight, own.bent, -1.0, curvature);
             weigh(weight, own.value, 1.0, terms);
-            weigh(weight, own.seen(), 1.0, seen_weight);
+            weigh(weight, own.observed(), 1.0, observed_weight);
             ahead.ask();
             plain[j] += total(residual);
-            seen[j] += total(seen_weight);
+            observed[j] += total(observed_weight);
             loglik += total(terms);
             for (Index i = 0; i < width; ++i)
                 out.by[which * width + i] += weighted_total(own.by + i * STRIDE, weight);
@@ -346,11 +346,11 @@ bool sum_mixture(const Rows& rows, const Mixture& mixture, bool curved, MixtureS
         }
     }
     for (Index j = 0; j < k; ++j) {
-        scatter_score(rows, plan, j, plain[j], sums.score(j), seen[j], out.own.score);
-        if (seen[j] != 0.0) loglik += seen[j] * log(rows.h[j]);
+        scatter_score(rows, plan, j, plain[j], sums.score(j), observed[j], out.own.score);
+        if (observed[j] != 0.0) loglik += observed[j] * log(rows.h[j]);
         if (!curved) continue;
         scatter_hessian(rows, plan, j, plain_curved[j], sums.curved(j), sums.gram(j), sums.pitch,
-                        seen[j], out.own.hessian);
+                        observed[j], out.own.hessian);
         double* mixed = out.mixed + j * side * q;
         for (Index s = 0; s < q; ++s) {
             for (Index p = 0; p < plan.tiled(j); ++p)

@@ -131,20 +131,20 @@ PyObject* known(PyObject* const* given) {
     return PyFloat_FromDouble(sums.loglik);
 }
 
-// moments(*rows, pairs, shape, spread, seen, everywhere, where_seen). The last two, or None for both.
+// moments(*rows, pairs, shape, spread, observed, everywhere, where_observed). The last two, or None for both.
 PyObject* moments(PyObject* const* given) {
     const RowArguments arguments(given);
     given += RowArguments::COUNT;
     const Index k = arguments.rows.n_alternatives, width = arguments.rows.width;
     const Held<double> pairs(given[0], 2, true), shape(given[1], 2, true);
-    const Held<double> spread(given[2], 2, true), seen(given[3], 1, true);
-    const Perhaps<double> everywhere(given[4], 3, true), where_seen(given[5], 3, true);
-    if (arguments.rows.upper.data || bool(everywhere) != bool(where_seen)) disagree();
+    const Held<double> spread(given[2], 2, true), observed(given[3], 1, true);
+    const Perhaps<double> everywhere(given[4], 3, true), where_observed(given[5], 3, true);
+    if (arguments.rows.upper.data || bool(everywhere) != bool(where_observed)) disagree();
     selfselect::MomentSums sums = {pairs.flat(k * k), shape.flat(2 * k), spread.flat(k * width),
-                                   seen.flat(k), nullptr, nullptr};
+                                   observed.flat(k), nullptr, nullptr};
     if (everywhere) {
         sums.everywhere = everywhere->flat(k * width * width);
-        sums.where_seen = where_seen->flat(k * width * width);
+        sums.where_observed = where_observed->flat(k * width * width);
     }
     run(arguments.rows.n_rows * k, [&] {
         return chosen->kernels->moments(arguments.rows, sums, go_on);
@@ -227,11 +227,11 @@ PyObject* joint(PyObject* const* given) {
     return PyFloat_FromDouble(sums.own.loglik);
 }
 
-// mix(a, seen, side, loadings, nodes, log_weights, flat_nodes, flat_weights, loglik, gradient,
+// mix(a, chosen, side, loadings, nodes, log_weights, flat_nodes, flat_weights, loglik, gradient,
 // hessian). The Hessian or None.
 PyObject* mix(PyObject* const* given) {
     const Held<double> a(given[0], 2), loadings(given[3], 1), nodes(given[4], 1);
-    const Held<std::int64_t> seen(given[1], 1);
+    const Held<std::int64_t> alternative(given[1], 1);
     const Held<std::int8_t> side(given[2], 2);
     const Held<double> log_weights(given[5], 1), flat(given[6], 1), flat_weights(given[7], 1);
     const Held<double> loglik(given[8], 1, true), gradient(given[9], 2, true);
@@ -239,12 +239,12 @@ PyObject* mix(PyObject* const* given) {
     const Index n = a.size(0), k = a.size(1), n_nodes = nodes.size(0), n_flat = flat.size(0);
     if (n_nodes < 1 || n_flat < 1) disagree();
     const selfselect::MixedAtoms atoms = {
-        n, k, n_nodes, n_flat, a.flat(n * k), seen.flat(n), side.flat(n * k), loadings.flat(k),
+        n, k, n_nodes, n_flat, a.flat(n * k), alternative.flat(n), side.flat(n * k), loadings.flat(k),
         nodes.flat(n_nodes), log_weights.flat(n_nodes), flat.flat(n_flat),
         flat_weights.flat(n_flat), loglik.flat(n), gradient.flat(2 * n * k),
         hessian ? hessian->flat(4 * n * k * k) : nullptr};
     for (Index i = 0; i < n; ++i)
-        if (atoms.seen[i] < 0 || atoms.seen[i] >= k) disagree();
+        if (atoms.chosen[i] < 0 || atoms.chosen[i] >= k) disagree();
     run(n * k * n_nodes, [&] { return chosen->kernels->mix(atoms, go_on); });
     Py_RETURN_NONE;
 }

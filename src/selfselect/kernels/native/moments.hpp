@@ -1,6 +1,6 @@
 // What the summary of a known index sums over rows, in one pass: products of residuals of every pair,
 // means of Hermite polynomials of orders 3 and 4, excess variances times covariates, and Gram matrices
-// of the covariates of all rows and of those where each alternative is seen. The oracle is `sum_terms`
+// of the covariates of all rows and of those where each alternative is observed. The oracle is `sum_terms`
 // of the likelihoods.
 #pragma once
 
@@ -15,18 +15,18 @@ inline void moment_terms(const double* __restrict a, const double* __restrict ga
                          const double* __restrict densities, const double* __restrict codes,
                          const double* __restrict weight, double* __restrict residual,
                          double* __restrict third, double* __restrict fourth,
-                         double* __restrict excess, double* __restrict seen_weight) {
+                         double* __restrict excess, double* __restrict observed_weight) {
     for (Index r = 0; r < BLOCK; ++r) {
-        const bool seen = codes[r] == SEEN, below = codes[r] == BELOW, told = codes[r] <= ABOVE;
+        const bool observed = codes[r] == OBSERVED, below = codes[r] == BELOW, told = codes[r] <= ABOVE;
         const double turn = below ? 1.0 : -1.0, square = a[r] * a[r];
         const Tail tail = tail_at(turn * a[r], gaps[r], densities[r]);
         const double w = told ? weight[r] : 0.0, cube = a[r] * (square - 3.0);
-        const double e = told ? (seen ? a[r] : -turn * tail.ratio) : 0.0;
+        const double e = told ? (observed ? a[r] : -turn * tail.ratio) : 0.0;
         residual[r] = e;
-        third[r] = w * (seen ? cube : (square - 1.0) * e);
-        fourth[r] = w * (seen ? square * (square - 6.0) + 3.0 : cube * e);
-        excess[r] = w * (a[r] * e - (seen ? 1.0 : 0.0));
-        seen_weight[r] = seen ? w : 0.0;
+        third[r] = w * (observed ? cube : (square - 1.0) * e);
+        fourth[r] = w * (observed ? square * (square - 6.0) + 3.0 : cube * e);
+        excess[r] = w * (a[r] * e - (observed ? 1.0 : 0.0));
+        observed_weight[r] = observed ? w : 0.0;
     }
 }
 
@@ -64,7 +64,7 @@ bool sum_moments(const Rows& rows, MomentSums& out, GoOn go_on) {
     Doubles block((rows.n_covariates + 3) * STRIDE);
     Doubles codes(k * BLOCK), residual(k * BLOCK);
     Doubles weight(BLOCK), bounds(BLOCK), a(BLOCK), gaps(BLOCK), densities(BLOCK);
-    Doubles third(BLOCK), fourth(BLOCK), excess(BLOCK), seen_weight(BLOCK), weighted(BLOCK);
+    Doubles third(BLOCK), fourth(BLOCK), excess(BLOCK), observed_weight(BLOCK), weighted(BLOCK);
     Doubles plain(k);
     double all = 0.0;
 
@@ -90,11 +90,11 @@ bool sum_moments(const Rows& rows, MomentSums& out, GoOn go_on) {
             ahead.ask();
             gaps_at(a, gaps);
             densities_at(a, densities);
-            moment_terms(a, gaps, densities, code, weight, own, third, fourth, excess, seen_weight);
+            moment_terms(a, gaps, densities, code, weight, own, third, fourth, excess, observed_weight);
             ahead.ask();
             out.shape[2 * j] += total(third);
             out.shape[2 * j + 1] += total(fourth);
-            out.seen[j] += total(seen_weight);
+            out.observed[j] += total(observed_weight);
             plain[j] += total(excess);
             for (Index r = 0; r < BLOCK; ++r) weighted[r] = weight[r] * own[r];
             for (Index other = 0; other < j; ++other)
@@ -103,7 +103,7 @@ bool sum_moments(const Rows& rows, MomentSums& out, GoOn go_on) {
                 chosen.add_scores(j, block, plan.sources(j), plan.tiled(j), excess);
                 continue;
             }
-            chosen.add(j, block, plan.sources(j), plan.tiled(j), nullptr, seen_weight, excess);
+            chosen.add(j, block, plan.sources(j), plan.tiled(j), nullptr, observed_weight, excess);
             if (first_alike(rows, j) == j)
                 every.add(j, block, plan.sources(j), plan.tiled(j), nullptr, weight, weight);
         }
@@ -116,8 +116,8 @@ bool sum_moments(const Rows& rows, MomentSums& out, GoOn go_on) {
         if (plan.constant(j) >= 0) spread[plan.constant(j)] = plain[j];
         if (!out.everywhere) continue;
         const Index alike = first_alike(rows, j);
-        scatter_gram(rows, plan, j, out.seen[j], chosen.curved(j), chosen.gram(j), chosen.pitch,
-                     out.where_seen + j * width * width);
+        scatter_gram(rows, plan, j, out.observed[j], chosen.curved(j), chosen.gram(j), chosen.pitch,
+                     out.where_observed + j * width * width);
         scatter_gram(rows, plan, j, all, every.curved(alike), every.gram(alike), every.pitch,
                      out.everywhere + j * width * width);
     }

@@ -55,7 +55,7 @@ bool evaluate_intervals(const Intervals& intervals, GoOn go_on) {
 // The terms of one alternative; see `known_index.py`.
 bool evaluate_known_rows(const KnownRows& rows, GoOn go_on) {
     Doubles codes(BLOCK), limit(BLOCK), location(BLOCK), a(BLOCK), gaps(BLOCK), densities(BLOCK);
-    Doubles weight(BLOCK), residual(BLOCK), curvature(BLOCK), loglik(BLOCK), seen(BLOCK);
+    Doubles weight(BLOCK), residual(BLOCK), curvature(BLOCK), loglik(BLOCK), observed(BLOCK);
     const double h = rows.h, level = log(h) - HALF_LOG_TWO_PI;
     fill(weight, 1.0);
     for (Index start = 0, number = 1; start < rows.n; start += BLOCK, ++number) {
@@ -71,17 +71,17 @@ bool evaluate_known_rows(const KnownRows& rows, GoOn go_on) {
         for (Index r = 0; r < BLOCK; ++r) a[r] = h * limit[r] - location[r];
         gaps_at(a, gaps);
         densities_at(a, densities);
-        known_terms(a, gaps, densities, codes, weight, residual, curvature, loglik, seen);
+        known_terms(a, gaps, densities, codes, weight, residual, curvature, loglik, observed);
         for (Index r = 0; r < filled; ++r) {
             // One limit c moves only a = h c - g'x, so derivatives in h are those in g times -c.
             const Index i = start + r;
             const double c = limit[r];
-            rows.loglik[i] = loglik[r] + (seen[r] != 0.0 ? level : 0.0);
+            rows.loglik[i] = loglik[r] + (observed[r] != 0.0 ? level : 0.0);
             rows.residual[i] = residual[r];
-            rows.score_h[i] = (seen[r] != 0.0 ? 1.0 / h : 0.0) - residual[r] * c;
+            rows.score_h[i] = (observed[r] != 0.0 ? 1.0 / h : 0.0) - residual[r] * c;
             rows.curvature[i] = -curvature[r];
             rows.curvature_gh[i] = curvature[r] * c;
-            rows.curvature_hh[i] = -curvature[r] * c * c - (seen[r] != 0.0 ? 1.0 / (h * h) : 0.0);
+            rows.curvature_hh[i] = -curvature[r] * c * c - (observed[r] != 0.0 ? 1.0 / (h * h) : 0.0);
         }
         for (Index r = 0; rows.upper.data && r < filled; ++r) {
             if (codes[r] != BETWEEN) continue;

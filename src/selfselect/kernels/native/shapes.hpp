@@ -41,12 +41,12 @@ inline ShapeTerm logistic_at(double a, double code) {
     for (int i = 5; i >= 0; --i) series = series * square + TANH[i];
     // For a small |a| the difference 1 - t has few digits.
     const double tanh = x < 0.25 ? half * series : (1.0 - t) * inverse;
-    const bool seen = code == SEEN;
+    const bool observed = code == OBSERVED;
     const double turn = code == BELOW ? 1.0 : -1.0, at = turn * a;
     const double beyond = at > 0.0 ? t * inverse : inverse;
-    return {seen ? -x - 2.0 * logarithm : (at < 0.0 ? at : 0.0) - logarithm,
-            seen ? -__builtin_copysign(tanh, a) : turn * beyond,
-            seen ? -2.0 * density : -density};
+    return {observed ? -x - 2.0 * logarithm : (at < 0.0 ? at : 0.0) - logarithm,
+            observed ? -__builtin_copysign(tanh, a) : turn * beyond,
+            observed ? -2.0 * density : -density};
 }
 
 // B_{2n}/(2n)!, n = 1, 2, ...: E/(1 - e^-E) = 1 + E/2 + these times E^2, E^4, ...
@@ -90,10 +90,10 @@ inline ShapeTerm gumbel_at(double a, double code) {
     const double logarithm = log_of_one_and(few ? excess : -faded);
     const double ratio = (1.0 + excess) * faded;
 
-    const bool seen = code == SEEN, below = code == BELOW;
-    return {seen ? -t - power : below ? -power : few ? -t - logarithm : logarithm,
-            seen ? first - 1.0 : below ? first : -ratio,
-            seen || below ? -second : -ratio * excess};
+    const bool observed = code == OBSERVED, below = code == BELOW;
+    return {observed ? -t - power : below ? -power : few ? -t - logarithm : logarithm,
+            observed ? first - 1.0 : below ? first : -ratio,
+            observed || below ? -second : -ratio * excess};
 }
 
 // Gumbel noise of minima is minus one of maxima.
@@ -107,14 +107,14 @@ template <ShapeTerm (*term_at)(double, double)>
 inline void shape_terms(const double* __restrict a, const double* __restrict codes,
                         const double* __restrict weight, double* __restrict residual,
                         double* __restrict curvature, double* __restrict loglik,
-                        double* __restrict seen_weight) {
+                        double* __restrict observed_weight) {
     for (Index r = 0; r < BLOCK; ++r) {
         const ShapeTerm term = term_at(a[r], codes[r]);
         const double w = codes[r] <= ABOVE ? weight[r] : 0.0;
         residual[r] = -w * term.slope;
         curvature[r] = -w * term.bend;
         loglik[r] = w * term.value;
-        seen_weight[r] = codes[r] == SEEN ? w : 0.0;
+        observed_weight[r] = codes[r] == OBSERVED ? w : 0.0;
     }
 }
 

@@ -114,13 +114,13 @@ inline void type_terms(const double* __restrict a, const double* __restrict gaps
                        double* __restrict residual, double* __restrict curvature,
                        double* __restrict value) {
     for (Index r = 0; r < BLOCK; ++r) {
-        const bool seen = codes[r] == SEEN;
+        const bool observed = codes[r] == OBSERVED;
         const double turn = codes[r] == BELOW ? 1.0 : -1.0;
         const double counted = codes[r] <= ABOVE ? 1.0 : 0.0;
         const Tail tail = tail_at(turn * a[r], gaps[r], densities[r]);
-        residual[r] = counted * (seen ? a[r] : -turn * tail.ratio);
-        curvature[r] = counted * (seen ? 1.0 : tail.slope);
-        value[r] += counted * (seen ? -0.5 * a[r] * a[r] : tail.log_cdf);
+        residual[r] = counted * (observed ? a[r] : -turn * tail.ratio);
+        curvature[r] = counted * (observed ? 1.0 : tail.slope);
+        value[r] += counted * (observed ? -0.5 * a[r] * a[r] : tail.log_cdf);
     }
 }
 
@@ -245,7 +245,7 @@ class TypePass {
           columns_((whole_tiles(n_types_ * (k_ + 1)) + 1) * STRIDE),
           group_(n_types_ * padded_), weighted_(padded_ * STRIDE),
           score_(k_ * padded_), gram_(k_ * k_ * padded_ * padded_),
-          mixed_(k_ * padded_ * whole_tiles(n_types_ * (k_ + 1))), seen_(k_), x_(padded_),
+          mixed_(k_ * padded_ * whole_tiles(n_types_ * (k_ + 1))), observed_(k_), x_(padded_),
           y_(padded_), z_(whole_tiles(n_types_ * (k_ + 1))), block_(n_types_, k_ + 1),
           groups_(grouped_ && exact_ ? n_types_ : 0, k_, plan_) {}
 
@@ -325,8 +325,8 @@ class TypePass {
             plan_.columns(j, block, x_);
             locate_columns(plan_.slopes(j));
             for (Index r = 0; r < BLOCK; ++r)
-                product_[r] = code[r] == SEEN ? weight_[offset + r] : 0.0;
-            seen_[j] += total(product_);
+                product_[r] = code[r] == OBSERVED ? weight_[offset + r] : 0.0;
+            observed_[j] += total(product_);
             for (Index m = 0; m < n_types_; ++m) {
                 const double away = types_.offsets[m * k_ + j];
                 fill(moved_, away);
@@ -554,12 +554,12 @@ class TypePass {
                     }
             }
         for (Index j = 0; j < k_; ++j) {
-            if (seen_[j] == 0.0) continue;
+            if (observed_[j] == 0.0) continue;
             const double h = rows_.h[j];
             const Index at = j * side + rows_.width;
-            out_.score[at] += seen_[j] / h;
-            if (curved_) out_.hessian[at * k_ * side + at] -= seen_[j] / (h * h);
-            out_.loglik += seen_[j] * (log(h) - HALF_LOG_TWO_PI);
+            out_.score[at] += observed_[j] / h;
+            if (curved_) out_.hessian[at * k_ * side + at] -= observed_[j] / (h * h);
+            out_.loglik += observed_[j] * (log(h) - HALF_LOG_TWO_PI);
         }
         for (Index t = 0; t < all; ++t)
             for (Index i = 0; i < t; ++i)
@@ -576,7 +576,7 @@ class TypePass {
     Index capacity_, pitch_;
     Doubles blocks_, weight_, residual_, curvature_, value_, tau_, codes_, bounds_, a_, moved_, shifted_, gaps_,
         densities_, share_, chance_, centred_, own_, along_, bend_, product_, columns_, group_, weighted_,
-        score_, gram_, mixed_, seen_;
+        score_, gram_, mixed_, observed_;
     Pointers x_, y_, z_;
     TypeBlock block_;
     GroupScores groups_;

@@ -18,7 +18,7 @@
 // An alternative that is not open to a row is given an a so large that lambda, d and log Phi vanish.
 //
 // The exact Hessian is one weighted Gram matrix per pair of alternatives. With u = a + lambda and
-// the sign of the rule, the scores of j when seen and when not differ by
+// the sign of the rule, the scores of j when observed and when not differ by
 //
 //     D_j = +-u_j z_j,    z_j = (x, -y +- 1/(u_j h_j)),
 //
@@ -215,7 +215,7 @@ bool sum_unknown(const Rows& rows, double side, bool complete, bool exact, Sums&
     Doubles a(k * STRIDE), excess(k * STRIDE), share(k * STRIDE);
     Doubles curvature(BLOCK), gaps(BLOCK), densities(BLOCK), chances(BLOCK), lost(BLOCK);
     Doubles products((own_row + TILE) * pitch);
-    Doubles plain(k), plain_curved(k), plain_missing(k), seen(k), certain(k);
+    Doubles plain(k), plain_curved(k), plain_missing(k), observed(k), certain(k);
     double loglik = 0.0;
 
     for (Index start = 0, number = 1; start < rows.n_rows; start += BLOCK, ++number) {
@@ -264,7 +264,7 @@ bool sum_unknown(const Rows& rows, double side, bool complete, bool exact, Sums&
             }
             plain[j] += total(residual + j * STRIDE);
             plain_curved[j] += total(curvature);
-            seen[j] += total(share + j * STRIDE);
+            observed[j] += total(share + j * STRIDE);
             if (complete)
                 sums.add(j, block, plan.sources(j), plan.tiled(j), nullptr, curvature,
                          residual + j * STRIDE);
@@ -293,7 +293,7 @@ bool sum_unknown(const Rows& rows, double side, bool complete, bool exact, Sums&
     for (Index j = 0; j < k; ++j) {
         if (complete) {
             scatter_hessian(rows, plan, j, plain_curved[j], sums.curved(j), sums.gram(j),
-                            sums.pitch, exact ? certain[j] : seen[j], out.hessian);
+                            sums.pitch, exact ? certain[j] : observed[j], out.hessian);
             if (exact)
                 scatter_missing(rows, plan, j, plain_missing[j], products, pitch, side / rows.h[j],
                                 out.hessian);
@@ -301,7 +301,7 @@ bool sum_unknown(const Rows& rows, double side, bool complete, bool exact, Sums&
             for (Index p = 0; p < plan.tiled(j); ++p)
                 sums.score(j)[p] = products[plan.sources(j)[p] * pitch + j];
         }
-        scatter_score(rows, plan, j, plain[j], sums.score(j), seen[j], out.score);
+        scatter_score(rows, plan, j, plain[j], sums.score(j), observed[j], out.score);
     }
     if (exact) pairs.scatter(out.cross);
     out.loglik = loglik;

@@ -14,7 +14,7 @@ from numpy.random import Generator
 from numpy.typing import NDArray
 
 from selfselect.kernels.mixture import ShapeSums, ShapeTerms, mixture_sums, mixture_terms
-from selfselect.kernels.status import ABOVE, BELOW, SEEN
+from selfselect.kernels.status import ABOVE, BELOW, OBSERVED
 from selfselect.noises.shapes._family import SHAPE_TERM, Codes, Family, Inner
 from selfselect.noises.shapes.base import Grid, Shape, Terms
 from selfselect.noises.shapes.normal import SHAPE as NORMAL
@@ -107,7 +107,7 @@ class MixtureShape(Shape):
 
 def _on_side(a: Array, side: int, components: Array, *, curvature: bool) -> ShapeSums:
     """Evaluate log f (side 0), log F (1) or log(1 - F) (-1) at `a` (n,)."""
-    status = np.full(len(a), {0: SEEN, 1: BELOW, -1: ABOVE}[side], dtype=np.int8)
+    status = np.full(len(a), {0: OBSERVED, 1: BELOW, -1: ABOVE}[side], dtype=np.int8)
     return mixture_sums(a, status, components, np.ones(len(a)), curvature=curvature)
 
 

@@ -23,7 +23,7 @@ from scipy.special import ndtr, ndtri_exp
 
 from selfselect.kernels.joint import Indices, JointTerms, Sides
 from selfselect.kernels.known_index import RowTerms
-from selfselect.kernels.status import ABOVE, BELOW, BETWEEN, SEEN
+from selfselect.kernels.status import ABOVE, BELOW, BETWEEN, OBSERVED
 
 __all__ = ["Between", "Grid", "Shape", "Terms"]
 
@@ -215,7 +215,7 @@ class Shape(ABC):
         """Evaluate one alternative's terms: see `kernels.known_index.row_terms`."""
         n_rows = len(location)
         loglik, residual, curvature = np.zeros((3, n_rows))
-        for code, term in ((SEEN, self.observed), (BELOW, self.below), (ABOVE, self.above)):
+        for code, term in ((OBSERVED, self.observed), (BELOW, self.below), (ABOVE, self.above)):
             here = status == code
             if here.any():
                 value, slope, second = term(inverse_scale * limit[here] - location[here])
@@ -225,7 +225,7 @@ class Shape(ABC):
         score_h = -residual * informative
         curvature_gh = -curvature * informative
         curvature_hh = -curvature_gh * informative
-        chosen = status == SEEN
+        chosen = status == OBSERVED
         loglik[chosen] += np.log(inverse_scale)
         score_h[chosen] += 1.0 / inverse_scale
         curvature_hh[chosen] -= 1.0 / inverse_scale**2
