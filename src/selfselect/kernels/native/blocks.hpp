@@ -145,6 +145,18 @@ inline void load_weights(const Rows& rows, Index start, Index filled, double* we
     for (Index r = filled; r < BLOCK; ++r) weight[r] = 0.0;
 }
 
+// Load the rows of a block from `start` on, limits aside, and return how many there are. Where they do
+// not fill it, `height` columns are zero below them.
+inline Index load_block(const Rows& rows, Index start, Index height, double* block, double* codes,
+                        double* weight) {
+    const Index left = rows.n_rows - start, filled = left < BLOCK ? left : BLOCK;
+    if (filled < BLOCK) std::memset(block, 0, sizeof(double) * height * STRIDE);
+    load_covariates(rows, start, filled, block);
+    load_codes(rows, start, filled, codes);
+    load_weights(rows, start, filled, weight);
+    return filled;
+}
+
 // Asks for some of the next block while this one is computed. Blocks are read in bursts, and between
 // two bursts the hardware forgets what it was streaming.
 class Ahead {
@@ -274,6 +286,21 @@ inline void tile_part(const double* const* x, const double* const* y, double* ou
 inline void tile(const double* const* x, const double* const* y, double* out, Index pitch) {
     for (Index m = 0; m < TILE; m += TILE_AT_ONCE)
         tile_part<TILE_AT_ONCE>(x, y + m, out + m, pitch);
+}
+
+// Add the sums of products of the first columns of a block with the first of `factors`, four by four.
+inline void tiles(const double* block, Index n_columns, const double* factors, Index n_factors,
+                  double* out, Index pitch) {
+    for (Index p = 0; p < n_columns; p += TILE) {
+        for (Index c = 0; c < n_factors; c += TILE) {
+            const double *x[TILE], *y[TILE];
+            for (Index i = 0; i < TILE; ++i) {
+                x[i] = block + (p + i) * STRIDE;
+                y[i] = factors + (c + i) * STRIDE;
+            }
+            tile(x, y, out + p * pitch + c, pitch);
+        }
+    }
 }
 
 // Store d z of four columns; add their sums of r z and of d z, and their own Gram matrix.

@@ -313,11 +313,7 @@ bool sum_joint(const Rows& rows, const Noise& noise, bool curved, JointSums& out
 
     for (Index start = 0, number = 1; start < rows.n_rows; start += BLOCK, ++number) {
         if (number % (BLOCKS_PER_QUESTION / 16) == 0 && !go_on()) return false;
-        const Index left = rows.n_rows - start, filled = left < BLOCK ? left : BLOCK;
-        if (filled < BLOCK) std::memset(block, 0, sizeof(double) * (n_columns + TILE) * STRIDE);
-        load_covariates(rows, start, filled, block);
-        load_codes(rows, start, filled, codes);
-        load_weights(rows, start, filled, weight);
+        const Index filled = load_block(rows, start, n_columns + TILE, block, codes, weight);
         for (Index j = 0; j < k; ++j) {
             double* column = block + (own_row + j) * STRIDE;
             const double* code = codes + j * BLOCK;
@@ -360,16 +356,7 @@ bool sum_joint(const Rows& rows, const Noise& noise, bool curved, JointSums& out
             for (Index f = 0; f <= e; ++f)
                 out.hessian[e * n_extras + f] += total(terms.bend(k + e, k + f));
         }
-        for (Index p = 0; p < n_columns; p += TILE) {
-            for (Index c = 0; c < n_factors; c += TILE) {
-                const double *x[TILE], *y[TILE];
-                for (Index i = 0; i < TILE; ++i) {
-                    x[i] = block + (p + i) * STRIDE;
-                    y[i] = factors + (c + i) * STRIDE;
-                }
-                tile(x, y, products + p * pitch + c, pitch);
-            }
-        }
+        tiles(block, n_columns, factors, n_factors, products, pitch);
     }
 
     for (Index j = 0; j < k; ++j) {

@@ -286,12 +286,7 @@ bool sum_mixture(const Rows& rows, const Mixture& mixture, bool curved, MixtureS
     double loglik = 0.0;
     for (Index start = 0, number = 1; start < rows.n_rows; start += BLOCK, ++number) {
         if (number % BLOCKS_PER_QUESTION == 0 && !go_on()) return false;
-        const Index left = rows.n_rows - start, filled = left < BLOCK ? left : BLOCK;
-        if (filled < BLOCK)
-            std::memset(block, 0, sizeof(double) * (rows.n_covariates + 3) * STRIDE);
-        load_covariates(rows, start, filled, block);
-        load_codes(rows, start, filled, codes);
-        load_weights(rows, start, filled, weight);
+        const Index filled = load_block(rows, start, rows.n_covariates + 3, block, codes, weight);
         Ahead ahead(rows, start, 2 * k);
         for (Index j = 0; j < k; ++j) {
             const Index which = mixture.each ? j : 0;

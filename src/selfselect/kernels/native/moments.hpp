@@ -70,12 +70,7 @@ bool sum_moments(const Rows& rows, MomentSums& out, GoOn go_on) {
 
     for (Index start = 0, number = 1; start < rows.n_rows; start += BLOCK, ++number) {
         if (number % BLOCKS_PER_QUESTION == 0 && !go_on()) return false;
-        const Index left = rows.n_rows - start, filled = left < BLOCK ? left : BLOCK;
-        if (filled < BLOCK)
-            std::memset(block, 0, sizeof(double) * (rows.n_covariates + 3) * STRIDE);
-        load_covariates(rows, start, filled, block);
-        load_codes(rows, start, filled, codes);
-        load_weights(rows, start, filled, weight);
+        const Index filled = load_block(rows, start, rows.n_covariates + 3, block, codes, weight);
         for (Index r = filled; r < BLOCK; ++r) weight[r] = 0.0;
         all += total(weight);
         Ahead ahead(rows, start, 2 * k);

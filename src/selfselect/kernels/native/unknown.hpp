@@ -220,12 +220,8 @@ bool sum_unknown(const Rows& rows, double side, bool complete, bool exact, Sums&
 
     for (Index start = 0, number = 1; start < rows.n_rows; start += BLOCK, ++number) {
         if (number % BLOCKS_PER_QUESTION == 0 && !go_on()) return false;
-        const Index left = rows.n_rows - start, filled = left < BLOCK ? left : BLOCK;
-        if (filled < BLOCK) std::memset(block, 0, sizeof(double) * (own_row + k) * STRIDE);
+        const Index filled = load_block(rows, start, own_row + k, block, codes, weight);
         double* limit = block + limit_row * STRIDE;
-        load_covariates(rows, start, filled, block);
-        load_codes(rows, start, filled, codes);
-        load_weights(rows, start, filled, weight);
         load_limit(rows, 0, start, filled, limit);
         close_rows(codes, k, limit, weight);
 
@@ -277,16 +273,7 @@ bool sum_unknown(const Rows& rows, double side, bool complete, bool exact, Sums&
         if (exact || !complete) {
             // All columns against four alternatives at a time, whether they enter or not.
             const double* factors = exact ? missing : residual;
-            for (Index p = 0; p <= limit_row; p += TILE) {
-                for (Index j = 0; j < k; j += TILE) {
-                    const double *x[TILE], *y[TILE];
-                    for (Index i = 0; i < TILE; ++i) {
-                        x[i] = block + (p + i) * STRIDE;
-                        y[i] = factors + (j + i) * STRIDE;
-                    }
-                    tile(x, y, products + p * pitch + j, pitch);
-                }
-            }
+            tiles(block, limit_row + 1, factors, k, products, pitch);
         }
     }
 
