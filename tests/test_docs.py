@@ -109,3 +109,11 @@ def test_links_between_documents_lead_to_files() -> None:
         for link in re.findall(r"\]\((?!http|#)([^)#]+)", path.read_text(encoding="utf-8")):
             if not link.startswith(made):
                 assert (path.parent / link).exists(), f"{relative} links to {link}"
+
+
+def test_the_reference_lists_every_method_of_a_fit_whichever_file_holds_it() -> None:
+    reference = of_site("reference")
+    page = reference._page(
+        "selfselect", "", {"FitResult": find("selfselect.FitResult")}, ["FitResult"]
+    )
+    assert ":members:\n   :inherited-members:" in page

@@ -55,7 +55,8 @@ def test_doors_beside_fit_have_its_options(door, own, left_out):
 
 def test_nothing_a_user_calls_takes_options_it_does_not_name():
     doors = [getattr(ss, name) for name in ss.__all__]
-    methods = [member for name, member in vars(FitResult).items() if not name.startswith("_")]
+    members = inspect.getmembers(FitResult)
+    methods = [member for name, member in members if not name.startswith("_")]
     for function in (*doors, *methods, *(getattr(effects, name) for name in EFFECTS)):
         if inspect.isfunction(function):
             kinds = {parameter.kind for parameter in parameters(function).values()}

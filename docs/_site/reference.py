@@ -50,12 +50,19 @@ def by_use(names: Iterable[str], first: Sequence[str]) -> list[str]:
     return sorted(names, key=lambda name: (order.get(name, len(first)), name.lower()))
 
 
+def _all_ours(kind: type) -> bool:
+    """Say whether all that a class inherits is of the package: methods of a fit by subject."""
+    return all(base.__module__.startswith("selfselect.") for base in kind.__mro__[:-1])
+
+
 def _page(module: str, sentence: str, members: dict[str, Any], names: list[str]) -> str:
     parts = [f"# {module}", sentence]
     for name in names:
         member = members[name]
         if inspect.isclass(member):
             shown = f".. autoclass:: {module}.{name}\n   :members:"
+            if module == "selfselect" and _all_ours(member):
+                shown += "\n   :inherited-members:"
         elif callable(member):
             shown = f".. autofunction:: {module}.{name}"
         else:

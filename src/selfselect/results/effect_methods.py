@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Literal, cast
+from typing import TYPE_CHECKING, Any, Literal
+
+from selfselect.results._methods import FitMethods
 
 if TYPE_CHECKING:
     from selfselect.effects.base import EffectTable
@@ -12,17 +14,11 @@ if TYPE_CHECKING:
     from selfselect.effects.mte import MarginalTreatment
     from selfselect.effects.policy import Policy
     from selfselect.options import Covariates, Scale
-    from selfselect.results.fit_result import FitResult
 
 __all__ = ["EffectMethods"]
 
 
-def _fit(methods: EffectMethods) -> FitResult:
-    """Return a fit as what it is: only fits have these methods."""
-    return cast("FitResult", methods)
-
-
-class EffectMethods:
+class EffectMethods(FitMethods):
     """What a fit can be asked about outcomes, choices and changes; options are those there."""
 
     def potential_outcomes(
@@ -39,7 +35,7 @@ class EffectMethods:
         from selfselect.effects import potential_outcomes
 
         return potential_outcomes(
-            _fit(self),
+            self._fit,
             data,
             at=at,
             level=level,
@@ -59,7 +55,7 @@ class EffectMethods:
         """Return the chance of each alternative; see `effects.choice_probabilities`."""
         from selfselect.effects import choice_probabilities
 
-        return choice_probabilities(_fit(self), data, at=at, level=level, covariates=covariates)
+        return choice_probabilities(self._fit, data, at=at, level=level, covariates=covariates)
 
     def marginal_effects(
         self,
@@ -76,7 +72,7 @@ class EffectMethods:
         from selfselect.effects import marginal_effects
 
         return marginal_effects(
-            _fit(self), columns, data, at=at, of=of, level=level, covariates=covariates, scale=scale
+            self._fit, columns, data, at=at, of=of, level=level, covariates=covariates, scale=scale
         )
 
     def treatment_effects(
@@ -95,7 +91,7 @@ class EffectMethods:
         from selfselect.effects import treatment_effects
 
         return treatment_effects(
-            _fit(self),
+            self._fit,
             to,
             versus,
             data,
@@ -122,7 +118,7 @@ class EffectMethods:
         from selfselect.effects import mte
 
         return mte(
-            _fit(self), data, kind=kind, degree=degree, level=level, covariates=covariates,
+            self._fit, data, kind=kind, degree=degree, level=level, covariates=covariates,
             replications=replications, seed=seed, progress=progress,
         )  # fmt: skip
 
@@ -139,9 +135,7 @@ class EffectMethods:
         """Return how those who choose `to` differ in both outcomes; see `effects.heterogeneity`."""
         from selfselect.effects import heterogeneity
 
-        return heterogeneity(
-            _fit(self), to, versus, data, at=at, level=level, covariates=covariates
-        )
+        return heterogeneity(self._fit, to, versus, data, at=at, level=level, covariates=covariates)
 
     def decompose(
         self,
@@ -156,7 +150,7 @@ class EffectMethods:
         from selfselect.effects import decompose
 
         return decompose(
-            _fit(self), to, versus, reference=reference, level=level, covariates=covariates
+            self._fit, to, versus, reference=reference, level=level, covariates=covariates
         )
 
     def sorting(
@@ -165,7 +159,7 @@ class EffectMethods:
         """Return how those who chose each alternative differ from all; see `effects.sorting`."""
         from selfselect.effects import sorting
 
-        return sorting(_fit(self), data, level=level, covariates=covariates)
+        return sorting(self._fit, data, level=level, covariates=covariates)
 
     def gains(
         self,
@@ -183,7 +177,7 @@ class EffectMethods:
         from selfselect.effects import gains
 
         return gains(
-            _fit(self), to, versus, data, quantiles=quantiles, level=level, covariates=covariates,
+            self._fit, to, versus, data, quantiles=quantiles, level=level, covariates=covariates,
             draws=draws, seed=seed,
         )  # fmt: skip
 
@@ -207,7 +201,7 @@ class EffectMethods:
         from selfselect.effects import counterfactual
 
         return counterfactual(
-            _fit(self), data=data, rule=rule, close=close, open=open, subsidy=subsidy, quota=quota,
+            self._fit, data=data, rule=rule, close=close, open=open, subsidy=subsidy, quota=quota,
             rationing=rationing, base=base, level=level, covariates=covariates, draws=draws,
             seed=seed,
         )  # fmt: skip
@@ -223,4 +217,4 @@ class EffectMethods:
         """Recommend the best alternative to every row; see `effects.policy`."""
         from selfselect.effects import policy
 
-        return policy(_fit(self), data, goal=goal, level=level, covariates=covariates)
+        return policy(self._fit, data, goal=goal, level=level, covariates=covariates)

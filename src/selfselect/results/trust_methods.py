@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any
+
+from selfselect.results._methods import FitMethods
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -18,12 +20,7 @@ if TYPE_CHECKING:
 __all__ = ["TrustMethods"]
 
 
-def _fit(methods: TrustMethods) -> FitResult:
-    """Return a fit as what it is: only fits have these methods."""
-    return cast("FitResult", methods)
-
-
-class TrustMethods:
+class TrustMethods(FitMethods):
     """What can be asked about how much of a fit is the data, and how much the model."""
 
     def bounds(
@@ -54,7 +51,7 @@ class TrustMethods:
         from selfselect.bounding.asked import read_asked
 
         asked = read_asked(quantiles, points, support, level)
-        return bounds_of_fit(_fit(self), by, instrument, asked)
+        return bounds_of_fit(self._fit, by, instrument, asked)
 
     def rehearse(
         self,
@@ -87,7 +84,7 @@ class TrustMethods:
         """
         from selfselect.results.rehearse import rehearse
 
-        return rehearse(_fit(self), replications, solver, seed, progress)
+        return rehearse(self._fit, replications, solver, seed, progress)
 
     def overfitted_test(
         self,
@@ -113,7 +110,7 @@ class TrustMethods:
         """
         from selfselect.results.overfitting import overfitted_test
 
-        return overfitted_test(_fit(self), replications, solver, seed, progress)
+        return overfitted_test(self._fit, replications, solver, seed, progress)
 
     def verdict(
         self,
@@ -159,7 +156,7 @@ class TrustMethods:
         from selfselect.verdict import make_verdict
 
         return make_verdict(
-            _fit(self), question, also=also, support=support, level=level, seed=seed,
+            self._fit, question, also=also, support=support, level=level, seed=seed,
             progress=progress,
         )  # fmt: skip
 
@@ -185,7 +182,7 @@ class TrustMethods:
         """
         from selfselect.results.restrictions import restrictions
 
-        return restrictions(_fit(self), rule)
+        return restrictions(self._fit, rule)
 
     def exogeneity_test(self) -> TestResult:
         """Test that covariates named in ``endogenous=`` are exogenous after all.
@@ -194,7 +191,7 @@ class TrustMethods:
         """
         from selfselect.results.endogeneity import exogeneity_test
 
-        return exogeneity_test(_fit(self))
+        return exogeneity_test(self._fit)
 
     def with_residuals(self, data: Any) -> pd.DataFrame:
         """Return rows with first-stage residuals, which predictions and effects need as columns.
@@ -208,4 +205,4 @@ class TrustMethods:
         """
         from selfselect.results.endogeneity import with_residuals
 
-        return with_residuals(_fit(self), data)
+        return with_residuals(self._fit, data)
