@@ -189,7 +189,7 @@ def test_finding_the_columns_evaluates_nothing(tmp_path: Path, frame: pd.DataFra
     coder, _ = Coder.learn("pet", frame)
     state = coder.state()
     state["factors"] = {
-        f"bs(open({str(mark)!r}, 'w'))": ["categorical", ["cat"]],
+        f"bs(open({str(mark)!r}, 'w'))": ["cat"],
         **state["factors"],
     }
     forged = Coder.restore("pet", coder.names, state)

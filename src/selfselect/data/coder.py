@@ -152,18 +152,9 @@ class Coder:
     @classmethod
     def restore(cls, text: str, names: tuple[str, ...], state: Mapping[str, Any]) -> Coder:
         """Rebuild a coder from what `state` returned; refuse a state that lacks something."""
-        factors = {
-            str(name): list(labels)
-            # Version 1 wrote kind and categories of every factor.
-            for name, labels in (
-                (name, entry[1] if _is_version_1(entry) else entry)
-                for name, entry in dict(state["factors"]).items()
-            )
-            if labels is not None
-        }
-        kinds = dict(state["kinds"]) if "kinds" in state else _kinds_of_version_1(text, state)
+        factors = {str(name): list(labels) for name, labels in dict(state["factors"]).items()}
         transforms = {name: one for name, one in dict(state["transforms"]).items() if one}
-        coder = cls(text, tuple(names), kinds, transforms, factors)
+        coder = cls(text, tuple(names), dict(state["kinds"]), transforms, factors)
         coder.check()
         return coder
 
@@ -488,25 +479,3 @@ def _all_numbers(state: Any) -> bool:
     if isinstance(state, int | float):
         return bool(np.isfinite(state))
     return state is None or isinstance(state, str)
-
-
-def _is_version_1(entry: Any) -> bool:
-    words = ("numerical", "categorical", "constant", "unknown")
-    return (
-        isinstance(entry, list)
-        and len(entry) == 2
-        and entry[0] in words
-        and (entry[1] is None or isinstance(entry[1], list))
-    )
-
-
-def _kinds_of_version_1(text: str, state: Mapping[str, Any]) -> dict[str, Kind]:
-    """Infer what columns held from what factors were: version 1 did not write it down."""
-    kinds: dict[str, Kind] = {}
-    for name, uses in uses_of_columns(text).items():
-        entry = state["factors"].get(name)
-        labelled = entry is not None and entry[1] is not None
-        kinds[name] = "category" if labelled or uses == {"label"} else "number"
-        if kinds[name] == "number" and "logic" in uses and "arithmetic" not in uses:
-            kinds[name] = "truth"
-    return kinds

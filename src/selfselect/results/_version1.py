@@ -5,7 +5,10 @@ from __future__ import annotations
 import math
 from typing import Any
 
-__all__ = ["upgraded"]
+from selfselect.data.columns import Kind
+from selfselect.data.formulas import uses_of_columns
+
+__all__ = ["upgraded", "upgraded_state"]
 
 
 def upgraded(old: dict[str, Any]) -> dict[str, Any]:
@@ -122,6 +125,20 @@ def _coding(old: dict[str, Any]) -> dict[str, Any]:
             for coder, name, alternative in coding["sources"]
         ]
     return new
+
+
+def upgraded_state(text: str, old: dict[str, Any]) -> dict[str, Any]:
+    """Return what the coder of a right side learnt as version 2 has it.
+
+    Version 1 wrote kind and categories of every factor, and not what columns held.
+    """
+    labels = {name: entry[1] for name, entry in old["factors"].items() if entry[1] is not None}
+    kinds: dict[str, Kind] = {}
+    for name, uses in uses_of_columns(text).items():
+        kinds[name] = "category" if name in labels or uses == {"label"} else "number"
+        if kinds[name] == "number" and "logic" in uses and "arithmetic" not in uses:
+            kinds[name] = "truth"
+    return {"kinds": kinds, "transforms": old["transforms"], "factors": labels}
 
 
 def _by_label(old: Any) -> Any:

@@ -389,7 +389,12 @@ def _check_selection(
 def _coder(content: dict[str, Any], text: str) -> Coder:
     names = from_plain(content["names"], tuple[str, ...])
     check_coder(text, names)
-    return Coder.restore(text, names, content["state"])
+    state = content["state"]
+    if "kinds" not in state:
+        from selfselect.results._version1 import upgraded_state
+
+        state = upgraded_state(text, state)
+    return Coder.restore(text, names, state)
 
 
 def _refuse_unknown(covariates: tuple[str, ...], coders: tuple[Coder, ...]) -> None:
