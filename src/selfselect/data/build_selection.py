@@ -99,7 +99,8 @@ def build_selection_design(
     frames = [frame if not place else frame.iloc[which] for place, which in enumerate(own)]
     clusters, _ = learn_clusters(frame, plan.ways)
     coder, matrices = SelectionCoder.learn(plan, labels, formulas, frames, clusters)
-    rows = coder.assemble(frame, codes, own, matrices)
+    rows = coder.assemble(frame, coder.place(frame, codes, own, matrices))
+    coder.check(rows)
     if rows.weights is not None:
         rows = replace(rows, weights=scale_weights(rows.weights, weights_kind))
     assert rows.outcome is not None

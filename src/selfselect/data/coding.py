@@ -128,11 +128,14 @@ class Coding(Protocol):
     def known(self) -> KnownColumns:
         """Where costs and availability are found."""
 
-    def code(self, data: Any, *, with_known: bool, with_outcome: bool = False) -> CodedRows:
+    def code(
+        self, data: Any, *, with_known: bool, with_outcome: bool = False, needed: str = "all"
+    ) -> CodedRows:
         """Code new rows.
 
         `with_known` says whether costs and availability are needed, `with_outcome` whether the
-        outcome is.
+        outcome is. `needed` are "all" equations; of a coding with a selection equation, also the
+        "outcomes" or the "selection" alone.
         """
 
 
@@ -192,8 +195,18 @@ class OutcomeCoder:
             )
         return cls(text, columns, coder), _finite(matrix[:, 0], text, frame.index)
 
+    def code_recorded(self, frame: pd.DataFrame) -> Array:
+        """Code the outcome (n,) of rows; nan where it was not recorded."""
+        lacking = find_any_absent(frame, self.columns)
+        if lacking is None and len(frame):
+            return self.code(frame)
+        outcome = np.full(len(frame), np.nan)
+        if lacking is not None and not lacking.all():
+            outcome[~lacking] = self.code(frame[~lacking])
+        return outcome
+
     def code(self, frame: pd.DataFrame) -> Array:
-        """Code the outcome (n,) of rows."""
+        """Code the outcome (n,) of rows that have one."""
         if self.coder is None:
             return check_numbers(frame[self.text], f"The outcome {self.text!r}")
         return _finite(self.coder.code(frame)[:, 0], self.text, frame.index)
@@ -247,8 +260,19 @@ class FormulaCoding:
             return np.empty((matrices[0].shape[0], 0))
         return np.stack([found[name] for name in self.equations.covariates]).T
 
-    def read_covariates(self, frame: pd.DataFrame) -> Array:
+    def columns_for(self, needed: str) -> tuple[str, ...]:
+        """Return the data columns of the right sides that are needed: here of all."""
+        del needed
+        return self.columns
+
+    def covariates_for(self, needed: str) -> Any:
+        """Return the positions of the covariates that are needed: here of all."""
+        del needed
+        return slice(None)
+
+    def read_covariates(self, frame: pd.DataFrame, needed: str = "all") -> Array:
         """Code the right sides of other rows into one matrix of all covariates."""
+        del needed
         found: dict[str, NDArray[Any]] = {}
         for coder in self.coders:
             found = {**coder.terms(frame), **found}
@@ -257,18 +281,22 @@ class FormulaCoding:
             made[place] = found[name]
         return made.T
 
-    def code(self, data: Any, *, with_known: bool, with_outcome: bool = False) -> CodedRows:
-        formula_columns = (*self.columns, *(self.outcome.columns if with_outcome else ()))
+    def code(
+        self, data: Any, *, with_known: bool, with_outcome: bool = False, needed: str = "all"
+    ) -> CodedRows:
+        formula_columns = (
+            *self.columns_for(needed),
+            *(self.outcome.columns if with_outcome else ()),
+        )
         frame = to_frame(data, (*formula_columns, *(self.known.columns if with_known else ())))
         lacking = find_any_absent(frame, dict.fromkeys(formula_columns))
         complete = np.ones(len(frame), dtype=bool) if lacking is None else ~lacking
         kept = frame if lacking is None else frame[complete]
-        covariates = self.read_covariates(kept)
-        if not np.isfinite(covariates).all():
-            bad = self.equations.covariates[
-                int(np.flatnonzero(~np.isfinite(covariates).all(axis=0))[0])
-            ]
-            raise DataError(f"The term {bad!r} is infinite or not a number in the new rows.")
+        covariates, used = self.read_covariates(kept, needed), self.covariates_for(needed)
+        finite = np.isfinite(covariates[:, used]).all(axis=0)
+        if not finite.all():
+            bad = np.array(self.equations.covariates)[used][~finite][0]
+            raise DataError(f"The term {str(bad)!r} is infinite or not a number in the new rows.")
         known = self.known.read(kept) if with_known else RowData()
         outcome = self.outcome.code(kept) if with_outcome else None
         return CodedRows(Rows(covariates, outcome=outcome, known=known), frame.index, complete)
@@ -281,8 +309,10 @@ class ArrayCoding:
     equations: Equations
     known: KnownColumns
 
-    def code(self, data: Any, *, with_known: bool, with_outcome: bool = False) -> CodedRows:
-        del with_known
+    def code(
+        self, data: Any, *, with_known: bool, with_outcome: bool = False, needed: str = "all"
+    ) -> CodedRows:
+        del with_known, needed
         if with_outcome:
             raise OptionError(
                 "A fit of plain arrays does not know where new outcomes are. Fit a table by "

@@ -27,11 +27,20 @@ from selfselect.data.panels import check_groups
 from selfselect.data.rows import Rows
 from selfselect.data.weights import refuse_huge_weights
 from selfselect.errors import DataError
+from selfselect.rules.base import Label
 
 if TYPE_CHECKING:
     from selfselect.data.stream import RowStream
 
-__all__ = ["DataFacts", "Design", "Tally", "check_and_describe", "check_rows", "describe"]
+__all__ = [
+    "DataFacts",
+    "Design",
+    "Tally",
+    "check_and_describe",
+    "check_known_values",
+    "check_rows",
+    "describe",
+]
 
 Array = NDArray[np.float64]
 Indices = NDArray[np.intp]
@@ -271,10 +280,17 @@ def check_rows(
     assert rows.outcome is not None
     check_outcome(rows.outcome, equations.outcome)
     check_covariates(rows.covariates, equations.covariates)
+    check_known_values(equations.alternatives, rows, weights, weights_kind)
+
+
+def check_known_values(
+    labels: Sequence[Label], rows: Rows, weights: str | None, weights_kind: str | None
+) -> None:
+    """Refuse weights that no fit can use, and chosen alternatives that were not available."""
     if rows.weights is not None:
         check_weights(rows.weights, weights or "weights", weights_kind)
     if rows.chosen is not None and rows.known.available is not None:
-        check_chosen_available(rows.chosen, rows.known.available, equations.alternatives)
+        check_chosen_available(rows.chosen, rows.known.available, labels)
 
 
 def check_and_describe(

@@ -252,7 +252,10 @@ class LongCoding:
             )
         return CasePlaces.find(frame, self.case, self.alternative, codes, labels)
 
-    def code(self, data: Any, *, with_known: bool, with_outcome: bool = False) -> CodedRows:
+    def code(
+        self, data: Any, *, with_known: bool, with_outcome: bool = False, needed: str = "all"
+    ) -> CodedRows:
+        del needed
         wanted = (*self.columns, *(self.outcome.columns if with_outcome else ()))
         costs = self.known.columns if with_known else ()
         frame = to_frame(data, (self.case, self.alternative, *wanted, *costs))

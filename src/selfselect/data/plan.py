@@ -175,6 +175,11 @@ class Plan:
         named = (self.chosen, self.panel)
         return (*(name for name in named if name is not None), *self.ways)
 
+    def limits(self, frame: pd.DataFrame, chosen: Indices | None, outcome: Array) -> Array | None:
+        """Return limits (n, 2) of outcomes that were not recorded; nan where there is none."""
+        del chosen
+        return self.unrecorded.limits(frame, outcome)
+
     def clean(self, frame: pd.DataFrame) -> Kept:
         """Leave out rows that lack a covariate, or what `missing_outcome` says."""
         incomplete, lacking = find_incomplete(frame, self.term_columns)

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from abc import abstractmethod
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Generic, TypeVar
 
 import numpy as np
 import pandas as pd
@@ -23,7 +24,6 @@ from selfselect.data.costs import check_costs
 from selfselect.data.design import check_rows
 from selfselect.data.equations import Equations, intercept_first
 from selfselect.data.formulas import ParsedFormula
-from selfselect.data.missing import find_any_absent
 from selfselect.data.panels import code_groups, learn_groups
 from selfselect.data.plan import Plan
 from selfselect.data.restrictions import (
@@ -34,14 +34,18 @@ from selfselect.data.restrictions import (
     share,
 )
 from selfselect.data.rows import Rows
+from selfselect.data.selection_plan import SelectionPlan
 from selfselect.data.spreads import spreads_by_alternative
 from selfselect.rules._labels import by_alternative
 from selfselect.rules.base import Label
 
-__all__ = ["CodedValues", "RowCoder", "Sides"]
+__all__ = ["CodedValues", "LearntCoder", "RowCoder", "Sides"]
 
 Array = NDArray[np.float64]
 Indices = NDArray[np.intp]
+
+PlanT = TypeVar("PlanT", bound=Plan | SelectionPlan)
+CodingT = TypeVar("CodingT", bound=FormulaCoding)
 
 
 @dataclass(frozen=True, eq=False)
@@ -135,7 +139,7 @@ class CodedValues:
 
 
 @dataclass(frozen=True, eq=False)
-class RowCoder:
+class LearntCoder(Generic[PlanT, CodingT]):
     """How rows are coded, with everything that was learnt.
 
     Attributes
@@ -147,12 +151,48 @@ class RowCoder:
     people : those of the panel column; None where there is none.
     """
 
-    plan: Plan
-    coding: FormulaCoding
+    plan: PlanT
+    coding: CodingT
     labels: tuple[Label, ...]
     formulas: tuple[ParsedFormula, ...]
     clusters: tuple[pd.Index[Any], ...]
     people: pd.Index[Any] | None = None
+
+    @abstractmethod
+    def values(self, frame: pd.DataFrame) -> CodedValues:
+        """Code what depends on what was learnt, of other rows."""
+
+    @abstractmethod
+    def check(self, rows: Rows) -> None:
+        """Refuse rows with values that no fit can use."""
+
+    def code(self, frame: pd.DataFrame) -> Rows:
+        """Code other rows as those that were learnt from; the frame holds only rows to be used."""
+        rows = self.assemble(frame, self.values(frame))
+        self.check(rows)
+        return rows
+
+    def assemble(self, frame: pd.DataFrame, made: CodedValues) -> Rows:
+        """Put the rows together: what was made, and what is read from columns as it is."""
+        plan, known = self.plan, self.coding.known.read(frame)
+        weights: Array | None = None
+        if plan.weights is not None:
+            weights = check_numbers(frame[plan.weights], f"The column of weights {plan.weights!r}")
+        return Rows(
+            made.covariates,
+            outcome=made.outcome,
+            chosen=made.chosen,
+            weights=weights,
+            clusters=made.clusters,
+            known=known,
+            groups=made.groups,
+            between=plan.limits(frame, made.chosen, made.outcome),
+            possible=plan.unrecorded.candidates(frame, made.chosen, self.labels, known.available),
+        )
+
+
+class RowCoder(LearntCoder[Plan, FormulaCoding]):
+    """How rows are coded where the rule alone says which outcome is observed."""
 
     @classmethod
     def learn(cls, plan: Plan, frame: pd.DataFrame) -> tuple[RowCoder, CodedValues]:
@@ -193,43 +233,20 @@ class RowCoder:
         covariates = coding.covariates(sides.matrices)
         return coder, CodedValues(covariates, codes, outcome, members, groups)
 
-    def code(self, frame: pd.DataFrame) -> Rows:
-        """Code other rows as those that were learnt from; the frame holds only rows to be used."""
-        plan, outcome = self.plan, self.coding.outcome
-        lacking = find_any_absent(frame, outcome.columns)
-        if lacking is None:
-            values = outcome.code(frame)
-        else:
-            values = np.full(len(frame), np.nan)
-            values[~lacking] = outcome.code(frame[~lacking])
+    def values(self, frame: pd.DataFrame) -> CodedValues:
+        """Code what depends on what was learnt, of other rows."""
+        plan = self.plan
         chosen = None
         if plan.chosen is not None:
             chosen = code_chosen(frame[plan.chosen], plan.chosen, self.labels)
-        made = CodedValues(
+        return CodedValues(
             self.coding.read_covariates(frame),
             chosen,
-            values,
+            self.coding.outcome.code_recorded(frame),
             code_clusters(frame, plan.ways, self.clusters),
             code_groups(frame, plan.panel, self.people),
         )
-        rows = self.assemble(frame, made)
-        check_rows(self.coding.equations, rows, plan.weights, plan.weights_kind)
-        return rows
 
-    def assemble(self, frame: pd.DataFrame, made: CodedValues) -> Rows:
-        """Put the rows together: what was made, and what is read from columns as it is."""
-        plan, known = self.plan, self.coding.known.read(frame)
-        weights: Array | None = None
-        if plan.weights is not None:
-            weights = check_numbers(frame[plan.weights], f"The column of weights {plan.weights!r}")
-        return Rows(
-            made.covariates,
-            outcome=made.outcome,
-            chosen=made.chosen,
-            weights=weights,
-            clusters=made.clusters,
-            known=known,
-            groups=made.groups,
-            between=plan.unrecorded.limits(frame, made.outcome),
-            possible=plan.unrecorded.candidates(frame, made.chosen, self.labels, known.available),
-        )
+    def check(self, rows: Rows) -> None:
+        """Refuse rows with values that no fit can use."""
+        check_rows(self.coding.equations, rows, self.plan.weights, self.plan.weights_kind)

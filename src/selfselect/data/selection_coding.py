@@ -12,15 +12,12 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from selfselect.data.coder import Coder
-from selfselect.data.coding import CodedRows, FormulaCoding
+from selfselect.data.coding import FormulaCoding
 from selfselect.data.columns import to_numbers
 from selfselect.data.equations import INTERCEPT, SELECTION, Equation, Equations, intercept_first
 from selfselect.data.first_stage import FirstStage
-from selfselect.data.missing import find_any_absent
-from selfselect.data.rows import Rows
-from selfselect.data.tables import to_frame
 from selfselect.errors import DataError, FormulaError, SelfSelectError
-from selfselect.rules.base import Label, RowData
+from selfselect.rules.base import Label
 
 __all__ = ["SelectionCoding", "cut_names", "is_codable", "selection_equations"]
 
@@ -41,13 +38,6 @@ class SelectionCoding(FormulaCoding):
     """
 
     first_stages: tuple[FirstStage, ...] = ()
-
-    def code_side(self, place: int, frame: pd.DataFrame) -> tuple[Mask, Array]:
-        """Return which rows have all that a coder needs, and those rows coded."""
-        lacking = find_any_absent(frame, self.coders[place].kinds)
-        complete = np.ones(len(frame), dtype=bool) if lacking is None else ~lacking
-        kept = frame if lacking is None else frame[complete]
-        return complete, self.coders[place].code(kept)
 
     def place_side(self, place: int, which: Any, matrix: Array, covariates: Array) -> None:
         """Write coded rows of a coder, at the positions `which`, into all covariates (n, D)."""
@@ -92,32 +82,20 @@ class SelectionCoding(FormulaCoding):
             dict.fromkeys((*named, *(self.offset_columns if needed != "selection" else ())))
         )
 
-    def code(
-        self, data: Any, *, with_known: bool, with_outcome: bool = False, needed: str = "all"
-    ) -> CodedRows:
-        """Code new rows; `needed` are all equations, the "outcomes" or the "selection"."""
-        sides = self._sides(needed)
-        columns = dict.fromkeys(self.columns_for(needed))
-        if with_outcome:
-            columns |= dict.fromkeys(self.outcome.columns)
-        if with_known:
-            columns |= dict.fromkeys(self.known.columns)
-        frame = to_frame(data, tuple(columns))
-        lacking = find_any_absent(frame, columns)
-        complete = np.ones(len(frame), dtype=bool) if lacking is None else ~lacking
-        kept = frame if lacking is None else frame[complete]
-        covariates = self.new_covariates(len(kept))
-        for place in sides:
-            matrix = self.coders[place].code(kept)
-            if not np.isfinite(matrix).all():
-                name = self.coders[place].names[int(np.argmin(np.isfinite(matrix).all(axis=0)))]
-                raise DataError(f"The term {name!r} is infinite or not a number in the new rows.")
+    def covariates_for(self, needed: str) -> Any:
+        """Return the positions of the covariates of those equations."""
+        each = map(self.equation_of, self._sides(needed))
+        return sorted({column - 1 for one in each for column in one.columns if column})
+
+    def read_covariates(self, frame: pd.DataFrame, needed: str = "all") -> Array:
+        """Code the right sides of other rows; covariates that are not needed are nan."""
+        covariates = self.new_covariates(len(frame))
+        for place in self._sides(needed):
+            matrix = self.coders[place].code(frame)
             self.place_side(place, slice(None), matrix, covariates)
         if needed != "selection":
-            self.place_offsets(kept, covariates)
-        outcome = self.outcome.code(kept) if with_outcome else None
-        known = self.known.read(kept) if with_known else RowData()
-        return CodedRows(Rows(covariates, outcome=outcome, known=known), frame.index, complete)
+            self.place_offsets(frame, covariates)
+        return covariates
 
 
 def selection_equations(

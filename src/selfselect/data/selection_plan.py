@@ -155,8 +155,9 @@ class SelectionPlan:
             absent = absent & ~np.isfinite(limits).any(axis=1)
         return np.where(absent, -1, codes)
 
-    def limits(self, frame: pd.DataFrame, codes: Indices, outcome: Array) -> Array | None:
+    def limits(self, frame: pd.DataFrame, codes: Indices | None, outcome: Array) -> Array | None:
         """Return limits (n, 2) of selected outcomes that were not recorded; nan elsewhere."""
+        assert codes is not None
         between = self.unrecorded.limits(frame, np.where(codes >= 0, outcome, 0.0))
         if between is not None:
             between[(codes < 0) | ~np.isnan(outcome)] = np.nan

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -11,14 +10,15 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from selfselect.data.alternatives import code_chosen, recorded_alternatives
-from selfselect.data.checks import check_chosen_available, check_numbers, check_weights
 from selfselect.data.clusters import code_clusters
 from selfselect.data.coder import Coder
 from selfselect.data.coding import KnownColumns
+from selfselect.data.design import check_known_values
 from selfselect.data.equations import SELECTION
 from selfselect.data.formulas import ParsedFormula
 from selfselect.data.missing import find_any_absent
 from selfselect.data.restrictions import read_offsets, share
+from selfselect.data.row_coder import CodedValues, LearntCoder
 from selfselect.data.rows import Rows
 from selfselect.data.selection_coding import SelectionCoding, is_codable, selection_equations
 from selfselect.data.selection_plan import OUTCOME, SelectionPlan, order_of, shared_terms
@@ -57,23 +57,8 @@ def find_alternatives(
     return labels, formulas
 
 
-@dataclass(frozen=True, eq=False)
-class SelectionCoder:
-    """How rows are coded, with everything that was learnt.
-
-    Attributes
-    ----------
-    plan : what the user asked for.
-    coding : of covariates and outcome; it codes rows to predict, too.
-    labels, formulas : of the alternatives, in order.
-    clusters : the clusters that were met, one index per way of clustering.
-    """
-
-    plan: SelectionPlan
-    coding: SelectionCoding
-    labels: tuple[Label, ...]
-    formulas: tuple[ParsedFormula, ...]
-    clusters: tuple[pd.Index[Any], ...]
+class SelectionCoder(LearntCoder[SelectionPlan, SelectionCoding]):
+    """How rows are coded where an equation of its own selects: each learnt from its own rows."""
 
     @classmethod
     def learn(
@@ -123,49 +108,32 @@ class SelectionCoder:
         name = self.plan.selection.outcome
         return code_chosen(frame[name], name, self.labels)
 
-    def code(self, frame: pd.DataFrame) -> Rows:
-        """Code other rows as those that were learnt from; the frame holds only rows to be used."""
+    def values(self, frame: pd.DataFrame) -> CodedValues:
+        """Code what depends on what was learnt, of other rows."""
         codes = self.codes(frame)
-        shown = self.plan.shown(frame, codes)
-        own = own_rows(shown, len(self.labels))
-        coders = self.coding.coders
+        own = own_rows(self.plan.shown(frame, codes), len(self.labels))
         matrices = [
             coder.code(frame if not place else frame.iloc[own[place]])
-            for place, coder in enumerate(coders)
+            for place, coder in enumerate(self.coding.coders)
         ]
-        return self.assemble(frame, codes, own, matrices)
+        return self.place(frame, codes, own, matrices)
 
-    def assemble(
+    def place(
         self, frame: pd.DataFrame, codes: Indices, own: list[Indices], matrices: list[Array]
-    ) -> Rows:
-        """Put rows together, given the positions of each equation's own rows, and those coded."""
-        plan = self.plan
-        weights: Array | None = None
-        if plan.weights is not None:
-            weights = check_numbers(frame[plan.weights], f"The column of weights {plan.weights!r}")
-            check_weights(weights, plan.weights, plan.weights_kind)
-        known = self.coding.known.read(frame)
-        if known.available is not None:
-            check_chosen_available(codes, known.available, self.labels)
+    ) -> CodedValues:
+        """Put values together, given the positions of each equation's own rows, and those coded."""
         outcome = np.full(len(frame), np.nan)
         observed = np.sort(np.concatenate(own[1:]))
-        absent = find_any_absent(frame, self.coding.outcome.columns)
-        if absent is not None:
-            observed = observed[~absent[observed]]
-        if len(observed):
-            values = self.coding.outcome.code(frame.iloc[observed])
-            if plan.binary:
-                plan.check_binary(values)
-            outcome[observed] = values
-        return Rows(
-            self._covariates(frame, own, matrices),
-            outcome=outcome,
-            chosen=codes,
-            weights=weights,
-            clusters=code_clusters(frame, plan.ways, self.clusters),
-            known=known,
-            between=plan.limits(frame, codes, outcome),
-        )
+        values = self.coding.outcome.code_recorded(frame.iloc[observed])
+        if self.plan.binary:
+            self.plan.check_binary(values[~np.isnan(values)])
+        outcome[observed] = values
+        clusters = code_clusters(frame, self.plan.ways, self.clusters)
+        return CodedValues(self._covariates(frame, own, matrices), codes, outcome, clusters)
+
+    def check(self, rows: Rows) -> None:
+        """Refuse rows with values that no fit can use."""
+        check_known_values(self.labels, rows, self.plan.weights, self.plan.weights_kind)
 
     def _covariates(self, frame: pd.DataFrame, own: list[Indices], matrices: list[Array]) -> Array:
         """Place coded rows, and code all others that have what an equation needs."""

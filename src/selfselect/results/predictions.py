@@ -79,11 +79,8 @@ def predict_new(
 
 def _code(fit: FitResult, data: Any, kind: str) -> CodedRows:
     """Code new rows as far as a prediction needs them."""
-    if fit.problem.equations.selection is None:
-        return fit.coding.code(data, with_known=kind not in ("latent", "scale"))
-    coding: Any = fit.coding
-    found: CodedRows = coding.code(data, with_known=False, needed=NEEDED.get(kind, "all"))
-    return found
+    with_known = kind not in ("latent", "scale")
+    return fit.coding.code(data, with_known=with_known, needed=NEEDED.get(kind, "all"))
 
 
 def columns_for(fit: FitResult, kind: str) -> tuple[str, ...]:

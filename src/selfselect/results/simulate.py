@@ -31,9 +31,7 @@ def simulate(fit: FitResult, data: Any, seed: int | None) -> pd.DataFrame:
     else:
         if fit.facts.case is not None:
             raise UnsupportedError("Long data is simulated at its own rows. Leave `data` out.")
-        coding: Any = fit.coding
-        needed = {} if problem.equations.selection is None else {"needed": "all"}
-        coded = coding.code(data, with_known=problem.equations.selection is None, **needed)
+        coded = fit.coding.code(data, with_known=True)
         rows, index, table = coded.rows, coded.index[coded.complete], None
         # New rows lack no outcome that is drawn for them.
         problem = replace(problem, partial=False)
