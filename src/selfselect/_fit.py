@@ -32,8 +32,8 @@ from selfselect.options import (
     RuleOption,
     WeightsKind,
 )
-from selfselect.posing import design_for, pose_design
-from selfselect.results.call import write_call
+from selfselect.posing import design_for, pose, pose_design
+from selfselect.results.call import arguments_for, write_call
 from selfselect.results.fit_result import FitResult
 from selfselect.seeds import check_seed, generator
 from selfselect.solvers import as_solved, choose_solver
@@ -155,35 +155,15 @@ def fit(
     >>> result.converged
     True
     """
-    call = write_call(fit, locals())
+    given = dict(locals())
+    call = write_call(fit, given)
     check_seed(seed, optional=True)
     if checkpoint is not None:
         check_place(checkpoint)
     choice = engine_for(data, engine)
     with limited_to(choice.threads):
         design, rule, noise = design_for(
-            formula,
-            data,
-            source=choice.open(data),
-            rule=rule,
-            noise=noise,
-            seed=seed,
-            progress=progress,
-            case=case,
-            chosen=chosen,
-            alternatives=alternatives,
-            available=available,
-            possible=possible,
-            cost=cost,
-            shared=shared,
-            offset=offset,
-            weights=weights,
-            weights_kind=weights_kind,
-            cluster=cluster,
-            panel=panel,
-            missing=missing,
-            missing_outcome=missing_outcome,
-            outcome_between=outcome_between,
+            **arguments_for(given, pose), source=choice.open(data), progress=progress
         )
     return fit_design(
         design,

@@ -32,6 +32,7 @@ from selfselect.options import (
 from selfselect.posing import rows_to_measure
 from selfselect.problem.problem import Problem
 from selfselect.problem.units import measure_units
+from selfselect.results.call import arguments_for
 from selfselect.results.fit_result import FitResult
 from selfselect.results.overfitting import least_squares_fit
 from selfselect.rules import as_rule
@@ -130,6 +131,7 @@ def choose_alternatives(
     >>> ss.choose_alternatives("outcome ~ x1 + x2", sample.data, [1, 2, 3]).recommended
     2
     """
+    given = dict(locals())
     if not isinstance(numbers, Iterable):
         raise OptionError(f"Give numbers of alternatives such as range(1, 5), not {numbers!r}.")
     listed = list(islice(numbers, MOST_NUMBERS + 1))
@@ -173,24 +175,7 @@ def choose_alternatives(
             rows.append({"alternatives": 1, **single})
             continue
         try:
-            fits[k] = fit(
-                formula,
-                data,
-                alternatives=k,
-                available=available,
-                possible=possible,
-                cost=cost,
-                rule=rule,
-                noise=noise,
-                solver=solver,
-                outcome_between=outcome_between,
-                covariance=covariance,
-                cluster=cluster,
-                engine=engine,
-                seed=seed,
-                progress=progress,
-                **described,
-            )
+            fits[k] = fit(**arguments_for(given, fit), alternatives=k)
         except SelfSelectError as error:
             if not rows:
                 raise
@@ -269,7 +254,7 @@ def _single(
     scree = find_subspace(space, engine, subspace).eigenvalues
     fitted = replace(problem, noise=as_noise(noise)) if noise is not None else problem
     loglik, n_parameters, _ = least_squares_fit(fitted, engine)
-    bic = np.log(design.facts.weight_total) * n_parameters - 2.0 * loglik
+    bic = design.facts.bic(loglik, n_parameters)
     return (
         {
             "loglik": loglik,

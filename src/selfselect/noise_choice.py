@@ -16,6 +16,7 @@ from selfselect.errors import ConvergenceWarning, OptionError, SelfSelectError, 
 from selfselect.progress import progress_bar
 from selfselect.report.page import Block, Page
 from selfselect.report.summary import format_number
+from selfselect.results.call import arguments_for
 from selfselect.results.fit_result import FitResult
 from selfselect.results.rejections import assumptions_tested
 
@@ -166,27 +167,7 @@ def choose_noise(
     >>> found.best
     'normal'
     """
-    given = {
-        "chosen": chosen,
-        "alternatives": alternatives,
-        "available": available,
-        "possible": possible,
-        "cost": cost,
-        "case": case,
-        "shared": shared,
-        "offset": offset,
-        "rule": rule,
-        "weights": weights,
-        "weights_kind": weights_kind,
-        "missing": missing,
-        "missing_outcome": missing_outcome,
-        "outcome_between": outcome_between,
-        "covariance": covariance,
-        "cluster": cluster,
-        "panel": panel,
-        "engine": engine,
-        "seed": seed,
-    }
+    given = arguments_for(locals(), fit) | {"progress": False}
     asked = _answers(answers, effect)
     tried = default_candidates(formula, panel) if candidates is None else dict(candidates)
     if not tried:
@@ -198,7 +179,7 @@ def choose_noise(
             try:
                 # The table says which fits did not converge.
                 with without_warnings(ConvergenceWarning):
-                    found = fit(formula, data, noise=noise, progress=False, **given)
+                    found = fit(**given, noise=noise)
                 fits[name] = found
                 rows.append({"noise": name, **_row(found, asked)})
             except SelfSelectError as error:

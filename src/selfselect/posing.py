@@ -74,28 +74,9 @@ def pose(
     >>> 0 < ss.assumptions(posed)["thickness"] < 1
     True
     """
+    given = dict(locals())
     rng = generator(check_seed(seed, optional=True))
-    design, rule, noise = design_for(
-        formula,
-        data,
-        rule=rule,
-        noise=noise,
-        case=case,
-        chosen=chosen,
-        alternatives=alternatives,
-        available=available,
-        possible=possible,
-        cost=cost,
-        shared=shared,
-        offset=offset,
-        weights=weights,
-        weights_kind=weights_kind,
-        cluster=cluster,
-        panel=panel,
-        missing=missing,
-        missing_outcome=missing_outcome,
-        outcome_between=outcome_between,
-    )
+    design, rule, noise = design_for(**given)
     problem = pose_design(design, rule=rule, noise=noise, rng=rng)
     return Posed(problem, Memory().load(problem, design.rows), design.facts)
 

@@ -1,4 +1,4 @@
-"""The call that made a fit, written so that it can be made again."""
+"""The call of a door: written so that it can be made again, and handed on."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import inspect
 from collections.abc import Callable, Mapping
 from typing import Any
 
-__all__ = ["write_call"]
+__all__ = ["arguments_for", "write_call"]
 
 UNSAID = ("data", "progress", "checkpoint")
 LONGEST = 300
@@ -26,6 +26,12 @@ def write_call(function: Callable[..., Any], given: Mapping[str, Any]) -> str:
         elif name not in UNSAID and not _same(given[name], parameter.default):
             lines.append(f"{name}={_written(given[name])},")
     return "\n".join([f"ss.{function.__name__}(", *(f"    {line}" for line in lines), ")"])
+
+
+def arguments_for(given: Mapping[str, Any], *functions: Callable[..., Any]) -> dict[str, Any]:
+    """Return those of the arguments of a call that other functions take too, by name."""
+    names = {name for one in functions for name in inspect.signature(one).parameters}
+    return {name: value for name, value in given.items() if name in names}
 
 
 def _same(value: Any, default: Any) -> bool:

@@ -53,12 +53,12 @@ def estimate(
     *,
     method: str,
     start: str,
-    towards: Any,
     covariance: Any,
     engine: Any,
     seed: int | None,
     progress: bool | None,
     call: str,
+    towards: Any = None,
     **told: Any,
 ) -> FitResult:
     """Estimate a model with a selection equation. Arguments are those of `switching`.

@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from selfselect.data.build_selection import build_selection_design
 from selfselect.data.formulas import parse_formula
 from selfselect.data.selection_plan import SelectionPlan
 from selfselect.errors import FormulaError
 from selfselect.options import Limits
-from selfselect.results.call import write_call
+from selfselect.results.call import arguments_for, write_call
 from selfselect.results.fit_result import FitResult
 from selfselect.selection._estimate import estimate
 
@@ -102,7 +103,8 @@ def sample_selection(
     >>> bool(result.independence_test().rejects())
     True
     """
-    call = write_call(sample_selection, locals())
+    given = dict(locals())
+    call = write_call(sample_selection, given)
     if_recorded = isinstance(selection, str) and selection.lstrip().startswith("~")
     equation = parse_formula(outcome)
     choice = parse_formula(f"recorded {selection}" if if_recorded else selection)
@@ -121,19 +123,6 @@ def sample_selection(
             binary=binary,
             endogenous=endogenous,
         ),
-        data,
-        method=method,
-        start=start,
-        towards=None,
-        covariance=covariance,
-        engine=engine,
-        seed=seed,
-        progress=progress,
         call=call,
-        weights=weights,
-        weights_kind=weights_kind,
-        cluster=cluster,
-        missing=missing,
-        missing_outcome=missing_outcome,
-        outcome_between=outcome_between,
+        **arguments_for(given, estimate, build_selection_design),
     )

@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from selfselect.data.build_selection import build_selection_design
 from selfselect.data.formulas import parse_formula, parse_formulas
 from selfselect.data.selection_plan import SelectionPlan
 from selfselect.errors import FormulaError
 from selfselect.options import Limits
-from selfselect.results.call import write_call
+from selfselect.results.call import arguments_for, write_call
 from selfselect.results.fit_result import FitResult
 from selfselect.selection._estimate import estimate
 
@@ -100,7 +101,8 @@ def switching(
     >>> ordered.params["selection"].index.tolist()
     ['x', 'z', 'cut 0|1', 'cut 1|2']
     """
-    call = write_call(switching, locals())
+    given = dict(locals())
+    call = write_call(switching, given)
     outcomes = parse_formulas(formula)
     choice = parse_formula(selection)
     first = next(iter(outcomes.values())) if isinstance(outcomes, dict) else outcomes
@@ -120,19 +122,6 @@ def switching(
             offset=offset,
             endogenous=endogenous,
         ),
-        data,
-        method=method,
-        start=start,
-        towards=towards,
-        covariance=covariance,
-        engine=engine,
-        seed=seed,
-        progress=progress,
         call=call,
-        weights=weights,
-        weights_kind=weights_kind,
-        cluster=cluster,
-        missing=missing,
-        missing_outcome=missing_outcome,
-        outcome_between=outcome_between,
+        **arguments_for(given, estimate, build_selection_design),
     )
