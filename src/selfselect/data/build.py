@@ -52,35 +52,13 @@ def build_design(
     formula: str | Mapping[Any, str],
     data: Any,
     *,
-    chosen: str | None,
-    alternatives: int | None = None,
-    available: Mapping[Any, str] | None = None,
-    possible: Mapping[Any, str] | None = None,
-    cost: Mapping[Any, Any] | None = None,
-    spread: Any = None,
-    shared: Any = None,
-    offset: Any = None,
     weights: str | Sequence[float] | None = None,
-    weights_kind: str | None = None,
     cluster: str | Sequence[Any] | None = None,
-    panel: str | None = None,
-    weighing: str | None = None,
-    missing: str = "drop",
-    missing_outcome: str = "raise",
-    outcome_between: Any = None,
+    **asked: Any,
 ) -> Design:
-    """Code a table by formula. Arguments are those of `selfselect.fit`.
-
-    `spread` are the formulas of log scales, which the noise has.
-    """
+    """Code a table by formula. Arguments are those of `selfselect.fit`: see `read_plan`."""
     ways = cluster_columns(cluster, data)
-    plan = read_plan(
-        formula, chosen=chosen, alternatives=alternatives, available=available, possible=possible,
-        cost=cost, spread=spread, shared=shared, offset=offset, weights=weights,
-        weights_kind=weights_kind, ways=ways, panel=panel, weighing=weighing, missing=missing,
-        missing_outcome=missing_outcome,
-        outcome_between=outcome_between,
-    )  # fmt: skip
+    plan = read_plan(formula, weights=weights, ways=ways, **asked)
     frame = to_frame(data, plan.columns)
     frame, weights_column = with_column(frame, weights, "weights")
     if not ways:
@@ -89,11 +67,11 @@ def build_design(
     plan = replace(plan, weights=weights_column, ways=ways)
     if len(frame) == 0:
         raise DataError("The table has no rows.")
-    check_text_columns(frame, [name for name in plan.term_columns if name != chosen])
+    check_text_columns(frame, [name for name in plan.term_columns if name != plan.chosen])
 
-    frame, n_dropped = drop_incomplete(frame, plan.term_columns, missing)
+    frame, n_dropped = drop_incomplete(frame, plan.term_columns, plan.missing)
     frame, n_without = drop_unrecorded(
-        frame, plan.first.outcome_columns, chosen, missing_outcome, plan.first.outcome,
+        frame, plan.first.outcome_columns, plan.chosen, plan.missing_outcome, plan.first.outcome,
         plan.unrecorded,
     )  # fmt: skip
     if len(frame) == 0:
@@ -102,21 +80,21 @@ def build_design(
     coding, rows = coder.coding, coder.assemble(frame, made)
     check_categories(coding.coders, coding.coder_of, frame, made.chosen, coder.labels)
     if rows.weights is not None:
-        rows = replace(rows, weights=scale_weights(rows.weights, weights_kind))
+        rows = replace(rows, weights=scale_weights(rows.weights, plan.weights_kind))
     facts = check_and_describe(
         coding,
         rows,
         formulas=tuple(one.text for one in coder.formulas),
-        chosen=chosen,
-        weights=weights_column,
+        chosen=plan.chosen,
+        weights=plan.weights,
         cluster=" and ".join(ways) or None,
         n_dropped=n_dropped,
         n_without_outcome=n_without,
-        weights_kind=weights_kind,
-        panel=panel,
+        weights_kind=plan.weights_kind,
+        panel=plan.panel,
     )
     design = Design(coding, rows, facts, frame.index, frame)
-    if chosen is None:
+    if plan.chosen is None:
         check_enough_rows(design.n_counted, design.n_coefficients, design.equations.n_alternatives)
     return design
 

@@ -51,38 +51,20 @@ def build_long_design(
     *,
     case: str,
     alternatives: Any,
-    chosen: str | None,
-    available: Any = None,
-    possible: Any = None,
-    cost: Mapping[Any, Any] | None = None,
-    spread: Any = None,
-    shared: Any = None,
-    offset: Any = None,
     weights: Any = None,
-    weights_kind: str | None = None,
     cluster: Any = None,
-    panel: str | None = None,
-    weighing: str | None = None,
-    missing: str = "drop",
-    missing_outcome: str = "raise",
-    outcome_between: Any = None,
+    **asked: Any,
 ) -> Design:
-    """Code a long table by formula. Arguments are those of `selfselect.fit`.
-
-    `spread` are the formulas of log scales, which the noise has.
-    """
-    _refuse(case, alternatives, available, possible, weights, cluster)
-    if weighing is not None:
-        raise UnsupportedError(
-            "In long data the weights of types depend on no covariates. Leave "
-            "Types(covariates=...) out, or give one row per case."
-        )
+    """Code a long table by formula. Arguments are those of `selfselect.fit`: see `read_plan`."""
+    _refuse(case, alternatives, weights, cluster, asked)
     plan = read_plan(
-        formula, chosen=chosen, alternatives=alternatives, cost=cost, spread=spread, shared=shared,
-        offset=offset, weights=weights, weights_kind=weights_kind,
-        ways=() if cluster is None else (cluster,), panel=panel, missing=missing,
-        missing_outcome=missing_outcome, outcome_between=outcome_between,
-    )  # fmt: skip
+        formula,
+        alternatives=alternatives,
+        weights=weights,
+        ways=() if cluster is None else (cluster,),
+        **asked,
+    )
+    chosen, panel = plan.chosen, plan.panel
     first, unrecorded, term_columns = plan.first, plan.unrecorded, plan.term_columns
     frame = to_frame(data, (case, alternatives, *plan.columns))
     if len(frame) == 0:
@@ -95,11 +77,11 @@ def build_long_design(
     lacking = frame[list(term_columns)].isna()
     complete = ~places.any_of(lacking.any(axis=1).to_numpy())
     if not complete.all():
-        _say_incomplete(lacking, complete, missing)
+        _say_incomplete(lacking, complete, plan.missing)
     seen_row, own = _one_row_per_case(frame, places, chosen, first.outcome_columns)
     own = own[complete]
     own, n_without = drop_unrecorded(
-        own, first.outcome_columns, chosen, missing_outcome, first.outcome, unrecorded
+        own, first.outcome_columns, chosen, plan.missing_outcome, first.outcome, unrecorded
     )
     if len(own) == 0:
         raise DataError("No case is complete: every one lacks a covariate or its outcome.")
@@ -125,20 +107,20 @@ def build_long_design(
     known = KnownColumns.resolve(plan.cost, None, labels)
     outcome_coder, outcome = OutcomeCoder.learn(first.outcome, first.outcome_columns, own)
     coding = LongCoding(
-        share(equations, shared), sides.coders, sides.of_equations, known, term_columns,
+        share(equations, plan.shared), sides.coders, sides.of_equations, known, term_columns,
         outcome_coder, case, alternatives, sources,
     )  # fmt: skip
     named = dict.fromkeys(n for n in (weights, cluster, panel) if n is not None)
     per_case = case_values(frame, list(named), places)
+    counted = None
+    if weights is not None:
+        given = check_numbers(per_case[weights], f"The column of weights {weights!r}")
+        counted = scale_weights(given, plan.weights_kind)
     rows = Rows(
         coding.covariates(sides.matrices, places),
         outcome=outcome,
         chosen=None if chosen is None else seen_row,
-        weights=None
-        if weights is None
-        else scale_weights(
-            check_numbers(per_case[weights], f"The column of weights {weights!r}"), weights_kind
-        ),
+        weights=counted,
         clusters=None if cluster is None else cluster_codes(per_case, [cluster]),
         known=coding.known_of(frame, places),
         groups=group_codes(per_case, panel),
@@ -153,7 +135,7 @@ def build_long_design(
         cluster=cluster,
         n_dropped=n_cases - int(complete.sum()),
         n_without_outcome=n_without,
-        weights_kind=weights_kind,
+        weights_kind=plan.weights_kind,
         case=case,
         panel=panel,
         n_long_rows=n_long if n_cases == len(rows) else len(frame),
@@ -166,7 +148,7 @@ def build_long_design(
 
 
 def _refuse(
-    case: Any, alternatives: Any, available: Any, possible: Any, weights: Any, cluster: Any
+    case: Any, alternatives: Any, weights: Any, cluster: Any, asked: Mapping[str, Any]
 ) -> None:
     if not isinstance(case, str):
         raise OptionError(f"`case` must be the name of a column, not {case!r}.")
@@ -175,7 +157,7 @@ def _refuse(
             "Long data (case='...') needs the column that says whose row it is: give "
             f"alternatives='column', not {alternatives!r}."
         )
-    if available is not None or possible is not None:
+    if asked.get("available") is not None or asked.get("possible") is not None:
         raise OptionError(
             "In long data an alternative is available to a case if the case has a row for it: "
             "leave `available` and `possible` out, and the rows of those that are not."
@@ -183,6 +165,11 @@ def _refuse(
     for name, given in (("weights", weights), ("cluster", cluster)):
         if given is not None and not isinstance(given, str):
             raise OptionError(f"In long data `{name}` must be the name of a column.")
+    if asked.get("weighing") is not None:
+        raise UnsupportedError(
+            "In long data the weights of types depend on no covariates. Leave "
+            "Types(covariates=...) out, or give one row per case."
+        )
 
 
 def _say_incomplete(lacking: pd.DataFrame, complete: Any, missing: str) -> None:
