@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from functools import partial
 from itertools import count
@@ -11,7 +12,9 @@ import numpy as np
 from numpy.random import Generator, SeedSequence
 from numpy.typing import NDArray
 
+from selfselect.data.rows import Rows
 from selfselect.engines._recorded import once
+from selfselect.engines._sampling import times_drawn
 from selfselect.engines.base import Engine
 from selfselect.errors import DataError, OptionError
 from selfselect.inference.dependence import Dependence
@@ -21,7 +24,7 @@ from selfselect.solvers._order import groups_alike, match_alternatives
 from selfselect.solvers.base import Solution, Solver
 from selfselect.threads import parallel_map
 
-__all__ = ["Bootstrap", "bootstrap_draws"]
+__all__ = ["Bootstrap", "bootstrap_draws", "resampled_estimates"]
 
 Array = NDArray[np.float64]
 
@@ -86,9 +89,40 @@ def bootstrap_draws(
         about = (seed.entropy, seed.spawn_key, solution.free)
         return once(engine, f"bootstrap sample {number}", about, partial(draw, seed))
 
+    return _collect(parallel_map(draw_once, count(), seeds), options, progress)
+
+
+def resampled_estimates(
+    estimate: Callable[[Rows, Generator], Array],
+    rows: Rows,
+    options: Bootstrap,
+    dependence: Dependence,
+    *,
+    seed: SeedSequence,
+    progress: bool | None,
+) -> Array:
+    """Return what `estimate` makes of samples of rows in memory, as `bootstrap_draws` draws them.
+
+    A sample has the weights of its rows, zero where a row was not drawn.
+    """
+    n_clusters = dependence.clusters[0] if dependence.clusters else 0
+
+    def draw(one: SeedSequence) -> Array | None:
+        stream = np.random.default_rng(one)
+        times = times_drawn(rows, stream, repeated=dependence.repeated, n_clusters=n_clusters)
+        try:
+            return estimate(rows.reweighted(times), stream)
+        except DataError:
+            return None
+
+    return _collect(parallel_map(draw, seed.spawn(options.replications)), options, progress)
+
+
+def _collect(found: Iterable[Array | None], options: Bootstrap, progress: bool | None) -> Array:
+    """Return the estimates of the samples that could be fitted, or refuse where they are few."""
     done: list[Array] = []
     with progress_bar(progress, what="Bootstrap", total=options.replications) as bar:
-        for values in parallel_map(draw_once, count(), seeds):
+        for values in found:
             bar.update()
             if values is not None:
                 done.append(values)

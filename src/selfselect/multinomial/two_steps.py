@@ -19,22 +19,19 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from numpy.random import SeedSequence
+from numpy.random import Generator, SeedSequence
 from numpy.typing import NDArray
 
 from selfselect.data.equations import INTERCEPT, Equations
 from selfselect.data.rows import Rows
-from selfselect.engines._sampling import times_drawn
 from selfselect.errors import DataError
-from selfselect.inference.bootstrap import Bootstrap
+from selfselect.inference.bootstrap import Bootstrap, resampled_estimates
 from selfselect.inference.covariance import UNCORRECTED, Covariance, degrees, plain_meat
 from selfselect.inference.dependence import Dependence
 from selfselect.inference.sandwich import cluster_products, cluster_totals
 from selfselect.multinomial.corrections import Correction
 from selfselect.multinomial.logit import Logit, fit_logit, scores
-from selfselect.progress import progress_bar
 from selfselect.rules.base import Label
-from selfselect.threads import parallel_map
 
 __all__ = ["Model", "TwoSteps", "bootstrap_covariance", "influences", "robust_covariance", "solve"]
 
@@ -43,9 +40,6 @@ Mask = NDArray[np.bool_]
 
 DEPENDENT = 1e-9
 """Share of a regressor's length that others do not explain below which it is one of them."""
-
-ENOUGH = 0.9
-"""Share of the bootstrap samples that must be fitted for their spread to be believed."""
 
 
 def choice_label(label: Any) -> str:
@@ -314,36 +308,19 @@ def bootstrap_covariance(
     progress: bool | None,
 ) -> Covariance:
     """Return the covariance of estimates of samples of rows, or of clusters, both steps each."""
-    n_clusters = dependence.clusters[0] if dependence.clusters else 0
 
-    def draw(one: SeedSequence) -> Array | None:
-        rng = np.random.default_rng(one)
-        times = times_drawn(rows, rng, repeated=dependence.repeated, n_clusters=n_clusters)
-        sample = rows.reweighted(times)
+    def estimate(sample: Rows, rng: Generator) -> Array:
+        del rng
         assert sample.weights is not None
-        try:
-            return solve(model, sample.take(np.flatnonzero(sample.weights > 0)), found).values
-        except DataError:
-            return None
+        return solve(model, sample.take(np.flatnonzero(sample.weights > 0)), found).values
 
-    done: list[Array] = []
-    with progress_bar(progress, what="Bootstrap", total=options.replications) as bar:
-        for values in parallel_map(draw, seed.spawn(options.replications)):
-            bar.update()
-            if values is not None:
-                done.append(values)
-    if len(done) < max(2, ENOUGH * options.replications):
-        raise DataError(
-            f"Only {len(done)} of {options.replications} bootstrap samples could be fitted: the "
-            "others lack what identifies some parameter. Use covariance='robust', or join "
-            "alternatives that are rarely chosen."
-        )
+    done = resampled_estimates(estimate, rows, options, dependence, seed=seed, progress=progress)
     unit = "rows"
     if dependence.clusters:
-        unit = f"{n_clusters} clusters of {dependence.cluster_name}"
+        unit = f"{dependence.clusters[0]} clusters of {dependence.cluster_name}"
     return Covariance(
         "bootstrap",
         f"bootstrap of {unit} over both steps, {len(done)} samples",
-        np.atleast_2d(np.cov(np.array(done), rowvar=False)),
+        np.atleast_2d(np.cov(done, rowvar=False)),
         degrees(dependence.clusters),
     )

@@ -30,9 +30,8 @@ from selfselect.data.rows import Rows
 from selfselect.data.selection_plan import SelectionPlan
 from selfselect.data.tables import to_frame
 from selfselect.data.unrecorded import Unrecorded
-from selfselect.engines._sampling import times_drawn
 from selfselect.errors import DataError, FormulaError, OptionError
-from selfselect.inference.bootstrap import ENOUGH, Bootstrap
+from selfselect.inference.bootstrap import Bootstrap, resampled_estimates
 from selfselect.inference.covariance import (
     UNCORRECTED,
     Covariance,
@@ -42,7 +41,6 @@ from selfselect.inference.covariance import (
 )
 from selfselect.inference.dependence import Dependence
 from selfselect.inference.sandwich import cluster_products, cluster_totals
-from selfselect.threads import parallel_map
 
 __all__ = ["Endogenous", "Estimator", "build_endogenous_design", "carry_first_stages"]
 
@@ -314,25 +312,10 @@ def _bootstrap(
     rng: Generator,
 ) -> Array:
     """Return the estimates of bootstrap samples, first stages included."""
-    n_clusters = dependence.clusters[0] if dependence.clusters else 0
 
-    def draw(seed: SeedSequence) -> Array | None:
-        stream = np.random.default_rng(seed)
-        factor = times_drawn(rows, stream, repeated=dependence.repeated, n_clusters=n_clusters)
-        sample = rows.reweighted(factor)
+    def estimate(sample: Rows, stream: Generator) -> Array:
         assert sample.weights is not None
-        try:
-            return estimator.values(
-                endogenous.put(sample, endogenous.refitted(sample.weights)), stream
-            )
-        except DataError:
-            return None
+        return estimator.values(endogenous.put(sample, endogenous.refitted(sample.weights)), stream)
 
-    seeds = SeedSequence(int(rng.integers(2**63))).spawn(options.replications)
-    done = [one for one in parallel_map(draw, seeds) if one is not None]
-    if len(done) < max(2, ENOUGH * options.replications):
-        raise DataError(
-            f"Only {len(done)} of {options.replications} bootstrap samples could be fitted: the "
-            "others lack what identifies some parameter. Use covariance='robust' instead."
-        )
-    return np.array(done)
+    seed = SeedSequence(int(rng.integers(2**63)))
+    return resampled_estimates(estimate, rows, options, dependence, seed=seed, progress=False)
