@@ -110,6 +110,11 @@ class DataFacts:
             return round(self.weight_total)
         return self.n_rows - self.n_zero_weight
 
+    def bic(self, loglik: float, n_parameters: int) -> float:
+        """Return Schwarz's criterion of a model of these rows; a panel counts people, not rows."""
+        total = self.weight_total if self.panel is None else self.group_total
+        return float(np.log(total)) * n_parameters - 2.0 * loglik
+
 
 @dataclass(frozen=True, eq=False)
 class Design:

@@ -21,7 +21,7 @@ from selfselect.solvers.base import Solution
 if TYPE_CHECKING:
     from selfselect.results.fit_result import FitResult
 
-__all__ = ["FewerTypes", "bic_gain_of_fewer_types", "rarest_type", "why_not_fewer_types"]
+__all__ = ["FewerTypes", "bic_gain_of_fewer_types", "gain_of", "rarest_type", "why_not_fewer_types"]
 
 Array = NDArray[np.float64]
 
@@ -102,8 +102,12 @@ def bic_gain_of_fewer_types(fit: FitResult) -> float | None:
     gains is gained for sure.
     """
     fewer = with_types(fit.problem, problem_types(fit.problem) - 1)
+    return gain_of(fit, fewer, _without_rarest(fit, fewer) if fewer.noise.mixed else None)
+
+
+def gain_of(fit: FitResult, fewer: Problem, start: Array | None) -> float | None:
+    """Return how far BIC is below that of the fit where a climb of another problem ends."""
     solver: Any = choose_solver(fewer, None)[0]
-    start = _without_rarest(fit, fewer) if fewer.noise.mixed else None
     try:
         found = solver.solve(
             fewer, Memory().load(fewer, fit.rows), rng=np.random.default_rng(0), start=start,
@@ -111,9 +115,7 @@ def bic_gain_of_fewer_types(fit: FitResult) -> float | None:
         )  # fmt: skip
     except SelfSelectError:
         return None
-    facts = fit.facts
-    total = facts.weight_total if facts.panel is None else facts.group_total
-    return fit.bic - (float(np.log(total)) * fewer.layout.n_free - 2.0 * float(found.loglik))
+    return fit.bic - fit.facts.bic(float(found.loglik), fewer.layout.n_free)
 
 
 def _without_rarest(fit: FitResult, fewer: Problem) -> Array:

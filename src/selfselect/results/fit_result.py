@@ -163,8 +163,7 @@ class FitResult(
     @property
     def bic(self) -> float:
         """Schwarz's criterion; in a panel it counts people, not rows."""
-        total = self.facts.weight_total if self.facts.panel is None else self.facts.group_total
-        return float(np.log(total)) * self.n_parameters - 2.0 * self.llf
+        return self.facts.bic(self.llf, self.n_parameters)
 
     @property
     def nobs(self) -> int:

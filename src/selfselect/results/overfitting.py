@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from selfselect.data.rows import Rows
 from selfselect.engines.base import Engine
 from selfselect.engines.memory import Memory
-from selfselect.errors import DataError, RuleError, SelfSelectError, UnsupportedError
+from selfselect.errors import DataError, RuleError, UnsupportedError
 from selfselect.inference.rehearsal import check_draws, map_draws
 from selfselect.inference.simulation import redraw, write_out
 from selfselect.inference.statistics import TestResult, p_value_in_words
@@ -26,6 +26,7 @@ from selfselect.problem.problem import Problem
 from selfselect.results.fewer_types import (
     FewerTypes,
     bic_gain_of_fewer_types,
+    gain_of,
     rarest_type,
     why_not_fewer_types,
 )
@@ -259,22 +260,13 @@ def _bic_gain(fit: FitResult) -> float | None:
 
 def _climb_without_rarest(fit: FitResult) -> float | None:
     problem, engine = fit.problem, fit.engine_of_rows()
-    total = float(np.log(fit.facts.weight_total))
     if problem.equations.n_alternatives == 2:
         loglik, n_parameters, _ = least_squares_fit(problem, engine)
-        return fit.bic - (total * n_parameters - 2.0 * loglik)
+        return fit.bic - fit.facts.bic(loglik, n_parameters)
     each = problem.equations.each
     fewer = replace(problem, equations=replace(problem.equations, each=each[:-1]))
     natural, starts = problem.layout.natural(fit.solution.free), problem.layout.starts
     kept = [j for j in range(len(each)) if j != int(np.argmin(fit.shares.to_numpy()))]
     blocks = [natural[starts[j] : starts[j + 1]] for j in kept]
     start = fewer.layout.gather(np.concatenate([*blocks, natural[starts[-1] :]]))
-    solver: Any = choose_solver(fewer, None)[0]
-    try:
-        found = solver.solve(
-            fewer, Memory().load(fewer, engine.rows), rng=np.random.default_rng(0), start=start,
-            progress=False,
-        )  # fmt: skip
-    except SelfSelectError:
-        return None
-    return fit.bic - (total * fewer.layout.n_free - 2.0 * float(found.loglik))
+    return gain_of(fit, fewer, start)

@@ -159,14 +159,14 @@ def _solve(problem: Problem, rows: Any) -> tuple[Problem, Solution]:
 def _compared(
     fit: FitResult, found: dict[str, tuple[Problem, Solution]], cost_terms: list[str]
 ) -> Restrictions:
-    log_rows, lines, tests = float(np.log(fit.facts.weight_total)), [], []
+    lines, tests = [], []
     notes = [f"Costs depend on {', '.join(cost_terms)}. Reading: {_reading()}."]
     above: tuple[Problem, Solution] | None = None
     for name, (problem, solution) in found.items():
         size = problem.layout.n_free
         line = {
             "model": name, "loglik": solution.loglik, "n_parameters": size,
-            "bic": log_rows * size - 2.0 * solution.loglik, "converged": solution.converged,
+            "bic": fit.facts.bic(solution.loglik, size), "converged": solution.converged,
             "lr": np.nan, "df": np.nan, "p_value": np.nan,
         }  # fmt: skip
         if above is not None:
