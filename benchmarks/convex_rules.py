@@ -54,7 +54,7 @@ def sampler_table(budget: float) -> None:
     target = Target(Maximum(), chosen, latent[np.arange(n_rows), chosen], means, np.ones(4))
     truth = BoxExact().step(target, latent, rng).first
     others = np.arange(4) != chosen[:, None]
-    print(f"\n{n_rows} rows, the largest of four seen, {budget:g} s each; exact means known")
+    print(f"\n{n_rows} rows, the largest of four observed, {budget:g} s each; exact means known")
     print("| sampler | steps | bias of the mean | rms error of a row |")
     print("|---|---|---|---|")
     samplers = [

@@ -36,7 +36,7 @@ GROUP = 250_000
 
 
 def write_rows(folder: Path, n_rows: int) -> None:
-    """Write files of rows in which the best of three jobs is seen, a text as users have it."""
+    """Write files of rows in which the best of three jobs is observed, a text as users have it."""
     folder.mkdir(parents=True, exist_ok=True)
     files = [folder / f"part-{i:03}.parquet" for i in range(N_FILES)]
     there = [pq.read_metadata(path).num_rows for path in files if path.exists()]

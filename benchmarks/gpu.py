@@ -82,7 +82,7 @@ class Generated(OnDevice):
 
 
 def generate(n_rows: int, problem: Problem, device: str) -> OnDevice:
-    """Draw rows on the device: covariates, then latent outcomes of which the largest is seen."""
+    """Draw rows on the device: covariates, then outcomes of which the largest is observed."""
     k, d = problem.equations.n_alternatives, len(problem.equations.covariates)
     rng = np.random.default_rng(k)
     coefficients = torch.from_numpy(

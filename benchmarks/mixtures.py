@@ -1,6 +1,7 @@
 """R's flexmix and mixtools: mixtures of two regressions, given the largest of two outcomes.
 
-A mixture draws who is seen by a coin; here the larger outcome is seen. Where covariates are
+A mixture draws the chosen alternative by a coin; here the larger outcome is observed. Where
+covariates are
 symmetric about zero and nothing has an intercept the two agree on coefficients, elsewhere they do
 not, so errors against the truth are compared, not likelihoods. Ours and flexmix have 8 starts in
 `make bench`, and ours gives standard errors as well; mixtools, the slowest by far, has one.

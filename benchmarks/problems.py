@@ -20,7 +20,7 @@ class Arrays:
 def maximum(
     n_rows: int, n_covariates: int, n_alternatives: int, *, norm: float = 1.0, seed: int = 0
 ) -> Arrays:
-    """Standard normal covariates, slopes of length `norm`, unit noise, the largest is seen."""
+    """Standard normal covariates, slopes of length `norm`, unit noise, the largest is observed."""
     rng = np.random.default_rng(seed)
     slopes = rng.standard_normal((n_alternatives, n_covariates))
     slopes *= norm / np.linalg.norm(slopes, axis=1, keepdims=True)

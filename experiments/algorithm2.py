@@ -1,6 +1,6 @@
 """Algorithm 2 as it is printed, row by row with Langevin draws, beside what else can be run.
 
-The setting is that of `theorem1.py`: known index, known scale, the largest of three seen. As
+The setting is that of `theorem1.py`: known index, known scale, the largest of three observed. As
 printed means one row per step, a draw by projected Langevin (Algorithm 1), steps of 1/(λt) with
 λ = α/(σ²k), and the average of all iterates; only its sign is corrected, since printed it descends
 on a log-likelihood. Writes a page and a picture.
@@ -75,7 +75,8 @@ def page(sizes: list[int], table: dict[str, np.ndarray], n_samples: int) -> str:
 
 Root mean square error of the coefficients over {n_samples} samples: three alternatives, four
 standard normal covariates, slopes of length one, no intercept, noise of known scale 1, the largest
-seen. *As printed*: one row per step, a draw by 200 steps of projected Langevin of size 0.05, steps
+observed. *As printed*: one row per step, a draw by 200 steps of projected Langevin of size 0.05,
+steps
 of 1/(λt) with λ = α/k = 1/3, coefficients confined to length 2, the average of all iterates, one
 pass without replacement. Only the sign is corrected: printed, it descends on a log-likelihood, and
 runs to the boundary. *Exact draws* has the same with exact draws in place of Langevin's. Then come

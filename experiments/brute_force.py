@@ -1,6 +1,6 @@
 """The score of two rules of four alternatives by brute-force quadrature, as a referee.
 
-Two of the three outcomes that were not seen are integrated on a grid, the third exactly between
+Two of the three outcomes that were not observed are integrated on a grid, the third exactly between
 the limits that the first two leave it. Scales are one.
 """
 

@@ -149,7 +149,8 @@ def page(rows: list[str], replications: int, draws: int) -> str:
     error = 100 * (LEVEL * (1 - LEVEL) / replications) ** 0.5
     return f"""# Coverage of 95% intervals under clusters and weights
 
-The larger of two outcomes is seen, one covariate, six parameters. *Shocks by firm*: 40 firms in 25
+The larger of two outcomes is observed, one covariate, six parameters. *Shocks by firm*: 40 firms
+in 25
 years; {100 * SHARE:.0f}% of the noise's variance, and half of the covariate's, is common to all
 rows of a firm; *8, 20, 50 firms* are the same with so many firms. *By firm and by year*: each has
 such a share. *Unequal sampling*: of 2,500 rows those with a large outcome were kept rarely, and

@@ -158,8 +158,8 @@ def page(rows: list[str], replications: int) -> str:
     head = f"""# Coverage of 95% intervals where alternatives are joined
 
 Two standard normal covariates and an intercept per alternative, scales from 0.8 to 1.2, one per
-alternative; the largest outcome is seen. `correlated`: correlation 0.5. `correlated, simulated`:
-0.4, 0 and -0.3, by GHK with {DRAWS} points. `shared shock`: loadings from 0.5 to 0.9,
+alternative; the largest outcome is observed. `correlated`: correlation 0.5. `correlated,
+simulated`: 0.4, 0 and -0.3, by GHK with {DRAWS} points. `shared shock`: loadings from 0.5 to 0.9,
 one scale of 1 for all. `silent
 alternative`: c is chosen but its outcome never recorded, noise independent. `estimated cost`: that
 of b is 0.3 + 0.5 z. Observed-information errors; intervals of scales on the log scale, of

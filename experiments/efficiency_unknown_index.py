@@ -161,8 +161,8 @@ def page(rows: list[str], sentences: list[str], options: argparse.Namespace) -> 
     error = 100 * (LEVEL * (1 - LEVEL) / options.replications) ** 0.5
     head = f"""# Efficiency and coverage, unknown index
 
-Samples of {options.rows:,} rows with three standard normal covariates; the largest outcome is seen
-and nobody recorded whose it is. Equations have intercepts 0.5, 0, -0.5 (the first k of them) and
+Samples of {options.rows:,} rows with three standard normal covariates; the largest outcome is observed
+and the chosen alternative was not recorded. Equations have intercepts 0.5, 0, -0.5 (the first k of them) and
 slopes (1.5, -1, 0.5), (-1.2, 1, 1), (0.3, 0.8, -1.8); the noise has scale 1, estimated as one
 common scale. Estimates are matched to the nearest alternative; "out of order" counts the samples
 in which the order by mean outcome is another one.

@@ -57,8 +57,8 @@ def main() -> None:
     options.output.write_text(
         f"""# A box rule with its bounds hidden
 
-The largest of three is seen; `MonteCarloNewton` is told so by a function only, `Newton` knows the
-boxes. {options.samples} samples of {options.rows:,} rows, two covariates and an intercept. Gaps
+The largest of three is observed; `MonteCarloNewton` is told so by a function only, `Newton` knows
+the boxes. {options.samples} samples of {options.rows:,} rows, two covariates and an intercept. Gaps
 between the two estimates, in the exact standard errors: root mean square over parameters and
 samples, the largest parameter of the median sample and of the worst one; and the largest
 Monte-Carlo error that was reported.

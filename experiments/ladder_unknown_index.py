@@ -250,7 +250,8 @@ def draw(found: Found, path: Path) -> None:
 
 HEAD = """# The ladder of methods, unknown index
 
-The largest of k outcomes is seen and nobody recorded whose it is; noise has scale 1; five normal
+The largest of k outcomes is observed and the chosen alternative was not recorded; noise has scale
+1; five normal
 covariates with variance 1. All methods of a row are given the same samples. The error is the root
 mean squared distance between true and estimated coefficient vectors, alternatives matched as well
 as possible; the table has its median over samples.

@@ -1,6 +1,6 @@
 """One pass of ProjectedSGD against the MLE, n = 100,000: python experiments/one_pass.py [--help].
 
-The scale is known, the largest of three is seen and no alternative is dominated. Writes a page.
+The scale is known, the largest of three is observed and no alternative is dominated. Writes a page.
 """
 
 from __future__ import annotations
@@ -64,8 +64,8 @@ def page(squares: dict[str, list[float]], n_rows: int) -> str:
 
 Root mean square error of all 18 coefficients over {n_samples} samples of {n_rows:,} rows: three
 alternatives with an intercept and five standard normal covariates each, noise of known scale 1, the
-largest seen, none dominated. `ProjectedSGD` makes one pass with its defaults. The last column is
-the ratio to the error of the MLE on the same samples, with its standard error over samples.
+largest observed, none dominated. `ProjectedSGD` makes one pass with its defaults. The last column
+is the ratio to the error of the MLE on the same samples, with its standard error over samples.
 
 | ProjectedSGD with | rmse | over the MLE's |
 |---|---|---|

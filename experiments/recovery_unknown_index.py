@@ -26,7 +26,7 @@ RETRY = 64
 """Starts from which an instance that failed is searched again, to see how rare its optimum is."""
 
 RARE = 0.005
-"""A true share under this is an alternative that is practically never seen."""
+"""A true share under this is an alternative that is practically never chosen."""
 
 
 @dataclass(frozen=True)
@@ -191,7 +191,7 @@ def _failures(records: list[dict[str, Any]]) -> list[str]:
     lines = [
         "Failures: how far below the truth-started fit they end, how many of their 8 starts agree",
         f"on that end, how many of {RETRY} starts reach the optimum of the truth, and the true",
-        "share of the alternative that is seen least.",
+        "share of the alternative that is chosen least.",
         "",
         "| covariates | norm | k | d | n | replication | below | agree | reach | smallest share |",
         "|---|---|---|---|---|---|---|---|---|---|",
@@ -204,7 +204,8 @@ def _failures(records: list[dict[str, Any]]) -> list[str]:
             f"{r['smallest_share']:.2%} |"
         )
     rare = sum(record["smallest_share"] < RARE for record in failed)
-    lines += ["", f"In {rare} of {len(failed)} an alternative is seen in under {RARE:.1%} of rows."]
+    share = f"{RARE:.1%}"
+    lines += ["", f"In {rare} of {len(failed)} an alternative is chosen in under {share} of rows."]
     return lines
 
 
@@ -215,7 +216,7 @@ the true parameters. It succeeds where the log-likelihood of the first is at mos
 of the second; it may also be above, where the optimum next to the truth is not the highest.
 Coefficients are random directions of the given norm; noise has scale 1, estimated as one common
 scale; every equation has an intercept that is estimated, and is 0 in truth where nothing else is
-said. The largest outcome is seen. "Starts at the best" is the share of the 8 starts that end
+said. The largest outcome is observed. "Starts at the best" is the share of the 8 starts that end
 at the best optimum found on the rows that were searched (20,000 at most). Seconds are those of a
 fit from scratch with standard errors while {processes} of them, and other work of varying weight,
 share {cores} cores: a rough guide.

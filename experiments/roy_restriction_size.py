@@ -1,6 +1,7 @@
 """How often the Roy model is rejected where it is true: python experiments/roy_restriction_size.py.
 
-Draws samples of two alternatives of which the larger outcome is seen, fits the Roy model and the
+Draws samples of two alternatives of which the larger outcome is observed, fits the Roy model and
+the
 switching regression around it, and counts rejections of the likelihood-ratio test at 5%; and how
 often a climb from the two-step estimate alone would have missed the optimum. Writes a table.
 """
@@ -72,7 +73,7 @@ def main() -> None:
     options.output.write_text(
         f"""# The Roy model inside switching: size of the test
 
-The larger of 0.3 + x + 0.2 z + u and 0.1 + 0.4 x + 0.9 z + 0.7 v is seen, with x, z, u and v
+The larger of 0.3 + x + 0.2 z + u and 0.1 + 0.4 x + 0.9 z + 0.7 v is observed, with x, z, u and v
 standard normal and independent. `switching("{FORMULA}", "{SELECTION}")` frees the three
 coefficients of the selection and both correlations: under the null twice the difference of
 log-likelihoods is chi-square with 5 degrees of freedom, whose mean is 5. No covariate is excluded

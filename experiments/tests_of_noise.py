@@ -43,7 +43,7 @@ class Design:
 
 
 def draw(design: Design, seed: int) -> Any:
-    """Draw a table in which the largest of k outcomes is seen."""
+    """Draw a table in which the largest of k outcomes is observed."""
     import numpy as np
     import pandas as pd
 
@@ -428,7 +428,8 @@ def designs(scale: float) -> dict[int, list[Design]]:
 HEAD = """# Size and power of the tests of the noise
 
 How often each test rejects at 5%, in percent of the samples. The largest of two or three outcomes
-is seen; two standard normal covariates, scales 0.8, 1.0 and 1.3. `as assumed` is the size: normal,
+is observed; two standard normal covariates, scales 0.8, 1.0 and 1.3. `as assumed` is the size:
+normal,
 independent, of constant variance. The others show power: `correlated 0.3` is a correlation between
 all alternatives, `t 5` Student's noise with five degrees of freedom, `chi-square 8` skewed noise
 with eight, `exp 0.1x1` a scale of exp(0.1 x1) times what it was. A size of 5% over 2,000 samples

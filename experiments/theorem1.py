@@ -1,7 +1,7 @@
 """Error against n of least squares, the paper's method and the MLE.
 
 The setting of Theorem 1: known index, known scale, Gaussian covariates without intercept, the
-largest of three seen, so that all three can be run at any n. Writes a page and a picture.
+largest of three observed, so that all three can be run at any n. Writes a page and a picture.
 """
 
 from __future__ import annotations
@@ -64,7 +64,7 @@ def page(sizes: list[int], table: dict[str, list[float]], n_samples: int) -> str
 
 Root mean square error of the coefficients over {n_samples} samples: three alternatives, four
 standard normal covariates, slopes of length one, no intercept, noise of known scale 1, the largest
-seen. Least squares uses the rows in which each alternative was seen. PSGD is one pass of
+observed. Least squares uses the rows in which each alternative was observed. PSGD is one pass of
 `ProjectedSGD` in batches of 32, with 200 steps of projected Langevin of size 0.05 per draw, or with
 exact conditional means. The last column is the slope of log error on log n.
 
@@ -74,10 +74,10 @@ exact conditional means. The last column is the slope of log error on log n.
 
 ![error against n](../images/theorem1.png)
 
-**What the theorem promises and what is seen.** The theorem states an error whose square falls as
-log(n)/n, a slope of -1/2 up to the logarithm; its proof, which draws rows with replacement and
+**What the theorem promises and what is observed.** The theorem states an error whose square falls
+as log(n)/n, a slope of -1/2 up to the logarithm; its proof, which draws rows with replacement and
 must not draw one twice, gives only log(n)/sqrt(n), a slope of -1/4. In one pass without
-replacement and with exact means the slope seen is {exact:+.2f}, that of the MLE
+replacement and with exact means the slope observed is {exact:+.2f}, that of the MLE
 {slopes["MLE"]:+.2f}. With Langevin draws of a fixed step size it is {langevin:+.2f}
 over these n: the bias of the sampler does not shrink with n, so the error must level off where it
 meets that bias, and the theorem has to shrink the step with the accuracy wanted. Least squares does

@@ -173,7 +173,7 @@ def test_a_formula_that_does_not_parse_is_refused(formula: str, villagers: pd.Da
         fit(villagers, formula)
 
 
-# nobody recorded who was seen
+# the chosen alternative was not recorded
 
 
 def blind(data: Any, formula: Any = "income ~ height + weight", **options: Any) -> ss.FitResult:

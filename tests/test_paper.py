@@ -99,7 +99,7 @@ def test_two_moments_give_the_smaller_variance() -> None:
 
 
 def test_a_slice_of_the_maximum_is_an_orthant() -> None:
-    """Check the example of Definition 3: the others lie below what was seen, and no more."""
+    """Check the example of Definition 3: the others lie below what was observed, and no more."""
     rows = Rows(np.zeros((1, 0)), np.array([0.7]), np.array([1]))
     observation = observe(ss.rules.Maximum(), rows, ("a", "b", "c"))
     batch = Batch(rows, observation)

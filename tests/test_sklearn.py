@@ -249,7 +249,7 @@ def test_with_labels_every_check_passes() -> None:
     assert refused == set(TOO_FEW)
 
 
-# nobody recorded who was seen
+# the chosen alternative was not recorded
 
 
 @pytest.fixture(scope="module")

@@ -394,7 +394,7 @@ def test_a_reader_that_leaves_early_is_no_error() -> None:
     assert done.stderr == ""
 
 
-# nobody recorded who was seen
+# the chosen alternative was not recorded
 
 
 @pytest.fixture(scope="module")

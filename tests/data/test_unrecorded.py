@@ -21,7 +21,7 @@ def villagers():
 
 
 def silent(table, label="fishing", n_rows=None):
-    """Return the table without the outcomes of (some of) those seen in an alternative."""
+    """Return the table without the outcomes of (some of) those who chose an alternative."""
     lost = np.flatnonzero(table["job"] == label)[:n_rows]
     income = table["income"].copy()
     income.iloc[lost] = np.nan
@@ -160,7 +160,7 @@ def test_who_may_have_been_seen_gives_alternatives_their_names():
     """Which of two is called 1 is arbitrary, unless it is said where it may have been seen."""
     sample = ss.simulators.gaussian(400, 2, 2, norm=2.0, seed=1)
     first = sample.data["chosen"] == sample.latent.columns[0]
-    # In every third row in which the second was seen, the first is ruled out.
+    # In every third row in which the second was chosen, the first is ruled out.
     data = sample.data.assign(odd=first | (np.arange(400) % 3 > 0))
     found = ss.fit("outcome ~ x1 + x2", data, alternatives=2, possible={1: "odd"})
     turned = ss.fit("outcome ~ x1 + x2", data, alternatives=2, possible={2: "odd"})

@@ -57,7 +57,7 @@ def world() -> Any:
 
 @pytest.fixture(scope="session")
 def fit(world: Any) -> ss.FitResult:
-    """Return a fit of three alternatives, the largest of which is seen."""
+    """Return a fit of three alternatives, the largest of which is observed."""
     return ss.fit(world.formula, world.data, chosen="chosen")
 
 

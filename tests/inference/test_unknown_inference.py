@@ -1,4 +1,4 @@
-"""Inference where nobody recorded who was seen: size, power, coverage, hand-made statistics."""
+"""Inference where the chosen alternative was not recorded: size, power, coverage."""
 
 from __future__ import annotations
 

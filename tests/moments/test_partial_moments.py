@@ -91,7 +91,7 @@ def test_chances_add_up_to_one_and_their_derivatives_to_zero(
     np.testing.assert_allclose(found.value[:, 0].sum(axis=1), 1.0, rtol=1e-14)
     np.testing.assert_allclose(found.by_mean[:, 0].sum(axis=1), 0.0, atol=rounding)
     np.testing.assert_allclose(found.by_scale[:, 0].sum(axis=1), 0.0, atol=rounding)
-    # Whoever is seen, the mean of an outcome is its latent mean.
+    # Whichever is chosen, the mean of an outcome is its latent mean.
     np.testing.assert_allclose(found.value[:, 1:].sum(axis=2), means, atol=QUADRATURE)
 
 

@@ -1,4 +1,4 @@
-"""The picture of who is seen along a covariate."""
+"""The picture of choices along a covariate."""
 
 from __future__ import annotations
 

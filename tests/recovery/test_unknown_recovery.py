@@ -1,4 +1,4 @@
-"""Nobody recorded who was seen, and the truth is found: all kinds of covariates."""
+"""The chosen alternative was not recorded, and the truth is found: all kinds of covariates."""
 
 from __future__ import annotations
 

@@ -48,7 +48,7 @@ def test_thin_overlap_names_the_covariate_along_which_it_is_thin() -> None:
     rng = np.random.default_rng(0)
     n_rows = 4_000
     table = pd.DataFrame({"x": rng.normal(size=n_rows), "far": rng.normal(size=n_rows)})
-    # `a` is seen almost only where far is large, so its slope rests on few rows elsewhere.
+    # `a` is chosen almost only where far is large, so its slope rests on few rows elsewhere.
     latent = np.column_stack(
         [table["x"] + 9.0 * table["far"] - 18.0, -9.0 * table["far"]]
     ) + rng.normal(size=(n_rows, 2))

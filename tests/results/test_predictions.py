@@ -85,7 +85,7 @@ def test_chances_sum_to_one_and_the_outcome_is_their_mean(name: str) -> None:
         np.nansum(chance.to_numpy() * own, axis=1),
         rtol=1e-9,
     )
-    # Whoever is seen, the mean of an outcome is its latent mean.
+    # Whichever is chosen, the mean of an outcome is its latent mean.
     for label in "abc":
         whole = np.nansum(
             chance.to_numpy() * np.column_stack([given[label, seen] for seen in "abc"]), axis=1

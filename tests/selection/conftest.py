@@ -36,7 +36,7 @@ ORDERED = {
 
 
 def simulate(n_rows=400, seed=0):
-    """Simulate rows of a switching regression; `wage` is seen where `in` was chosen."""
+    """Simulate rows of a switching regression; `wage` is observed where `in` was chosen."""
     rng = np.random.default_rng([seed, 5])
     x, z, w, u = rng.standard_normal((4, n_rows))
     index = GAMMA["Intercept"] + GAMMA["x"] * x + GAMMA["z"] * z

@@ -59,7 +59,7 @@ def test_nothing_is_moved_where_starts_agree(three):
 
 
 def test_a_move_from_a_place_with_a_wasted_alternative_finds_the_optimum(three):
-    """One alternative is so low that it is never seen; the other two make up for it."""
+    """One alternative is so low that it is never chosen; the other two make up for it."""
     engine = three.engine_of_rows()
     grams = gram_matrices(three.problem, engine)
     space = SearchSpace.build(three.problem, grams, weight=engine.weight_total, floor=0.01)

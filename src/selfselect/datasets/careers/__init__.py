@@ -15,7 +15,7 @@ def careers() -> pd.DataFrame:
     """Load the careers of 1,373 young US men, one row per person and year (12,359 rows).
 
     Columns: ``id``, ``age``, ``schooling`` (years), ``choice`` (school, home, white collar, blue
-    collar, military) and ``wage`` (yearly; seen only in a working choice, and not always).
+    collar, military) and ``wage`` (yearly; observed only in a working choice, and not always).
 
     A model of wages by occupation on this data sees only those who work: those at school or at
     home chose an alternative whose outcome nobody recorded, and leaving them out is a selection
