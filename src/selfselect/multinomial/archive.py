@@ -16,7 +16,8 @@ from selfselect.multinomial.logit import Logit
 from selfselect.multinomial.two_steps import Model, TwoSteps
 from selfselect.plain import from_plain, to_plain
 from selfselect.results._archive_checks import check_covariance, check_equations, check_facts
-from selfselect.results.archive import coding_content, read_coding, write_content
+from selfselect.results.archive import write_content
+from selfselect.results.saved_codings import coding_content, read_coding
 
 if TYPE_CHECKING:
     from selfselect.multinomial.result import MultinomialResult
