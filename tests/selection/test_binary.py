@@ -207,7 +207,7 @@ def test_what_is_not_binary_or_cannot_be_done_is_said(table):
 def test_a_search_on_a_sample_ends_where_one_on_all_rows_does(monkeypatch):
     table = simulate(2_500, seed=4)
     whole = fit_of(table)
-    monkeypatch.setattr("selfselect.solvers.binary_search.SAMPLE", 600)
+    monkeypatch.setattr("selfselect.solvers.selection_search.SAMPLE", 600)
     sampled = fit_of(table)
     assert sampled.llf == pytest.approx(whole.llf, rel=1e-11)
     assert sampled.llf_independent == pytest.approx(whole.llf_independent, rel=1e-9)

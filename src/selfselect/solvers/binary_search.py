@@ -3,25 +3,21 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import ClassVar
 
 import numpy as np
-from numpy.random import Generator
 from numpy.typing import NDArray
 
 from selfselect.engines.base import Engine
 from selfselect.errors import DataError
 from selfselect.problem.problem import Problem
 from selfselect.solvers._second_step import least_squares
-from selfselect.solvers.base import Solution
 from selfselect.solvers.climb import Climb, climb
 from selfselect.solvers.selection_search import (
     FLAT,
     GRID,
-    SAMPLE,
+    SelectionSearch,
     correlation_places,
     refuse_separation,
-    solution_of,
 )
 
 __all__ = ["BinarySearch"]
@@ -31,7 +27,7 @@ Mask = NDArray[np.bool_]
 
 
 @dataclass(frozen=True)
-class BinarySearch:
+class BinarySearch(SelectionSearch):
     """Climb from two probits, and from correlations on a grid.
 
     Parameters
@@ -41,43 +37,21 @@ class BinarySearch:
     tol : distance to the optimum, in standard errors, at which a climb stops.
     """
 
-    start: str = "search"
-    max_steps: int = 100
-    tol: float = 1e-7
-
-    requires: ClassVar[tuple[type, ...]] = ()
-    concave: ClassVar[bool] = False
-    selects: ClassVar[bool] = True
-
-    def solve(
-        self,
-        problem: Problem,
-        engine: Engine,
-        *,
-        rng: Generator,
-        start: Array | None = None,
-        progress: bool | None = None,
-    ) -> Solution:
-        """Estimate the parameters; from `start`, where it is given, and from nowhere else."""
-
-        def ascend(place: Array, held: Mask | None = None) -> Climb:
-            return self._climb(problem, engine, place, held, progress)
-
-        if start is not None:
-            return solution_of(problem, engine, self, {"given": ascend(start)}, None, ascend)
-        if engine.n_rows <= 2 * SAMPLE:
-            independent, ends = self._by_starts(problem, engine)
-            return solution_of(problem, engine, self, ends, independent, ascend)
-        # From the optima of a sample a few steps on all rows suffice.
-        first, found = self._by_starts(problem, engine.sample(SAMPLE, rng))
-        independent = ascend(first.free, _correlation_held(problem))
+    def _by_sample(
+        self, problem: Problem, engine: Engine, part: Engine, progress: bool | None
+    ) -> tuple[Climb, dict[str, Climb]]:
+        """Return the same, with climbs on all rows only from the optima of a sample of them."""
+        first, found = self._by_starts(problem, part)
+        held = _correlation_held(problem)
+        independent = self._climb(problem, engine, first.free, held, progress)
         _refuse_perfect(problem, engine, independent)
         reached: dict[float, Climb] = {}
         for end in found.values():
             if round(end.loglik, 3) not in reached:
-                reached[round(end.loglik, 3)] = ascend(end.free)
-        ends = {name: reached[round(end.loglik, 3)] for name, end in found.items()}
-        return solution_of(problem, engine, self, ends, independent, ascend)
+                reached[round(end.loglik, 3)] = self._climb(
+                    problem, engine, end.free, progress=progress
+                )
+        return independent, {name: reached[round(end.loglik, 3)] for name, end in found.items()}
 
     def _climb(
         self,

@@ -107,7 +107,9 @@ class SelectionSearch:
         if start is not None:
             ends = {"given": ascend(start)}
         elif engine.n_rows > 2 * SAMPLE:
-            independent, ends = self._by_sample(problem, engine, engine.sample(SAMPLE, rng))
+            independent, ends = self._by_sample(
+                problem, engine, engine.sample(SAMPLE, rng), progress
+            )
         else:
             independent, ends = self._by_starts(problem, engine)
         return solution_of(problem, engine, self, ends, independent, ascend)
@@ -124,7 +126,7 @@ class SelectionSearch:
         return independent, ends
 
     def _by_sample(
-        self, problem: Problem, engine: Engine, part: Engine
+        self, problem: Problem, engine: Engine, part: Engine, progress: bool | None
     ) -> tuple[Climb, dict[str, Climb]]:
         """Return the same, with climbs on all rows only from the optima of a sample of them."""
         try:
@@ -136,7 +138,9 @@ class SelectionSearch:
         independent = fit_independent(problem, engine, tol=NEARLY, gamma=gamma)
         # Starts that led to one optimum share it, so it is climbed from once.
         ends = {
-            id(end): climb(problem, engine, end.free, max_steps=self.max_steps, tol=self.tol)
+            id(end): climb(
+                problem, engine, end.free, max_steps=self.max_steps, tol=self.tol, progress=progress
+            )
             for end in found.values()
         }
         return independent, {name: ends[id(end)] for name, end in found.items()}
