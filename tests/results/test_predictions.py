@@ -9,7 +9,7 @@ import pandas as pd
 import pytest
 
 import selfselect as ss
-from selfselect.errors import OptionError, UnsupportedError
+from selfselect.errors import MissingRowsWarning, OptionError, UnsupportedError
 
 DRAWS = 200_000
 QUADRATURE = 1e-6
@@ -41,6 +41,20 @@ def fit_of(rule: Any, available: dict[str, str] | None = None) -> tuple[ss.FitRe
     )
     fit = ss.fit(sample.formula, sample.data, chosen="chosen", rule=rule, available=available)
     return fit, sample
+
+
+@pytest.mark.parametrize("column", ["x", "fee", "open"])
+def test_a_row_that_lacks_a_covariate_a_cost_or_an_availability_has_no_chance(column: str) -> None:
+    fit, sample = fit_of(RULES["costs"], {"b": "open"})
+    rows = sample.data.head(4).astype({"open": float})
+    whole = fit.predict(rows, kind="chance")
+    rows.loc[rows.index[1], column] = np.nan
+    with pytest.warns(MissingRowsWarning, match="1 of 4 rows"):
+        found = fit.predict(rows, kind="chance")
+    assert found.iloc[1].isna().all()
+    pd.testing.assert_frame_equal(
+        found.drop(index=found.index[1]), whole.drop(index=found.index[1])
+    )
 
 
 @pytest.mark.parametrize("name", RULES)

@@ -284,12 +284,15 @@ class FormulaCoding:
     def code(
         self, data: Any, *, with_known: bool, with_outcome: bool = False, needed: str = "all"
     ) -> CodedRows:
-        formula_columns = (
-            *self.columns_for(needed),
-            *(self.outcome.columns if with_outcome else ()),
+        columns = dict.fromkeys(
+            (
+                *self.columns_for(needed),
+                *(self.outcome.columns if with_outcome else ()),
+                *(self.known.columns if with_known else ()),
+            )
         )
-        frame = to_frame(data, (*formula_columns, *(self.known.columns if with_known else ())))
-        lacking = find_any_absent(frame, dict.fromkeys(formula_columns))
+        frame = to_frame(data, columns)
+        lacking = find_any_absent(frame, columns)
         complete = np.ones(len(frame), dtype=bool) if lacking is None else ~lacking
         kept = frame if lacking is None else frame[complete]
         covariates, used = self.read_covariates(kept, needed), self.covariates_for(needed)
