@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable, Mapping
+from functools import lru_cache
 from typing import Any
 
 __all__ = ["arguments_for", "write_call"]
@@ -18,7 +19,7 @@ def write_call(function: Callable[..., Any], given: Mapping[str, Any]) -> str:
     The table is called ``data``; columns given as arrays are described, since they have no name.
     """
     lines = []
-    for name, parameter in inspect.signature(function).parameters.items():
+    for name, parameter in _parameters(function).items():
         if name == "data":
             lines.append("data,")
         elif parameter.default is parameter.empty:
@@ -30,8 +31,14 @@ def write_call(function: Callable[..., Any], given: Mapping[str, Any]) -> str:
 
 def arguments_for(given: Mapping[str, Any], *functions: Callable[..., Any]) -> dict[str, Any]:
     """Return those of the arguments of a call that other functions take too, by name."""
-    names = {name for one in functions for name in inspect.signature(one).parameters}
+    names = {name for one in functions for name in _parameters(one)}
     return {name: value for name, value in given.items() if name in names}
+
+
+@lru_cache
+def _parameters(function: Callable[..., Any]) -> Mapping[str, inspect.Parameter]:
+    """Return the parameters of a function; reading them off takes a tenth of a millisecond."""
+    return inspect.signature(function).parameters
 
 
 def _same(value: Any, default: Any) -> bool:
