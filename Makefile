@@ -44,7 +44,7 @@ sanitize: .venv/test-ready   ## tests of the compiled kernels under address and 
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps --target build/sanitize .
 	LD_PRELOAD="$$(gcc -print-file-name=libasan.so) $$(gcc -print-file-name=libubsan.so)" \
 	ASAN_OPTIONS=detect_leaks=0 PYTHONPATH=build/sanitize \
-	$(BIN)/python -m pytest -q -p no:cacheprovider tests/kernels -k 'not torch and not triton'
+	$(BIN)/python -m pytest -q -p no:cacheprovider tests/kernels -k 'not torch'
 
 test-lowest:                 ## a subset of the tests, with the lowest versions that are declared
 	$(PYTHON) tools/versions.py lowest

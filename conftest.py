@@ -6,7 +6,6 @@ from importlib.util import find_spec
 
 NEEDED = {
     "torch": ("src/selfselect/kernels/torch_*.py", "src/selfselect/engines/*torch*.py"),
-    "triton": ("src/selfselect/kernels/triton_*.py",),
 }
 
 collect_ignore_glob = [

@@ -15,6 +15,7 @@ import traceback
 import types
 from dataclasses import replace
 from functools import partial
+from itertools import product
 from typing import Any
 
 import numpy as np
@@ -34,7 +35,7 @@ from selfselect.data.rows import Rows
 from selfselect.engines import _torch_kernels
 from selfselect.engines.memory import Memory, RowsInMemory
 from selfselect.engines.torch import OnDevice, Torch
-from selfselect.kernels.torch_rows import TensorRows, pack, weighted_grams
+from selfselect.kernels.torch_rows import TensorRows, pack
 from selfselect.likelihoods import evaluate
 from selfselect.noises import Independent
 from selfselect.problem.grams import sum_grams
@@ -45,7 +46,7 @@ from selfselect.solvers import MaximumLikelihood, Newton
 from selfselect.threads import one_blas_thread
 
 FOUND: dict[str, Any] = {}
-AGREEMENT = 1e-9
+AGREEMENT = 1e-12
 
 
 def say(name: str, value: Any) -> None:
@@ -208,45 +209,35 @@ def floors(engine: OnDevice) -> None:
         say(f"floor {name}", found | {"GB_per_s": round(n_bytes / found["event_ms"] / 1e6)})
 
 
-def variants(engine: OnDevice, natural: Any, what: str) -> None:
-    """Time the two kernels of a pass in several shapes; what does not compile is said."""
-    from selfselect.kernels import triton_known, triton_rows
+def variants(engine: OnDevice, parameters: Any, what: str) -> None:
+    """Time a pass cut in several ways; what has no room, or does not compile, is said."""
+    from selfselect.kernels import torch_card
 
-    rows = engine.resident
+    rows, problem = engine.resident, engine.problem
     assert rows is not None
-    parameters = torch.from_numpy(natural).to(rows.table.device)
-    kept = torch.rand((len(parameters), rows.n_rows), dtype=torch.float64, device=rows.table.device)
-    terms, grams, group = triton_rows.TERMS, triton_rows.GRAMS, triton_rows.GROUP
-    for warps, programs, registers in [
-        (4, 4, 128), (4, 4, None), (4, 3, 168), (4, 2, 255), (8, 2, 128), (2, 8, 128), (4, 8, 128)
-    ]:  # fmt: skip
-        triton_rows.TERMS = triton_rows.Shape(32 * warps, warps, programs, 1, registers)
-        for curved in (False, True):
-            task = partial(
-                triton_rows.launch_terms, triton_known._sum_terms, rows, parameters, kept,
-                CURVED=curved,
-            )  # fmt: skip
-            _try(f"{what} terms {triton_rows.TERMS} curved={curved}", task)
-    triton_rows.TERMS = terms
-    for size, shape in [
-        (3, (32, 2, 4, 3)), (3, (32, 2, 4, 4)), (3, (32, 2, 8, 3)), (3, (32, 1, 8, 3)),
-        (1, (32, 4, 4, 3)), (1, (64, 4, 2, 3)), (1, (64, 4, 2, 4)), (1, (64, 2, 4, 3)),
-        (1, (32, 2, 4, 3)), (1, (128, 4, 2, 2)),
-    ]:  # fmt: skip
-        triton_rows.GROUP, triton_rows.GRAMS = size, triton_rows.Shape(*shape)
-        task = partial(triton_rows.weighted_grams, rows.table, kept)
-        _try(f"{what} grams group={size} {triton_rows.GRAMS}", task)
-    triton_rows.GRAMS, triton_rows.GROUP = grams, group
-    for step in (2**17, 2**20, 2**23):
-        _try(f"{what} grams by the library, chunks of {step}", partial(_library, rows, kept, step))
+    at = torch.from_numpy(parameters).to(rows.table.device)
+    names = ("MOST_TILES", "MOST_WARPS", "STAGES")
+    kept = [getattr(torch_card, name) for name in names]
+    for cut in product((12, 24), (8, 10, 12, 14, 16), (2, 3)):
+        for name, value in zip(names, cut, strict=True):
+            setattr(torch_card, name, value)
+        for curvature in ("none", "exact"):
+            task = (
+                partial(torch_card.sum_known_rows, rows, at, curved=curvature != "none")
+                if problem.index == "known"
+                else partial(torch_card.sum_unknown_rows, rows, at, side=1.0, curvature=curvature)
+            )
+            if curvature != "none" or cut[0] == kept[0]:
+                label = " ".join(f"{name}={value}" for name, value in zip(names, cut, strict=True))
+                _try(f"{what} {curvature} {label}", task)
+    for name, value in zip(names, kept, strict=True):
+        setattr(torch_card, name, value)
 
 
-def _library(rows: TensorRows, kept: Any, step: int) -> Any:
-    total = 0.0
-    for first in range(0, rows.n_rows, step):
-        here = slice(first, first + step)
-        total = total + weighted_grams(rows.table[:, here], kept[:, here])
-    return total
+def _parameters(problem: Problem, free: Any) -> Any:
+    """Return what the kernels take: slopes, constant and inverse scale of every alternative."""
+    natural = problem.layout.natural(free).reshape(problem.equations.n_alternatives, -1)
+    return np.ascontiguousarray(natural[:, [*range(1, natural.shape[1] - 1), 0, -1]])
 
 
 def _try(name: str, task: Any, **options: Any) -> None:
@@ -313,6 +304,32 @@ def fits(
     return solution
 
 
+def frame(n_rows: int, n_covariates: int, device: str) -> None:
+    """Fit a frame, whose rows have to be coded and moved first; and the same in memory."""
+    import pandas as pd
+
+    import selfselect as ss
+
+    rng = np.random.default_rng(1)
+    names = [f"x{i}" for i in range(n_covariates)]
+    data = {name: rng.standard_normal(n_rows) for name in names}
+    slopes = rng.normal(size=(3, n_covariates)) / np.sqrt(n_covariates)
+    latent = slopes @ np.array(list(data.values())) + rng.standard_normal((3, n_rows))
+    table = pd.DataFrame(data)
+    table["y"], table["chosen"] = latent.max(axis=0), latent.argmax(axis=0)
+    del data, latent
+    for engine in (Torch(device), Memory()):
+        walls = []
+        for _ in range(2):
+            begun = time.perf_counter()
+            fit = ss.fit(f"y ~ {' + '.join(names)}", table, chosen="chosen", engine=engine)
+            walls.append(round(1e3 * (time.perf_counter() - begun), 1))
+        found = {"wall_ms": walls, "loglik": fit.llf}
+        if isinstance(fit.engine, OnDevice):
+            found["moved"] = str(fit.engine.moved)
+        say(f"frame of {n_rows:,} rows, {type(engine).__name__}", found)
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--rows", type=float, default=1e8)
@@ -321,6 +338,7 @@ def main() -> None:
     parser.add_argument("--out", default=None)
     parser.add_argument("--variants", action="store_true")
     parser.add_argument("--no-unknown", action="store_true")
+    parser.add_argument("--frame", type=float, default=1e7, help="rows of a frame; 0 for none")
     options = parser.parse_args()
     device = Torch(options.device).device
     cuda, n_rows = device != "cpu", int(options.rows)
@@ -340,10 +358,7 @@ def main() -> None:
         passes(engine, solution.free, "known", cuda=cuda)
         say("seconds", round(time.perf_counter() - started, 1))
         if cuda and options.variants:
-            natural = problem.layout.natural(solution.free).reshape(3, -1)
-            width = options.covariates + 2
-            order = np.append(np.arange(1, width - 1), [0, width - 1])
-            variants(engine, np.ascontiguousarray(natural[:, order]), "known")
+            variants(engine, _parameters(problem, solution.free), "known")
             say("seconds", round(time.perf_counter() - started, 1))
         del engine
         if not options.no_unknown:
@@ -362,6 +377,11 @@ def main() -> None:
             start = solution.free + 1e-3
             fits(engine, MaximumLikelihood(), "unknown, from a start,", cuda=cuda, start=start)
             passes(engine, solution.free, "unknown", cuda=cuda)
+            if cuda and options.variants:
+                variants(engine, _parameters(problem, solution.free), "unknown")
+            del engine
+        if options.frame:
+            frame(int(options.frame), options.covariates, device)
     except Exception:
         say("failed", traceback.format_exc())
     say("seconds", round(time.perf_counter() - started, 1))

@@ -72,7 +72,7 @@ CABINETS = (
 HELPERS = ("plots/paths.py", "plots/svg.py")
 """Files of a cabinet that other rooms share and that hold no member."""
 
-OPTIONAL_MODULES = {"torch": ("torch_", "_torch_"), "triton": ("triton_",)}
+OPTIONAL_MODULES = {"torch": ("torch_", "_torch_")}
 """Packages without which modules whose names begin so cannot be imported."""
 
 
@@ -341,7 +341,6 @@ def test_a_function_that_uses_the_package_can_be_sent_to_a_worker():
 
 def test_what_is_optional_is_imported_in_one_room_only():
     optional = {
-        "triton": {"kernels"},
         "torch": {"kernels", "engines"},
         "sklearn": {"sklearn"},
         "matplotlib": {"plots"},

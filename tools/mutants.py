@@ -38,7 +38,7 @@ SELECTION = (
     "selection/*.py", "*/*selection*.py", "*/binary_*.py", "*/ordered_index.py",
     "solvers/_second_step.py",
 )  # fmt: skip
-ELSEWHERE = ("*/*torch*.py", "*/triton_*.py", "engines/*dask*.py", "engines/_cluster.py",
+ELSEWHERE = ("*/*torch*.py", "engines/*dask*.py", "engines/_cluster.py",
              "engines/_on_workers.py", "engines/_partitions.py")  # fmt: skip
 """What needs a graphics card, or runs in other processes."""
 

@@ -14,7 +14,7 @@ import pytest
 import selfselect as ss
 from selfselect.engines import Memory, Torch
 from selfselect.errors import EngineError, MissingDependencyError, OptionError
-from selfselect.likelihoods import evaluate, sum_chances
+from selfselect.likelihoods import evaluate, evaluate_places, sum_chances
 from selfselect.problem.grams import sum_columns, sum_grams
 from selfselect.rules.base import RowData
 
@@ -105,6 +105,31 @@ def test_two_sided_bounds_are_summed_as_memory_does(world, device):
     for curvature in ("none", "exact"):
         task = partial(evaluate, problem, away_from(fitted), curvature=curvature)
         assert_same_sums(there.sum(task), host.sum(task))
+
+
+@pytest.mark.parametrize("index", ["known", "unknown"])
+@pytest.mark.parametrize("rule", ["max", "min"])
+def test_several_places_are_summed_in_one_pass_as_memory_does(world, rule, index, device):
+    fitted = world(rule, 300).fit(weights="w")
+    problem = replace(fitted.problem, index=index)
+    rows = fitted.rows if index == "known" else replace(fitted.rows, chosen=None)
+    there = Torch(device, chunk_rows=77).load(problem, rows)
+    places = away_from(fitted) * np.random.default_rng(5).uniform(0.9, 1.1, (3, 1))
+    task = partial(evaluate_places, problem, places)
+    assert _torch_tasks.twin_of(task, there.problem) is not None
+    for found, wanted in zip(there.sum(task), Memory().load(problem, rows).sum(task), strict=True):
+        np.testing.assert_allclose(found, wanted, rtol=0, atol=SUMS * np.abs(wanted).max())
+
+
+def test_an_engine_says_what_moving_the_rows_took(world, device):
+    fit = world("max", 300).fit(engine=Torch(device))
+    moved = fit.engine.moved
+    assert moved.device == device and moved.seconds > 0
+    assert moved.n_bytes == fit.engine.resident.n_bytes >= 300 * 8 * 3
+    assert str(moved) == (
+        f"Moving {moved.n_bytes:,} bytes of rows to {device} took {1e3 * moved.seconds:,.1f} ms."
+    )
+    assert str(replace(moved, n_bytes=2_500_000_000)).startswith("Moving 2.50 GB of rows")
 
 
 def test_gram_matrices_are_those_of_memory(world, device):
@@ -303,9 +328,9 @@ def test_a_device_without_any_room_is_said_so(loaded, monkeypatch):
         there.sum(task)
 
 
-@pytest.mark.parametrize("in_registers", [False, True])
-def test_what_a_pass_keeps_per_row_is_no_less_where_more_is_asked(in_registers):
-    kernels = replace(_torch_kernels.PLAIN, in_registers=in_registers)
+@pytest.mark.parametrize("room", [0, 228 * 1024])
+def test_what_a_pass_keeps_per_row_is_no_less_where_more_is_asked(room):
+    kernels = replace(_torch_kernels.PLAIN, room=room)
     for known, own_limits, width in product((True, False), (True, False), (5, 30, 60, 90)):
         plain, whole = (
             kernels.doubles_per_row(
@@ -314,9 +339,11 @@ def test_what_a_pass_keeps_per_row_is_no_less_where_more_is_asked(in_registers):
             for curvature in ("none", "exact")
         )
         assert 0 <= plain <= whole
-        if own_limits or not in_registers or width > 64:
+        if own_limits or not room or width > 64:
             assert plain > 0
-        if width > 32 or not in_registers:
+        elif width <= 30:
+            assert plain == whole == 0
+        if width > 32 or not room:
             assert whole >= 3 * width
 
 

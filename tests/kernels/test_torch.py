@@ -7,7 +7,15 @@ import pytest
 
 torch = pytest.importorskip("torch", reason="PyTorch is not installed")
 
-from selfselect.kernels import torch_known, torch_rows, torch_tails, torch_unknown  # noqa: E402
+from selfselect.kernels import (  # noqa: E402
+    _erfcx,
+    torch_card,
+    torch_cuda,
+    torch_known,
+    torch_rows,
+    torch_tails,
+    torch_unknown,
+)
 from selfselect.kernels.known_index import row_terms  # noqa: E402
 from selfselect.kernels.status import ABOVE, BELOW, MAYBE, OBSERVED, UNKNOWN  # noqa: E402
 from selfselect.kernels.tails import interval_terms, mills_terms  # noqa: E402
@@ -127,3 +135,92 @@ def test_codes_are_packed_where_they_fit():
     for j, codes in enumerate(status):
         np.testing.assert_array_equal((packed >> (torch_rows.BITS * j)) & 15, codes)
     assert torch_rows.pack(tensor(np.zeros((8, 2), np.int8))) is None
+
+
+ROOM = 228 * 1024
+"""Shared memory of a multiprocessor of a large card."""
+
+
+@pytest.mark.parametrize("curvature", ["none", "complete", "exact"])
+@pytest.mark.parametrize("known", [True, False])
+def test_a_pass_is_cut_so_that_every_gram_matrix_has_a_warp_and_blocks_fit(known, curvature):
+    for width in (3, 8, 22, 32):
+        for k in (1, 2, 3, 4, 7):
+            sizes = torch_card.Sizes.of(k, known=known, curvature=curvature)
+            shape = torch_card.Shape.of(width, k, sizes, ROOM)
+            fits = torch_card.fits(width, k, known=known, curvature=curvature, room=ROOM)
+            assert fits == (shape is not None)
+            if shape is not None:
+                assert shape.team * shape.each >= sizes.grams
+                assert shape.team * shape.blocks <= torch_card.MOST_WARPS
+                assert shape.blocks * (shape.shared_bytes + 1024) <= ROOM
+    assert not torch_card.fits(22, 3, known=known, curvature=curvature, room=0)
+    assert not torch_card.fits(22, 8, known=known, curvature=curvature, room=ROOM)
+
+
+def test_sources_for_a_card_carry_sizes_and_the_polynomials():
+    text = torch_cuda.source("sums.cu", WIDTH=22, K=3)
+    assert text.startswith("#define WIDTH 22\n#define K 3\n")
+    assert f"{_erfcx.GAP[0]!r}, {_erfcx.GAP[1]!r}" in text
+    assert text.index("known_row(double at") < text.index("sum_rows(const double *table")
+    assert "unknown_terms(const double *given" in torch_cuda.source("terms.cu", K=2)
+
+
+on_a_card = pytest.mark.skipif(not torch.cuda.is_available(), reason="there is no card")
+
+
+@on_a_card
+@pytest.mark.parametrize("code", [OBSERVED, BELOW, ABOVE, UNKNOWN])
+def test_a_row_on_a_card_agrees_at_any_distance(code):
+    a = tensor(np.clip(FAR, -1e8, 1e8))[None]
+    status = torch.full(a.shape, code, dtype=torch.int8)
+    wanted = torch_known.known_terms(a, status, None)
+    found = torch_card.known_terms(a.cuda(), status.cuda(), None)
+    for name in ("residual", "curvature", "loglik", "observed"):
+        np.testing.assert_allclose(
+            getattr(found, name).cpu(), getattr(wanted, name), rtol=TERM, atol=TINY
+        )
+
+
+@on_a_card
+@pytest.mark.parametrize(
+    ("width", "k", "n_rows"),
+    [(2, 1, 1), (7, 2, 33), (8, 3, 1_000), (22, 3, 4_097), (22, 6, 777), (24, 4, 640), (31, 7, 95),
+     (32, 5, 2_001), (33, 3, 500), (64, 4, 501), (70, 2, 300), (5, 8, 250)],
+)  # fmt: skip
+def test_sums_on_a_card_agree_whatever_the_width(width, k, n_rows):
+    rng = np.random.default_rng(width * k)
+    table = rng.normal(size=(width, n_rows + 1))
+    table[-2] = 1.0
+    parameters = rng.normal(size=(3, k, width)) / np.sqrt(width)
+    parameters[:, :, -1] = rng.uniform(0.5, 2.0, (3, k))
+    weights = rng.uniform(0, 2, n_rows + 1)
+    known = rng.choice([OBSERVED, BELOW, ABOVE, UNKNOWN], (k, n_rows + 1)).astype(np.int8)
+    maybe = rng.choice([MAYBE, MAYBE, UNKNOWN], (k, n_rows + 1)).astype(np.int8)
+    for status, first in ((known, 0), (known, 1), (maybe, 0), (maybe, 1)):
+        # Rows that start at an odd place are not aligned.
+        whole = torch_rows.TensorRows(tensor(table), tensor(status), tensor(weights))
+        rows = whole.slice(first, first + n_rows)
+        moved = torch_rows.TensorRows(
+            tensor(table).cuda(), tensor(status).cuda(), tensor(weights).cuda(),
+            codes=torch_rows.pack(tensor(status).cuda()),
+        ).slice(first, first + n_rows)  # fmt: skip
+        places, there = tensor(parameters), tensor(parameters).cuda()
+        if status is known:
+            for curved in (False, True):
+                wanted = torch_known.sum_known_rows(rows, places[0], curved=curved)
+                found = torch_card.sum_known_rows(moved, there[0], curved=curved)
+                assert_close(found, wanted)
+            continue
+        for side in (1.0, -1.0):
+            for curvature in ("none", "complete", "exact"):
+                options = {"side": side, "curvature": curvature}
+                wanted = torch_unknown.sum_unknown_rows(rows, places[0], **options)
+                assert_close(torch_card.sum_unknown_rows(moved, there[0], **options), wanted)
+            wanted = torch_unknown.sum_unknown_places(rows, places, side=side)
+            assert_close(torch_card.sum_unknown_places(moved, there, side=side), wanted)
+
+
+def assert_close(found, wanted):
+    scale = max(float(wanted.abs().max()), 1.0)
+    np.testing.assert_allclose(found.cpu().numpy(), wanted.numpy(), rtol=0, atol=TERM * scale)

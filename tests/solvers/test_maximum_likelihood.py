@@ -310,7 +310,7 @@ def test_starts_do_not_depend_on_which_others_run_beside_them(monkeypatch):
     sample = ss.simulators.gaussian(500, 2, 3, norm=2.0, seed=2)
     solver = MaximumLikelihood(starts=9)
     together = ss.fit(sample.formula, sample.data, alternatives=3, solver=solver, seed=5)
-    monkeypatch.setattr("selfselect.solvers._search.ROWS_AT_ONCE", 1)
+    monkeypatch.setattr("selfselect.engines.memory.ROWS_AT_ONCE", 1)
     alone = ss.fit(sample.formula, sample.data, alternatives=3, solver=solver, seed=5)
     assert together.starts["name"].tolist() == alone.starts["name"].tolist()
     np.testing.assert_allclose(together.starts["loglik"], alone.starts["loglik"], atol=1e-3)

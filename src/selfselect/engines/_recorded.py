@@ -85,6 +85,10 @@ class Recorded:
         return self.engine.holds_rows
 
     @property
+    def rows_at_once(self) -> int:
+        return self.engine.rows_at_once
+
+    @property
     def rows(self) -> Rows:
         return self.engine.rows
 

@@ -5,57 +5,79 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cache
-from importlib.util import find_spec
 from threading import Lock
 from typing import Any
 
 import torch
 
 from selfselect.errors import SelfSelectWarning, warn_user
-from selfselect.kernels import torch_known, torch_unknown
-from selfselect.kernels.torch_rows import MOST_PACKED, WIDEST_GRAMS, WIDEST_TERMS
+from selfselect.kernels import torch_card, torch_known, torch_unknown
+from selfselect.kernels.torch_cuda import card
+from selfselect.kernels.torch_rows import WIDEST_GRAMS
+from selfselect.kernels.unknown_index import Curvature
 
 __all__ = ["Kernels", "kernels_for"]
 
 
 @dataclass(frozen=True)
 class Kernels:
-    """Sums over rows of the two kinds of likelihood, and whether they read rows in registers."""
+    """Sums over rows of the two kinds of likelihood.
+
+    Attributes
+    ----------
+    known, unknown : at one place.
+    places : of the unknown index at several places, without curvature.
+    room : shared memory of a card's multiprocessors, where its own kernels read rows into it.
+    """
 
     known: Callable[..., Any]
     unknown: Callable[..., Any]
-    in_registers: bool
+    places: Callable[..., Any]
+    room: int = 0
 
     def doubles_per_row(
-        self, n_alternatives: int, width: int, *, known: bool, curvature: str, own_limits: bool
+        self,
+        n_alternatives: int,
+        width: int,
+        *,
+        known: bool,
+        curvature: Curvature,
+        own_limits: bool,
     ) -> int:
         """Return how many numbers a pass keeps per row beside the rows themselves."""
         k = n_alternatives
-        narrow = self.in_registers and width <= WIDEST_GRAMS
-        if self.in_registers and width <= WIDEST_TERMS and k <= MOST_PACKED and not own_limits:
-            if curvature == "none":
-                return 0
-            if known and narrow:
-                return k
+        if not own_limits and torch_card.fits(
+            width, k, known=known, curvature=curvature, room=self.room
+        ):
+            return 0
+        narrow = self.room > 0 and width <= WIDEST_GRAMS
         n_grams = 0 if curvature == "none" else k if known else k * (k + 1) // 2
         return k * (20 + k) + (0 if narrow else n_grams * width)
 
 
-PLAIN = Kernels(torch_known.sum_known_rows, torch_unknown.sum_unknown_rows, False)
+OLDEST = (8, 0)
+"""The first cards (Ampere) with matrix units for double precision, and copies to shared memory."""
+
+PLAIN = Kernels(
+    torch_known.sum_known_rows,
+    torch_unknown.sum_unknown_rows,
+    torch_unknown.sum_unknown_places,
+)
 """By operations of PyTorch alone, on any device."""
 
 
 @cache
 def kernels_for(device: str) -> Kernels:
     """Return the kernels for a device; compiled ones where there is a compiler for it."""
-    if device == "cpu" or find_spec("triton") is None:
+    if device == "cpu" or torch.version.cuda is None:
         return PLAIN
-    from selfselect.kernels import triton_known, triton_unknown
-
+    if torch.cuda.get_device_capability(device) < OLDEST:
+        return PLAIN
     return Kernels(
-        _or_else(triton_known.sum_known_rows, PLAIN.known),
-        _or_else(triton_unknown.sum_unknown_rows, PLAIN.unknown),
-        True,
+        _or_else(torch_card.sum_known_rows, PLAIN.known),
+        _or_else(torch_card.sum_unknown_rows, PLAIN.unknown),
+        _or_else(torch_card.sum_unknown_places, PLAIN.places),
+        card(torch.device(device).index or 0).shared_bytes,
     )
 
 

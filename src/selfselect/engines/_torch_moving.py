@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import time
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from numpy.typing import NDArray
@@ -14,13 +16,44 @@ if TYPE_CHECKING:
 
     from selfselect.kernels.torch_rows import TensorRows
 
-__all__ = ["bytes_per_row", "move", "own_limits"]
+__all__ = ["Moved", "bytes_per_row", "move", "move_on_clock", "own_limits"]
 
 ALIGNED = 16
 """Rows of the table start at multiples of this many numbers, so that a card reads two at a time."""
 
 MOVED_AT_ONCE = 2**27
 """Bytes of rows that are moved to the device in one go."""
+
+
+@dataclass(frozen=True)
+class Moved:
+    """What moving rows to a device took.
+
+    Attributes
+    ----------
+    device : where they were moved to.
+    n_bytes : how much memory they take there.
+    seconds : how long it took, from rows as they are in a frame to tensors in internal units.
+    """
+
+    device: str
+    n_bytes: int
+    seconds: float
+
+    def __str__(self) -> str:
+        size = f"{self.n_bytes / 1e9:.2f} GB" if self.n_bytes >= 1e7 else f"{self.n_bytes:,} bytes"
+        return f"Moving {size} of rows to {self.device} took {1e3 * self.seconds:,.1f} ms."
+
+
+def move_on_clock(problem: Problem, batch: Batch, device: str) -> tuple[TensorRows, Moved]:
+    """Do what `move` does, and say what it took."""
+    import torch
+
+    begun = time.perf_counter()
+    rows = move(problem, batch, device)
+    if device != "cpu":
+        torch.cuda.synchronize(device)
+    return rows, Moved(device, rows.n_bytes, time.perf_counter() - begun)
 
 
 def own_limits(batch: Batch) -> bool:

@@ -21,7 +21,7 @@ from selfselect.engines._torch_kernels import kernels_for
 from selfselect.kernels.torch_rows import weighted_grams
 from selfselect.kernels.torch_unknown import pairs_of
 from selfselect.kernels.unknown_index import Curvature
-from selfselect.likelihoods import evaluate, sum_chances
+from selfselect.likelihoods import evaluate, evaluate_places, sum_chances
 from selfselect.problem.batch import Evaluation, Parts
 from selfselect.problem.grams import sum_columns, sum_grams
 from selfselect.problem.problem import Problem
@@ -140,6 +140,28 @@ def _likelihood_sums(
     return engine.add_up(kernel, n_doubles)
 
 
+def _evaluate_places(problem: Problem, naturals: Array, engine: OnDevice) -> Parts:
+    """Do what `evaluate_places` does."""
+    if problem.index == "known":
+        each = [_evaluate(problem, one, engine, curvature="none") for one in naturals]
+        return Parts(
+            (np.array([one.loglik for one in each]), np.stack([one.score for one in each]))
+        )
+    places, kernels = _places(problem), kernels_for(engine.choice.device)
+    n_places, (k, width) = len(naturals), places.shape
+    parameters = np.zeros((n_places, k * width))
+    parameters[:, places.kept] = naturals
+    at = torch.from_numpy(parameters.reshape(n_places, k, width)).to(engine.choice.device)
+    n_doubles = kernels.doubles_per_row(
+        k, width, known=False, curvature="none", own_limits=engine.own_limits
+    )
+    sums = engine.add_up(partial(kernels.places, parameters=at, side=problem.side), n_doubles)
+    logliks = sums[:, 0] - engine.weight_total * math.log(problem.units.outcome_unit)
+    scores = sums[:, 1 + k :].reshape(n_places, k, width)
+    scores[:, :, -1] += sums[:, 1 : 1 + k] / naturals[:, problem.layout.inverse_scale_positions]
+    return Parts((logliks, scores.reshape(n_places, -1)[:, places.kept]))
+
+
 def _chances(problem: Problem, natural: Array, engine: OnDevice) -> Array:
     """Do what `sum_chances` does."""
     sums = _likelihood_sums(problem, natural, engine, "none")
@@ -191,6 +213,7 @@ def _gram_of(rows: TensorRows) -> Any:
 
 TWINS: Final[dict[Any, Callable[..., Any]]] = {
     evaluate: _evaluate,
+    evaluate_places: _evaluate_places,
     sum_chances: _chances,
     sum_columns: _columns,
     sum_grams: _grams,

@@ -18,9 +18,14 @@ from selfselect.data.source import Source
 from selfselect.problem.batch import Batch, Parts
 from selfselect.problem.problem import Problem
 
-__all__ = ["Addable", "Engine", "EngineChoice", "Parts"]
+__all__ = ["ROWS_AT_ONCE", "Addable", "Engine", "EngineChoice", "Parts"]
 
 Array = NDArray[np.float64]
+
+
+ROWS_AT_ONCE = 16_384
+"""Rows, times places, that a pass by one core takes at once: with fewer the calls take longer than
+what they do, with more the rows leave the cache."""
 
 
 class Addable(Protocol):
@@ -46,6 +51,10 @@ class Engine(Protocol):
     @property
     def holds_rows(self) -> bool:
         """Whether all rows can be had at once."""
+
+    @property
+    def rows_at_once(self) -> int:
+        """Rows, times places, up to which climbs that go side by side should share a pass."""
 
     @property
     def rows(self) -> Rows:

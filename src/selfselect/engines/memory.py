@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from selfselect.data.rows import Rows
 from selfselect.engines._sampling import groups_evenly, spread_evenly, times_drawn
-from selfselect.engines.base import Sum
+from selfselect.engines.base import ROWS_AT_ONCE, Sum
 from selfselect.kernels.compiled import extension, warn_where_slow
 from selfselect.likelihoods import Backend, Batch
 from selfselect.problem.problem import Problem
@@ -97,6 +97,10 @@ class RowsInMemory:
     @property
     def holds_rows(self) -> bool:
         return True
+
+    @property
+    def rows_at_once(self) -> int:
+        return ROWS_AT_ONCE
 
     @cached_property
     def weight_total(self) -> float:

@@ -16,7 +16,7 @@ from selfselect.data.files import Files, open_files
 from selfselect.data.rows import Rows
 from selfselect.data.stream import RowStream
 from selfselect.engines._sampling import draw_counts
-from selfselect.engines.base import Sum
+from selfselect.engines.base import ROWS_AT_ONCE, Sum
 from selfselect.engines.memory import RowsInMemory, backend_for, ungrouped
 from selfselect.errors import UnsupportedError
 from selfselect.likelihoods import Batch
@@ -90,6 +90,10 @@ class RowsInPieces:
     @property
     def holds_rows(self) -> bool:
         return False
+
+    @property
+    def rows_at_once(self) -> int:
+        return ROWS_AT_ONCE
 
     @property
     def rows(self) -> Rows:

@@ -56,6 +56,13 @@ class TensorRows:
         """How many rows there are."""
         return self.table.shape[1]
 
+    @property
+    def n_bytes(self) -> int:
+        """How much memory they take."""
+        return sum(
+            one.numel() * one.element_size() for one in vars(self).values() if one is not None
+        )
+
     def slice(self, first: int, last: int) -> TensorRows:
         """Return views of some neighbouring rows."""
         if first == 0 and last >= self.n_rows:

@@ -21,7 +21,9 @@ from selfselect.kernels.torch_known import standardised
 from selfselect.kernels.torch_rows import TensorRows, weighted_grams
 from selfselect.kernels.torch_tails import tails
 
-__all__ = ["UnknownTerms", "pairs_of", "sum_unknown_rows", "unknown_terms"]
+__all__ = [
+    "UnknownTerms", "pairs_of", "sum_unknown_places", "sum_unknown_rows", "unknown_terms",
+]  # fmt: skip
 
 
 @dataclass(frozen=True, eq=False)
@@ -143,3 +145,14 @@ def sum_unknown_rows(
             cross.reshape(-1),
         ]
     )
+
+
+def sum_unknown_places(
+    rows: TensorRows,
+    parameters: Tensor,
+    *,
+    side: float,
+    sum_of: Callable[..., Tensor] = sum_unknown_rows,
+) -> Tensor:
+    """Return at every place (s, k, D + 2) what `sum_of` adds up without curvature."""
+    return torch.stack([sum_of(rows, one, side=side, curvature="none") for one in parameters])

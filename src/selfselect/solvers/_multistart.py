@@ -175,24 +175,27 @@ class MultiStart(ABC):
         alike: dict[Recipe, list[int]] = {}
         for number, recipe in enumerate(recipes):
             alike.setdefault(recipe, []).append(number)
-        groups = [
-            (recipe, group)
-            for recipe, numbers in alike.items()
-            for group in grouped(numbers, part.n_rows)
-        ]
+        groups = grouped([number for numbers in alike.values() for number in numbers], part)
 
-        def run(recipe: Recipe, own: list[SeedSequence]) -> list[Reached]:
-            begun = recipe.start(space, alone, [np.random.default_rng(seed) for seed in own])
+        def run(group: list[int]) -> list[Reached]:
+            begun: list[Place] = []
+            for recipe, numbers in alike.items():
+                own = [
+                    np.random.default_rng(seeds[number]) for number in group if number in numbers
+                ]
+                begun += recipe.start(space, alone, own) if own else []
             return [
-                Reached(recipe.name, place, find_degeneracy(space, alone, place.coordinates))
-                for place in self.climb_on_sample(space, alone, begun)
+                Reached(
+                    recipes[number].name, place, find_degeneracy(space, alone, place.coordinates)
+                )
+                for number, place in zip(
+                    group, self.climb_on_sample(space, alone, begun), strict=True
+                )
             ]
 
         done: dict[int, Reached] = {}
         with progress_bar(progress, what="Starts", total=len(recipes)) as bar:
-            tasks = [(recipe, [seeds[number] for number in group]) for recipe, group in groups]
-            ended = engine.map(run, *map(list, zip(*tasks, strict=True)))
-            for (_, group), ends in zip(groups, ended, strict=True):
+            for group, ends in zip(groups, engine.map(run, groups), strict=True):
                 bar.update(len(group))
                 done.update(zip(group, ends, strict=True))
         return [done[number] for number in range(len(recipes))]

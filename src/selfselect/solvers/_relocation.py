@@ -76,5 +76,5 @@ def relocate(
 def _by_groups(
     climb: Callable[[list[Any]], list[Place]], starts: list[Any], engine: Engine
 ) -> list[Place]:
-    groups = grouped(starts, engine.n_rows)
+    groups = grouped(starts, engine)
     return [place for group in parallel_map(climb, groups) for place in group]

@@ -34,11 +34,6 @@ FARTHEST = 50.0
 """Logarithms of inverse scales beyond this are held there, so that no trial step overflows."""
 
 
-ROWS_AT_ONCE = 16_384
-"""Rows, times starts, that climbs side by side share a call for: with fewer the calls take longer
-than what they do, with more the rows leave the cache."""
-
-
 @dataclass(frozen=True, eq=False)
 class Place:
     """Where a climb ended: search coordinates, log-likelihood, and evaluations it took."""
@@ -126,6 +121,12 @@ class SearchSpace:
         same = len({equation.columns for equation in self.problem.equations.each}) == 1
         return same and self.problem.index == "unknown"
 
+    @cached_property
+    def _own(self) -> tuple[slice, ...]:
+        """Where the coefficients under each root are among the coordinates."""
+        ends = np.cumsum([len(root) for root in self.roots]).tolist()
+        return tuple(slice(*cut) for cut in zip([0, *ends], ends, strict=False))
+
     def block(self, alternative: int) -> slice:
         """Return where the coefficients of an alternative are among the coordinates."""
         ends = np.cumsum(self.problem.layout.sizes)
@@ -181,9 +182,10 @@ class SearchSpace:
 
     def _coefficients(self, coordinates: Array) -> list[Array]:
         """Return the coefficients (..., p_j) of every alternative, in internal units."""
-        ends = np.cumsum([len(root) for root in self.roots])[:-1]
-        parts = np.split(coordinates[..., : self.n_coefficients], ends, axis=-1)
-        each = [w @ inverse for inverse, w in zip(self._inverse_roots, parts, strict=True)]
+        each = [
+            coordinates[..., own] @ inverse
+            for inverse, own in zip(self._inverse_roots, self._own, strict=True)
+        ]
         ties = self.problem.layout.ties
         if ties is None:
             return each
@@ -289,7 +291,7 @@ class SearchSpace:
         ]
 
 
-def grouped(starts: Sequence[One], n_rows: int) -> list[list[One]]:
-    """Group starts, by the number of rows alone, into those that climb side by side."""
-    size = max(1, ROWS_AT_ONCE // max(n_rows, 1))
+def grouped(starts: Sequence[One], engine: Engine) -> list[list[One]]:
+    """Group starts, by rows and engine alone, into those that climb side by side."""
+    size = max(1, engine.rows_at_once // max(engine.n_rows, 1))
     return [list(starts[at : at + size]) for at in range(0, len(starts), size)]
