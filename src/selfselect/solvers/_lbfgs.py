@@ -202,17 +202,20 @@ def _two_loops(
     gradient: Array, steps: Array, changes: Array, inverse: Array, first_step: float
 ) -> Array:
     """Multiply gradients by the remembered inverse curvature (Nocedal 1980)."""
-    result = gradient.copy()
-    remembered = [i for i in range(MEMORY) if inverse[:, i].any()]
-    weights = np.zeros_like(inverse)
-    for i in reversed(remembered):
-        weights[:, i] = inverse[:, i] * _dot(steps[:, i], result)
-        result -= weights[:, i, None] * changes[:, i]
+    result, part = gradient.copy(), np.empty_like(gradient)
+    pairs = [
+        (inverse[:, i], steps[:, i], changes[:, i])
+        for i in np.flatnonzero(inverse.any(axis=0)).tolist()
+    ]
+    weights = []
+    for own, step, change in reversed(pairs):
+        weights.append(own * _dot(step, result))
+        result -= np.multiply(weights[-1][:, None], change, out=part)
     newest = inverse[:, -1] * _dot(changes[:, -1], changes[:, -1])
     result *= np.where(newest > 0, 1.0 / np.where(newest > 0, newest, 1.0), first_step)[:, None]
-    for i in remembered:
-        along = weights[:, i] - inverse[:, i] * _dot(changes[:, i], result)
-        result += along[:, None] * steps[:, i]
+    for own, step, change in pairs:
+        along = weights.pop() - own * _dot(change, result)
+        result += np.multiply(along[:, None], step, out=part)
     return result
 
 
