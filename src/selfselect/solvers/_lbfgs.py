@@ -150,9 +150,11 @@ class _State:
         decrease = self.value[moving] - self.best_value[moving]
         self.here[moving], self.value[moving] = self.best_place[moving], self.best_value[moving]
         self.gradient[moving] = self.best_gradient[moving]
+        self.done[moving] = decrease <= flat * np.maximum(np.abs(self.value[moving]), 1.0)
         product = _dot(moved, change)
         curved = product > 1e-12 * np.sqrt(_dot(moved, moved) * _dot(change, change))
-        kept = np.flatnonzero(moving)[curved]
+        moving[moving] = curved
+        kept = _all_or(moving)
         for remembered, new in (
             (self.steps, moved[curved]),
             (self.changes, change[curved]),
@@ -160,7 +162,6 @@ class _State:
         ):
             remembered[kept, :-1] = remembered[kept, 1:]
             remembered[kept, -1] = new
-        self.done[moving] = decrease <= flat * np.maximum(np.abs(self.value[moving]), 1.0)
         self.left[stepped] -= 1
 
     def aimed(self, stepped: Mask, bound: Array, first_step: float, ended: Minima) -> _State:
@@ -184,18 +185,19 @@ class _State:
     def _aim(self, where: Mask, bound: Array, first_step: float) -> None:
         if not where.any():
             return
-        gradient = self.gradient[where]
+        own = _all_or(where)
+        gradient = self.gradient[own]
         # Where a bound holds a coordinate back, it takes no part in the step.
-        held = (self.here[where] >= bound) & (gradient < 0)
+        held = (self.here[own] >= bound) & (gradient < 0)
         slope = np.where(held, 0.0, gradient)
         turned = _two_loops(
-            slope, self.steps[where], self.changes[where], self.inverse[where], first_step
+            slope, self.steps[own], self.changes[own], self.inverse[own], first_step
         )
         direction = np.where(held, 0.0, -turned)
-        self.direction[where] = direction
-        self.descent[where] = _dot(slope, direction)
-        self.low[where], self.high[where], self.size[where] = 0.0, np.inf, 1.0
-        self.trials[where], self.best_value[where] = 0, np.inf
+        self.direction[own] = direction
+        self.descent[own] = _dot(slope, direction)
+        self.low[own], self.high[own], self.size[own] = 0.0, np.inf, 1.0
+        self.trials[own], self.best_value[own] = 0, np.inf
 
 
 def _two_loops(
@@ -217,6 +219,11 @@ def _two_loops(
         along = weights.pop() - own * _dot(change, result)
         result += np.multiply(along[:, None], step, out=part)
     return result
+
+
+def _all_or(where: Mask) -> Mask | slice:
+    """Return the same places, without a copy of what is there where they are all."""
+    return slice(None) if where.all() else where
 
 
 def _dot(one: Array, other: Array) -> Array:

@@ -127,6 +127,13 @@ class SearchSpace:
         ends = np.cumsum([len(root) for root in self.roots]).tolist()
         return tuple(slice(*cut) for cut in zip([0, *ends], ends, strict=False))
 
+    @cached_property
+    def _natural_parts(self) -> tuple[slice, ...]:
+        """Where g of each alternative is among natural parameters; its h comes next."""
+        layout = self.problem.layout
+        cuts = zip(layout.starts.tolist(), layout.inverse_scale_positions.tolist(), strict=False)
+        return tuple(slice(*cut) for cut in cuts)
+
     def block(self, alternative: int) -> slice:
         """Return where the coefficients of an alternative are among the coordinates."""
         ends = np.cumsum(self.problem.layout.sizes)
@@ -155,8 +162,8 @@ class SearchSpace:
         layout = self.problem.layout
         h = self._inverse_scales(coordinates, scale)
         natural = np.empty((*coordinates.shape[:-1], int(layout.starts[-1])))
-        for j, v in enumerate(self._coefficients(coordinates)):
-            own = slice(layout.starts[j], layout.inverse_scale_positions[j])
+        parts = zip(self._natural_parts, self._coefficients(coordinates), strict=True)
+        for j, (own, v) in enumerate(parts):
             natural[..., own] = h[..., j, None] * v
             natural[..., own.stop] = h[..., j]
         return natural
@@ -219,13 +226,11 @@ class SearchSpace:
 
         Coordinates are those of s places, (s, m).
         """
-        layout = self.problem.layout
         natural = self.natural(coordinates, scale=scale)
         logliks, scores = self._evaluate(natural, engine)
         gradient = np.zeros_like(coordinates)
         slopes = []
-        for j in range(len(layout.sizes)):
-            own = slice(layout.starts[j], layout.inverse_scale_positions[j])
+        for j, own in enumerate(self._natural_parts):
             h, along_g = natural[:, own.stop], scores[:, own]
             slopes.append(h[:, None] * along_g)
             if scale is None and self.free_scales:
