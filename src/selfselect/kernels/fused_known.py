@@ -12,9 +12,20 @@ from selfselect.kernels.compiled import extension
 if TYPE_CHECKING:
     from selfselect.kernels.unknown_index import Curvature
 
-__all__ = ["GUMBEL", "GUMBEL_MIN", "LOGISTIC", "NORMAL", "FusedSums", "Moving", "sum_known_index"]
+__all__ = [
+    "GUMBEL",
+    "GUMBEL_MIN",
+    "LOGISTIC",
+    "NORMAL",
+    "STUDENT",
+    "Degrees",
+    "FusedSums",
+    "Moving",
+    "StudentTable",
+    "sum_known_index",
+]
 
-NORMAL, LOGISTIC, GUMBEL, GUMBEL_MIN = range(4)
+NORMAL, LOGISTIC, GUMBEL, GUMBEL_MIN, STUDENT = range(5)
 """Numbers of the shapes that the kernel knows, as in its `interface.hpp`."""
 
 
@@ -44,11 +55,47 @@ class Moving(NamedTuple):
         )
 
 
+class StudentTable(NamedTuple):
+    """Student's t as the kernel takes it; `noises.shapes._student` makes it.
+
+    Attributes
+    ----------
+    levels : (1 or k, 5) degrees of freedom, the constants of log f and log F, and the first and
+        second derivative of the former in the degrees.
+    series : (1 or k, 3, n) Chebyshev coefficients.
+    """
+
+    levels: Array
+    series: Array
+
+
+class Degrees(NamedTuple):
+    """Sums of derivatives in degrees of freedom that are estimated, zero at first.
+
+    Attributes
+    ----------
+    score, hessian : (1 or k,)
+    mixed : (k, m + 1) second derivatives in (g, h) and the alternative's degrees.
+    """
+
+    score: Array
+    hessian: Array
+    mixed: Array
+
+    @classmethod
+    def empty(cls, table: StudentTable, n_alternatives: int, width: int) -> Degrees:
+        """Make room for the sums of alternatives with at most `width` coefficients."""
+        sets = len(table.levels)
+        return cls(np.zeros(sets), np.zeros(sets), np.zeros((n_alternatives, width + 1)))
+
+
 def sum_known_index(
     rows: RowArguments,
     *,
     moving: Moving | None = None,
     shape: int = NORMAL,
+    student: StudentTable | None = None,
+    degrees: Degrees | None = None,
     curvature: Curvature = "exact",
 ) -> FusedSums:
     """Add up the log-likelihood, score and Hessian over rows, on one thread, without the GIL.
@@ -61,9 +108,16 @@ def sum_known_index(
     moving : what moves the scales, and where its sums are added; None where they stay. It does not
         go with upper limits.
     shape : of the noise; only normal noise goes with upper limits.
+    student : its table where the shape is Student's t; else None.
+    degrees : where sums of derivatives in the degrees of freedom are added; None where these are
+        known. It does not go with `moving`.
     curvature : with "none" the Hessian is zero; else it is the exact one.
     """
     score, hessian, _ = rows.zeros()
     moved = (None,) * 5 if moving is None else tuple(moving)
-    loglik = extension().known(*rows.native(), shape, curvature != "none", score, hessian, *moved)
+    table = (None,) * 2 if student is None else tuple(student)
+    by_degrees = (None,) * 3 if degrees is None else tuple(degrees)
+    loglik = extension().known(
+        *rows.native(), shape, curvature != "none", score, hessian, *moved, *table, *by_degrees
+    )
     return FusedSums(loglik, score, hessian)

@@ -74,6 +74,7 @@ class Boxes(Likelihood):
             row_arguments(self.problem, natural, batch),
             moving=moving,
             shape=shape,
+            student=self.problem.noise.margin.table,
             curvature=curvature,
         )
         own = placed(self, batch, sums, curvature)

@@ -14,7 +14,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from selfselect.kernels import known_index
-from selfselect.kernels.fused_mixture import sum_mixture
+from selfselect.kernels.fused_known import STUDENT, Degrees, StudentTable, sum_known_index
+from selfselect.kernels.fused_mixture import FusedMixture, sum_mixture
 from selfselect.kernels.status import ABOVE, BETWEEN, OBSERVED
 from selfselect.kernels.unknown_index import Curvature
 from selfselect.likelihoods._fused import padding_of, placed, row_arguments
@@ -47,7 +48,7 @@ class ShapedBoxes(Boxes):
     @property
     def compiled(self) -> bool:
         family = self.problem.noise.family
-        return family is not None and family.components is not None
+        return family is not None and family.compiled
 
     def evaluate(self, natural: Array, batch: Batch, curvature: Curvature) -> Evaluation:
         total = len(natural)
@@ -71,13 +72,26 @@ class ShapedBoxes(Boxes):
     def _fused(
         self, natural: Array, own: Parameters, batch: Batch, curvature: Curvature
     ) -> Evaluation:
-        """Evaluate by the compiled kernel of mixtures."""
-        sums = sum_mixture(
-            row_arguments(self.problem, natural, batch),
-            components=np.array([inner.values.reshape(-1, 3) for inner in own.inner]),
-            slopes=np.array([inner.slope for inner in own.inner]),
-            curvature=curvature,
-        )
+        """Evaluate by the compiled kernel of the family."""
+        given, table = row_arguments(self.problem, natural, batch), own.table
+        if table is None:
+            sums = sum_mixture(
+                given,
+                components=np.array([inner.values.reshape(-1, 3) for inner in own.inner]),
+                slopes=np.array([inner.slope for inner in own.inner]),
+                curvature=curvature,
+            )
+        else:
+            degrees = Degrees.empty(table, *given.columns.shape)
+            plain = sum_known_index(
+                given, shape=STUDENT, student=table, degrees=degrees, curvature=curvature
+            )
+            sums = FusedMixture(
+                plain,
+                degrees.mixed[:, :, None],
+                degrees.score[:, None],
+                degrees.hessian[:, None, None],
+            )
         found, total = placed(self, batch, sums.own, curvature), len(natural)
         first, used = len(found.score), padding_of(self.problem).used
         score, hessian = np.zeros(total), np.zeros((total, total))
@@ -163,6 +177,11 @@ class Parameters:
     each: bool
     first: int
     possible: bool
+
+    @property
+    def table(self) -> StudentTable | None:
+        """The shapes as the compiled kernel of Student's t takes them; None if they are others."""
+        return self.family.table([inner.values for inner in self.inner])
 
     def of(self, j: int) -> int:
         """Return which shape is that of an alternative."""

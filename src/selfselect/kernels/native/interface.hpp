@@ -207,7 +207,22 @@ struct TypeSums {
 };
 
 // Distributions of the noise that the pass over a known index knows, numbered as in `fused_known.py`.
-enum class Shape : int { NORMAL, LOGISTIC, GUMBEL, GUMBEL_MIN };
+enum class Shape : int { NORMAL, LOGISTIC, GUMBEL, GUMBEL_MIN, STUDENT };
+
+// Numbers per Student distribution: degrees of freedom, levels of log f and log F, first and second
+// derivative of the first level.
+constexpr Index STUDENT_LEVELS = 5;
+
+// One Student distribution for all alternatives, or one for each; see `_student.py`. Where degrees of
+// freedom are estimated, also what a pass fills of derivatives in them, all zero before.
+struct Student {
+    Index n_sets, n_terms;            // no sets where the noise has another shape
+    const double* levels;             // (1 or k, STUDENT_LEVELS)
+    const double* series;             // (1 or k, 3, n_terms)
+    double* score;                    // (1 or k,), or none
+    double* hessian;                  // (1 or k,)
+    double* mixed;                    // (k, width + 1)
+};
 
 // What a summary sums over rows, all zero before; see `moments.hpp`. There may be no Gram matrices.
 struct MomentSums {
@@ -224,7 +239,7 @@ struct MomentSums {
 using GoOn = bool (*)();
 
 struct Kernels {
-    bool (*known)(const Rows&, const Moving&, Shape, bool curved, Sums&, GoOn);
+    bool (*known)(const Rows&, const Moving&, Shape, const Student&, bool curved, Sums&, GoOn);
     bool (*unknown)(const Rows&, double side, bool complete, bool exact, Sums&, GoOn);
     bool (*joint)(const Rows&, const Noise&, bool curved, JointSums&, GoOn);
     bool (*mix)(const MixedAtoms&, GoOn);

@@ -8,6 +8,7 @@
 #include "blocks.hpp"
 #include "interval.hpp"
 #include "shapes.hpp"
+#include "student.hpp"
 
 namespace {
 
@@ -142,13 +143,14 @@ struct Moved {
     }
 };
 
-bool sum_known(const Rows& rows, const Moving& moving, Shape shape, bool curved, Sums& out,
-               GoOn go_on) {
+bool sum_known(const Rows& rows, const Moving& moving, Shape shape, const Student& student,
+               bool curved, Sums& out, GoOn go_on) {
     const Index k = rows.n_alternatives, limit_row = rows.n_covariates + 1;
     Plan plan(rows, 1.0);
     Gram sums(k, plan.padded);
     Between between(plan.padded);
     Moved moved(plan.padded);
+    StudentBlock of_student(plan.padded);
     Doubles block((rows.n_covariates + 3) * STRIDE);
     Doubles codes(k * BLOCK);
     Doubles weight(BLOCK), bounds(BLOCK), a(BLOCK), residual(BLOCK), curvature(BLOCK), terms(BLOCK);
@@ -174,6 +176,11 @@ bool sum_known(const Rows& rows, const Moving& moving, Shape shape, bool curved,
                 densities_at(a, densities);
                 known_terms(a, gaps, densities, code, weight, residual, curvature, terms,
                             observed_weight);
+            } else if (shape == Shape::STUDENT) {
+                const Index which = student.n_sets > 1 ? j : 0;
+                of_student.evaluate(student, which, a, code, weight, residual, curvature, terms,
+                                    observed_weight);
+                if (student.score) of_student.add(student, which, rows, plan, j, block, curved);
             } else {
                 const auto evaluate = shape == Shape::LOGISTIC ? shape_terms<logistic_at>
                                       : shape == Shape::GUMBEL ? shape_terms<gumbel_at>

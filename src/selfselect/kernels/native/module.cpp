@@ -96,14 +96,16 @@ PyObject* guarded(PyObject*, PyObject* const* given, Py_ssize_t n_given) {
     }
 }
 
-// known(*rows, shape, curved, score, hessian, spreads, delta, score, hessian, mixed) -> log-likelihood.
-// Where no scale moves the last five are None. Only normal noise goes with upper limits.
+// known(*rows, shape, curved, score, hessian, spreads, delta, score, hessian, mixed, levels, series,
+// score, hessian, mixed) -> log-likelihood. Where no scale moves the five from `spreads` on are None;
+// where the shape is not Student's those from `levels` on, and where its degrees of freedom are known
+// the last three. Only normal noise goes with upper limits, and estimated degrees with no spreads.
 PyObject* known(PyObject* const* given) {
     const RowArguments arguments(given);
     given += RowArguments::COUNT;
     const Index k = arguments.rows.n_alternatives, side = arguments.rows.width + 1;
     const double code = number(given[0]);
-    if (!(code >= 0.0 && code <= double(Shape::GUMBEL_MIN))) disagree();
+    if (!(code >= 0.0 && code <= double(Shape::STUDENT))) disagree();
     const Shape shape = Shape(int(code));
     if (shape != Shape::NORMAL && arguments.rows.upper.data) disagree();
     const bool curved = truth(given[1]);
@@ -125,8 +127,26 @@ PyObject* known(PyObject* const* given) {
         for (Index i = 0; i < k * q; ++i)
             if (moving.columns[i] > n_columns || moving.columns[i] == 0) disagree();
     }
+    const Perhaps<double> levels(given[9], 2), series(given[10], 3), by_degrees(given[11], 1, true),
+        twice(given[12], 1, true), with_degrees(given[13], 2, true);
+    selfselect::Student student = {0, 0, nullptr, nullptr, nullptr, nullptr, nullptr};
+    if (bool(levels) != (shape == Shape::STUDENT) || bool(series) != bool(levels)) disagree();
+    if (levels) {
+        const Index sets = levels->size(0), n_terms = series->size(2);
+        if ((sets != 1 && sets != k) || n_terms < 1) disagree();
+        student.n_sets = sets;
+        student.n_terms = n_terms;
+        student.levels = levels->flat(sets * selfselect::STUDENT_LEVELS);
+        student.series = series->flat(sets * 3 * n_terms);
+    }
+    if (by_degrees) {
+        if (!levels || !twice || !with_degrees || spreads) disagree();
+        student.score = by_degrees->flat(student.n_sets);
+        student.hessian = twice->flat(student.n_sets);
+        student.mixed = with_degrees->flat(k * side);
+    }
     run(arguments.rows.n_rows * k, [&] {
-        return chosen->kernels->known(arguments.rows, moving, shape, curved, sums, go_on);
+        return chosen->kernels->known(arguments.rows, moving, shape, student, curved, sums, go_on);
     });
     return PyFloat_FromDouble(sums.loglik);
 }
@@ -471,7 +491,7 @@ PyObject* use(PyObject* const* given) {
 PyMethodDef METHODS[] = {
     METHOD(instructions, 0),
     METHOD(use, 1),
-    METHOD(known, RowArguments::COUNT + 9),
+    METHOD(known, RowArguments::COUNT + 14),
     METHOD(unknown, RowArguments::COUNT + 5),
     METHOD(unknown_places, RowArguments::COUNT + 5),
     METHOD(joint, RowArguments::COUNT + 9),

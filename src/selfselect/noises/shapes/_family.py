@@ -8,11 +8,13 @@ fewer, where the inner ones obey restrictions such as a mean of zero.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from collections.abc import Sequence
 from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
+from selfselect.kernels.fused_known import StudentTable
 from selfselect.kernels.mixture import ShapeSums, ShapeTerms, summed
 from selfselect.noises.shapes.base import Shape
 
@@ -51,9 +53,11 @@ class Family(ABC):
     name : the first words of what summaries say of the noise.
     components : how many normal components it has, where it is a mixture of these, whose inner
         parameters are shares, means and spreads: compiled kernels know them. None elsewhere.
+    compiled : whether a compiled pass over a known index knows the family.
     """
 
     components: int | None = None
+    compiled: bool = False
 
     @property
     @abstractmethod
@@ -84,6 +88,14 @@ class Family(ABC):
     @abstractmethod
     def evaluate(self, a: Array, side: int, inner: Array, *, curvature: bool) -> ShapeTerms:
         """Return log f (side 0), log F (1) or log(1 - F) (-1) with derivatives in a and inner."""
+
+    def table(self, each: Sequence[Array]) -> StudentTable | None:
+        """Return shapes of Student's t, by inner parameters, as compiled kernels take them.
+
+        None for other families.
+        """
+        del each
+        return None
 
     def sums(
         self, a: Array, status: Codes, inner: Array, weights: Array, *, curvature: bool

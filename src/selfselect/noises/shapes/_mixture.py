@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import lru_cache
+from typing import ClassVar
 
 import numpy as np
 from numpy.random import Generator
@@ -116,6 +117,7 @@ class MixtureFamily(Family):
     """Mixtures of so many normal distributions."""
 
     components: int = 2
+    compiled: ClassVar[bool] = True
 
     @property
     def name(self) -> str:

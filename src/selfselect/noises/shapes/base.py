@@ -21,6 +21,7 @@ from numpy.random import Generator
 from numpy.typing import NDArray
 from scipy.special import ndtr, ndtri_exp
 
+from selfselect.kernels.fused_known import StudentTable
 from selfselect.kernels.joint import Indices, JointTerms, Sides
 from selfselect.kernels.known_index import RowTerms
 from selfselect.kernels.status import ABOVE, BELOW, BETWEEN, OBSERVED
@@ -77,6 +78,7 @@ class Shape(ABC):
     name : the first words of what summaries say of the noise.
     normal : whether it is the normal distribution, which tests and compiled kernels know.
     kernel : its number in the compiled pass over a known index; None where that does not know it.
+    table : what that pass takes of Student's t; None for other shapes.
     log_concave : whether its density is.
     smooth : whether its log-density has no kink; solvers come to one by `softened` shapes, and
         standard errors from the outer product of scores.
@@ -90,6 +92,7 @@ class Shape(ABC):
     name: str
     normal: bool = False
     kernel: int | None = None
+    table: StudentTable | None = None
     log_concave: bool
     smooth: bool = True
     deviation: float
