@@ -8,6 +8,8 @@ from scipy import integrate
 from scipy.stats import norm
 
 from selfselect.moments._expectations import expectations
+from selfselect.noises.shapes._mixture import MixtureShape
+from selfselect.noises.shapes._student import student_shape
 from selfselect.noises.shapes.normal import SHAPE as NORMAL
 from selfselect.rules import Maximum, Minimum, MonotoneArgmax, Ranked, RowData
 
@@ -25,7 +27,7 @@ def test_two_alternatives_have_the_closed_form():
     means, scales = rng.normal(0, 2, (200, 2)), np.array([0.7, 1.9])
     spread = np.hypot(*scales)
     gap = (means[:, 0] - means[:, 1]) / spread
-    found = expectations(Maximum(), means, scales, NOTHING, NORMAL)
+    found = expectations(Maximum(), means, scales, NOTHING, [NORMAL] * means.shape[1])
     np.testing.assert_allclose(found.chance[:, 0], norm.cdf(gap), atol=QUADRATURE)
     largest = means[:, 0] * norm.cdf(gap) + means[:, 1] * norm.cdf(-gap) + spread * norm.pdf(gap)
     np.testing.assert_allclose(found.outcome, largest, atol=10 * QUADRATURE)
@@ -39,7 +41,7 @@ def test_two_alternatives_have_the_closed_form():
 def test_scales_may_differ_by_orders_of_magnitude(ratio):
     scales = np.array([1.0, ratio])
     means = np.array([[0.0, 0.5 * ratio], [1.0, 0.0], [-0.4, -2.0 * ratio]])
-    found = expectations(Maximum(), means, scales, NOTHING, NORMAL)
+    found = expectations(Maximum(), means, scales, NOTHING, [NORMAL] * means.shape[1])
     gap = (means[:, 0] - means[:, 1]) / np.hypot(*scales)
     np.testing.assert_allclose(found.chance[:, 0], norm.cdf(gap), atol=QUADRATURE)
 
@@ -49,7 +51,7 @@ def test_five_alternatives_agree_with_adaptive_quadrature(spread):
     rng = np.random.default_rng(1)
     scales = spread ** np.linspace(-0.5, 0.5, 5)
     means = rng.normal(0, 1, (3, 5)) * scales
-    found = expectations(Maximum(), means, scales, NOTHING, NORMAL)
+    found = expectations(Maximum(), means, scales, NOTHING, [NORMAL] * means.shape[1])
     for i in range(3):
         for j in range(5):
             others = [m for m in range(5) if m != j]
@@ -84,7 +86,7 @@ def test_expectations_agree_with_a_large_simulation(name, known):
     row = RowData()
     if known:
         row = RowData(np.array([[0.0, 0.6, -0.4]]), np.array([[True, True, False]]))
-    found = expectations(rule, means, scales, row, NORMAL)
+    found = expectations(rule, means, scales, row, [NORMAL] * means.shape[1])
     latent = means + scales * np.random.default_rng(5).standard_normal((n_draws, 3))
     chosen = rule.choose(latent, row.take(np.zeros(n_draws, dtype=int)))
     outcome = latent[np.arange(n_draws), chosen]
@@ -102,7 +104,7 @@ def test_expectations_agree_with_a_large_simulation(name, known):
 def test_chances_add_up_to_one_and_means_to_the_mean():
     rng = np.random.default_rng(2)
     means, scales = rng.normal(0, 2, (300, 4)), np.array([0.5, 1.0, 2.0, 4.0])
-    found = expectations(Minimum(), means, scales, NOTHING, NORMAL)
+    found = expectations(Minimum(), means, scales, NOTHING, [NORMAL] * means.shape[1])
     np.testing.assert_allclose(found.chance.sum(axis=1), 1.0, rtol=1e-12)
     total = (np.nan_to_num(found.given_seen) * found.chance[:, None, :]).sum(axis=2)
     np.testing.assert_allclose(total, means, atol=1e-5)
@@ -113,8 +115,8 @@ def test_a_constant_added_to_all_costs_changes_nothing():
     means, scales = rng.normal(0, 1, (50, 3)), np.array([1.0, 0.6, 1.4])
     costs = rng.normal(0, 1, (50, 3))
     for rule in (Maximum(), Minimum(), MonotoneArgmax(["exp", "exp", "identity"])):
-        one = expectations(rule, means, scales, RowData(costs), NORMAL)
-        other = expectations(rule, means, scales, RowData(costs + 3.0), NORMAL)
+        one = expectations(rule, means, scales, RowData(costs), [NORMAL] * means.shape[1])
+        other = expectations(rule, means, scales, RowData(costs + 3.0), [NORMAL] * means.shape[1])
         np.testing.assert_allclose(one.chance, other.chance, atol=1e-12)
 
 
@@ -124,7 +126,7 @@ def test_the_mean_of_what_is_next_to_impossible_is_right_or_missing(gap, ratio):
     scales = np.array([1.0, ratio])
     spread = np.hypot(*scales)
     means = np.array([[0.0, gap * spread]])
-    found = expectations(Maximum(), means, scales, NOTHING, NORMAL)
+    found = expectations(Maximum(), means, scales, NOTHING, [NORMAL] * means.shape[1])
     assert found.chance[0, 1] == pytest.approx(norm.cdf(gap), abs=QUADRATURE)
     ratio_of_tails = np.exp(norm.logpdf(-gap) - norm.logcdf(-gap))
     wanted = scales[0] ** 2 / spread * ratio_of_tails
@@ -142,8 +144,8 @@ def test_a_rule_may_share_one_bound_and_not_the_other():
 
     means, scales = np.array([[0.0, 0.4, 1.0]]), np.ones(3)
     np.testing.assert_allclose(
-        expectations(Capped(), means, scales, NOTHING, NORMAL).chance,
-        expectations(Maximum(), means, scales, NOTHING, NORMAL).chance,
+        expectations(Capped(), means, scales, NOTHING, [NORMAL] * means.shape[1]).chance,
+        expectations(Maximum(), means, scales, NOTHING, [NORMAL] * means.shape[1]).chance,
         rtol=1e-11,  # that of the pieces its range is cut into
     )
 
@@ -152,7 +154,7 @@ def test_a_rule_may_share_one_bound_and_not_the_other():
 def test_expectations_of_ranks_agree_with_a_large_simulation(rank):
     n_draws = 400_000
     means, scales = np.array([[0.2, 0.5, -0.3, 0.0]]), np.array([0.8, 1.2, 1.0, 0.4])
-    found = expectations(Ranked(rank), means, scales, NOTHING, NORMAL)
+    found = expectations(Ranked(rank), means, scales, NOTHING, [NORMAL] * means.shape[1])
     latent = means + scales * np.random.default_rng(6).standard_normal((n_draws, 4))
     chosen = Ranked(rank).choose(latent)
     outcome = latent[np.arange(n_draws), chosen]
@@ -170,8 +172,8 @@ def test_extreme_ranks_have_the_expectations_of_boxes():
     rng = np.random.default_rng(7)
     means, scales = rng.normal(0, 2, (40, 3)), np.array([0.5, 1.0, 3.0])
     for rank, rule in ((1, Maximum()), (3, Minimum())):
-        ranked = expectations(Ranked(rank), means, scales, NOTHING, NORMAL)
-        boxed = expectations(rule, means, scales, NOTHING, NORMAL)
+        ranked = expectations(Ranked(rank), means, scales, NOTHING, [NORMAL] * means.shape[1])
+        boxed = expectations(rule, means, scales, NOTHING, [NORMAL] * means.shape[1])
         np.testing.assert_allclose(ranked.chance, boxed.chance, atol=QUADRATURE)
         np.testing.assert_allclose(ranked.outcome, boxed.outcome, atol=1e-6)
 
@@ -181,6 +183,26 @@ def test_the_ranks_share_out_every_alternative():
     rng = np.random.default_rng(8)
     means, scales = rng.normal(0, 1, (20, 4)), np.array([0.5, 1.0, 2.0, 0.7])
     each = [
-        expectations(Ranked(rank), means, scales, NOTHING, NORMAL).chance for rank in range(1, 5)
+        expectations(Ranked(rank), means, scales, NOTHING, [NORMAL] * means.shape[1]).chance
+        for rank in range(1, 5)
     ]
     np.testing.assert_allclose(np.sum(each, axis=0), 1.0, atol=1e-7)
+
+
+@pytest.mark.parametrize("chosen", [0, 1])
+def test_every_alternative_may_have_a_shape_of_its_own(chosen):
+    shapes = [MixtureShape(np.array([[0.7, -0.3, 0.5], [0.3, 0.7, 1.2]])), student_shape(5.0)]
+    means, scales = np.array([[0.4, -0.2]]), np.array([0.8, 1.3])
+    found = expectations(Maximum(), means, scales, NOTHING, shapes)
+    u = np.linspace(-14.0, 14.0, 20_001)
+    y = np.sinh(u)
+    own, other = shapes[chosen], shapes[1 - chosen]
+    z = (y - means[0, chosen]) / scales[chosen]
+    limit = (y - means[0, 1 - chosen]) / scales[1 - chosen]
+    density = own.pdf(z) / scales[chosen] * np.cosh(u) * (u[1] - u[0])
+    chance = density @ other.cdf(limit)
+    below = means[0, 1 - chosen] * other.cdf(limit) + scales[1 - chosen] * other.partial_mean(limit)
+    assert found.chance[0, chosen] == pytest.approx(chance, abs=QUADRATURE)
+    given = found.given_seen[0, :, chosen]
+    assert given[chosen] == pytest.approx((density * y) @ other.cdf(limit) / chance, abs=MEANS)
+    assert given[1 - chosen] == pytest.approx(density @ below / chance, abs=MEANS)

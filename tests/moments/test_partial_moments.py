@@ -44,7 +44,11 @@ def moments(
     rng = np.random.default_rng(5)
     means = rng.normal(size=(n_rows, 3))
     rows = known_of(n_rows, rng) if known else RowData()
-    return partial_moments(RULES[rule], means, SCALES[scales], rows, NORMAL), means, rows
+    return (
+        partial_moments(RULES[rule], means, SCALES[scales], rows, [NORMAL] * means.shape[1]),
+        means,
+        rows,
+    )
 
 
 CASES = [
@@ -59,7 +63,7 @@ CASES = [
 @pytest.mark.parametrize(("rule", "scales", "known"), CASES)
 def test_values_are_those_of_the_predictions(rule: str, scales: str, known: bool) -> None:
     found, means, rows = moments(rule, scales, known)
-    expected = expectations(RULES[rule], means, SCALES[scales], rows, NORMAL)
+    expected = expectations(RULES[rule], means, SCALES[scales], rows, [NORMAL] * means.shape[1])
     np.testing.assert_allclose(found.value[:, 0], expected.chance, atol=QUADRATURE)
     given = np.nan_to_num(expected.given_seen) * expected.chance[:, None]
     np.testing.assert_allclose(found.value[:, 1:], given, atol=QUADRATURE)
@@ -70,13 +74,21 @@ def test_derivatives_are_those_of_the_values(rule: str, scales: str, known: bool
     found, means, rows = moments(rule, scales, known, n_rows=8)
     for j in range(3):
         move = STEP * np.eye(3)[j]
-        up = partial_values(RULES[rule], means + move, SCALES[scales], rows, NORMAL)
-        down = partial_values(RULES[rule], means - move, SCALES[scales], rows, NORMAL)
+        up = partial_values(
+            RULES[rule], means + move, SCALES[scales], rows, [NORMAL] * means.shape[1]
+        )
+        down = partial_values(
+            RULES[rule], means - move, SCALES[scales], rows, [NORMAL] * means.shape[1]
+        )
         np.testing.assert_allclose(
             found.by_mean[..., j], (up - down) / (2 * STEP), atol=DIFFERENCES
         )
-        up = partial_values(RULES[rule], means, SCALES[scales] + move, rows, NORMAL)
-        down = partial_values(RULES[rule], means, SCALES[scales] - move, rows, NORMAL)
+        up = partial_values(
+            RULES[rule], means, SCALES[scales] + move, rows, [NORMAL] * means.shape[1]
+        )
+        down = partial_values(
+            RULES[rule], means, SCALES[scales] - move, rows, [NORMAL] * means.shape[1]
+        )
         np.testing.assert_allclose(
             found.by_scale[..., j], (up - down) / (2 * STEP), atol=DIFFERENCES
         )
@@ -104,7 +116,7 @@ def test_the_trapezoid_rule_has_nine_digits(name: str) -> None:
 def test_bounds_beyond_all_numbers_are_no_trouble() -> None:
     rule = MonotoneArgmax(["exp", "log"])
     means = np.array([[0.0, 1.0], [300.0, -200.0]])
-    found = partial_moments(rule, means, np.array([1.0, 1.0]), RowData(), NORMAL)
+    found = partial_moments(rule, means, np.array([1.0, 1.0]), RowData(), [NORMAL] * means.shape[1])
     assert np.isfinite(found.value).all()
     assert np.isfinite(found.by_mean).all() and np.isfinite(found.by_scale).all()
     assert found.value[1, 0].tolist() == pytest.approx([1.0, 0.0])

@@ -16,6 +16,7 @@ outcomes have a kernel (`kernels.largest`); others are cut into pieces as in `_e
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -59,7 +60,7 @@ class PartialMoments:
 
 
 def partial_moments(
-    rule: Any, means: Array, scales: Array, known: RowData, shape: Shape
+    rule: Any, means: Array, scales: Array, known: RowData, shapes: Sequence[Shape]
 ) -> PartialMoments:
     """Integrate over the latent outcomes of a block of rows.
 
@@ -69,36 +70,40 @@ def partial_moments(
     means : (n, k) mean of every latent outcome.
     scales : (n, k) their scales, or (k,) where all rows have the same.
     known : costs and availability.
-    shape : of the noise.
+    shapes : of each alternative's noise.
     """
     scales = np.atleast_2d(scales)
     if rank_of(rule, means.shape[1]) is not None:
-        return _by_differences(rule, means, scales, known, shape)
-    if of_largest(rule, scales, shape):
+        return _by_differences(rule, means, scales, known, shapes)
+    if of_largest(rule, scales, shapes):
         return _adding_up(*_of_largest(rule, means, scales, known))
     n_rows, k = means.shape
     value = np.empty((n_rows, 1 + k, k))
     by_mean, by_scale = np.empty((n_rows, 1 + k, k, k)), np.empty((n_rows, 1 + k, k, k))
     for chosen in range(k):
         value[:, :, chosen], by_mean[:, :, chosen], by_scale[:, :, chosen] = _integrate(
-            rule, means, scales, known, chosen, shape
+            rule, means, scales, known, chosen, shapes
         )
     return _adding_up(value, by_mean, by_scale)
 
 
-def partial_values(rule: Any, means: Array, scales: Array, known: RowData, shape: Shape) -> Array:
+def partial_values(
+    rule: Any, means: Array, scales: Array, known: RowData, shapes: Sequence[Shape]
+) -> Array:
     """Integrate the same (n, 1 + k, k) without derivatives, which takes half the time."""
     scales = np.atleast_2d(scales)
     if rank_of(rule, means.shape[1]) is not None:
-        return _ranked_values(rule, means, scales, known, shape)
-    if of_largest(rule, scales, shape):
+        return _ranked_values(rule, means, scales, known, shapes)
+    if of_largest(rule, scales, shapes):
         found = moments_of_largest(rule, means, scales, known, slopes=False)
         value = _values(means, scales, found)
         return value / value[:, 0].sum(axis=1)[:, None, None]
     n_rows, k = means.shape
     value = np.empty((n_rows, 1 + k, k))
     for chosen in range(k):
-        weight, power = _conditional_powers(rule, means, scales, known, chosen, shape, slopes=False)
+        weight, power = _conditional_powers(
+            rule, means, scales, known, chosen, shapes, slopes=False
+        )
         chance = weight.sum(axis=1)
         first = np.einsum("nkm,nm->nk", power.first, weight)
         value[:, 0, chosen] = chance
@@ -161,11 +166,11 @@ class Powers:
 
 
 def _integrate(
-    rule: Any, means: Array, scales: Array, known: RowData, chosen: int, shape: Shape
+    rule: Any, means: Array, scales: Array, known: RowData, chosen: int, shapes: Sequence[Shape]
 ) -> tuple[Array, Array, Array]:
     """Return (n, 1 + k) moments where `chosen` is, and their two derivatives (n, 1 + k, k)."""
     n_rows, k = means.shape
-    weight, power = _conditional_powers(rule, means, scales, known, chosen, shape, slopes=True)
+    weight, power = _conditional_powers(rule, means, scales, known, chosen, shapes, slopes=True)
     chance = weight.sum(axis=1)
     weighted = power.first * weight[:, None, :]
     first = weighted.sum(axis=-1)
@@ -197,7 +202,7 @@ def _conditional_powers(
     scales: Array,
     known: RowData,
     chosen: int,
-    shape: Shape,
+    shapes: Sequence[Shape],
     *,
     slopes: bool,
 ) -> tuple[Array, Powers]:
@@ -207,8 +212,8 @@ def _conditional_powers(
     functions of every z given that; those of derivatives only where `slopes` are wanted.
     """
     n_rows, k = means.shape
-    edges = edges_of(rule, means, scales, known, chosen, shape)
-    outcome, weight = nodes_of(edges, means, scales, chosen, shape)
+    edges = edges_of(rule, means, scales, known, chosen, shapes)
+    outcome, weight = nodes_of(edges, means, scales, chosen, shapes[chosen])
     n_nodes = outcome.shape[1]
     each = np.repeat(np.arange(n_rows), n_nodes)
     lower, upper = rule.bounds(
@@ -220,14 +225,14 @@ def _conditional_powers(
             z = (outcome - means[:, [m]]) / scales[:, [m]]
             powers[0][:, m] = z
             if slopes:
-                psi = -shape.density(z).slope
+                psi = -shapes[chosen].density(z).slope
                 fall = z * psi - 1.0
                 powers[1][:, m], powers[2][:, m] = psi, fall + 1.0
                 powers[3][:, m], powers[4][:, m] = fall, z * fall
             continue
         low = standardised(lower, m, means, scales, n_nodes)
         high = standardised(upper, m, means, scales, n_nodes)
-        mass, found = _truncated_powers(low, high, shape, slopes=slopes)
+        mass, found = _truncated_powers(low, high, shapes[m], slopes=slopes)
         closed = None if known.available is None else ~known.available[:, m]
         if closed is not None:
             mass[closed] = 1.0
@@ -245,7 +250,7 @@ def _truncated_powers(
     low: Array, high: Array, shape: Shape, *, slopes: bool
 ) -> tuple[Array, list[Array]]:
     """Return P(low < Z < high), and the `Powers` given that (zero where it is 0)."""
-    mass, first = shape.mass(low, high), shape.partial(low, high)
+    mass, first = shape.mass_and_partial(low, high)
     found = [first]
     if slopes:
         ends = np.zeros((3, *mass.shape))
@@ -269,12 +274,12 @@ def _truncated_powers(
 
 
 def _by_differences(
-    rule: Any, means: Array, scales: Array, known: RowData, shape: Shape
+    rule: Any, means: Array, scales: Array, known: RowData, shapes: Sequence[Shape]
 ) -> PartialMoments:
     """Differentiate by central differences, for rules whose integrals have no short derivatives."""
 
     def value(means: Array, scales: Array) -> Array:
-        return _ranked_values(rule, means, scales, known, shape)
+        return _ranked_values(rule, means, scales, known, shapes)
 
     shifts = [STEP * scales * own for own in np.eye(means.shape[1])]
     steps = [shift.sum(axis=1)[:, None, None] for shift in shifts]
@@ -291,7 +296,9 @@ def _by_differences(
     )
 
 
-def _ranked_values(rule: Any, means: Array, scales: Array, known: RowData, shape: Shape) -> Array:
-    found = expectations(rule, means, scales, known, shape)
+def _ranked_values(
+    rule: Any, means: Array, scales: Array, known: RowData, shapes: Sequence[Shape]
+) -> Array:
+    found = expectations(rule, means, scales, known, shapes)
     partial = np.nan_to_num(found.given_seen) * found.chance[:, None, :]
     return np.concatenate([found.chance[:, None, :], partial], axis=1)

@@ -13,6 +13,7 @@ by Gauss-Legendre.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -41,7 +42,7 @@ ROWS_OF_KERNEL = 4_096
 
 
 def expectations(
-    rule: Any, means: Array, scales: Array, known: RowData, shape: Shape
+    rule: Any, means: Array, scales: Array, known: RowData, shapes: Sequence[Shape]
 ) -> Expectations:
     """Integrate over the latent outcomes of rows, on all cores.
 
@@ -51,7 +52,7 @@ def expectations(
     means : (n, k) mean of every latent outcome.
     scales : (n, k) their scales, or (k,) where all rows have the same.
     known : costs and availability.
-    shape : of the noise.
+    shapes : of each alternative's noise.
     """
     scales = np.atleast_2d(scales)
     n_rows, k = means.shape
@@ -59,7 +60,7 @@ def expectations(
     # Rules that look at differences alone are integrated around the mean of the outcome that is
     # chosen: around a mean of 1e19, noise of scale 1 is rounded away.
     rank = rank_of(rule, k)
-    fast = rank is None and of_largest(rule, scales, shape)
+    fast = rank is None and of_largest(rule, scales, shapes)
     at_once = ROWS_OF_KERNEL if fast else ROWS_AT_ONCE
     differences = rank is not None or direction_of(rule) is not None
 
@@ -74,9 +75,9 @@ def expectations(
             shift: Any = means[part][:, [chosen]] if differences else 0.0
             here, wide = means[part] - shift, scales if len(scales) == 1 else scales[part]
             if rank is not None:
-                found = _integrate_ranked(rank, here, wide, chosen, shape)
+                found = _integrate_ranked(rank, here, wide, chosen, shapes)
             else:
-                found = _integrate(rule, here, wide, known.take(part), chosen, shape)
+                found = _integrate(rule, here, wide, known.take(part), chosen, shapes)
             chance[part, chosen], given[part, :, chosen] = found[0], found[1] + shift
 
     for _ in parallel_map(fill, range(0, n_rows, at_once)):
@@ -105,12 +106,12 @@ def _of_largest(rule: Any, means: Array, scales: Array, known: RowData) -> tuple
 
 
 def _integrate(
-    rule: Any, means: Array, scales: Array, known: RowData, chosen: int, shape: Shape
+    rule: Any, means: Array, scales: Array, known: RowData, chosen: int, shapes: Sequence[Shape]
 ) -> tuple[Array, Array]:
     """Return the chance that `chosen` is chosen, and every outcome's mean where it is."""
     n_rows, k = means.shape
-    edges = edges_of(rule, means, scales, known, chosen, shape)
-    outcome, weight = nodes_of(edges, means, scales, chosen, shape)
+    edges = edges_of(rule, means, scales, known, chosen, shapes)
+    outcome, weight = nodes_of(edges, means, scales, chosen, shapes[chosen])
     n_nodes = outcome.shape[1]
 
     flat = outcome.ravel()
@@ -127,8 +128,8 @@ def _integrate(
             continue
         low = standardised(lower, m, means, scales, n_nodes)
         high = standardised(upper, m, means, scales, n_nodes)
-        mass[m] = shape.mass(low, high)
-        moment[m] = means[:, [m]] * mass[m] + scales[:, [m]] * shape.partial(low, high)
+        mass[m], partial = shapes[m].mass_and_partial(low, high)
+        moment[m] = means[:, [m]] * mass[m] + scales[:, [m]] * partial
         if known.available is not None:
             closed = ~known.available[:, m]
             mass[m][closed] = 1.0
@@ -145,17 +146,17 @@ def _integrate(
 
 
 def _integrate_ranked(
-    rank: int, means: Array, scales: Array, chosen: int, shape: Shape
+    rank: int, means: Array, scales: Array, chosen: int, shapes: Sequence[Shape]
 ) -> tuple[Array, Array]:
     """Do the same where the outcome of a given rank is the observed one."""
     n_rows, k = means.shape
-    edges = edges_of(Maximum(), means, scales, RowData(), chosen, shape)
-    outcome, weight = nodes_of(edges, means, scales, chosen, shape)
+    edges = edges_of(Maximum(), means, scales, RowData(), chosen, shapes)
+    outcome, weight = nodes_of(edges, means, scales, chosen, shapes[chosen])
     others = [m for m in range(k) if m != chosen]
     z = {m: (outcome - means[:, [m]]) / scales[:, [m]] for m in others}
     infinite = np.broadcast_to(np.inf, outcome.shape)
-    below = {m: shape.mass(-infinite, z[m]) for m in others}
-    above = {m: shape.mass(z[m], infinite) for m in others}
+    below = {m: shapes[m].mass(-infinite, z[m]) for m in others}
+    above = {m: shapes[m].mass(z[m], infinite) for m in others}
 
     def count_above(kept: list[int], count: int) -> Array:
         """Return the chance that exactly `count` of the kept lie above the outcome."""
@@ -174,7 +175,7 @@ def _integrate_ranked(
         means_given[:, chosen] = (own * outcome).sum(axis=1) / chance
         for m in others:
             rest = [one for one in others if one != m]
-            under = scales[:, [m]] * shape.partial(-infinite, z[m])
+            under = scales[:, [m]] * shapes[m].partial(-infinite, z[m])
             moment = (means[:, [m]] * below[m] + under) * count_above(rest, rank - 1)
             moment += (means[:, [m]] * above[m] - under) * count_above(rest, rank - 2)
             means_given[:, m] = (weight * moment).sum(axis=1) / chance

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -20,9 +21,10 @@ MOST_NODES = 600
 """Beyond this many nodes cutting the range at the steep places is cheaper."""
 
 
-def of_largest(rule: Any, scales: Array, shape: Shape) -> bool:
+def of_largest(rule: Any, scales: Array, shapes: Sequence[Shape]) -> bool:
     """Say whether the kernel integrates these outcomes."""
-    return direction_of(rule) is not None and shape.normal and nodes_wanted(scales) <= MOST_NODES
+    normal = all(shape.normal for shape in shapes)
+    return direction_of(rule) is not None and normal and nodes_wanted(scales) <= MOST_NODES
 
 
 def moments_of_largest(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -22,7 +23,8 @@ def nodes_of(
 ) -> tuple[Array, Array]:
     """Return outcomes (n, nodes) of the chosen one, and their weights, its density included.
 
-    `scales` are (n, k), or (1, k) where all rows have the same: so in all of these.
+    `scales` are (n, k), or (1, k) where all rows have the same: so in all of these. `shape` is that
+    of the chosen one.
     """
     half = 0.5 * np.diff(edges, axis=1)
     middle = edges[:, :-1] + half
@@ -33,19 +35,20 @@ def nodes_of(
 
 
 def edges_of(
-    rule: Any, means: Array, scales: Array, known: RowData, chosen: int, shape: Shape
+    rule: Any, means: Array, scales: Array, known: RowData, chosen: int, shapes: Sequence[Shape]
 ) -> Array:
     """Return, per row, the sorted points between which the integrand is smooth, (n, pieces + 1)."""
     n_rows, k = means.shape
-    cuts = np.array(shape.cuts)
-    low = means[:, [chosen]] - shape.reach * scales[:, [chosen]]
-    high = means[:, [chosen]] + shape.reach * scales[:, [chosen]]
-    points = [low, high, means[:, [chosen]] + scales[:, [chosen]] * cuts[1:-1]]
+    reach, own = shapes[chosen].reach, np.array(shapes[chosen].cuts)
+    low = means[:, [chosen]] - reach * scales[:, [chosen]]
+    high = means[:, [chosen]] + reach * scales[:, [chosen]]
+    points = [low, high, means[:, [chosen]] + scales[:, [chosen]] * own[1:-1]]
     for other in range(k):
         if other == chosen:
             continue
         # If `other` were chosen at a cut of its own, the bound this sets on `chosen` is where its
         # factor in our integrand has that cut.
+        cuts = np.array(shapes[other].cuts)
         at = (means[:, [other]] + scales[:, [other]] * cuts).ravel()
         each = np.repeat(np.arange(n_rows), cuts.size)
         lower, upper = rule.bounds(np.full(at.size, other, dtype=np.intp), at, known.take(each))

@@ -17,7 +17,7 @@ __all__ = ["is_joint", "moments_of"]
 
 def is_joint(problem: Problem) -> bool:
     """Say whether the choice depends on more than independent noise and known costs."""
-    return problem.noise.joint or problem.noise.each or bool(problem.equations.costs)
+    return problem.noise.joint or bool(problem.equations.costs)
 
 
 def moments_of(problem: Problem, rule: Any = None) -> Moments:

@@ -33,12 +33,12 @@ class MarginMoments(Moments):
         if shift is not None:
             means = means + shift
         scales = self.problem.row_scales(reported, rows)
-        return expectations(self.rule, means, scales, rows.known, self._shape(reported))
+        return expectations(self.rule, means, scales, rows.known, self._shapes(reported))
 
-    def _shape(self, reported: Array) -> Shape:
-        """Return the shape that the noise of all alternatives has."""
-        layout = self.problem.layout
-        return self.problem.noise.margins(layout.extras_of(reported)[: layout.n_noise_extras], 1)[0]
+    def _shapes(self, reported: Array) -> list[Shape]:
+        """Return the shape of every alternative's noise."""
+        layout, k = self.problem.layout, self.problem.equations.n_alternatives
+        return self.problem.noise.margins(layout.extras_of(reported)[: layout.n_noise_extras], k)
 
     @property
     def _at_extras(self) -> list[int]:
@@ -50,14 +50,14 @@ class MarginMoments(Moments):
     def cells(self, reported: Array, rows: Rows) -> Array:
         means = latent_means(self.problem, reported, rows)
         scales = self.problem.row_scales(reported, rows)
-        shape = self._shape(reported)
-        return as_cells(partial_values(self.rule, means, scales, rows.known, shape), means)
+        shapes = self._shapes(reported)
+        return as_cells(partial_values(self.rule, means, scales, rows.known, shapes), means)
 
     def cells_and_slope(self, reported: Array, rows: Rows, weights: Array) -> tuple[Array, Array]:
         means = latent_means(self.problem, reported, rows)
         scales = self.problem.row_scales(reported, rows)
-        shape = self._shape(reported)
-        found = partial_moments(self.rule, means, scales, rows.known, shape)
+        shapes = self._shapes(reported)
+        found = partial_moments(self.rule, means, scales, rows.known, shapes)
         k = means.shape[1]
         chance = found.value[:, 0]
         predicted_by_mean = (

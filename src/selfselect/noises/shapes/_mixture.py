@@ -85,11 +85,16 @@ class MixtureShape(Shape):
         return found
 
     def partial(self, lower: Array, upper: Array) -> Array:
-        found = np.zeros(np.broadcast_shapes(lower.shape, upper.shape))
+        return self.mass_and_partial(lower, upper)[1]
+
+    def mass_and_partial(self, lower: Array, upper: Array) -> tuple[Array, Array]:
+        mass, partial = np.zeros((2, *np.broadcast_shapes(lower.shape, upper.shape)))
         for share, mean, spread in self.components:
             ends = (lower - mean) / spread, (upper - mean) / spread
-            found += share * (mean * NORMAL.mass(*ends) + spread * NORMAL.partial(*ends))
-        return found
+            own = NORMAL.mass(*ends)
+            mass += share * own
+            partial += share * (mean * own + spread * NORMAL.partial(*ends))
+        return mass, partial
 
     def quantile(self, probability: Array) -> Array:
         low = np.full(np.shape(probability), -self.reach)

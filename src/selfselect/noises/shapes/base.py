@@ -165,12 +165,16 @@ class Shape(ABC):
                 found[inside] += sign * self.partial_mean(limit[inside])
         return found
 
+    def mass_and_partial(self, lower: Array, upper: Array) -> tuple[Array, Array]:
+        """Return both together, for shapes in which the second is made of the first."""
+        return self.mass(lower, upper), self.partial(lower, upper)
+
     def mean_between(self, lower: Array, upper: Array) -> Array:
         """Return the mean of the noise given that it lies between two limits."""
-        mass = self.mass(lower, upper)
+        mass, partial = self.mass_and_partial(lower, upper)
         # Where the mass is lost in rounding all of it is next to the limit that is nearer to zero.
         nearer = np.where(np.abs(lower) < np.abs(upper), lower, upper)
-        return np.divide(self.partial(lower, upper), mass, out=nearer, where=mass > 0)
+        return np.divide(partial, mass, out=nearer, where=mass > 0)
 
     def residuals(self, a: Array, chosen: Indices, side: Sides) -> Array:
         """Return the mean (n, k) of the noise given each atom."""
