@@ -10,6 +10,7 @@ from scipy.stats import norm
 import selfselect as ss
 from selfselect.inference.independence import independence_test
 from selfselect.inference.sandwich import free_scores
+from selfselect.likelihoods import row_terms
 
 REPLICATIONS = 120
 
@@ -240,6 +241,40 @@ def test_an_alternative_that_is_rarely_chosen_keeps_the_size():
     # Squares in the data in place of expected ones reject 13% here; of 120 samples 5% plus or
     # minus 2% reject where the size is right.
     assert np.mean(rejected) < 0.11
+
+
+def heavy_tailed(seed):
+    """Draw 300 rows of three alternatives, the last of which is rarely chosen."""
+    rng = np.random.default_rng(seed)
+    x = rng.normal(size=(300, 2))
+    noise = rng.standard_t(3, size=(300, 3))
+    slopes = np.array([[0.8, 0.9], [-0.6, 0.0], [0.3, -0.5]])
+    latent = np.array([1.0, 0.5, -1.5]) + x @ slopes.T + noise
+    chosen = np.array(list("abc"))[latent.argmax(axis=1)]
+    return pd.DataFrame({"x": x[:, 0], "z": x[:, 1], "y": latent.max(axis=1), "j": chosen})
+
+
+def test_independent_heavy_tails_are_not_taken_for_dependence():
+    # Products of residuals, and their spread in the data, reject this true model with p = 0.0003.
+    fit = ss.fit("y ~ x + z", heavy_tailed(41), chosen="j", noise=ss.noises.Student(3))
+    assert fit.independence_test().p_value > 0.05
+
+
+@pytest.mark.parametrize(
+    "noise",
+    [ss.noises.Student(3), ss.noises.Student(), ss.noises.Independent("~ x", shape="logistic")],
+)
+def test_products_are_those_of_scores_in_the_means(noise):
+    fit = ss.fit("y ~ x + z", heavy_tailed(5), chosen="j", noise=noise)
+    problem, layout = fit.problem, fit.problem.layout
+    natural = layout.natural(fit.solution.free)
+    batch = fit.engine_of_rows().sum(lambda batch: [batch])[0]
+    terms = row_terms(problem, natural, batch)
+    # The score in an intercept is that in the mean, times what the row's own scale is larger by.
+    h = natural[layout.inverse_scale_positions]
+    along = terms.score[:, layout.starts[:-1]] * (h / problem.inverse_scales(natural, batch.rows))
+    expected = along[:, :, None] * along[:, None, :]
+    np.testing.assert_allclose(terms.products, expected, rtol=1e-9, atol=1e-12)
 
 
 def test_a_singular_information_is_a_reason_not_a_number():

@@ -110,7 +110,6 @@ class Evidence:
             why_no_score_test(problem, self.solution.information) is None
             and why_no_draws(problem) is None
             and not problem.likelihood.joint
-            and problem.noise.margin.normal
         )
 
     @cached_property

@@ -1,7 +1,10 @@
 r"""Tests of independence across alternatives: by the score in one pass, Wald's, likelihood ratios.
 
 With generalised residuals :math:`e_j = E[(y_j - \mu_j)/\sigma_j \mid \text{row}]`, the score for
-a correlation :math:`\rho_{jl}` at zero is :math:`\sum_i e_{ij} e_{il}`. Since the parameters are
+a correlation :math:`\rho_{jl}` at zero is :math:`\sum_i e_{ij} e_{il}`. Normal :math:`e_j` are the
+row's scores in the means, and under noise of another shape :math:`e_j` is that score: the product
+is the score of the covariance of small shocks that move both means. Under heavy tails it is
+bounded, which residuals are not. Since the parameters are
 estimated, each row's product is freed of what their scores explain,
 
 .. math:: u_i = e_{ij} e_{il} - A s_i, \qquad

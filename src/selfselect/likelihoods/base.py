@@ -67,7 +67,10 @@ class RowTerms(ABC):
     @property
     @abstractmethod
     def products(self) -> Array:
-        """(n, k, k) mean products of two alternatives' residuals; the diagonal means nothing."""
+        """(n, k, k) mean products of the scores in the means of two alternatives, in their scales.
+
+        Under normal noise these are residuals. The diagonal means nothing.
+        """
 
     @property
     def standardised(self) -> Array:

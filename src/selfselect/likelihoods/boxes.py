@@ -241,7 +241,10 @@ class BoxRows(RowTerms):
 
     @property
     def products(self) -> Array:
-        return self.residual[:, :, None] * self.residual[:, None, :]
+        along = np.column_stack([terms.residual for terms in self.terms])
+        if self._log_factors is not None:
+            along /= np.exp(self._log_factors)
+        return along[:, :, None] * along[:, None, :]
 
     @property
     def standardised(self) -> Array:
