@@ -67,9 +67,9 @@ def choose_likelihood(problem: Problem) -> Likelihood:
         )
     if problem.partial and not noise.margin.smooth:
         raise UnsupportedError(
-            "Outcomes that were not recorded are integrated over, and the kink of "
-            f"{noise.margin.name} noise stands in the way. Leave such rows out, or use "
-            "shape='logistic'."
+            "Outcomes that were not recorded are integrated over by nodes. The second derivatives "
+            f"of {noise.margin.name} noise are all at its kink, where no node is, so the search "
+            "would have no curvature to go by. Leave such rows out, or use shape='logistic'."
         )
     if rank is not None:
         if not known:

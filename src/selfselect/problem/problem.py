@@ -25,6 +25,10 @@ __all__ = ["Problem"]
 
 Array = NDArray[np.float64]
 
+FARTHEST = 100.0
+"""Logarithm of how far a row's scale may be from that at the centre. Trial steps of a search lead
+beyond; the likelihood there is next to zero anyway, and its derivatives are beyond any number."""
+
 
 @dataclass(frozen=True, eq=False)
 class Problem:
@@ -138,7 +142,7 @@ class Problem:
         for j, (spread, z) in enumerate(zip(self.layout.spread_of, designs, strict=True)):
             if spread is not None and z is not None:
                 np.negative(z @ natural[spread.places], out=found[:, j])
-        return found
+        return np.clip(found, -FARTHEST, FARTHEST, out=found)
 
     def inverse_scales(self, natural: Array, rows: Rows) -> Array:
         """Return h (n, k) of rows, or (1, k) where all rows have the same."""
