@@ -75,6 +75,8 @@ struct Between {
     }
 };
 
+constexpr double FARTHEST = 100.0;  // logarithm of what moves a scale, as in `problem.py`
+
 // Rows whose scale moves. With t = log f a row has a = e^t (h c - g'x), so that its term's derivatives
 // in t are a and a^2 times those in a.
 struct Moved {
@@ -100,6 +102,8 @@ struct Moved {
             for (Index r = 0; r < BLOCK; ++r) log_f[r] -= delta * z[r];
         }
         for (Index r = 0; r < BLOCK; ++r) {
+            log_f[r] = log_f[r] < FARTHEST ? log_f[r] : FARTHEST;
+            log_f[r] = log_f[r] > -FARTHEST ? log_f[r] : -FARTHEST;
             const double small = exponential(-__builtin_fabs(log_f[r]));
             f[r] = log_f[r] <= 0.0 ? small : 1.0 / small;
             a[r] *= f[r];
