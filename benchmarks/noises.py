@@ -3,19 +3,22 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 import numpy as np
 
 from selfselect._fit import fit_design
 from selfselect.data.build import Design, design_from_arrays
-from selfselect.noises import Independent, Mixture, Types
+from selfselect.noises import Independent, Mixture, Student, Types
 
 NOISES = {
     "normal": Independent(),
     "logistic": Independent(shape="logistic"),
     "gumbel": Independent(shape="gumbel"),
     "mixture": Mixture(2),
+    "known student": Student(5),
+    "student": Student(),
     "types": Types(3),
 }
 
@@ -33,10 +36,13 @@ def problem(noise: str, n_rows: int, k: int, *, panel: bool = False, seed: int =
     slopes /= np.linalg.norm(slopes, axis=1, keepdims=True)
     covariates = rng.standard_normal((n_rows, 10))
     size = (n_rows, k)
+    heavy = partial(rng.standard_t, 5)
     draws: dict[str, Any] = {
         "logistic": rng.logistic,
         "gumbel": rng.gumbel,
-        "mixture": lambda size: rng.standard_t(5, size),
+        "mixture": heavy,
+        "known student": heavy,
+        "student": heavy,
         "types": rng.standard_normal,
     }
     latent = covariates @ slopes.T + draws[noise](size=size)
