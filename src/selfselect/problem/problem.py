@@ -25,7 +25,7 @@ __all__ = ["Problem"]
 
 Array = NDArray[np.float64]
 
-FARTHEST = 100.0
+FARTHEST = 50.0
 """Logarithm of how far a row's scale may be from that at the centre. Trial steps of a search lead
 beyond; the likelihood there is next to zero anyway, and its derivatives are beyond any number."""
 

@@ -75,7 +75,7 @@ struct Between {
     }
 };
 
-constexpr double FARTHEST = 100.0;  // logarithm of what moves a scale, as in `problem.py`
+constexpr double FARTHEST = 50.0;  // logarithm of what moves a scale, as in `problem.py`
 
 // Rows whose scale moves. With t = log f a row has a = e^t (h c - g'x), so that its term's derivatives
 // in t are a and a^2 times those in a.

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
-from typing import NamedTuple
+from typing import ClassVar, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -57,7 +57,7 @@ class Family(ABC):
     """
 
     components: int | None = None
-    compiled: bool = False
+    compiled: ClassVar[bool] = False
 
     @property
     @abstractmethod
