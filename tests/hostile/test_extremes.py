@@ -75,8 +75,8 @@ def test_equal_means_of_any_size_leave_the_choice_to_noise(villagers):
     from selfselect.rules import Maximum
     from selfselect.rules.base import RowData
 
-    near = expectations(Maximum(), np.zeros((1, 2)), model.scale_, RowData(), NORMAL)
-    far = expectations(Maximum(), np.full((1, 2), 1e19), model.scale_, RowData(), NORMAL)
+    near = expectations(Maximum(), np.zeros((1, 2)), model.scale_, RowData(), [NORMAL] * 2)
+    far = expectations(Maximum(), np.full((1, 2), 1e19), model.scale_, RowData(), [NORMAL] * 2)
     np.testing.assert_array_equal(near.chance, far.chance)
 
 
@@ -86,4 +86,4 @@ def test_what_cannot_be_integrated_is_an_error():
 
     rule = ss.rules.MonotoneArgmax({"a": np.arcsinh, "b": np.arcsinh}).for_alternatives(["a", "b"])
     with pytest.raises(DataError, match="cannot be integrated: their means reach 1e\\+19"):
-        expectations(rule, np.array([[1e19, 1.0]]), np.ones(2), RowData(), NORMAL)
+        expectations(rule, np.array([[1e19, 1.0]]), np.ones(2), RowData(), [NORMAL] * 2)

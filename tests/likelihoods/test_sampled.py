@@ -153,7 +153,7 @@ def test_simulated_expectations_agree_with_quadrature(rule):
     rng = np.random.default_rng(0)
     means, scales = rng.standard_normal((20, 3)), np.array([0.7, 1.0, 1.3])
     ours = simulated_expectations(rule, means, scales, NORMAL, None, RowData())
-    theirs = expectations(rule, means, scales, RowData(), NORMAL)
+    theirs = expectations(rule, means, scales, RowData(), [NORMAL] * means.shape[1])
     np.testing.assert_allclose(ours.chance, theirs.chance, atol=4e-3)
     np.testing.assert_allclose(ours.outcome, theirs.outcome, atol=4e-3)
     often = theirs.chance > 0.1

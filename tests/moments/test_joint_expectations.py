@@ -37,7 +37,8 @@ def test_under_independent_noise_both_ways_agree(world, rule_name, known):
     natural = problem.layout.natural(result.solution.free)
     found = joint_expectations(problem, natural, rows)
     means = latent_means(problem, result.values, rows)
-    wanted = expectations(problem.ordered_rule, means, result.scales.to_numpy(), rows.known, NORMAL)
+    scales, shapes = result.scales.to_numpy(), [NORMAL] * means.shape[1]
+    wanted = expectations(problem.ordered_rule, means, scales, rows.known, shapes)
     np.testing.assert_allclose(found.chance, wanted.chance, atol=QUADRATURE)
     np.testing.assert_allclose(found.outcome, wanted.outcome, atol=QUADRATURE)
     # Of the one that is hardly ever seen means are ratios of small numbers.
