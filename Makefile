@@ -94,6 +94,7 @@ study: .venv/test-ready      ## Monte-Carlo studies, tens of minutes; tables go 
 	$(BIN)/python experiments/coverage_spreads.py
 	$(BIN)/python experiments/coverage_types.py
 	$(BIN)/python experiments/coverage_clusters_weights.py
+	$(BIN)/python experiments/coverage_unequal_clusters.py
 	$(BIN)/python experiments/roy_restriction_size.py
 	$(BIN)/python experiments/coverage_joint.py
 	$(BIN)/python experiments/coverage_restrictions.py

@@ -161,7 +161,8 @@ bootstrap draws {draws} samples. `failed` counts samples in which it was refused
 its samples could be fitted.
 
 Sandwiches are bias-reduced, by clusters or by rows, and intervals under clusters are those of
-Student's t with one degree of freedom less than there are clusters (of the way with fewest). Scales
+Student's t with one degree of freedom less than there are clusters (of the way with fewest); firms
+have the same number of rows ([where they do not](coverage-unequal-clusters.md)). Scales
 stay below their level where clusters are few or weights unequal: their scores are squares, whose
 spread few units do not show. Ignoring what rows share is far worse.
 

@@ -23,7 +23,7 @@ from selfselect.engines._digest import digest
 from selfselect.engines.base import Parts
 from selfselect.errors import ArchiveError, SelfSelectWarning, UnsupportedError
 from selfselect.inference import sandwich
-from selfselect.inference.sandwich import ClusterTotals
+from selfselect.inference.cluster_totals import ClusterTotals
 from selfselect.likelihoods import Evaluation
 from selfselect.plain import from_plain, to_plain
 
@@ -287,7 +287,7 @@ def odd_sums():
     yield 7
     yield Parts((matrix, np.asfortranarray(matrix), matrix.T, 3.0, np.zeros((0, 2))))
     yield Evaluation(-1.5, np.array([np.nan, np.inf, -0.0]), matrix @ matrix.T)
-    yield Parts([ClusterTotals(np.array([3, 9], dtype=np.intp), matrix[:2])])
+    yield Parts([ClusterTotals(np.array([3, 9], dtype=np.intp), np.ones(2), matrix[:2])])
     yield (None, [np.bool_(True), "text"])
     many = rng.standard_normal((200, 90))
     yield Parts((many, np.asfortranarray(many), many[:, ::2].copy(), np.full(20_000, np.nan)))

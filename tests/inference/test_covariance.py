@@ -130,7 +130,9 @@ def test_clustered_errors_are_the_corrected_sandwich_of_loops(world, noise, weig
     groups = made.data["group"].to_numpy()
     wanted = sandwich(result, meat_by_hand(result, groups))
     np.testing.assert_allclose(result.cov_params(), wanted, rtol=NEAR, atol=NEAR)
-    assert result.covariance.df == len(np.unique(groups)) - 1
+    sizes = np.bincount(groups, None if weights is None else made.data[weights])
+    effective = sizes.sum() ** 2 / (sizes**2).sum()
+    assert result.covariance.df == pytest.approx(effective - 1)
     assert result.covariance.kind == "clustered" and "group" in result.covariance.description
 
 

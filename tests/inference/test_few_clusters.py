@@ -9,7 +9,7 @@ from scipy import stats
 
 import selfselect as ss
 from selfselect.errors import OptionError
-from selfselect.inference import Bootstrap
+from selfselect.inference import Bootstrap, sandwich
 from selfselect.inference.statistics import (
     interval_reach,
     two_sided_p_values,
@@ -113,6 +113,49 @@ def test_a_bootstrap_of_clusters_has_their_degrees_of_freedom(villagers):
 
 def test_several_ways_leave_the_degrees_of_the_way_with_fewest(villagers):
     assert fit(villagers, cluster=["hut", "many"]).covariance.df == 11
+
+
+def unequal(n_rows, n_large, n_clusters):
+    """Rows of selection with shared noises, of which three clusters hold all but a few."""
+    rng = np.random.default_rng(5)
+    town = np.where(
+        np.arange(n_rows) < n_large, np.arange(n_rows) % 3, 3 + np.arange(n_rows) % (n_clusters - 3)
+    )
+    x, z, u, v = rng.standard_normal((4, n_clusters))[:, town] / 2 + rng.standard_normal(
+        (4, n_rows)
+    )
+    works = 0.3 + x + z + u > 0
+    y = np.where(works, 1 + x + 0.5 * u + v, np.nan)
+    return pd.DataFrame({"x": x, "z": z, "works": works, "y": y, "town": town})
+
+
+@pytest.mark.parametrize("method", ["ml", "two-step"])
+def test_clusters_of_unequal_size_count_as_few(method):
+    table = unequal(600, 450, 40)
+    sizes = table["town"].value_counts()
+    effective = sizes.sum() ** 2 / (sizes**2).sum()
+    found = ss.sample_selection("y ~ x", "works ~ x + z", table, cluster="town", method=method)
+    assert effective < 6 and found.covariance.df == pytest.approx(effective - 1)
+    assert f"(40 clusters, effectively {effective:.1f})" in found.covariance.description
+    page = " ".join(str(found.summary()).split())
+    assert f"Few clusters ({effective:.1f} of equal size are worth as much)" in page
+    doubled = ss.sample_selection(
+        "y ~ x", "works ~ x + z", table.assign(w=2.0), cluster="town", method=method, weights="w",
+        weights_kind="frequency",
+    )  # fmt: skip
+    assert doubled.covariance.df == pytest.approx(effective - 1)
+
+
+def test_large_clusters_are_corrected_among_many_small_ones(monkeypatch):
+    """Of more than a hundred clusters those that hold more than a hundredth of the rows."""
+    table = unequal(2_400, 2_000, 150)
+    mixed = ss.sample_selection("y ~ x", "works ~ x + z", table, cluster="town")
+    monkeypatch.setattr(sandwich, "CORRECTED_CLUSTERS", 200)
+    every = ss.sample_selection("y ~ x", "works ~ x + z", table, cluster="town")
+    monkeypatch.setattr(sandwich, "CORRECTED_CLUSTERS", 1)
+    plain = ss.sample_selection("y ~ x", "works ~ x + z", table, cluster="town")
+    np.testing.assert_allclose(mixed.bse, every.bse, rtol=0.01)
+    assert (plain.bse < 0.95 * mixed.bse).mean() > 0.5
 
 
 def test_models_with_a_selection_equation_have_them_too():

@@ -15,11 +15,11 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
+from selfselect.inference.cluster_totals import join_ways
 from selfselect.inference.sandwich import (
     cluster_scores,
     corrected_row_scores,
     free_scores,
-    join_ways,
     rows_are_few,
 )
 

@@ -16,9 +16,14 @@ from numpy.typing import NDArray
 from selfselect.engines.base import Engine
 from selfselect.errors import OptionError
 from selfselect.inference.bootstrap import Bootstrap, bootstrap_draws
+from selfselect.inference.cluster_totals import (
+    ClusterCount,
+    count_clusters,
+    degrees,
+    describe_clusters,
+)
 from selfselect.inference.dependence import Dependence
 from selfselect.inference.sandwich import (
-    ONE_CLUSTER,
     cluster_meat,
     make_positive,
     row_meat,
@@ -31,7 +36,6 @@ __all__ = [
     "FEW_CLUSTERS",
     "Covariance",
     "covariance_kind",
-    "degrees",
     "describe_bootstrap",
     "estimate_covariance",
     "plain_meat",
@@ -65,8 +69,9 @@ class Covariance:
     kind : observed, opg (outer products of scores), robust, HC0, HC1, clustered or bootstrap.
     description : a few words for summaries.
     matrix : (m, m) covariance of the reported parameters; nan where it cannot be had.
-    df : degrees of freedom of the t distribution that intervals and p-values refer to: clusters
-        less one, of the way that has fewest; infinite, for the normal, where there are none.
+    df : degrees of freedom of the t distribution that intervals and p-values refer to: effective
+        clusters less one (`cluster_totals`), of the way that has fewest; infinite, for the normal,
+        where there are none.
     missing : positions of parameters without a standard error. Their entries in the matrix are
         zero, so that what depends on them takes them as given; tables show them as missing.
     """
@@ -130,12 +135,11 @@ def estimate_covariance(
                 f"{dependence.cluster_name} whole at once. Use covariance='clustered', or cluster "
                 "by one of them."
             )
-        if clusters and clusters[0] < 2:
-            raise OptionError(ONE_CLUSTER)
+        counts = count_clusters(engine, clusters)
         draws = bootstrap_draws(
             problem, engine, solution, solver, kind, dependence, rng=rng, progress=progress
         )
-        return describe_bootstrap(kind, draws, dependence)
+        return describe_bootstrap(kind, draws, dependence, counts)
     bread, df = _inverse(solution.information), float("inf")
     jacobian = problem.layout.report(solution.free).jacobian
     if kind == "observed":
@@ -184,18 +188,15 @@ def covariance_kind(kind: Any, dependence: Dependence) -> str | Bootstrap:
     return "robust" if dependence.weights_kind == "probability" else kind
 
 
-def describe_bootstrap(options: Bootstrap, draws: Array, dependence: Dependence) -> Covariance:
+def describe_bootstrap(
+    options: Bootstrap, draws: Array, dependence: Dependence, counts: Sequence[ClusterCount]
+) -> Covariance:
     """Return the covariance of the estimates of bootstrap samples."""
     clusters = dependence.clusters
     unit = f"{clusters[0]} clusters of {dependence.cluster_name}" if clusters else "rows"
     matrix = np.atleast_2d(np.cov(draws, rowvar=False))
     description = f"bootstrap of {unit}, {options.replications} samples"
-    return Covariance("bootstrap", description, matrix, degrees(clusters))
-
-
-def degrees(clusters: Sequence[int]) -> float:
-    """Return the degrees of freedom that clusters leave: one less than the fewest."""
-    return min(clusters) - 1.0 if clusters else float("inf")
+    return Covariance("bootstrap", description, matrix, degrees(counts))
 
 
 def _inverse(information: Array) -> Array:
@@ -223,8 +224,7 @@ def _meat(
         meat = row_meat(problem, engine, free, information, repeated=dependence.repeated)
         return meat, "robust (sandwich)", float("inf")
     meat, counts = cluster_meat(problem, engine, free, information, clusters)
-    listed = " and ".join(map(str, counts))
-    description = f"clustered by {dependence.cluster_name} ({listed} clusters)"
+    description = describe_clusters(dependence.cluster_name, counts)
     if len(counts) > 1:
         meat, repaired = make_positive(meat, information)
         if repaired:
@@ -264,8 +264,6 @@ def _drawn_meat(
             "Clusters in several ways need a rule with bounds and independent noise. Cluster by "
             "one column."
         )
-    n_clusters = clusters[0]
-    if n_clusters < 2:
-        raise OptionError(ONE_CLUSTER)
-    description = f"clustered by {dependence.cluster_name} ({n_clusters} clusters)"
-    return drawn * n_clusters / (n_clusters - 1), description, degrees(clusters)
+    counts = count_clusters(engine, clusters)
+    description = describe_clusters(dependence.cluster_name, counts)
+    return drawn * counts[0].count / (counts[0].count - 1), description, degrees(counts)

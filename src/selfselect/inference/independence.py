@@ -47,8 +47,8 @@ from scipy.special import chdtrc
 
 from selfselect.engines.base import Engine, Parts
 from selfselect.errors import OptionError
+from selfselect.inference.cluster_totals import cluster_products, cluster_totals
 from selfselect.inference.evidence import Evidence, pair_products, why_no_score_test
-from selfselect.inference.sandwich import cluster_products, cluster_totals
 from selfselect.inference.statistics import (
     TestResult,
     chi_square_test,

@@ -19,9 +19,9 @@ from numpy.typing import NDArray
 from selfselect.data.rows import Rows
 from selfselect.engines.base import Engine, Parts
 from selfselect.engines.memory import Memory
+from selfselect.inference.cluster_totals import cluster_totals
 from selfselect.inference.dependence import Dependence
 from selfselect.inference.moments import row_residuals
-from selfselect.inference.sandwich import cluster_totals
 from selfselect.inference.simulation import draw_outcomes, write_out
 from selfselect.likelihoods import Batch
 from selfselect.problem.problem import Problem

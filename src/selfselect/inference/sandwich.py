@@ -8,39 +8,36 @@ information and :math:`H_g` the part of unit g (a row or a cluster) in it, its s
 
 which in least squares is the bias-reduced estimator CR2, for single rows HC2 (Bell and McCaffrey
 2002). Where units are many the correction is negligible and the plain scores are taken,
-with the factor G/(G - 1).
+with the factor G/(G - 1); of many clusters only the large ones are corrected.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
-from itertools import combinations
 
 import numpy as np
 from numpy.typing import NDArray
 
-from selfselect.data.rows import Rows
 from selfselect.engines.base import Engine, Parts
-from selfselect.errors import OptionError
+from selfselect.inference.cluster_totals import (
+    ClusterCount,
+    ClusterTotals,
+    every_join,
+    join_ways,
+)
 from selfselect.likelihoods import Batch, evaluate, row_terms
-from selfselect.plain import archived
 from selfselect.problem.problem import Problem
 
 __all__ = [
     "CORRECTED_CLUSTERS",
     "CORRECTED_ROWS",
-    "ONE_CLUSTER",
     "STEP",
     "ClusterScores",
     "cluster_meat",
-    "cluster_products",
     "cluster_scores",
-    "cluster_sizes",
-    "cluster_totals",
     "corrected_row_scores",
     "free_scores",
-    "join_ways",
     "make_positive",
     "reduce_bias",
     "row_meat",
@@ -51,14 +48,12 @@ __all__ = [
 Array = NDArray[np.float64]
 Indices = NDArray[np.intp]
 
-ONE_CLUSTER = "There is only one cluster, so nothing can be said of its spread."
-
 ROUNDING = 1e-10
 """Relative size below which a negative eigenvalue is rounding, not a covariance gone wrong."""
 
 CORRECTED_CLUSTERS = 100
 """Clusters up to which the scores of many rows are corrected; each costs an evaluation of its own.
-"""
+Of more clusters those are corrected that hold more than one part in so many of the rows."""
 
 CORRECTED_ROWS, CORRECTED_NUMBERS = 2_000, 5_000_000
 """Rows, and numbers in their parts of the information, up to which those are found row by row; it
@@ -183,48 +178,6 @@ def _row_parts(problem: Problem, free: Array, batch: Batch, scores: Array) -> Ar
     return np.asarray(0.5 * (parts + parts.transpose(0, 2, 1)))
 
 
-@archived("cluster totals")
-@dataclass(frozen=True, eq=False)
-class ClusterTotals:
-    """Sums over the clusters met so far; adding joins what is said of the same cluster.
-
-    Attributes
-    ----------
-    codes : (G,) numbers of the clusters, in order.
-    totals : (G, p) summed scores.
-    parts : (G, p, p) their parts in the information; None where they are not wanted.
-    """
-
-    codes: Indices
-    totals: Array
-    parts: Array | None = None
-
-    @classmethod
-    def of_rows(cls, codes: Indices, scores: Array, parts: Array | None = None) -> ClusterTotals:
-        """Sum what rows, or parts of clusters, say by their clusters (n,)."""
-        if not len(codes):
-            return cls(codes, scores, parts)
-        if (np.diff(codes) < 0).any():
-            order = np.argsort(codes, kind="stable")
-            codes, scores = codes[order], scores[order]
-            parts = None if parts is None else parts[order]
-        first = np.flatnonzero(np.diff(codes, prepend=codes[0] - 1))
-        totals = np.add.reduceat(scores, first, axis=0)
-        return cls(
-            codes[first], totals, None if parts is None else np.add.reduceat(parts, first, axis=0)
-        )
-
-    def __add__(self, other: ClusterTotals) -> ClusterTotals:
-        parts = None
-        if self.parts is not None and other.parts is not None:
-            parts = np.concatenate([self.parts, other.parts])
-        codes = np.concatenate([self.codes, other.codes])
-        totals = np.concatenate([self.totals, other.totals])
-        if len(self.codes) and len(other.codes) and self.codes[-1] < other.codes[0]:
-            return ClusterTotals(codes, totals, parts)  # Nothing is said of the same cluster.
-        return ClusterTotals.of_rows(codes, totals, parts)
-
-
 @dataclass(frozen=True, eq=False)
 class ClusterScores:
     """Scores of the clusters of one way of clustering, or of an intersection of several.
@@ -233,12 +186,14 @@ class ClusterScores:
     ----------
     which : the ways that are intersected.
     codes : (G,) numbers of the clusters, in order, as `join_ways` gives them.
+    counted : how many they are.
     scores : (G, p) summed scores, corrected; where that would cost too much, times the root of
         G/(G - 1).
     """
 
     which: tuple[int, ...]
     codes: Indices
+    counted: ClusterCount
     scores: Array
 
     @property
@@ -254,25 +209,36 @@ def cluster_scores(
 
     `sizes` says how many clusters each way has.
     """
-    every_join = _every_join(len(sizes))
+    joins = every_join(len(sizes))
     few = rows_are_few(problem, engine)
-    found = engine.sum(partial(_cluster_totals, problem, free, every_join, sizes, few))
+    found = engine.sum(partial(_cluster_totals, problem, free, joins, sizes, few))
     made = []
-    for which, clusters in zip(every_join, found, strict=True):
-        count = len(clusters.codes)
-        if count < 2:
-            raise OptionError(ONE_CLUSTER)
+    for which, clusters in zip(joins, found, strict=True):
+        counted = clusters.counted
         if clusters.parts is None:
-            scores = clusters.totals * np.sqrt(count / (count - 1.0))
+            scores = clusters.totals * np.sqrt(counted.count / (counted.count - 1.0))
+            large = _large(problem, clusters, which)
+            if len(large):
+                task = partial(_large_parts, problem, free, which, sizes, clusters.codes[large])
+                scores[large] = reduce_bias(
+                    clusters.totals[large], engine.sum(task).parts, information
+                )
         else:
             scores = reduce_bias(clusters.totals, clusters.parts, information)
-        made.append(ClusterScores(which, clusters.codes, scores))
+        made.append(ClusterScores(which, clusters.codes, counted, scores))
     return made
+
+
+def _large(problem: Problem, clusters: ClusterTotals, which: tuple[int, ...]) -> Indices:
+    """Return which of many clusters weigh enough to be corrected: of single ways only."""
+    if len(which) > 1 or not problem.noise.margin.smooth:
+        return np.empty(0, dtype=np.intp)
+    return np.flatnonzero(clusters.weights * CORRECTED_CLUSTERS > clusters.weights.sum())
 
 
 def cluster_meat(
     problem: Problem, engine: Engine, free: Array, information: Array, sizes: tuple[int, ...]
-) -> tuple[Array, list[int]]:
+) -> tuple[Array, list[ClusterCount]]:
     """Return the summed outer products of clusters' scores, and how many clusters there are.
 
     With several ways of clustering those of all single ways are added, those of the
@@ -280,88 +246,18 @@ def cluster_meat(
     2011).
     """
     meat = np.zeros((problem.layout.n_free,) * 2)
-    counts: list[int] = []
+    counts: list[ClusterCount] = []
     for one in cluster_scores(problem, engine, free, information, sizes):
         meat += one.sign * (one.scores.T @ one.scores)
         if len(one.which) == 1:
-            counts.append(len(one.codes))
+            counts.append(one.counted)
     return meat, counts
-
-
-def cluster_totals(rows: Rows, values: Array, sizes: tuple[int, ...]) -> Parts:
-    """Sum what rows say (n, p), weights included, by clusters: one sum per join of ways."""
-    assert rows.clusters is not None
-    ways = rows.clusters.reshape(len(rows), -1)
-    if rows.weights is not None:
-        # Clusters of rows without weight do not count.
-        counted = rows.weights > 0
-        ways, values = ways[counted], values[counted]
-    return Parts(
-        ClusterTotals.of_rows(join_ways(ways, which, sizes), values)
-        for which in _every_join(len(sizes))
-    )
-
-
-def cluster_products(found: Parts, n_ways: int) -> tuple[Array, list[int]]:
-    """Return the summed outer products of clusters' totals, and how many clusters there are.
-
-    Ways of clustering are added and subtracted as in `cluster_meat`, each with its own
-    small-sample factor G/(G - 1).
-    """
-    products = np.zeros((found[0].totals.shape[1],) * 2)
-    counts: list[int] = []
-    for which, clusters in zip(_every_join(n_ways), found, strict=True):
-        count = len(clusters.codes)
-        if len(which) == 1:
-            counts.append(count)
-        if count < 2:
-            raise OptionError(ONE_CLUSTER)
-        totals = clusters.totals
-        products += (-1.0) ** (len(which) + 1) * count / (count - 1.0) * (totals.T @ totals)
-    return products, counts
-
-
-def cluster_sizes(engine: Engine) -> tuple[int, ...]:
-    """Return how many clusters there are, one number per way; nothing where there are none."""
-    if engine.holds_rows:
-        return engine.rows.cluster_sizes
-    largest: Largest = engine.sum(_largest_codes)
-    return tuple((largest.codes + 1).tolist())
-
-
-@archived("largest cluster numbers")
-@dataclass(frozen=True, eq=False)
-class Largest:
-    """The largest cluster number met so far, by way of clustering; adding takes the larger."""
-
-    codes: Indices
-
-    def __add__(self, other: Largest) -> Largest:
-        return Largest(np.maximum(self.codes, other.codes))
-
-
-def _largest_codes(batch: Batch) -> Largest:
-    if batch.rows.clusters is None:
-        return Largest(np.empty(0, dtype=np.intp))
-    return Largest(batch.rows.clusters.reshape(len(batch), -1).max(axis=0, initial=-1))
-
-
-def _every_join(n_ways: int) -> list[tuple[int, ...]]:
-    return [which for n in range(1, n_ways + 1) for which in combinations(range(n_ways), n)]
-
-
-def join_ways(ways: Indices, which: tuple[int, ...], sizes: tuple[int, ...]) -> Indices:
-    """Return a number for each intersection of some ways (n, ways) of clustering."""
-    code = np.zeros(len(ways), dtype=np.intp)
-    for way in which:
-        code = code * sizes[way] + ways[:, way]
-    return code
 
 
 def _cluster_totals(
     problem: Problem,
     free: Array,
-    every_join: list[tuple[int, ...]],
+    joins: list[tuple[int, ...]],
     sizes: tuple[int, ...],
     few_rows: bool,
     batch: Batch,
@@ -370,34 +266,63 @@ def _cluster_totals(
     ways = batch.rows.clusters.reshape(len(batch), -1)
     scores = free_scores(problem, problem.layout.natural(free), batch)
     each = _row_parts(problem, free, batch, scores) if few_rows else None
-    # Clusters of rows without weight do not count.
-    weights = batch.rows.weights
-    counted = np.arange(len(batch)) if weights is None else np.flatnonzero(weights > 0)
+    weights, counted = _counted(batch)
 
     def totals(which: tuple[int, ...]) -> ClusterTotals:
-        codes = join_ways(ways, which, sizes)
+        codes = join_ways(ways, which, sizes)[counted]
         few = np.prod([float(sizes[way]) for way in which]) <= CORRECTED_CLUSTERS
-        if each is None and few and problem.noise.margin.smooth:
-            return _with_parts(problem, free, codes, counted, batch, scores)
         parts = None if each is None else each[counted]
-        return ClusterTotals.of_rows(codes[counted], scores[counted], parts)
+        made = ClusterTotals.of_rows(codes, weights[counted], scores[counted], parts)
+        if each is None and few and problem.noise.margin.smooth:
+            return replace(made, parts=_evaluated_parts(problem, free, codes, counted, batch, made))
+        return made
 
-    return Parts(totals(which) for which in every_join)
+    return Parts(totals(which) for which in joins)
 
 
-def _with_parts(
-    problem: Problem, free: Array, codes: Indices, counted: Indices, batch: Batch, scores: Array
+def _counted(batch: Batch) -> tuple[Array, Indices]:
+    """Return the rows' weights (n,), and which rows have any: clusters of others do not count."""
+    weights = batch.rows.weights
+    if weights is None:
+        return np.ones(len(batch)), np.arange(len(batch))
+    return weights, np.flatnonzero(weights > 0)
+
+
+def _large_parts(
+    problem: Problem,
+    free: Array,
+    which: tuple[int, ...],
+    sizes: tuple[int, ...],
+    large: Indices,
+    batch: Batch,
 ) -> ClusterTotals:
-    """Sum the scores of clusters, and evaluate the information of each."""
+    """Evaluate the information of some clusters, by their codes; their totals are left out."""
+    assert batch.rows.clusters is not None
+    codes = join_ways(batch.rows.clusters.reshape(len(batch), -1), which, sizes)
+    weights, counted = _counted(batch)
+    counted = counted[np.isin(codes[counted], large)]
+    codes = codes[counted]
+    made = ClusterTotals.of_rows(codes, weights[counted], np.empty((len(codes), 0)))
+    return replace(made, parts=_evaluated_parts(problem, free, codes, counted, batch, made))
+
+
+def _evaluated_parts(
+    problem: Problem,
+    free: Array,
+    codes: Indices,
+    which: Indices,
+    batch: Batch,
+    clusters: ClusterTotals,
+) -> Array:
+    """Evaluate the information (G, p, p) of clusters in the rows `which`, whose codes are given."""
     layout, natural = problem.layout, problem.layout.natural(free)
-    summed = ClusterTotals.of_rows(codes[counted], scores[counted])
-    parts = np.empty((len(summed.codes), len(free), len(free)))
-    order = counted[np.argsort(codes[counted], kind="stable")]
-    starts = np.searchsorted(codes[order], summed.codes)
-    for place, rows in enumerate(np.split(order, starts[1:])[: len(parts)]):
+    parts = np.empty((len(clusters.codes), len(free), len(free)))
+    order = np.argsort(codes, kind="stable")
+    starts = np.searchsorted(codes[order], clusters.codes)
+    for place, rows in enumerate(np.split(which[order], starts[1:])[: len(parts)]):
         found = evaluate(problem, natural, batch.take(rows))
         parts[place] = -layout.pull_back_hessian(found.hessian, found.score, free)
-    return ClusterTotals(summed.codes, summed.totals, parts)
+    return parts
 
 
 def make_positive(meat: Array, information: Array) -> tuple[Array, bool]:

@@ -38,6 +38,7 @@ from scipy.special import chdtrc
 from selfselect.engines.base import Engine, Parts
 from selfselect.engines.memory import Memory
 from selfselect.errors import DataError, OptionError, RuleError
+from selfselect.inference.cluster_totals import cluster_products, cluster_totals
 from selfselect.inference.dependence import Dependence
 from selfselect.inference.evidence import (
     Evidence,
@@ -48,7 +49,6 @@ from selfselect.inference.evidence import (
 )
 from selfselect.inference.moments import SUBJECTS, Subject, moments_of
 from selfselect.inference.noise_samples import Samples
-from selfselect.inference.sandwich import cluster_products, cluster_totals
 from selfselect.inference.simulation import why_rows_are_not_drawn
 from selfselect.inference.statistics import TestResult, impossible_test, undecided_test
 from selfselect.likelihoods import Asked, Batch, row_terms, sum_rows

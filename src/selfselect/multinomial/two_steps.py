@@ -26,9 +26,15 @@ from selfselect.data.equations import INTERCEPT, Equations
 from selfselect.data.rows import Rows
 from selfselect.errors import DataError
 from selfselect.inference.bootstrap import Bootstrap, resampled_estimates
-from selfselect.inference.covariance import UNCORRECTED, Covariance, degrees, plain_meat
+from selfselect.inference.cluster_totals import (
+    cluster_products,
+    cluster_totals,
+    count_in_rows,
+    degrees,
+    describe_clusters,
+)
+from selfselect.inference.covariance import UNCORRECTED, Covariance, plain_meat
 from selfselect.inference.dependence import Dependence
-from selfselect.inference.sandwich import cluster_products, cluster_totals
 from selfselect.multinomial.corrections import Correction
 from selfselect.multinomial.logit import Logit, fit_logit, scores
 from selfselect.rules.base import Label
@@ -271,8 +277,7 @@ def summed(
     if dependence.clusters:
         found = cluster_totals(rows, influence, dependence.clusters)
         products, counts = cluster_products(found, len(dependence.clusters))
-        listed = " and ".join(map(str, counts))
-        description = f"clustered by {dependence.cluster_name} ({listed} clusters), over both steps"
+        description = f"{describe_clusters(dependence.cluster_name, counts)}, over both steps"
         return products, description, degrees(counts)
     weights = _weights(rows)
     counted = weights > 0
@@ -322,5 +327,5 @@ def bootstrap_covariance(
         "bootstrap",
         f"bootstrap of {unit} over both steps, {len(done)} samples",
         np.atleast_2d(np.cov(done, rowvar=False)),
-        degrees(dependence.clusters),
+        degrees(count_in_rows(rows, dependence.clusters)),
     )

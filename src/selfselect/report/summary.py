@@ -52,6 +52,9 @@ DEVIATION = "std deviation"
 FEWEST_MEASURED = 8
 """Clusters of the smallest design in which coverage was measured."""
 
+DOMINATED = 10
+"""Effective clusters of unequal size below which a few hold most of the rows."""
+
 PSEUDO_LIKELIHOOD = (
     "Probability weights are scaled to average 1: the log-likelihood, AIC and BIC are of a "
     "pseudo-likelihood, to describe and not to test with."
@@ -251,12 +254,20 @@ def notes_on_errors(covariance: Covariance, *, measured: bool = True) -> list[st
 def _few_clusters(covariance: Covariance, measured: bool) -> str:
     corrected = covariance.kind != "bootstrap"
     how = "standard errors are corrected for their small number, and " if corrected else ""
-    degrees = "1 degree" if covariance.df == 1 else f"{covariance.df:g} degrees"
+    effective = covariance.df + 1
+    equal = float(effective).is_integer()
+    number = f"{effective:g}" if equal else f"{effective:.1f} of equal size are worth as much"
+    degrees = "1 degree" if covariance.df == 1 else f"{covariance.df:.4g} degrees"
     said = (
-        f"Few clusters ({covariance.df + 1:g}): {how}intervals and p-values are those of Student's "
+        f"Few clusters ({number}): {how}intervals and p-values are those of Student's "
         f"t with {degrees} of freedom."
     )
-    if not measured or covariance.df + 1 < FEWEST_MEASURED:
+    if not equal and effective < DOMINATED:
+        return (
+            f"{said} A few clusters hold most of the rows, and there intervals cover less than "
+            "they say: in simulations of selection models 83 to 93% where they said 95%."
+        )
+    if not measured or effective < FEWEST_MEASURED:
         where = f"with fewer than {FEWEST_MEASURED} clusters" if measured else "in such models"
         return f"{said} How often these intervals hold the truth {where} was not measured."
     said += " Intervals of coefficients then cover about what they say, those of scales less."

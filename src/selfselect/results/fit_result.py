@@ -14,9 +14,9 @@ from selfselect.data.coding import Coding
 from selfselect.data.rows import Rows
 from selfselect.engines.base import Engine
 from selfselect.errors import UnsupportedError
+from selfselect.inference.cluster_totals import cluster_sizes
 from selfselect.inference.covariance import Covariance
 from selfselect.inference.dependence import Dependence
-from selfselect.inference.sandwich import cluster_sizes
 from selfselect.inference.statistics import TestResult
 from selfselect.noises.correlated import CORRELATION
 from selfselect.problem.parameters import Reported

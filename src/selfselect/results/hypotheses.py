@@ -80,7 +80,7 @@ def wald_test(
     if rank < len(matrix):
         return impossible_test(name, "some restrictions repeat or contradict others")
     if rank > covariance.df:
-        reason = f"{rank} restrictions cannot be tested with {covariance.df + 1:g} clusters"
+        reason = f"{rank} restrictions cannot be tested with {covariance.df + 1:.3g} clusters"
         return impossible_test(name, reason)
     statistic = float(gap @ np.linalg.solve(spread, gap))
     return wald_statistic_test(name, statistic, rank, null, covariance.df)

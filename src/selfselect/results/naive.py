@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from selfselect.data.rows import Rows
 from selfselect.engines.base import Engine, Parts
-from selfselect.inference.sandwich import cluster_products, cluster_totals
+from selfselect.inference.cluster_totals import cluster_products, cluster_totals
 from selfselect.likelihoods import Batch, row_terms
 from selfselect.problem.problem import Problem
 from selfselect.problem.ties import Ties

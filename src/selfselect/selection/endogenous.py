@@ -32,15 +32,20 @@ from selfselect.data.tables import to_frame
 from selfselect.data.unrecorded import Unrecorded
 from selfselect.errors import DataError, FormulaError, OptionError
 from selfselect.inference.bootstrap import Bootstrap, resampled_estimates
+from selfselect.inference.cluster_totals import (
+    cluster_products,
+    cluster_totals,
+    count_in_rows,
+    degrees,
+    describe_clusters,
+)
 from selfselect.inference.covariance import (
     UNCORRECTED,
     Covariance,
-    degrees,
     describe_bootstrap,
     plain_meat,
 )
 from selfselect.inference.dependence import Dependence
-from selfselect.inference.sandwich import cluster_products, cluster_totals
 
 __all__ = ["Endogenous", "Estimator", "build_endogenous_design", "carry_first_stages"]
 
@@ -239,7 +244,9 @@ def carry_first_stages(
     """
     if isinstance(kind, Bootstrap):
         draws = _bootstrap(endogenous, rows, estimator, kind, dependence, rng)
-        return replace(describe_bootstrap(kind, draws, dependence), missing=spread.missing)
+        counts = count_in_rows(rows, dependence.clusters)
+        drawn = describe_bootstrap(kind, draws, dependence, counts)
+        return replace(drawn, missing=spread.missing)
     weights = np.ones(len(rows)) if rows.weights is None else rows.weights
     bread = np.linalg.inv(endogenous.w.T @ (endogenous.w * weights[:, None]))
     residuals = rows.covariates[:, list(endogenous.places)]
@@ -257,8 +264,7 @@ def carry_first_stages(
     if dependence.clusters:
         found = cluster_totals(rows, influence, dependence.clusters)
         matrix, counts = cluster_products(found, len(dependence.clusters))
-        listed = " and ".join(map(str, counts))
-        words = f"clustered by {dependence.cluster_name} ({listed} clusters)"
+        words = describe_clusters(dependence.cluster_name, counts)
         return Covariance(
             "clustered", _words(words), _blank(matrix, spread.missing), degrees(counts),
             spread.missing,

@@ -18,9 +18,14 @@ from numpy.typing import NDArray
 
 from selfselect.engines.base import Engine, Parts
 from selfselect.errors import DataError, OptionError
-from selfselect.inference.covariance import UNCORRECTED, Covariance, degrees, plain_meat
+from selfselect.inference.cluster_totals import (
+    cluster_products,
+    cluster_totals,
+    degrees,
+    describe_clusters,
+)
+from selfselect.inference.covariance import UNCORRECTED, Covariance, plain_meat
 from selfselect.inference.dependence import Dependence
-from selfselect.inference.sandwich import cluster_products, cluster_totals
 from selfselect.likelihoods import Batch
 from selfselect.noises import Selection
 from selfselect.noises.correlated import CORRELATION
@@ -137,9 +142,7 @@ def two_step_covariance(
         found = engine.sum(task)
         if clusters:
             internal, counts = cluster_products(found, len(clusters))
-            df = degrees(counts)
-            listed = " and ".join(map(str, counts))
-            description = f"clustered by {dependence.cluster_name} ({listed} clusters)"
+            df, description = degrees(counts), describe_clusters(dependence.cluster_name, counts)
         else:
             products, count = found
             internal, description = products * count / (count - 1.0), "robust (sandwich)"
