@@ -227,3 +227,11 @@ def test_robust_errors_match_the_spread_closely_in_a_long_study():
     # Known to 1.1%; the errors' own bias at a thousand rows is about as large.
     np.testing.assert_allclose(robust, 1.0, atol=0.05)
     assert np.abs(observed - 1.0).max() > 0.25
+
+
+def test_restrictions_that_few_samples_do_not_show_are_not_tested(world):
+    """Four samples have a covariance of rank three: its inverse is rounding."""
+    few = world("max", 160, labels=("a", "b")).fit(covariance=ss.inference.Bootstrap(4), seed=1)
+    test = few.wald_test([f"{name} = 0.1" for name in few.names[:4]])
+    assert not test.possible and "draw more samples" in test.reason
+    assert few.wald_test([f"{name} = 0.1" for name in few.names[:2]]).possible

@@ -82,6 +82,14 @@ def wald_test(
     if rank > covariance.df:
         reason = f"{rank} restrictions cannot be tested with {covariance.df + 1:.3g} clusters"
         return impossible_test(name, reason)
+    sizes = np.sqrt(np.diag(spread))
+    if not (sizes > 0).all() or np.linalg.matrix_rank(spread / np.outer(sizes, sizes)) < rank:
+        remedy = "; draw more samples" if covariance.kind == "bootstrap" else ""
+        return impossible_test(
+            name,
+            f"the covariance ({covariance.description}) does not show how {rank} restrictions vary "
+            f"together{remedy}",
+        )
     statistic = float(gap @ np.linalg.solve(spread, gap))
     return wald_statistic_test(name, statistic, rank, null, covariance.df)
 
