@@ -29,9 +29,16 @@ DESIGNS = {
     "weak exclusion, 1,000 rows": ("selection", 1_000, 0.1, 1.0),
     "strong exclusion, 300 rows": ("selection", 300, 0.8, 1.0),
     "silent alternative, 1,000 rows": ("silent", 1_000, 0.0, 0.4),
+    "brackets, weak exclusion, 500 rows": ("brackets", 500, 0.1, 1.0),
 }
 """Kind, rows, strength of the exclusion, and the share of the replications that is run."""
-SHOWN = {"selection": None, "silent": ["a:Intercept", "b:Intercept", "b:x", "b:scale"]}
+EDGES = (-1.0, 0.0, 0.5, 1.0, 1.5, 2.0, 3.0)
+"""Between which two of these an outcome lies is all that *brackets* knows of it."""
+SHOWN = {
+    "selection": None,
+    "brackets": None,
+    "silent": ["a:Intercept", "b:Intercept", "b:x", "b:scale"],
+}
 """Parameters that are looked at: a silent alternative's likelihood takes its time."""
 
 
@@ -67,6 +74,15 @@ def draw_selection(n_rows: int, seed: int, strength: float) -> Any:
     return pd.DataFrame({"x": x, "z": z, "works": works, "y": np.where(works, y, np.nan)})
 
 
+def bracketed(table: Any) -> Any:
+    """Leave of every outcome the limits of its bracket; the first and the last have one."""
+    import numpy as np
+
+    place = np.searchsorted(EDGES, table["y"])
+    low, high = np.append(np.nan, EDGES)[place], np.append(EDGES, np.nan)[place]
+    return table.assign(low=low, high=high, y=np.nan)
+
+
 def draw_silent(n_rows: int, seed: int) -> Any:
     """Draw rows that choose the larger of two outcomes, of which b's is never recorded."""
     import numpy as np
@@ -95,6 +111,10 @@ def fit_and_truth(design: str, seed: int) -> tuple[Any, dict[str, float]]:
     truth = {f"outcome:{t}": v for t, v in OUTCOME.items()}
     truth |= {f"selection:{t}": v for t, v in (SELECTION | {"z": strength}).items()}
     table = draw_selection(n_rows, seed, strength)
+    if kind == "brackets":
+        table = bracketed(table)
+        options = {"outcome_between": ("low", "high")}
+        return ss.sample_selection("y ~ x", "works ~ x + z", table, **options), truth
     return ss.sample_selection("y ~ x", "works ~ x + z", table), truth
 
 
@@ -174,7 +194,8 @@ def page(whole: list[str], each: list[str], options: Any) -> str:
 *Exclusion*: a sample-selection model (tobit-2), selection 0.2 + 0.5 x + s z + u > 0 with s of 0.1
 (weak) or 0.8 (strong), outcome 1 + 0.7 x with scale 1.5 and correlation 0.6 with u. *Silent
 alternative*: the larger of two outcomes is chosen, 0.2 + 0.8 x + 0.3 z and 0.1 - 0.6 x + 0.2 z with
-standard normal noise, and that of `b` is never recorded (`missing_outcome="silent"`). Wald
+standard normal noise, and that of `b` is never recorded (`missing_outcome="silent"`). *Brackets*:
+of the outcomes of *exclusion* only the bracket is known, between -1, 0, 0.5, 1, 1.5, 2 and 3. Wald
 intervals are those of standard errors, on the log scale for scales and on Fisher's for
 correlations. `open` counts samples in which some profile interval has an infinite end or one at a
 limit of what is possible, `missing` those in which an end was not found, `pointed` how often the

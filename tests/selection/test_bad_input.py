@@ -232,3 +232,14 @@ def test_instruments_that_the_outcome_has_too_are_said(table, method):
     said = " ".join(str(fit.summary()).split())
     assert "in is identified by functional form: no covariate of the selection is excluded" in said
     assert "Excluded from out: z" in said
+
+
+def test_an_alternative_of_one_row_is_refused_for_its_rows_not_for_its_outcome() -> None:
+    rng = np.random.default_rng(0)
+    x, z, y = rng.standard_normal((3, 50))
+    table = pd.DataFrame({"x": x, "z": z, "y": y, "job": ["a"] * 49 + ["b"]})
+    for fit in (ss.switching, ss.multinomial_switching):
+        with pytest.raises(DataError, match="'b' is chosen in 1 row but has 4 parameters"):
+            fit("y ~ x", "job ~ x + z", table)
+    with pytest.raises(DataError, match="Only 1 of 50 rows are selected with a known outcome"):
+        ss.sample_selection("y ~ x", "job ~ x + z", table.assign(job=table["job"] == "b"))

@@ -176,7 +176,8 @@ def check_counts(
             )
         if count < size:
             raise DataError(
-                f"The alternative {label!r} is chosen in {count} rows but has {size} parameters. "
+                f"The alternative {label!r} is chosen in {count} row{'s' * (count > 1)} but has "
+                f"{size} parameters. "
                 "Give it fewer covariates, or leave the alternative and its rows out."
             )
 

@@ -13,6 +13,7 @@ from selfselect.report.summary import (
     coefficient_rows,
     comparison_blocks,
     errors_in_words,
+    note_on_two_values,
     notes_on_errors,
     notes_on_stars,
     table_header,
@@ -123,6 +124,8 @@ def _notes(fit: MultinomialResult) -> list[str]:
             f"{facts.n_without_outcome} rows without a recorded outcome or choice were left out on "
             "request: that selects on the outcome unless they are missing at random."
         )
+    if facts.two_values:
+        notes.append(f"{note_on_two_values(fit.model.equations.outcome, facts)}.")
     notes += notes_on_errors(fit.covariance, measured=False)
     return notes
 

@@ -15,6 +15,7 @@ from selfselect.report.summary import (
     coefficient_rows,
     errors_in_words,
     in_order,
+    note_on_two_values,
     notes_on_errors,
     notes_on_stars,
     notes_on_tests,
@@ -182,13 +183,14 @@ def _notes(fit: FitResult) -> tuple[str, ...]:
             "request: that selects on the outcome unless they are missing at random."
         )
     if facts.two_values and not fit.problem.noise.sign_only:
-        low, high = facts.outcome_range
         instead = (
-            " sample_selection(..., binary=True) is a probit." if (low, high) == (0, 1) else ""
+            " sample_selection(..., binary=True) is a probit."
+            if facts.outcome_range == (0, 1)
+            else ""
         )
         notes.append(
-            f"The outcome {fit.problem.equations.outcome} has two values, {low:g} and {high:g}: "
-            f"this is a linear model of it, with normal noise that it cannot have.{instead}"
+            f"{note_on_two_values(fit.problem.equations.outcome, facts)}, with normal noise that "
+            f"it cannot have.{instead}"
         )
     if facts.n_between:
         notes.append(

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pandas as pd
 
+from selfselect.data.design import DataFacts
 from selfselect.data.equations import SELECTION
 from selfselect.inference.covariance import Covariance
 from selfselect.inference.statistics import FLAG_LEVEL, format_p_value
@@ -33,6 +34,7 @@ __all__ = [
     "errors_in_words",
     "format_number",
     "in_order",
+    "note_on_two_values",
     "notes_on_errors",
     "notes_on_stars",
     "notes_on_tests",
@@ -273,6 +275,12 @@ def _few_clusters(covariance: Covariance, measured: bool) -> str:
     said += " Intervals of coefficients then cover about what they say, those of scales less."
     other = " covariance='bootstrap' draws whole clusters and reaches about as much."
     return said + (other if corrected else "")
+
+
+def note_on_two_values(outcome: str, facts: DataFacts) -> str:
+    """Say that an outcome has two values alone; the sentence goes on, or ends."""
+    low, high = facts.outcome_range
+    return f"The outcome {outcome} has two values, {low:g} and {high:g}: this is a linear model of it"
 
 
 def profile_facts(intervals: str) -> tuple[tuple[str, str], ...]:
