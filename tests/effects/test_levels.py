@@ -82,6 +82,24 @@ def test_switching_effects_are_those_of_simulated_levels(switching: ss.FitResult
     np.testing.assert_allclose(effects["estimate"][:3], found, rtol=0.01, atol=0.02)
 
 
+@pytest.mark.parametrize("model", ["roy", "switching"])
+def test_heterogeneity_of_levels_holds_their_means_and_effects(
+    model: str, request: pytest.FixtureRequest
+) -> None:
+    fit: ss.FitResult = request.getfixturevalue(model)
+    asked = fit.heterogeneity("a", "b", scale="level")
+    assert str(asked).strip().startswith("Mean wage of those who choose a")
+    found = asked.table.set_index(["group", "of"])[["estimate", "std_error"]]
+    effects = fit.treatment_effects("a", "b", scale="level").table.set_index(["unit", "effect"])
+    means = fit.potential_outcomes(scale="level").table.set_index(["group", "alternative"])
+    for group, name in (("a chosen", "ATT"), ("a not chosen", "ATU")):
+        wanted = effects.loc[("wage", name), ["estimate", "std_error"]].astype(float)
+        np.testing.assert_allclose(found.loc[(group, "effect")], wanted, rtol=1e-9)
+    for of in ("a", "b"):
+        wanted = means.loc[("a", of), ["estimate", "std_error"]].astype(float)
+        np.testing.assert_allclose(found.loc[("a chosen", of)], wanted, rtol=1e-9)
+
+
 def test_the_overall_effect_is_the_weighted_mean_of_its_parts(roy: ss.FitResult) -> None:
     ate, att, atu = roy.treatment_effects("a", "b", scale="level").table["estimate"][:3]
     share = roy.choice_probabilities().table.set_index("alternative")["estimate"]["a"]

@@ -222,3 +222,11 @@ def test_a_covariate_whose_name_begins_like_a_correction_is_not_tested_with_them
     ):
         assert own.df == other.df
         assert own.statistic == pytest.approx(other.statistic, rel=1e-9)
+
+
+def test_the_page_says_that_an_outcome_has_two_values(table: pd.DataFrame) -> None:
+    said = "The outcome y has two values, 0 and 1: this is a linear model of it."
+    two = ss.multinomial_switching(
+        "y ~ x", "job ~ x + z1 + z2", table.assign(y=1.0 * (table["y"] > 1))
+    )
+    assert said in two.summary().notes

@@ -110,7 +110,7 @@ def command(
     result, rows = read_saved(fit, data, encoding=encoding)
     if what in PAIRS and (to is None or versus is None):
         raise click.UsageError(f"--what {what} needs two alternatives: --to A --versus B.")
-    if scale != "model" and what not in ("outcomes", "treatment"):
+    if scale != "model" and what not in ("outcomes", "treatment", "heterogeneity"):
         raise click.UsageError(f"--what {what} has no --scale.")
     if not hasattr(result, METHODS[what]):
         raise click.UsageError(
@@ -145,7 +145,7 @@ def command(
         "marginal": lambda: result.marginal_effects(data=rows, level=level),
         "treatment": lambda: result.treatment_effects(to, versus, rows, level=level, **scaled),
         "mte": lambda: result.mte(rows, level=level),
-        "heterogeneity": lambda: result.heterogeneity(to, versus, rows, level=level),
+        "heterogeneity": lambda: result.heterogeneity(to, versus, rows, level=level, **scaled),
         "decompose": lambda: with_rows(result, rows).decompose(to, versus, level=level),
         "sorting": lambda: result.sorting(rows, level=level),
         "gains": lambda: result.gains(to, versus, rows, level=level),

@@ -150,20 +150,20 @@ def describe_selection(
     `ranges` are the smallest and the largest outcome of each alternative.
     """
     plan, labels = coder.plan, coder.labels
+    if plan.weights is not None:
+        check_any_weight(tally.n_weighted, plan.weights)
+        check_weight_total(tally.weight_total, tally.n_rows, plan.weights, plan.weights_kind)
     counts = [tally.counts[label] for label in labels]
     sizes = [len(equation.terms) + 2 for equation in coder.coding.equations.each]
     if plan.switching:
         check_counts(counts, sizes, labels, plan.selection.outcome)
     elif counts[0] < sizes[0]:
         raise DataError(
-            f"Only {counts[0]} of {tally.n_rows} rows are selected with a known outcome, but its equation has "
-            f"{sizes[0]} parameters. Give it fewer covariates, or give more rows."
+            f"Only {counts[0]} of {tally.n_rows} rows are selected with a known outcome, but its "
+            f"equation has {sizes[0]} parameters. Give it fewer covariates, or give more rows."
         )
     for label, (lowest, highest) in zip(labels, ranges, strict=True):
         check_varies(lowest, highest, plan.outcome_of(label))
-    if plan.weights is not None:
-        check_any_weight(tally.n_weighted, plan.weights)
-        check_weight_total(tally.weight_total, tally.n_rows, plan.weights, plan.weights_kind)
     if plan.weights_kind == "frequency" and plan.weights is not None:
         counts = [int(tally.repeated[label]) for label in labels]
     return DataFacts(

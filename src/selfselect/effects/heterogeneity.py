@@ -9,9 +9,9 @@ import numpy as np
 from selfselect.effects._ask import ask
 from selfselect.effects._moments import Cells
 from selfselect.effects._types import refuse_undetermined
-from selfselect.effects.base import EffectTable, effect_table
+from selfselect.effects.base import EffectTable, effect_table, outcome_name
 from selfselect.effects.treatment_effects import two_alternatives
-from selfselect.options import Covariates
+from selfselect.options import Covariates, Scale
 
 if TYPE_CHECKING:
     from selfselect.results.fit_result import FitResult
@@ -28,6 +28,7 @@ def heterogeneity(
     at: Any = None,
     level: float = 0.95,
     covariates: Covariates = "sampled",
+    scale: Scale = "model",
 ) -> EffectTable:
     r"""Return mean outcomes of those who choose `to` and of those who do not, and all differences.
 
@@ -40,7 +41,7 @@ def heterogeneity(
     ----------
     fit : a fitted model.
     to, versus : labels of two alternatives.
-    data, at, level, covariates : see `selfselect.effects`.
+    data, at, level, covariates, scale : see `selfselect.effects`.
 
     Examples
     --------
@@ -62,10 +63,10 @@ def heterogeneity(
         groups.append(groups[0] - groups[1])
         return np.concatenate([np.append(one, one[0] - one[1]) for one in groups])
 
-    answer = ask(fit, parts, data=data, at=at, covariates=covariates)
+    answer = ask(fit, parts, data=data, at=at, covariates=covariates, scale=scale)
     groups = [f"{to} chosen", f"{to} not chosen", "difference"]
     return effect_table(
-        f"Mean {fit.problem.equations.outcome} of those who choose {to} and of those who do not",
+        f"Mean {outcome_name(fit, scale)} of those who choose {to} and of those who do not",
         answer.keys(
             group=[group for group in groups for _ in range(3)], of=[to, versus, "effect"] * 3
         ),

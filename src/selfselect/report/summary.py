@@ -280,7 +280,9 @@ def _few_clusters(covariance: Covariance, measured: bool) -> str:
 def note_on_two_values(outcome: str, facts: DataFacts) -> str:
     """Say that an outcome has two values alone; the sentence goes on, or ends."""
     low, high = facts.outcome_range
-    return f"The outcome {outcome} has two values, {low:g} and {high:g}: this is a linear model of it"
+    return (
+        f"The outcome {outcome} has two values, {low:g} and {high:g}: this is a linear model of it"
+    )
 
 
 def profile_facts(intervals: str) -> tuple[tuple[str, str], ...]:

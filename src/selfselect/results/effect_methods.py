@@ -131,11 +131,14 @@ class EffectMethods(FitMethods):
         at: Any = None,
         level: float = 0.95,
         covariates: Covariates = "sampled",
+        scale: Scale = "model",
     ) -> EffectTable:
         """Return how those who choose `to` differ in both outcomes; see `effects.heterogeneity`."""
         from selfselect.effects import heterogeneity
 
-        return heterogeneity(self._fit, to, versus, data, at=at, level=level, covariates=covariates)
+        return heterogeneity(
+            self._fit, to, versus, data, at=at, level=level, covariates=covariates, scale=scale
+        )
 
     def decompose(
         self,
