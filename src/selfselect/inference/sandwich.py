@@ -220,9 +220,8 @@ def cluster_scores(
             large = _large(problem, clusters, which)
             if len(large):
                 task = partial(_large_parts, problem, free, which, sizes, clusters.codes[large])
-                scores[large] = reduce_bias(
-                    clusters.totals[large], engine.sum(task).parts, information
-                )
+                parts: Array = engine.sum(task).parts
+                scores[large] = reduce_bias(clusters.totals[large], parts, information)
         else:
             scores = reduce_bias(clusters.totals, clusters.parts, information)
         made.append(ClusterScores(which, clusters.codes, counted, scores))
