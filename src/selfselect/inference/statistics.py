@@ -88,7 +88,7 @@ class TestResult:
             by = f" (parametric bootstrap, {self.replications} samples{few})"
         law = self.law or f"chi2({self.df})"
         if self.df_residual is not None:
-            law = f"F({self.df}, {self.df_residual:g})"
+            law = f"F({self.df}, {round(self.df_residual, 2):g})"
         return (
             f"{self.name} (null: {self.null}): {law} = {self.statistic:.4g}, "
             f"{p_value_in_words(self.p_value)}{by}"

@@ -140,7 +140,9 @@ def _strength(fit: MultinomialResult) -> list[str]:
     test = fit.wald_test(names)
     if not test.possible:
         return []
-    law = f"chi2({test.df})" if test.df_residual is None else f"F({test.df}, {test.df_residual:g})"
+    law = f"chi2({test.df})"
+    if test.df_residual is not None:
+        law = f"F({test.df}, {round(test.df_residual, 2):g})"
     return [
         f"Strength of what only the choice has ({', '.join(excluded)}): {law} = "
         f"{test.statistic:.4g}, {p_value_in_words(test.p_value)}. Where it is weak, intervals "
