@@ -220,7 +220,8 @@ def cluster_scores(
             large = _large(problem, clusters, which)
             if len(large):
                 task = partial(_large_parts, problem, free, which, sizes, clusters.codes[large])
-                parts: Array = engine.sum(task).parts
+                parts = engine.sum(task).parts
+                assert parts is not None
                 scores[large] = reduce_bias(clusters.totals[large], parts, information)
         else:
             scores = reduce_bias(clusters.totals, clusters.parts, information)
