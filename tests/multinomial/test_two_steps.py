@@ -207,7 +207,7 @@ def test_an_outcome_with_all_of_the_choice_is_said_to_hang_on_its_form(
 
 def test_one_row_and_perfect_predictions_are_refused(table: pd.DataFrame) -> None:
     few = pd.concat([table[table["job"] != "a"], table[table["job"] == "a"].head(1)])
-    with pytest.raises(DataError, match=r"'y of a' is .* in every row"):
+    with pytest.raises(DataError, match="'a' is chosen in 1 row but has 4 parameters"):
         ss.multinomial_switching("y ~ x", "job ~ x + z1", few)
     decided = table.assign(s=np.where(table["job"] == "a", 1.0, -1.0) + 0.1 * table["z1"].abs())
     with pytest.raises(DataError, match="perfectly"):
