@@ -11,15 +11,11 @@ import copy
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pandas as pd
-from formulaic import ModelSpec
-from formulaic.errors import DataMismatchWarning, FormulaicError
-from formulaic.materializers.types import FactorValues
-from formulaic.parser.types import Factor
-from formulaic.transforms import TRANSFORMS
 from numpy.typing import NDArray
 
 from selfselect.data.columns import (
@@ -29,13 +25,17 @@ from selfselect.data.columns import (
     find_kind,
     plain_label,
     read_column,
-    read_columns,
     to_numbers,
+    unmet_categories,
 )
 from selfselect.data.equations import INTERCEPT
-from selfselect.data.formulas import Use, calls_in, columns_in, parse_side, uses_of_columns
+from selfselect.data.formulas import Use, calls_in, columns_in, uses_of_columns
 from selfselect.data.sizes import refuse_beyond_memory
+from selfselect.data.terms import Method, parse_side
 from selfselect.errors import DataError, FormulaError
+
+if TYPE_CHECKING:
+    from selfselect.data.evaluation import Evaluated
 
 __all__ = ["Coder"]
 
@@ -44,39 +44,8 @@ Array = NDArray[np.float64]
 Recipe = tuple[str, Any]
 """A column, and the category that a term is one for; None where the term is the column itself."""
 
-_OPTIONS: dict[str, Any] = {"na_action": "ignore", "output": "numpy", "materializer": "pandas"}
-
 _LEARNING = frozenset({"bs", "cc", "center", "cr", "cs", "poly", "scale", "standardize"})
 """Transforms that learn numbers from rows."""
-
-
-def _categories(data: Any, *arguments: Any, **options: Any) -> Any:
-    """Mark data as categories; whole numbers are named so, whether or not they are doubles."""
-    if isinstance(data, pd.Series) and data.dtype == np.float64:
-        whole = data.to_numpy()
-        if np.isfinite(whole).all() and (whole == np.round(whole)).all():
-            data = data.astype(np.int64)
-    marked = TRANSFORMS["C"](data, *arguments, **options)
-    facts = marked.__formulaic_metadata__
-
-    def encode(values: Any, **how: Any) -> Any:
-        levels = options.get("levels")
-        known = how["encoder_state"].get("categories") if levels is None else levels
-        new = [] if known is None else _new_categories(pd.Series(data), known)
-        if new:
-            raise DataMismatchWarning(_listed(new))
-        return facts.encoder(values, **how)
-
-    return FactorValues(
-        data, kind="categorical", spans_intercept=facts.spans_intercept, encoder=encode
-    )
-
-
-CONTEXT = {"np": np, "C": _categories, "exp10": lambda x: 10.0**x}
-"""What formulas may use besides columns and formulaic's own transforms.
-
-Formulaic's exp10 is the tenth power of its argument.
-"""
 
 
 @dataclass(frozen=True, eq=False)
@@ -119,17 +88,11 @@ class Coder:
             coder = cls._learn_simple(text, simple, kinds, frame)
             return coder, coder.code(frame)
         _refuse_many_categories(frame, kinds, uses)
-        matrix, spec = _materialise(ModelSpec(parse_side(text), **_OPTIONS), frame, kinds, text)
-        for part in spec.structure:
-            if not part.columns:
-                raise DataError(_not_varying(str(part.term)))
-        factors = {
-            name: [plain_label(one) for one in learnt["categories"]]
-            for name, (_, learnt) in spec.encoder_state.items()
-            if "categories" in learnt
-        }
-        transforms = {name: one for name, one in _plain(spec.transform_state).items() if one}
-        return cls(text, tuple(spec.column_names), kinds, transforms, factors), matrix
+        made = _evaluate(text, frame, kinds)
+        for part in made.parts:
+            if not part.names:
+                raise DataError(_not_varying(part.term))
+        return cls(text, made.names, kinds, made.transforms, made.factors), made.matrix
 
     @classmethod
     def _learn_simple(
@@ -212,9 +175,9 @@ class Coder:
         made: dict[str, Recipe] = {}
         for term in parse_side(self.text):
             factor, *others = term.factors
-            if factor.eval_method is Factor.EvalMethod.LITERAL and factor.expr == "1":
+            if factor.method is Method.LITERAL and factor.expr == "1":
                 continue
-            if factor.eval_method is not Factor.EvalMethod.LOOKUP or others:
+            if factor.method is not Method.LOOKUP or others:
                 return None
             column = factor.expr
             if self.kinds[column] != "category":
@@ -231,12 +194,9 @@ class Coder:
         """
         if self.recipes is not None:
             return {name: (column,) for name, (column, _) in self.recipes.items()}
-        _, spec = _materialise(self._spec(), frame.iloc[:1], self.kinds, self.text)
+        made = _evaluate(self.text, frame.iloc[:1], self.kinds, self.transforms, self.factors)
         return {
-            name: tuple(sorted(columns_in([part.term])))
-            for part in spec.structure
-            for name in part.columns
-            if name != INTERCEPT
+            name: part.columns for part in made.parts for name in part.names if name != INTERCEPT
         }
 
     def terms(self, frame: pd.DataFrame) -> dict[str, NDArray[Any]]:
@@ -287,34 +247,35 @@ class Coder:
         known = {label: place for place, label in enumerate(self.factors[factor])}
         new = [label for label in map(plain_label, met) if label not in known]
         if new:
-            raise DataError(_unmet(column, new, self.factors[factor]))
+            raise DataError(unmet_categories(column, new, self.factors[factor]))
         return np.array([known[label] for label in map(plain_label, met)], dtype=np.intp)[places]
 
     def _evaluated(self, frame: pd.DataFrame) -> Array:
         if not len(frame):
             return np.empty((0, len(self.names)))
-        matrix, made = _materialise(self._spec(), frame, self.kinds, self.text)
-        names = list(made.column_names)
+        made = _evaluate(self.text, frame, self.kinds, self.transforms, self.factors)
+        names = list(made.names)
         if names == list(self.names):
-            return matrix
+            return made.matrix
         if set(names) != set(self.names):
             raise DataError(
                 f"The formula part {self.text!r} made the columns {', '.join(self.names)} when the "
                 f"model was fitted, and makes {', '.join(names)} of these rows."
             )
-        return matrix[:, [names.index(name) for name in self.names]]
+        return made.matrix[:, [names.index(name) for name in self.names]]
 
-    def _spec(self) -> ModelSpec:
-        """Return the formula with all that was learnt."""
-        return ModelSpec(
-            parse_side(self.text),
-            transform_state=_with_numbered_keys(copy.deepcopy(dict(self.transforms))),
-            encoder_state={
-                name: (Factor.Kind.CATEGORICAL, {"categories": list(labels)})
-                for name, labels in self.factors.items()
-            },
-            **_OPTIONS,
-        )
+
+def _evaluate(
+    text: str,
+    frame: pd.DataFrame,
+    kinds: Mapping[str, Kind],
+    transforms: Mapping[str, Any] = MappingProxyType({}),
+    factors: Mapping[str, list[Any]] = MappingProxyType({}),
+) -> Evaluated:
+    """Evaluate a side by formulaic, which only sides that are no sums of columns need."""
+    from selfselect.data.evaluation import evaluate
+
+    return evaluate(text, frame, kinds, transforms=transforms, factors=factors)
 
 
 def _refuse_inexact_labels(values: pd.Series[Any], name: str) -> None:
@@ -338,9 +299,9 @@ def _simple_terms(text: str, kinds: Mapping[str, Kind]) -> list[str] | None:
         factor, *others = term.factors
         if others:
             return None
-        if factor.eval_method is Factor.EvalMethod.LITERAL and factor.expr == "1":
+        if factor.method is Method.LITERAL and factor.expr == "1":
             terms.append(INTERCEPT)
-        elif factor.eval_method is Factor.EvalMethod.LOOKUP:
+        elif factor.method is Method.LOOKUP:
             terms.append(factor.expr)
         else:
             return None
@@ -377,97 +338,6 @@ def _not_varying(term: str) -> str:
         f"The covariate {term!r} has the same category in every row: it does not vary. Leave it "
         "out."
     )
-
-
-def _materialise(
-    spec: ModelSpec, frame: pd.DataFrame, kinds: Mapping[str, Kind], text: str
-) -> tuple[Array, ModelSpec]:
-    columns = read_columns(frame, kinds)
-    # Formulaic warns of new categories and goes on; to make an error of a warning is not safe
-    # where several threads do so.
-    for name, (_, learnt) in spec.encoder_state.items():
-        known = learnt.get("categories") if name in columns else None
-        if known is not None and (new := _new_categories(columns[name], known)):
-            raise DataError(_unmet(name, new, known))
-    try:
-        with np.errstate(all="ignore"):
-            matrix = spec.get_model_matrix(columns, context=CONTEXT)
-        values = np.asarray(matrix)
-        if values.dtype.kind not in "iufb":
-            raise FormulaError(
-                f"The formula part {text!r} makes {values.dtype} values, which are not numbers. "
-                "Use a transform that makes numbers."
-            )
-        values = values.astype(np.float64, copy=False)
-    except DataMismatchWarning as error:
-        raise DataError(_unseen_category(spec, columns, str(error))) from error
-    except (
-        FormulaicError, TypeError, ValueError, LookupError, NameError, SyntaxError, ArithmeticError,
-    ) as error:  # fmt: skip
-        if isinstance(error, FormulaError):
-            raise
-        reason = str(error).strip().splitlines()[0] if str(error).strip() else repr(error)
-        raise FormulaError(f"The formula part {text!r} cannot be evaluated: {reason}") from error
-    if len(values) != len(frame):
-        raise FormulaError(
-            f"The formula part {text!r} makes {len(values)} rows of {len(frame)}: it does not look "
-            "at each row by itself. Compute it as a column first."
-        )
-    return values, matrix.model_spec
-
-
-def _unseen_category(spec: ModelSpec, frame: pd.DataFrame, fallback: str) -> str:
-    """Name the column and the categories that were not met in the fit."""
-    for name, (_, learnt) in spec.encoder_state.items():
-        known = learnt.get("categories")
-        columns = [column for column in columns_in(parse_side(f"{name} - 1")) if column in frame]
-        if known is None or len(columns) != 1:
-            continue
-        new = _new_categories(frame[columns[0]], known)
-        if new:
-            return _unmet(columns[0], new, known)
-    return f"A category was not met when the model was fitted: {fallback}"
-
-
-def _new_categories(column: pd.Series[Any], known: Any) -> list[Any]:
-    met = set(known)
-    return [value for value in pd.unique(column) if value not in met]
-
-
-def _unmet(column: str, new: list[Any], known: list[Any]) -> str:
-    return (
-        f"The column {column!r} has {_listed(new)}, not met when the model was fitted (it met "
-        f"{_listed(known)}). There is no coefficient for it: leave those rows out, or fit again "
-        "with rows that have it."
-    )
-
-
-def _listed(values: list[Any], most: int = 8) -> str:
-    shown = ", ".join(repr(_plain(value)) for value in values[:most])
-    return shown + (f" and {len(values) - most} more" if len(values) > most else "")
-
-
-def _plain(value: Any) -> Any:
-    """Turn NumPy scalars and arrays, at any depth, into plain Python data."""
-    if isinstance(value, dict):
-        return {str(key): _plain(part) for key, part in value.items()}
-    if isinstance(value, list | tuple):
-        return [_plain(part) for part in value]
-    if isinstance(value, np.ndarray):
-        return [_plain(part) for part in value.tolist()]
-    if isinstance(value, np.generic):
-        return value.item()
-    return value
-
-
-def _with_numbered_keys(state: Any) -> Any:
-    """Give numbers back to the keys that `_plain`, like JSON, made text of them."""
-    if not isinstance(state, dict):
-        return state
-    return {
-        int(key) if key.isdecimal() else key: _with_numbered_keys(part)
-        for key, part in state.items()
-    }
 
 
 def _all_numbers(state: Any) -> bool:

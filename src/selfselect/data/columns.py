@@ -25,10 +25,12 @@ __all__ = [
     "factorize",
     "find_kind",
     "is_text",
+    "listed_labels",
     "plain_label",
     "read_column",
     "read_columns",
     "to_numbers",
+    "unmet_categories",
 ]
 
 Array = NDArray[np.float64]
@@ -134,6 +136,21 @@ def plain_label(value: Any) -> Any:
     if isinstance(value, float):
         return int(value) if value.is_integer() else value
     return str(value)
+
+
+def unmet_categories(column: str, new: list[Any], known: list[Any]) -> str:
+    """Say that a column has categories that the fit did not meet."""
+    return (
+        f"The column {column!r} has {listed_labels(new)}, not met when the model was fitted (it "
+        f"met {listed_labels(known)}). There is no coefficient for it: leave those rows out, or "
+        "fit again with rows that have it."
+    )
+
+
+def listed_labels(labels: list[Any], most: int = 8) -> str:
+    """Return labels as text, the first of them where there are many."""
+    shown = ", ".join(repr(plain_label(one)) for one in labels[:most])
+    return shown + (f" and {len(labels) - most} more" if len(labels) > most else "")
 
 
 def _is_object(dtype: Any) -> bool:

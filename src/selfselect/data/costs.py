@@ -6,7 +6,8 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from selfselect.data.equations import INTERCEPT
-from selfselect.data.formulas import ParsedFormula, parse_formula, parse_side
+from selfselect.data.formulas import ParsedFormula, parse_formula
+from selfselect.data.terms import parse_side
 from selfselect.errors import DataError, OptionError
 from selfselect.rules.base import Label
 

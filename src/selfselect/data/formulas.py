@@ -11,14 +11,16 @@ from functools import lru_cache
 from typing import Any, Literal
 
 import numpy as np
-from formulaic import Formula, SimpleFormula
-from formulaic.errors import FormulaicError
-from formulaic.parser import DefaultFormulaParser
-from formulaic.parser.types import Factor, Term
-from formulaic.transforms import TRANSFORMS
-from formulaic.utils.code import sanitize_variable_names
 
 from selfselect.data.equations import INTERCEPT
+from selfselect.data.terms import (
+    Method,
+    SeveralPartsError,
+    Term,
+    parse_side,
+    sum_of_columns,
+    syntax_of,
+)
 from selfselect.errors import FormulaError
 
 __all__ = [
@@ -28,7 +30,6 @@ __all__ = [
     "columns_in",
     "parse_formula",
     "parse_formulas",
-    "parse_side",
     "uses_of_columns",
 ]
 
@@ -184,7 +185,7 @@ def _same_code(one: str, other: str) -> bool:
     return first == second
 
 
-def _parse_side(side: str, text: str) -> SimpleFormula:
+def _parse_side(side: str, text: str) -> tuple[Term, ...]:
     if _ALL_COLUMNS.search(side):
         raise FormulaError(
             f"The formula {text!r} uses '.' for all other columns, which is not possible. Name "
@@ -195,37 +196,30 @@ def _parse_side(side: str, text: str) -> SimpleFormula:
         parsed = parse_side(side)
     except FormulaError:
         raise
-    except (FormulaicError, SyntaxError, ValueError, TypeError) as error:
+    except SeveralPartsError as error:
+        raise FormulaError(
+            f"The formula {text!r} has several parts (by '|' or a tuple). Give one list of "
+            "covariates; for different covariates per alternative give a dict of formulas."
+        ) from error
+    except (SyntaxError, ValueError, TypeError) as error:
         reason = str(error).strip().splitlines()[0] if str(error).strip() else "syntax error"
         raise FormulaError(f"The formula {text!r} does not parse: {reason}") from error
     except (RecursionError, MemoryError) as error:
         raise FormulaError("The formula is nested too deeply to be read. Simplify it.") from error
-    if not isinstance(parsed, SimpleFormula):
-        raise FormulaError(
-            f"The formula {text!r} has several parts (by '|' or a tuple). Give one list of "
-            "covariates; for different covariates per alternative give a dict of formulas."
-        )
     for term in parsed:
         for factor in term.factors:
-            if factor.eval_method is Factor.EvalMethod.PYTHON:
+            if factor.method is Method.PYTHON:
                 _refuse_code(factor.expr, text)
     return parsed
 
 
 @lru_cache(maxsize=256)
-def parse_side(side: str) -> Any:
-    """Parse a side once: a fit meets the same one per alternative, and once more to code it.
-
-    Nothing that depends on data is in what is returned, and it is never changed.
-    """
-    return Formula(side)
-
-
-@lru_cache(maxsize=256)
 def _refuse_expansion(side: str, text: str) -> None:
     """Count the products that terms expand to before they are expanded."""
+    if sum_of_columns(side) is not None:
+        return
     counted: list[float] = []
-    pending: list[tuple[Any, bool]] = [(DefaultFormulaParser().get_ast(side), False)]
+    pending: list[tuple[Any, bool]] = [(syntax_of(side), False)]
     while pending:
         node, below_counted = pending.pop()
         inner = list(getattr(node, "args", ()))
@@ -266,6 +260,7 @@ def _refuse_code(expression: str, text: str) -> None:
     Formulas are stored in saved fits and evaluated again on new rows, so a formula must not be
     a way to run code from a file.
     """
+    from formulaic.transforms import TRANSFORMS
 
     def refuse(what: str) -> None:
         raise FormulaError(
@@ -373,6 +368,8 @@ def _constant(node: ast.AST) -> float | None:
 
 def _tree(expression: str) -> tuple[ast.Expression, dict[str, str]]:
     """Parse an expression; names in backticks get aliases, returned with what they stand for."""
+    from formulaic.utils.code import sanitize_variable_names
+
     aliases: dict[str, str] = {}
     sanitised = sanitize_variable_names(expression.strip(), {}, aliases)
     return ast.parse(sanitised, mode="eval"), aliases
@@ -383,9 +380,9 @@ def columns_in(formula: Iterable[Term]) -> set[str]:
     found: set[str] = set()
     for term in formula:
         for factor in term.factors:
-            if factor.eval_method is Factor.EvalMethod.LOOKUP:
+            if factor.method is Method.LOOKUP:
                 found.add(factor.expr)
-            elif factor.eval_method is Factor.EvalMethod.PYTHON:
+            elif factor.method is Method.PYTHON:
                 found |= _columns_of(factor.expr)
     return found
 
@@ -395,7 +392,7 @@ def calls_in(side: str) -> list[tuple[str, set[str]]]:
     found = []
     for term in parse_side(side):
         for factor in term.factors:
-            if factor.eval_method is not Factor.EvalMethod.PYTHON:
+            if factor.method is not Method.PYTHON:
                 continue
             tree, aliases = _tree(factor.expr)
             for node in ast.walk(tree):
@@ -427,9 +424,9 @@ def uses_of_columns(side: str) -> dict[str, set[Use]]:
     found: dict[str, set[Use]] = {}
     for term in parse_side(side):
         for factor in term.factors:
-            if factor.eval_method is Factor.EvalMethod.LOOKUP:
+            if factor.method is Method.LOOKUP:
                 found.setdefault(factor.expr, set()).add("value")
-            elif factor.eval_method is Factor.EvalMethod.PYTHON:
+            elif factor.method is Method.PYTHON:
                 tree, aliases = _tree(factor.expr)
                 for name, use in _uses_in(tree.body, "value"):
                     found.setdefault(aliases.get(name, name), set()).add(use)

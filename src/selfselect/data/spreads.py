@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from selfselect.data.formulas import ParsedFormula, parse_formula, parse_side
+from selfselect.data.formulas import ParsedFormula, parse_formula
+from selfselect.data.terms import parse_side
 from selfselect.errors import OptionError
 from selfselect.rules._labels import by_alternative
 from selfselect.rules.base import Label

@@ -10,9 +10,9 @@ from numpy.typing import NDArray
 
 from selfselect.data.coding import check_known
 from selfselect.data.equations import INTERCEPT, SELECTION, Equation, Equations
-from selfselect.data.formulas import parse_side
 from selfselect.data.selection_coding import cut_names
 from selfselect.data.sizes import refuse_beyond_memory
+from selfselect.data.terms import parse_side
 from selfselect.errors import ArchiveError
 from selfselect.inference.moments import SUBJECTS
 from selfselect.rules._labels import by_alternative

@@ -24,11 +24,12 @@ from selfselect.data.coder import Coder
 from selfselect.data.columns import to_numbers
 from selfselect.data.design import Design
 from selfselect.data.first_stage import FirstStage, fit_first_stages, residual_name
-from selfselect.data.formulas import ParsedFormula, columns_in, parse_formula, parse_side
+from selfselect.data.formulas import ParsedFormula, columns_in, parse_formula
 from selfselect.data.missing import find_any_absent
 from selfselect.data.rows import Rows
 from selfselect.data.selection_plan import SelectionPlan
 from selfselect.data.tables import to_frame
+from selfselect.data.terms import parse_side
 from selfselect.data.unrecorded import Unrecorded
 from selfselect.errors import DataError, FormulaError, OptionError
 from selfselect.inference.bootstrap import Bootstrap, resampled_estimates
