@@ -11,7 +11,6 @@ from typing import Any, Literal
 import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
-from scipy.special import entr
 
 from selfselect._fit import fit
 from selfselect.data.build import build_design
@@ -19,6 +18,7 @@ from selfselect.engines.base import EngineChoice
 from selfselect.engines.memory import Memory
 from selfselect.errors import DataError, OptionError, SelfSelectError
 from selfselect.inference.statistics import p_value_in_words
+from selfselect.kernels.special import entr
 from selfselect.noises import Independent, as_noise
 from selfselect.options import (
     CovarianceOption,

@@ -14,7 +14,6 @@ from typing import Any
 import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
-from scipy.special import expit
 
 from selfselect.bounding.asked import Asked
 from selfselect.bounding.bounds import Bounds
@@ -26,6 +25,7 @@ from selfselect.engines.base import Engine
 from selfselect.errors import DataError
 from selfselect.inference.dependence import Dependence
 from selfselect.inference.statistics import interval_reach
+from selfselect.kernels.special import expit
 from selfselect.problem.batch import Batch, Parts
 
 __all__ = ["bounds_along"]

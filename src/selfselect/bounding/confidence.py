@@ -14,9 +14,9 @@ from typing import Literal, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.special import bdtrik, betaincinv, erfc, ndtri
 
 from selfselect.inference.statistics import interval_reach
+from selfselect.kernels.special import bdtrik, betaincinv, erfc, ndtri
 
 __all__ = ["Bound", "Limit", "MeanBound", "QuantileBound", "ShareBound", "best_of"]
 

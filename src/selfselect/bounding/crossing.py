@@ -12,12 +12,12 @@ from collections.abc import Sequence
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.special import chdtrc, erfc, ndtri
 
 from selfselect.bounding.cells import Group
 from selfselect.bounding.confidence import REACH
 from selfselect.bounding.sums import Counted, Grids
 from selfselect.inference.statistics import TestResult, impossible_test
+from selfselect.kernels.special import chdtrc, erfc, ndtri
 
 __all__ = ["crossing_test", "same_choices_test"]
 

@@ -43,7 +43,6 @@ from functools import partial
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.special import chdtrc
 
 from selfselect.engines.base import Engine, Parts
 from selfselect.errors import OptionError
@@ -56,6 +55,7 @@ from selfselect.inference.statistics import (
     impossible_test,
     wald_statistic_test,
 )
+from selfselect.kernels.special import chdtrc
 from selfselect.likelihoods import Batch, row_terms
 from selfselect.noises import Correlated
 from selfselect.noises.correlated import CORRELATION

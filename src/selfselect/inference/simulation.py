@@ -8,11 +8,11 @@ from functools import partial
 import numpy as np
 from numpy.random import Generator
 from numpy.typing import NDArray
-from scipy.special import ndtri
 
 from selfselect.data.rows import Rows
 from selfselect.engines.base import Engine
 from selfselect.errors import DataError
+from selfselect.kernels.special import ndtri
 from selfselect.likelihoods import Batch
 from selfselect.problem.problem import Problem
 

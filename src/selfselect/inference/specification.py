@@ -33,7 +33,6 @@ from functools import partial
 import numpy as np
 from numpy.random import SeedSequence
 from numpy.typing import NDArray
-from scipy.special import chdtrc
 
 from selfselect.engines.base import Engine, Parts
 from selfselect.engines.memory import Memory
@@ -51,6 +50,7 @@ from selfselect.inference.moments import SUBJECTS, Subject, moments_of
 from selfselect.inference.noise_samples import Samples
 from selfselect.inference.simulation import why_rows_are_not_drawn
 from selfselect.inference.statistics import TestResult, impossible_test, undecided_test
+from selfselect.kernels.special import chdtrc
 from selfselect.likelihoods import Asked, Batch, row_terms, sum_rows
 from selfselect.problem.problem import Problem
 from selfselect.progress import progress_bar

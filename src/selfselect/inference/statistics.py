@@ -7,7 +7,8 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.special import chdtrc, erfc, fdtrc, ndtri, stdtr, stdtrit
+
+from selfselect.kernels.special import chdtrc, erfc, fdtrc, ndtri, stdtr, stdtrit
 
 __all__ = [
     "TestResult",

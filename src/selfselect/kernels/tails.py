@@ -13,9 +13,9 @@ from typing import Final
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.special import erfcx, log_ndtr, ndtr
 
 from selfselect.kernels.compiled import extension
+from selfselect.kernels.special import erfcx, log_ndtr, ndtr
 
 __all__ = [
     "HALF_LOG_TWO_PI",

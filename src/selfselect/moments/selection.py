@@ -18,10 +18,10 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.special import ndtr
 
 from selfselect.data.rows import Rows
 from selfselect.errors import UnsupportedError
+from selfselect.kernels.special import ndtr
 from selfselect.kernels.tails import INV_SQRT_TWO_PI, interval_terms, log_cdf, mills_terms
 from selfselect.moments.base import Expectations, Moments, as_cells, latent_means
 from selfselect.noises.selection import SelectionCovariance

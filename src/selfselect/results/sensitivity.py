@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
-from scipy.special import chdtri
 
 from selfselect.errors import OptionError, UnsupportedError
+from selfselect.kernels.special import chdtri
 from selfselect.moments.base import latent_means
 from selfselect.moments.choose import moments_of
 from selfselect.noises import Correlated

@@ -13,13 +13,13 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.special import chdtrc, ndtri
 
 from selfselect.data.rows import Rows
 from selfselect.engines.base import Engine
 from selfselect.engines.memory import Memory, RowsInMemory
 from selfselect.errors import DataError, RuleError, UnsupportedError
 from selfselect.inference.moments import noise_moments, steady_columns
+from selfselect.kernels.special import chdtrc, ndtri
 from selfselect.kernels.status import ABOVE, BELOW, OBSERVED, UNKNOWN
 from selfselect.likelihoods import Batch, row_terms
 from selfselect.noises.shapes.normal import SHAPE as NORMAL

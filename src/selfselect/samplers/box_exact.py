@@ -8,9 +8,9 @@ from typing import ClassVar
 import numpy as np
 from numpy.random import Generator
 from numpy.typing import NDArray
-from scipy.special import ndtri_exp
 
 from selfselect.errors import UnsupportedError
+from selfselect.kernels.special import ndtri_exp
 from selfselect.kernels.tails import interval_terms, log_cdf
 from selfselect.noises.shapes.normal import SHAPE as NORMAL
 from selfselect.rules.base import HasBounds

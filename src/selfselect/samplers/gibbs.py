@@ -8,8 +8,8 @@ from typing import ClassVar
 import numpy as np
 from numpy.random import Generator
 from numpy.typing import NDArray
-from scipy.special import ndtri
 
+from selfselect.kernels.special import ndtri
 from selfselect.noises.shapes.normal import SHAPE as NORMAL
 from selfselect.samplers._inside import find_inside
 from selfselect.samplers.base import Draw, Target

@@ -22,10 +22,10 @@ import numpy as np
 from numpy.polynomial.chebyshev import chebval
 from numpy.random import Generator
 from numpy.typing import NDArray
-from scipy.special import gammaln, polygamma, psi, stdtr, stdtrit
 
 from selfselect.kernels.fused_known import STUDENT, StudentTable
 from selfselect.kernels.mixture import ShapeTerms
+from selfselect.kernels.special import gammaln, polygamma, psi, stdtr, stdtrit
 from selfselect.noises.shapes._family import SHAPE_TERM, Family, Inner
 from selfselect.noises.shapes.base import Grid, Shape, Terms
 

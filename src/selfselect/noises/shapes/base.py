@@ -19,11 +19,11 @@ from typing import NamedTuple
 import numpy as np
 from numpy.random import Generator
 from numpy.typing import NDArray
-from scipy.special import ndtr, ndtri_exp
 
 from selfselect.kernels.fused_known import StudentTable
 from selfselect.kernels.joint import Indices, JointTerms, Sides
 from selfselect.kernels.known_index import RowTerms
+from selfselect.kernels.special import ndtr, ndtri_exp
 from selfselect.kernels.status import ABOVE, BELOW, BETWEEN, OBSERVED
 
 __all__ = ["Between", "Grid", "Shape", "Terms"]

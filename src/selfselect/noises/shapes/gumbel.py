@@ -10,9 +10,9 @@ from __future__ import annotations
 
 import numpy as np
 from numpy.random import Generator
-from scipy.special import exp1
 
 from selfselect.kernels.fused_known import GUMBEL
+from selfselect.kernels.special import exp1
 from selfselect.noises.shapes.base import Array, Grid, Shape, Terms
 
 __all__ = ["SHAPE", "Gumbel"]

@@ -8,9 +8,9 @@ from __future__ import annotations
 
 import numpy as np
 from numpy.random import Generator
-from scipy.special import expit, logit
 
 from selfselect.kernels.fused_known import LOGISTIC
+from selfselect.kernels.special import expit, logit
 from selfselect.noises.shapes.base import Array, Grid, Shape, Terms
 
 __all__ = ["SHAPE", "Logistic"]

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import numpy as np
 from numpy.random import Generator
-from scipy.special import ndtr, ndtri
 
 from selfselect.kernels import known_index
 from selfselect.kernels.fused_known import NORMAL
 from selfselect.kernels.joint import Indices, JointTerms, Sides, independent_atoms
+from selfselect.kernels.special import ndtr, ndtri
 from selfselect.kernels.tails import HALF_LOG_TWO_PI, interval_terms, mills_terms
 from selfselect.noises.shapes.base import Array, Between, Codes, Grid, Shape, Terms
 

@@ -8,10 +8,10 @@ from typing import Literal
 import numpy as np
 from numpy.random import Generator
 from numpy.typing import NDArray
-from scipy.special import factorial2
 
 from selfselect.engines.base import Engine
 from selfselect.errors import DataError, OptionError, UnsupportedError
+from selfselect.kernels.special import factorial2
 from selfselect.likelihoods import Batch
 from selfselect.problem.problem import Problem
 from selfselect.solvers._search import SearchSpace

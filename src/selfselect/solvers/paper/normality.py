@@ -13,10 +13,10 @@ from functools import partial
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.special import chdtrc
 
 from selfselect.data.equations import Equations
 from selfselect.engines.base import Engine, Parts
+from selfselect.kernels.special import chdtrc
 from selfselect.likelihoods import Batch
 from selfselect.problem.problem import Problem
 

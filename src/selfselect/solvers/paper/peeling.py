@@ -12,9 +12,9 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.special import gammaln
 
 from selfselect.errors import UnsupportedError
+from selfselect.kernels.special import gammaln
 from selfselect.kernels.tails import log_cdf as normal_log_cdf
 from selfselect.seeds import generator
 
