@@ -97,6 +97,8 @@ class KnownColumns:
 
     def repeat(self, n_rows: int) -> RowData:
         """Return costs that are numbers for `n_rows` rows that have no columns."""
+        if not any((*self.costs, *self.available)):
+            return RowData()
         return self.read(pd.DataFrame(index=range(n_rows)))
 
 

@@ -213,30 +213,36 @@ class Tally:
         """Count rows; `labels` are what the codes in `chosen` stand for."""
         if weights is not None:
             refuse_huge_weights(weights)
-        recorded = ~np.isnan(outcome)
+        absent = np.isnan(outcome)
+        recorded = outcome[~absent] if absent.any() else outcome
         counts: Counter[Any] = Counter()
         repeated: Counter[Any] = Counter()
         with np.errstate(over="ignore"):
             squares = float(len(outcome) if weights is None else np.square(weights).sum())
+        n_undecided = 0
         if chosen is not None:
-            decided = chosen >= 0
-            weighted = decided if weights is None else decided & (weights > 0)
-            found = np.bincount(chosen[weighted], minlength=len(labels))
+            undecided = chosen < 0
+            n_undecided = int(undecided.sum())
+            decided, counted = chosen, weights
+            if n_undecided:
+                decided = chosen[~undecided]
+                counted = None if weights is None else weights[~undecided]
+            found = sums = np.bincount(decided, counted, minlength=len(labels))
+            if counted is not None:
+                found = np.bincount(decided[counted > 0], minlength=len(labels))
             counts.update(dict(zip(labels, found.tolist(), strict=True)))
-            counted = None if weights is None else weights[decided]
-            sums = np.bincount(chosen[decided], counted, minlength=len(labels))
             repeated.update(dict(zip(labels, sums.tolist(), strict=True)))
-        lowest = float(np.min(outcome, where=recorded, initial=np.inf))
-        highest = float(np.max(outcome, where=recorded, initial=-np.inf))
+        lowest = float(recorded.min(initial=np.inf))
+        highest = float(recorded.max(initial=-np.inf))
         return cls(
             n_rows=len(outcome),
-            n_recorded=int(recorded.sum()),
+            n_recorded=len(recorded),
             lowest=lowest,
             highest=highest,
             weight_total=float(len(outcome) if weights is None else weights.sum()),
             weight_squares=squares,
             n_weighted=len(outcome) if weights is None else int((weights > 0).sum()),
-            n_undecided=0 if chosen is None else int((chosen < 0).sum()),
+            n_undecided=n_undecided,
             counts=counts,
             repeated=repeated,
             two_values=_has_two_values(outcome, lowest, highest),

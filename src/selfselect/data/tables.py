@@ -57,11 +57,22 @@ def to_frame(data: Any, columns: Iterable[str]) -> pd.DataFrame:
     if isinstance(data, Mapping):
         return _from_mapping(data, wanted)
     if isinstance(data, pd.DataFrame):
-        return data.take([present.index(name) for name in wanted], axis=1).set_axis(wanted, axis=1)
+        return _from_pandas(data, sorted(present.index(name) for name in wanted))
     frame = _through_narwhals(data).select(wanted)
     frame = frame.collect() if hasattr(frame, "collect") else frame
     made: pd.DataFrame = frame.to_pandas()
     return made
+
+
+def _from_pandas(data: pd.DataFrame, places: list[int]) -> pd.DataFrame:
+    """Return the columns at some places, in their order: neighbours are not copied."""
+    apart = len(places) != (places[-1] - places[0] + 1 if places else 0)
+    chosen = data.take(places, axis=1) if apart else data.iloc[:, slice(*_ends(places))]
+    return chosen.set_axis(pd.Index(map(str, chosen.columns), dtype=object), axis=1)
+
+
+def _ends(places: list[int]) -> tuple[int, int]:
+    return (places[0], places[-1] + 1) if places else (0, 0)
 
 
 def nearest(name: str, present: Iterable[str]) -> str:

@@ -26,9 +26,14 @@ Array = NDArray[np.float64]
 Indices = NDArray[np.intp]
 
 CHUNK: dict[Backend, int] = {"numpy": 8_192, "fused": 32_768, "joint": 1_024}
-"""Rows per task. NumPy's temporaries should stay in cache; a compiled task should outweigh the
-cost of handing it to a thread. Chunks depend on the data alone, never on the number of cores, so
-that sums are added in the same order everywhere."""
+"""The most rows per task. NumPy's temporaries should stay in cache; a compiled task should outweigh
+the cost of handing it to a thread. Up to so many rows are one task, and threads share what is more.
+Chunks depend on the data alone, never on the number of cores, so that sums are added in the same
+order everywhere."""
+
+PIECES = 8
+"""Chunks that threads share where there are few rows: as many as keep them equally busy, each at
+least a quarter of the largest."""
 
 
 def backend_for(problem: Problem, n_rows: int) -> Backend:
@@ -122,8 +127,11 @@ class RowsInMemory:
         The rows of a person are in one batch.
         """
         step = CHUNK[self.batch.backend]
+        pieces = -(-self.n_rows // step)
+        if pieces > 1:
+            pieces = max(pieces, min(PIECES, 4 * self.n_rows // step))
         whole = self.batch if self._order is None else self.batch.take(self._order)
-        starts = np.arange(0, max(self.n_rows, 1), step)
+        starts = np.arange(max(pieces, 1)) * self.n_rows // max(pieces, 1)
         if whole.rows.groups is not None:
             borders = np.flatnonzero(np.diff(whole.rows.groups, prepend=-1))
             starts = np.unique(borders[np.searchsorted(borders, starts, side="right") - 1])
@@ -133,7 +141,7 @@ class RowsInMemory:
         )
 
     def _run(self, task: Callable[[Batch], Any]) -> Iterator[Any]:
-        few = self.n_rows <= 2 * CHUNK[self.batch.backend]
+        few = self.n_rows <= CHUNK[self.batch.backend]
         yield from parallel_map(task, self._chunks, n_threads=1 if few else self.n_threads)
 
     def sum(self, task: Callable[[Batch], Sum]) -> Sum:

@@ -29,7 +29,8 @@ class Padding:
     columns : (k, m) the columns of [1 | covariates] of each, padded with -1.
     sizes : (k,) how many of them there are.
     used : (k, m + 1) where there is a parameter; that of h is in the last column.
-    kept : index of the rows and columns of a Hessian over all entries that are used.
+    kept : index of the rows and columns of a Hessian over all entries that are used; all of it
+        where all are, which is a view.
     """
 
     columns: NDArray[np.int64]
@@ -46,7 +47,7 @@ def _padding(columns: tuple[tuple[int, ...], ...]) -> Padding:
         row[: len(own)] = own
     used = np.column_stack([padded >= 0, np.ones(len(columns), dtype=np.bool_)])
     kept = np.flatnonzero(used)
-    return Padding(padded, sizes, used, np.ix_(kept, kept))
+    return Padding(padded, sizes, used, (...,) if used.all() else np.ix_(kept, kept))
 
 
 def padding_of(problem: Problem) -> Padding:
@@ -79,6 +80,6 @@ def placed(
     if curvature == "none":
         return Evaluation(loglik, score, np.zeros((len(score), len(score))))
     whole = np.zeros(used.shape * 2) if sums.cross is None else sums.cross
-    each = np.arange(len(used))
-    whole[each, :, each] = sums.hessian
+    for j, own in enumerate(sums.hessian):
+        whole[j, :, j] = own
     return Evaluation(loglik, score, whole.reshape(used.size, used.size)[padding.kept])

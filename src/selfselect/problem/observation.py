@@ -114,9 +114,11 @@ def _observe_one_side(
     chosen: Indices, outcome: Array, n_alternatives: int, side: int
 ) -> Observation:
     """Observe the usual case: all others lie on one side of the outcome, which every row has."""
-    status = np.full((len(outcome), n_alternatives), side, dtype=np.int8)
-    status[np.arange(len(outcome)), chosen] = OBSERVED
-    return Observation(status, outcome[:, None])
+    assert OBSERVED == 0
+    status = np.empty((n_alternatives, len(outcome)), dtype=np.int8)
+    for j in range(n_alternatives):
+        np.multiply(chosen != j, side, out=status[j], casting="unsafe")
+    return Observation(status.T, outcome[:, None])
 
 
 def observe_partial(rule: HasBounds, rows: Rows, alternatives: Sequence[Label]) -> Observation:

@@ -101,6 +101,9 @@ class Layout(Placement):
     def natural(self, free: Array) -> Array:
         """Spread free parameters over the natural ones."""
         position = self.position
+        if self.n_free == len(position) and self.ties is None:
+            # None is shared or fixed: each has a place of its own.
+            return free.copy()
         natural = np.where(position >= 0, np.append(free, 0.0)[position], 0.0)
         if self.scales is not None:
             natural[self.inverse_scale_positions] = self.units.outcome_unit / self.scales
@@ -197,10 +200,11 @@ class Layout(Placement):
         values, rows = np.empty(size), np.zeros((size, len(natural)))
         groups = {member: one for one in self.equations.shared for member in one.members}
         for j, equation in enumerate(self.equations.each):
+            own, slopes = self._coefficients(natural, j)
             for at, place in enumerate(self.reported_places[j]):
                 if place < 0:
                     continue
-                values[place], rows[place] = self._coefficient(natural, j, at)
+                values[place], rows[place] = own[at], slopes[at]
                 labels[place] = (equation.alternative, equation.terms[at])
                 if (j, at) in groups:
                     shared = groups[j, at]
@@ -238,21 +242,23 @@ class Layout(Placement):
                 rows[place, first:] = self.extra_carry[i] * bend
         return Reported(tuple(labels), values, self.pull_back_vector(rows, free))
 
-    def _coefficient(self, natural: Array, j: int, place: int) -> tuple[float, Array]:
-        """Return a coefficient in the user's units, and its derivatives in natural parameters."""
-        units, unit = self.units, self.units.outcome_unit
-        equation = self.equations.each[j]
+    def _coefficients(self, natural: Array, j: int) -> tuple[Array, Array]:
+        """Return an equation's coefficients (p,) in the user's units, and their derivatives.
+
+        Those are in the natural parameters, (p, n_natural).
+        """
+        units, columns = self.units, np.array(self.equations.each[j].columns, dtype=np.intp)
         start, at_h = int(self.starts[j]), int(self.inverse_scale_positions[j])
-        h, column = natural[at_h], equation.columns[place]
-        slope = np.zeros(len(natural))
-        slope[start + place] = unit / (units.unit[column] * h)
-        if column == 0:
-            for other, shifted in enumerate(equation.columns):
-                if shifted != 0:
-                    slope[start + other] = -unit * units.shift[shifted] / (units.unit[shifted] * h)
-        value = float(slope @ natural)
-        slope[at_h] = -value / h
-        return value + (units.outcome_shift if column == 0 else 0.0), slope
+        h = natural[at_h]
+        factor = units.outcome_unit / (units.unit[columns] * h)
+        slopes = np.zeros((len(columns), len(natural)))
+        own = slopes[:, start : start + len(columns)]
+        # The constant takes up the shift of the others; its own is zero.
+        own[columns == 0] = -units.shift[columns] * factor
+        np.fill_diagonal(own, factor)
+        values = slopes @ natural
+        slopes[:, at_h] = -values / h
+        return values + np.where(columns == 0, units.outcome_shift, 0.0), slopes
 
     def read(self, reported: Array) -> Array:
         """Return the free parameters whose report is `reported`: the inverse of `report`."""

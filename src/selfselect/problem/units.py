@@ -71,11 +71,9 @@ def measure_units(equations: Equations, rows: Rows) -> Units:
     centre = equations.all_have_intercepts
     shift = np.zeros(len(equations.covariates) + 1)
     unit = np.ones_like(shift)
-    for column in range(rows.covariates.shape[1]):
-        values = rows.covariates[:, column]
-        if equations.selection is not None:
-            values = values[~np.isnan(values)]
-        shift[column + 1], unit[column + 1] = _measure(values, centre)
+    for column, values in enumerate(np.ascontiguousarray(rows.covariates.T), start=1):
+        known = values if equations.selection is None else values[~np.isnan(values)]
+        shift[column], unit[column] = _measure(known, centre)
     outcome = rows.outcome
     if equations.selection is not None:
         outcome = guess_outcomes(outcome, rows.between)

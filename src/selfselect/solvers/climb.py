@@ -437,15 +437,15 @@ def solve_spd(matrix: Array, vector: Array) -> Array:
     """Solve with a positive definite matrix; lift its diagonal where it is not one."""
     if not np.isfinite(matrix).all():
         return np.full_like(vector, np.nan)
-    size = np.abs(np.diag(matrix))
+    size = np.abs(matrix.diagonal())
     scale = 1.0 / np.sqrt(np.maximum(size, 1e-14 * size.max() + 1e-300))
-    scaled = matrix * np.outer(scale, scale)
-    lift = 0.0
+    scaled = matrix * scale * scale[:, None]
+    lift, lifted = 0.0, scaled
     while True:
         try:
-            factor = np.linalg.cholesky(scaled + lift * np.eye(len(vector)))
+            np.linalg.cholesky(lifted)
         except np.linalg.LinAlgError:
             lift = max(10.0 * lift, 1e-12)
+            lifted = scaled + lift * np.eye(len(vector))
             continue
-        half = np.linalg.solve(factor, scale * vector)
-        return scale * np.linalg.solve(factor.T, half)
+        return np.asarray(scale * np.linalg.solve(lifted, scale * vector))

@@ -28,5 +28,10 @@ def find_shape(name: object) -> Shape:
     """
     if not isinstance(name, str) or (name != "normal" and name not in shape_names()):
         raise OptionError(f"There is no shape {name!r}. Use one of {', '.join(shape_names())}.")
+    return _load_shape(name)
+
+
+@cache
+def _load_shape(name: str) -> Shape:
     shape: Shape = importlib.import_module(f"{__name__}.{name}").SHAPE
     return shape
