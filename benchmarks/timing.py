@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
 import time
@@ -25,14 +26,24 @@ def take_turns(tasks: dict[str, Callable[[], Any]], *, rounds: int = 7) -> dict[
 
 
 def fresh_process(code: str, *arguments: str) -> Callable[[], None]:
-    """Return a task that runs Python code in a new process."""
+    """Return a task that runs Python code in a new process, modules compiled as by pip."""
 
     def run() -> None:
         subprocess.run(
-            [sys.executable, "-c", code, *arguments], check=True, stdout=subprocess.DEVNULL
-        )
+            [sys.executable, "-c", code, *arguments],
+            check=True, stdout=subprocess.DEVNULL, env=with_bytecode(),
+        )  # fmt: skip
 
     return run
+
+
+def with_bytecode() -> dict[str, str]:
+    """Return the environment in which compiled modules are kept, as a user has it.
+
+    Otherwise an editable installation is compiled in every process, and its competitors, which pip
+    compiled, are not.
+    """
+    return {key: one for key, one in os.environ.items() if key != "PYTHONDONTWRITEBYTECODE"}
 
 
 def peak_memory(code: str, *arguments: str) -> float:

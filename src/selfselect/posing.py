@@ -32,7 +32,7 @@ from selfselect.seeds import check_seed, generator
 
 __all__ = ["design_for", "label_columns", "pose", "pose_design", "rows_to_measure"]
 
-UNITS_SAMPLE = 20_000
+UNITS_SAMPLE = 5_000
 
 CODED = re.compile(r"\bC\(\s*`?([^`,()]+?)`?\s*[,)]")
 """Columns of a formula that are coded as categories whatever they hold."""

@@ -98,3 +98,13 @@ def test_a_column_has_one_value_per_row(values: Any, words: str) -> None:
 def test_what_is_not_a_table_is_refused(data: Any) -> None:
     with pytest.raises(DataError, match="not a table"):
         ss.fit("income ~ height", data, chosen="job")
+
+
+@pytest.mark.parametrize("wanted", [["c", "a", "b"], ["c", "b"], ["b"], []])
+def test_columns_of_a_frame_that_stand_together_are_not_copied(wanted):
+    frame = pd.DataFrame(np.ones((5, 3)), columns=["a", "b", "c"])
+    found = to_frame(frame, wanted)
+    assert list(found.columns) == sorted(wanted) and len(found) == 5
+    assert all(np.shares_memory(found[name].to_numpy(), frame[name].to_numpy()) for name in wanted)
+    assert list(to_frame(frame, ["c", "a"]).columns) == ["a", "c"]
+    assert list(frame.columns) == ["a", "b", "c"]

@@ -47,6 +47,13 @@ def test_sums_are_the_same_to_the_last_bit_on_any_number_of_threads(fitted, task
         np.testing.assert_array_equal(other.hessian, totals[0].hessian)
 
 
+@pytest.mark.parametrize(("step", "sizes"), [(3_000, {3_000}), (2_999, {750}), (1_100, {375})])
+def test_rows_beyond_one_task_are_shared_out_alike(fitted, monkeypatch, step, sizes):
+    monkeypatch.setitem(memory.CHUNK, "numpy", step)
+    engine = replace(fitted.engine, batch=replace(fitted.engine.batch, backend="numpy"))
+    assert {len(chunk) for chunk in engine._chunks} == sizes
+
+
 def test_collecting_keeps_the_order_of_the_rows(fitted, monkeypatch):
     monkeypatch.setitem(memory.CHUNK, "numpy", 64)
     outcome = replace(fitted.engine, n_threads=4).collect(lambda batch: batch.rows.outcome)

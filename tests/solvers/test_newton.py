@@ -132,6 +132,14 @@ def test_a_start_on_a_sample_ends_where_a_start_on_all_rows_ends(world):
     assert short.llf == pytest.approx(full.llf, abs=1e-7)
 
 
+def test_a_sample_has_a_tenth_of_the_rows_where_that_spares_time(world):
+    made = world("max", 12_000)
+    tenth, fewer = made.fit(), made.fit(solver=Newton(sample=100))
+    assert set(tenth.trace["rows"]) == {1_200, 12_000}
+    np.testing.assert_allclose(tenth.params, fewer.params, atol=SAME_OPTIMUM)
+    assert set(world("max", 5_000).fit().trace["rows"]) == {5_000}
+
+
 def test_the_seed_of_the_sample_does_not_matter(world):
     made = world("min", 5_000)
     one, other = (made.fit(solver=Newton(sample=500), seed=seed) for seed in (1, 2))

@@ -66,13 +66,13 @@ def to_frame(data: Any, columns: Iterable[str]) -> pd.DataFrame:
 
 def _from_pandas(data: pd.DataFrame, places: list[int]) -> pd.DataFrame:
     """Return the columns at some places, in their order: neighbours are not copied."""
-    apart = len(places) != (places[-1] - places[0] + 1 if places else 0)
-    chosen = data.take(places, axis=1) if apart else data.iloc[:, slice(*_ends(places))]
-    return chosen.set_axis(pd.Index(map(str, chosen.columns), dtype=object), axis=1)
-
-
-def _ends(places: list[int]) -> tuple[int, int]:
-    return (places[0], places[-1] + 1) if places else (0, 0)
+    chosen = data.copy(deep=False)
+    if places != list(range(len(data.columns))):
+        first, last = (places[0], places[-1] + 1) if places else (0, 0)
+        apart = len(places) != last - first
+        chosen = data.take(places, axis=1) if apart else data.iloc[:, first:last]
+    chosen.columns = pd.Index(map(str, chosen.columns.tolist()), dtype=object)
+    return chosen
 
 
 def nearest(name: str, present: Iterable[str]) -> str:

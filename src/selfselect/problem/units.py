@@ -71,14 +71,16 @@ def measure_units(equations: Equations, rows: Rows) -> Units:
     centre = equations.all_have_intercepts
     shift = np.zeros(len(equations.covariates) + 1)
     unit = np.ones_like(shift)
-    for column, values in enumerate(np.ascontiguousarray(rows.covariates.T), start=1):
-        known = values if equations.selection is None else values[~np.isnan(values)]
-        shift[column], unit[column] = _measure(known, centre)
+    columns = np.ascontiguousarray(rows.covariates.T)
     outcome = rows.outcome
-    if equations.selection is not None:
+    if equations.selection is None:
+        shift[1:], unit[1:] = _measure(columns, centre)
+    else:
         outcome = guess_outcomes(outcome, rows.between)
-    recorded = outcome[~np.isnan(outcome)]
-    return Units(shift, unit, *_measure(recorded, centre))
+        for place, values in enumerate(columns, start=1):
+            shift[place], unit[place] = _measure(values[~np.isnan(values)], centre)
+    outcome_shift, outcome_unit = _measure(outcome[~np.isnan(outcome)], centre)
+    return Units(shift, unit, float(outcome_shift), float(outcome_unit))
 
 
 def refuse_extremes(equations: Equations, units: Units) -> None:
@@ -99,10 +101,16 @@ def refuse_extremes(equations: Equations, units: Units) -> None:
             )
 
 
-def _measure(values: Array, centre: bool) -> tuple[float, float]:
-    shift = float(values.mean()) if centre and len(values) else 0.0
+def _measure(values: Array, centre: bool) -> tuple[Array, Array]:
+    """Return shift and unit (...) of values (..., n)."""
+    if not values.shape[-1]:
+        return np.zeros(values.shape[:-1]), np.ones(values.shape[:-1])
+    shift = values.mean(axis=-1) if centre else np.zeros(values.shape[:-1])
+    centred = values - shift[..., None]
+    largest = np.abs(centred).max(axis=-1)
+    varies = (largest > 0.0) & np.isfinite(largest)
     # Dividing by the largest first keeps squares of huge values finite.
-    largest = float(np.abs(values - shift).max(initial=0.0))
-    if largest == 0.0 or not np.isfinite(largest):
-        return 0.0, 1.0
-    return shift, largest * float(np.sqrt(np.mean(((values - shift) / largest) ** 2)))
+    centred /= np.where(varies, largest, 1.0)[..., None]
+    with np.errstate(invalid="ignore"):
+        unit = largest * np.sqrt(np.square(centred, out=centred).mean(axis=-1))
+    return np.where(varies, shift, 0.0), np.where(varies, unit, 1.0)

@@ -46,10 +46,16 @@ def least_squares_start(problem: Problem, grams: list[Array]) -> Array:
     natural[layout.starts[-1] :] = layout.extra_starts
     pooled = None if layout.ties is None else _pooled_least_squares(layout.ties, grams)
     weight = max(gram[0, 0] for gram in grams) if problem.equations.all_have_intercepts else None
+    solved: dict[int, Array] = {}
     for j, gram in enumerate(grams):
         size = layout.sizes[j]
         if pooled is None:
-            coefficients = np.linalg.lstsq(gram[:size, :size], gram[:size, size], rcond=1e-10)[0]
+            # Most often all alternatives have one matrix.
+            if id(gram) not in solved:
+                solved[id(gram)] = np.linalg.lstsq(
+                    gram[:size, :size], gram[:size, size], rcond=1e-10
+                )[0]
+            coefficients = solved[id(gram)]
             left_over = gram[size, size] - coefficients @ gram[:size, size]
         else:
             coefficients = pooled[j]
@@ -75,7 +81,7 @@ def _pooled_least_squares(ties: Ties, grams: list[Array]) -> list[Array]:
 def any_deficient(problem: Problem, grams: list[Array]) -> bool:
     """Say whether covariates of an equation, or of all that share coefficients, are dependent."""
     if problem.layout.ties is None:
-        return any(map(is_deficient, grams))
+        return any(map(is_deficient, {id(gram): gram for gram in grams}.values()))
     return is_deficient(_with_outcome(problem.layout.ties.gather_grams(grams)[0]))
 
 

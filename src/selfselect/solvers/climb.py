@@ -443,9 +443,11 @@ def solve_spd(matrix: Array, vector: Array) -> Array:
     lift, lifted = 0.0, scaled
     while True:
         try:
-            np.linalg.cholesky(lifted)
+            factor = np.linalg.cholesky(lifted)
         except np.linalg.LinAlgError:
             lift = max(10.0 * lift, 1e-12)
             lifted = scaled + lift * np.eye(len(vector))
             continue
-        return np.asarray(scale * np.linalg.solve(lifted, scale * vector))
+        # By the factor: where a fit is nearly perfect, elimination loses the way up.
+        half = np.linalg.solve(factor, scale * vector)
+        return np.asarray(scale * np.linalg.solve(factor.T, half))
