@@ -13,7 +13,10 @@ from selfselect.data.files import Files, are_files
 from selfselect.data.text_files import TextFiles, open_whole
 from selfselect.errors import DataError
 
-__all__ = ["column_names", "in_another_order", "nearest", "to_frame"]
+__all__ = ["COPIES_ON_WRITE", "column_names", "in_another_order", "nearest", "to_frame"]
+
+COPIES_ON_WRITE = int(pd.__version__.partition(".")[0]) >= 3
+"""Whether frames that share their values keep them when one of them is written to."""
 
 
 def column_names(data: Any) -> list[str]:
@@ -65,14 +68,17 @@ def to_frame(data: Any, columns: Iterable[str]) -> pd.DataFrame:
 
 
 def _from_pandas(data: pd.DataFrame, places: list[int]) -> pd.DataFrame:
-    """Return the columns at some places, in their order: neighbours are not copied."""
+    """Return the columns at some places, in their order.
+
+    Neighbours are not copied where pandas copies what is written to later.
+    """
     chosen = data.copy(deep=False)
     if places != list(range(len(data.columns))):
         first, last = (places[0], places[-1] + 1) if places else (0, 0)
         apart = len(places) != last - first
         chosen = data.take(places, axis=1) if apart else data.iloc[:, first:last]
     chosen.columns = pd.Index(map(str, chosen.columns.tolist()), dtype=object)
-    return chosen
+    return chosen if COPIES_ON_WRITE else chosen.copy()
 
 
 def nearest(name: str, present: Iterable[str]) -> str:
