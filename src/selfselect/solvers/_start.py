@@ -46,7 +46,7 @@ def least_squares_start(problem: Problem, grams: list[Array]) -> Array:
     natural[layout.starts[-1] :] = layout.extra_starts
     pooled = None if layout.ties is None else _pooled_least_squares(layout.ties, grams)
     weight = max(gram[0, 0] for gram in grams) if problem.equations.all_have_intercepts else None
-    solved: dict[int, Array] = {}
+    solved: dict[int, Any] = {}
     for j, gram in enumerate(grams):
         size = layout.sizes[j]
         if pooled is None:
