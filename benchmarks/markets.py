@@ -76,10 +76,11 @@ def ours(sample: ss.simulators.Sample, starts: int | None = None) -> Found:
     return _found(result)
 
 
-def correlated(sample: ss.simulators.Sample) -> Found:
-    """Fit with the correlation estimated; the search before it has as many starts as ever."""
-    noise = ss.noises.Correlated(scale="each")
-    return _found(ss.fit(sample.formula, sample.data, rule="min", noise=noise))
+def correlated(sample: ss.simulators.Sample, starts: int | None = None) -> Found:
+    """Fit with the correlation estimated, from so many starts; None takes as many as ever."""
+    noise, solver = ss.noises.Correlated(scale="each"), ss.solvers.Continuation(starts=starts)
+    result = ss.fit(sample.formula, sample.data, rule="min", noise=noise, solver=solver)
+    return _found(result)
 
 
 def _found(result: ss.FitResult) -> Found:

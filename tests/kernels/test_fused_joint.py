@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from itertools import combinations
 from typing import Any, Final
 
@@ -14,7 +15,7 @@ from selfselect.kernels._fused import FusedSums, RowArguments
 from selfselect.kernels.correlated_pair import correlated_pair_atoms
 from selfselect.kernels.fused_joint import JointSums, sum_joint
 from selfselect.kernels.joint import JointTerms
-from selfselect.kernels.status import ABOVE, BELOW, OBSERVED, UNKNOWN
+from selfselect.kernels.status import ABOVE, BELOW, MAYBE, OBSERVED, UNKNOWN
 
 pytestmark = pytest.mark.usefixtures("instructions")
 
@@ -142,6 +143,91 @@ def test_a_correlated_pair_agrees_with_the_oracle(
     extras = np.array([correlation])
     sums = sum_joint(rows, extras=extras, nodes=None, curvature=True)
     assert_agree(sums, rows, extras, None)
+
+
+def unknown_rows(seed: int, *, n_rows: int = 700, weighted: bool = True) -> RowArguments:
+    """Draw rows whose outcome may be either alternative's, or one's, or nobody's."""
+    rng = np.random.default_rng(seed)
+    rows = make_rows(seed, 2, n_rows=n_rows, weighted=weighted, own_limits=False)
+    open_to = rng.uniform(size=(n_rows, 2)) < 0.85
+    rows.limit[~open_to.any(axis=1)] = np.nan
+    return replace(rows, status=np.where(open_to, MAYBE, UNKNOWN).astype(np.int8))
+
+
+def unknown_oracle(
+    rows: RowArguments, correlation: float, side: float, *, absolute: bool
+) -> tuple[float, Array, Array]:
+    """Mix the oracle's atoms; return sums over all parameters in a row: (g, h) twice, r."""
+    slopes, a, _, _ = atoms_of(rows)
+    open_to = rows.status == MAYBE
+    some = open_to.any(axis=1)
+    slopes, a, open_to = [slope[some] for slope in slopes], a[some], open_to[some]
+    sizes, last = [slope.shape[1] for slope in slopes], slopes[0].shape[1]
+    n, total = len(a), sum(sizes) + 1
+    jacobian = np.zeros((n, 3, total))
+    jacobian[:, 0, :last], jacobian[:, 1, last:-1], jacobian[:, 2, -1] = *slopes, 1.0
+    logs, scores, bends = np.empty((n, 2)), np.empty((n, 2, total)), np.empty((n, 2, total, total))
+    for j, at_h in enumerate((last - 1, total - 2)):
+        sides = np.where(open_to, int(side), 0).astype(np.int8)
+        terms = correlated_pair_atoms(a, np.full(n, j), sides, correlation, curvature=True)
+        h = rows.h[j]
+        logs[:, j] = np.where(open_to[:, j], terms.loglik + np.log(h), -np.inf)
+        scores[:, j] = np.einsum("ni,nip->np", terms.gradient, jacobian)
+        scores[:, j, at_h] += 1.0 / h
+        bends[:, j] = np.einsum("nip,nij,njq->npq", jacobian, terms.hessian, jacobian)
+        bends[:, j, at_h, at_h] -= 1.0 / h**2
+    top = logs.max(axis=1, keepdims=True)
+    share = np.exp(logs - top)
+    loglik = top[:, 0] + np.log(share.sum(axis=1))
+    share /= share.sum(axis=1, keepdims=True)
+    score = np.einsum("nj,njp->np", share, scores)
+    apart = scores[:, 0] - scores[:, 1]
+    lost = (share[:, 0] * share[:, 1])[:, None, None] * apart[:, :, None] * apart[:, None, :]
+    if absolute:
+        loglik, score, bends, lost = np.abs(loglik), np.abs(score), np.abs(bends), np.abs(lost)
+    w = (np.ones(len(some)) if rows.weights is None else rows.weights)[some]
+    hessian = np.einsum("n,nj,njpq->pq", w, share, bends) + np.einsum("n,npq->pq", w, lost)
+    return float(w @ loglik), w @ score, hessian
+
+
+def in_a_row(rows: RowArguments, sums: JointSums) -> tuple[float, Array, Array]:
+    """Return padded sums with all parameters in a row."""
+    width = rows.columns.shape[1]
+    places = np.concatenate(
+        [
+            j * (width + 1) + np.append(np.arange(size), width)
+            for j, size in enumerate(rows.sizes)
+        ]
+    )
+    assert sums.own.cross is not None
+    whole = sums.own.cross.copy()
+    for j in range(2):
+        whole[j, :, j] = sums.own.hessian[j]
+    own = whole.reshape(2 * (width + 1), -1)[np.ix_(places, places)]
+    mixed = sums.mixed.reshape(-1, 1)[places]
+    score = np.append(sums.own.score.ravel()[places], sums.score)
+    return sums.own.loglik, score, np.block([[own, mixed], [mixed.T, sums.hessian]])
+
+
+@pytest.mark.parametrize("correlation", [-0.9, 0.0, 0.6, 0.99])
+@pytest.mark.parametrize("side", [1.0, -1.0])
+@pytest.mark.parametrize(
+    ("n_rows", "weighted", "far"), [(700, True, 1), (257, False, 1), (1, True, 1), (300, True, 40)]
+)
+def test_a_correlated_pair_of_unknown_index_agrees_with_the_oracle(
+    correlation: float, side: float, n_rows: int, weighted: bool, far: int
+) -> None:
+    rows = unknown_rows(3, n_rows=n_rows, weighted=weighted)
+    rows = replace(rows, g=far * rows.g)
+    extras = np.array([correlation])
+    sums = sum_joint(rows, extras=extras, nodes=None, side=side, curvature=True)
+    expected = unknown_oracle(rows, correlation, side, absolute=False)
+    scale = unknown_oracle(rows, correlation, side, absolute=True)
+    for actual, wanted, size in zip(in_a_row(rows, sums), expected, scale, strict=True):
+        assert np.all(np.abs(actual - wanted) <= SUM_TOLERANCE * size)
+    plain = sum_joint(rows, extras=extras, nodes=None, side=side, curvature=False)
+    assert plain.own.loglik == sums.own.loglik and plain.score == sums.score
+    np.testing.assert_allclose(plain.own.score, sums.own.score, rtol=1e-11, atol=1e-9 * far)
 
 
 @pytest.mark.parametrize("k", [2, 3, 5])

@@ -9,7 +9,7 @@ import pandas as pd
 import pytest
 
 import selfselect as ss
-from selfselect.errors import ConvergenceWarning, UnsupportedError
+from selfselect.errors import ConvergenceWarning, OptionError, UnsupportedError
 from selfselect.noises import Correlated, Independent, SharedShock
 from selfselect.noises.correlated import NEARLY_ONE, ONE
 
@@ -47,6 +47,23 @@ def test_without_correlation_the_fit_is_the_independent_one(correlated, noise, i
     assert joined.converged and joined.llf == pytest.approx(plain.llf, rel=1e-10)
     np.testing.assert_allclose(joined.params, plain.params, atol=SAME)
     np.testing.assert_allclose(joined.bse, plain.bse, rtol=1e-5)
+
+
+def test_one_start_is_one_start_and_finds_the_same_optimum_of_a_market():
+    made = ss.simulators.market(2_000)
+    many, one = (
+        ss.fit(made.formula, made.data, rule="min", noise=Correlated(), seed=0,
+               solver=ss.solvers.Continuation(starts=starts))
+        for starts in (4, 1)
+    )  # fmt: skip
+    assert len(many.starts) == 3 and len(one.starts) == 0
+    assert one.converged and one.llf == pytest.approx(many.llf, abs=1e-9)
+    np.testing.assert_allclose(one.params, many.params, atol=SAME)
+
+
+def test_a_number_of_starts_that_is_none_is_refused():
+    with pytest.raises(OptionError, match="starts=0"):
+        ss.solvers.Continuation(starts=0)
 
 
 @pytest.mark.parametrize("index", ["known", "unknown"])

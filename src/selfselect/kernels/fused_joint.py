@@ -1,5 +1,7 @@
 """The compiled twin of `correlated_pair` and `shared_shock`, for rows of one atom.
 
+For two correlated alternatives also of rows whose outcome may be either's: two atoms.
+
 Products of Φ are formed without logarithms: far out they underflow, the log-likelihood is then not
 finite, and whoever called turns to the twin that is slower.
 """
@@ -49,22 +51,25 @@ def sum_joint(
     *,
     extras: NDArray[np.float64],
     nodes: int | None,
+    side: float = 0.0,
     curvature: bool,
 ) -> JointSums:
     """Add up log-likelihood, score and Hessian over rows, on one thread, without the GIL.
 
     Parameters
     ----------
-    rows : in each of which one outcome is observed.
+    rows : in each of which one outcome is observed, or any may be.
     extras : the correlation of two alternatives, or the loadings of all in units of their scales.
     nodes : of the quadrature over the shock; None for two correlated alternatives.
+    side : 0 where the index is known; where it is not, and there are two correlated alternatives, 1
+        for the largest and -1 for the smallest.
     curvature : whether second derivatives are wanted; zero where they are not.
     """
     q, (score, hessian, cross) = len(extras), rows.zeros(cross=curvature)
     extra_score, extra_hessian, mixed = np.zeros(q), np.zeros((q, q)), np.zeros((*score.shape, q))
     at, node_weight = (np.empty(0), np.empty(0)) if nodes is None else hermite(nodes)
     loglik = extension().joint(
-        *rows.native(), extras, at, node_weight, score, hessian, cross, extra_score,
+        *rows.native(), extras, at, node_weight, side, score, hessian, cross, extra_score,
         extra_hessian, mixed,
     )  # fmt: skip
     return JointSums(FusedSums(loglik, score, hessian, cross), extra_score, extra_hessian, mixed)

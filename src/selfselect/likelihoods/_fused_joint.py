@@ -28,7 +28,8 @@ def evaluate_fused(
         return None
     rows = row_arguments(problem, natural, batch)
     nodes = None if points is None else points.number
-    sums = sum_joint(rows, extras=extras, nodes=nodes, curvature=curvature)
+    side = 0.0 if problem.index == "known" else problem.side
+    sums = sum_joint(rows, extras=extras, nodes=nodes, side=side, curvature=curvature)
     own = placed(likelihood, batch, sums.own)
     score = np.concatenate([own.score, sums.score])
     mixed = sums.mixed[padding_of(problem).used]

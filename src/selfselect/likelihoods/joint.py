@@ -65,11 +65,9 @@ class Joint(Likelihood):
     @property
     def compiled(self) -> bool:
         problem = self.problem
-        if problem.partial or problem.equations.costs or problem.index == "unknown":
+        if problem.partial or problem.equations.costs or problem.layout.spreads or self.weighed:
             return False
-        if problem.layout.spreads:
-            return False
-        return problem.noise.compiled(problem.equations.n_alternatives)
+        return problem.noise.compiled(problem.equations.n_alternatives, problem.index)
 
     def observe(self, rows: Rows) -> Observation:
         problem = self.problem

@@ -286,9 +286,12 @@ class FittedNoise(ABC):
         del n_alternatives
         return False
 
-    def compiled(self, n_alternatives: int) -> bool:
-        """Say whether a compiled kernel evaluates it where alternatives depend on each other."""
-        del n_alternatives
+    def compiled(self, n_alternatives: int, index: str) -> bool:
+        """Say whether a compiled kernel evaluates it where alternatives depend on each other.
+
+        The index is ``"known"`` or ``"unknown"``.
+        """
+        del n_alternatives, index
         return False
 
     def possible(self, extras: Array) -> bool:

@@ -168,7 +168,8 @@ class Correlated(FittedNoise):
     def simulated(self, n_alternatives: int) -> bool:
         return n_alternatives > 2
 
-    def compiled(self, n_alternatives: int) -> bool:
+    def compiled(self, n_alternatives: int, index: str) -> bool:
+        del index
         return n_alternatives == 2
 
     def possible(self, extras: Array) -> bool:

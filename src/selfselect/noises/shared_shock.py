@@ -171,9 +171,9 @@ class SharedShock(FittedNoise):
         loadings = extras[:k] * inverse_scales
         return np.eye(k) + np.outer(loadings, loadings)
 
-    def compiled(self, n_alternatives: int) -> bool:
+    def compiled(self, n_alternatives: int, index: str) -> bool:
         del n_alternatives
-        return True
+        return index == "known"
 
     def possible(self, extras: Array) -> bool:
         return not is_steep(extras)

@@ -94,18 +94,22 @@ class Continuation:
     sample : rows of the sample that the search is done on.
     steady : change of the estimates, in standard errors, when points are doubled, at which they
         are enough; None keeps the points of the noise as they are.
+    starts : how many starts the search under independent noise takes where the chosen alternative
+        was not recorded, and from how many correlations or loadings it goes on at most. None for
+        as many as `MaximumLikelihood` takes, and for all.
     """
 
     max_steps: int = 100
     tol: float = 1e-6
     sample: int = 5_000
     steady: float | None = 0.01
+    starts: int | None = None
 
     requires: ClassVar[tuple[type, ...]] = (HasBounds,)
     concave: ClassVar[bool] = False
 
     def __post_init__(self) -> None:
-        require_counts(self, "max_steps", "sample")
+        require_counts(self, "max_steps", "sample", *["starts"] * (self.starts is not None))
 
     def solve(
         self,
@@ -226,7 +230,7 @@ class Continuation:
         begins = [
             (f"{name}{of}", natural)
             for of, numbered in _numberings(problem, begun)
-            for name, natural in _begins(problem, numbered)
+            for name, natural in _begins(problem, numbered)[: self.starts]
         ]
         starts = [problem.layout.gather(natural) for _, natural in begins]
         with progress_bar(progress, what="Starts", total=len(begins)) as bar:
@@ -266,7 +270,8 @@ class Continuation:
             if problem.likelihood.weighed:
                 simple = replace(simple, rule=_plain_rule(problem, part), exchangeable=False)
             part = part.recorded()
-            solution = MaximumLikelihood().solve(simple, part, rng=rng, progress=progress)
+            search = MaximumLikelihood(self.starts)
+            solution = search.solve(simple, part, rng=rng, progress=progress)
             return simple.layout.natural(solution.free)
         grams = gram_matrices(simple, part)
         if any_deficient(simple, grams):

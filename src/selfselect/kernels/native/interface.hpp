@@ -63,13 +63,15 @@ struct Moving {
 };
 
 // What joins the alternatives: without nodes the correlation of two, with nodes (of quadrature over a
-// shared shock) the loadings of all in units of their scales.
+// shared shock) the loadings of all in units of their scales. `side` is 1 or -1 where the index of two
+// correlated alternatives is unknown and the largest or the smallest is seen, else 0.
 struct Noise {
     const double* extras;
     Index n_extras;
     const double* nodes;
     const double* node_weights;
     Index n_nodes;
+    double side;
 };
 
 // What a pass over joined alternatives fills, all zero before.

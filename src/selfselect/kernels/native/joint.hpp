@@ -1,5 +1,6 @@
-// Alternatives joined by their noise, for rows of one atom: one alternative is observed, the others lie on
-// one side of a limit. The oracles are `correlated_pair.py` and `shared_shock.py`.
+// Alternatives joined by their noise. Rows are one atom: one alternative is observed, the others lie on
+// one side of a limit; or two, where either of two correlated alternatives may be the observed one. The
+// oracles are `correlated_pair.py` and `shared_shock.py`.
 //
 // Per block: every a; the gradient and the second derivatives of each row in its inputs, which are
 // the a and what the noise adds; then, as for the unknown index, one weighted Gram matrix per
@@ -11,109 +12,11 @@
 // whoever called turns to the twin that is slower.
 #pragma once
 
-#include "pairs.hpp"
+#include "joint_pair.hpp"
 
 namespace {
 
 using selfselect::JointSums;
-using selfselect::Noise;
-
-// Position of the second derivative in two inputs, the first of which is not before the second.
-inline Index at_pair(Index high, Index low) { return high * (high + 1) / 2 + low; }
-
-// What a block's rows add: their weighted log-likelihood, gradient and second derivatives.
-struct JointTerms {
-    JointTerms(Index n_inputs)
-        : value(BLOCK), gradient_(n_inputs * STRIDE), bends_(n_inputs * (n_inputs + 1) / 2 * STRIDE) {}
-    Doubles value;
-    double* gradient(Index i) { return gradient_ + i * STRIDE; }
-    double* bend(Index high, Index low) { return bends_ + at_pair(high, low) * STRIDE; }
-
-   private:
-    Doubles gradient_, bends_;
-};
-
-// ---- two correlated alternatives -----------------------------------------------------------------
-
-// If one is observed and the other lies below its limit, a row adds log phi(own) + log Phi(v) with
-// v = (limit - r own)/sqrt(1 - r^2).
-class CorrelatedPair {
-   public:
-    explicit CorrelatedPair(double correlation)
-        : correlation_(correlation), root_(sqrt(1.0 - correlation * correlation)), v_(BLOCK),
-          direction_(BLOCK), own_(BLOCK), limit_(BLOCK), gaps_(BLOCK), densities_(BLOCK) {}
-
-    void add(const double* a0, const double* a1, const double* codes0, const double* codes1,
-             const double* weight, JointTerms& out) {
-        place(a0, a1, codes0, codes1, v_, direction_, own_, limit_);
-        gaps_at(v_, gaps_);
-        densities_at(v_, densities_);
-        differentiate(codes0, codes1, weight, v_, direction_, own_, limit_, gaps_, densities_,
-                      out.gradient(0), out.gradient(1), out.gradient(2), out.bend(0, 0),
-                      out.bend(1, 0), out.bend(1, 1), out.bend(2, 0), out.bend(2, 1),
-                      out.bend(2, 2), out.value);
-    }
-
-   private:
-    void place(const double* __restrict a0, const double* __restrict a1,
-               const double* __restrict codes0, const double* __restrict codes1,
-               double* __restrict v, double* __restrict direction, double* __restrict own,
-               double* __restrict limit) const {
-        const double correlation = correlation_, root = root_;
-        for (Index r = 0; r < BLOCK; ++r) {
-            const bool first = codes0[r] == OBSERVED;
-            const double code = first ? codes1[r] : codes0[r];
-            own[r] = first ? a0[r] : a1[r];
-            limit[r] = first ? a1[r] : a0[r];
-            const double turn = code == BELOW ? 1.0 : (code == ABOVE ? -1.0 : 0.0);
-            direction[r] = turn;
-            v[r] = turn * (limit[r] - correlation * own[r]) / root;
-        }
-    }
-
-    void differentiate(const double* __restrict codes0, const double* __restrict codes1,
-                       const double* __restrict weight, const double* __restrict v,
-                       const double* __restrict direction, const double* __restrict owns,
-                       const double* __restrict limits, const double* __restrict gaps,
-                       const double* __restrict densities, double* __restrict gradient0,
-                       double* __restrict gradient1, double* __restrict gradient2,
-                       double* __restrict bend00, double* __restrict bend10,
-                       double* __restrict bend11, double* __restrict bend20,
-                       double* __restrict bend21, double* __restrict bend22,
-                       double* __restrict value) const {
-        const double correlation = correlation_, left_over = root_ * root_;
-        const double cube = 1.0 / (left_over * root_);
-        const double v_own = -correlation / root_, v_limit = 1.0 / root_;
-        for (Index r = 0; r < BLOCK; ++r) {
-            const bool first = codes0[r] == OBSERVED;
-            const double own = owns[r], limit = limits[r], turn = direction[r];
-            const Tail tail = tail_at(v[r], gaps[r], densities[r]);
-            const double w = first ? weight[r] : (codes1[r] == OBSERVED ? weight[r] : 0.0);
-            const double along = w * turn * tail.ratio;
-            const double bend = turn != 0.0 ? -w * tail.slope : 0.0;
-            const double v_r = (correlation * limit - own) * cube;
-            const double of_own = along * v_own - w * own, of_limit = along * v_limit;
-            const double own_own = bend * v_own * v_own - w;
-            const double limit_limit = bend * v_limit * v_limit;
-            const double own_r = bend * v_own * v_r - along * cube;
-            const double limit_r = bend * v_limit * v_r + along * correlation * cube;
-            gradient0[r] = first ? of_own : of_limit;
-            gradient1[r] = first ? of_limit : of_own;
-            gradient2[r] = along * v_r;
-            bend00[r] = first ? own_own : limit_limit;
-            bend10[r] = bend * v_own * v_limit;
-            bend11[r] = first ? limit_limit : own_own;
-            bend20[r] = first ? own_r : limit_r;
-            bend21[r] = first ? limit_r : own_r;
-            bend22[r] = bend * v_r * v_r +
-                        along * (limit * cube + 3.0 * correlation * v_r / left_over);
-            value[r] = w * ((turn != 0.0 ? tail.log_cdf : 0.0) - 0.5 * own * own);
-        }
-    }
-
-    const double correlation_, root_;
-    Doubles v_, direction_, own_, limit_, gaps_, densities_;
-};
 
 // ---- a shared shock ------------------------------------------------------------------------------
 
@@ -293,22 +196,55 @@ inline void turn_around(const double* __restrict terms, double* __restrict out) 
     for (Index r = 0; r < BLOCK; ++r) out[r] = -terms[r];
 }
 
+// Add what the h of two alternatives owe to weighing the atoms of a row; `factor(l, p)` is the sum of
+// -B z over alternative l's columns, B the second derivatives in t and its a, at place p.
+struct Weighing {
+    double with_itself, with_correlation;
+};
+
+template <class Factor>
+inline void scatter_weighing(const Rows& rows, const Weighing& sums, Factor factor, JointSums& out) {
+    const Index side = rows.width + 1, last = rows.width;
+    const auto at = [&](Index j, Index p, Index l, Index q) -> double& {
+        return j == l ? out.own.hessian[(j * side + p) * side + q]
+                      : out.own.cross[((j * side + p) * 2 + l) * side + q];
+    };
+    for (Index j = 0; j < 2; ++j) {
+        const double turn = (j ? -1.0 : 1.0) / rows.h[j];
+        for (Index l = 0; l < 2; ++l) {
+            const double other = (l ? -1.0 : 1.0) / rows.h[l];
+            for (Index q = 0; q <= rows.sizes[l]; ++q) {
+                const Index place = q < rows.sizes[l] ? q : last;
+                at(j, last, l, place) += turn * factor(l, place);
+                at(l, place, j, last) += turn * factor(l, place);
+            }
+            at(j, last, l, last) += turn * other * sums.with_itself;
+        }
+        out.mixed[j * side + last] += turn * sums.with_correlation;
+    }
+}
+
 bool sum_joint(const Rows& rows, const Noise& noise, bool curved, JointSums& out, GoOn go_on) {
     const Index k = rows.n_alternatives, n_extras = noise.n_extras;
     // Each alternative has a column of limits of its own, behind a tile of zeros.
     const Index own_row = rows.n_covariates + 2 + TILE, n_columns = own_row + k;
-    const Index n_factors = k * n_extras, pitch = n_factors + TILE;
+    // Where the index is unknown, t of `UnknownPair` is one more input, behind the extras.
+    const bool unknown = noise.side != 0.0;
+    const Index n_added = n_extras + unknown;
+    const Index n_factors = k * n_added, pitch = n_factors + TILE;
     Plan plan(rows, 1.0);
     for (Index j = 0; j < k; ++j) plan.sources(j)[plan.tiled(j) - 1] = own_row + j;
     Gram sums(k, plan.padded);
     Pairs pairs(rows, own_row, curved);
-    JointTerms terms(k + n_extras);
-    CorrelatedPair pair(noise.n_nodes ? 0.0 : noise.extras[0]);
+    JointTerms terms(k + n_added);
+    const double correlation = noise.n_nodes ? 0.0 : noise.extras[0];
+    CorrelatedPair pair(correlation);
+    UnknownPair either(correlation, noise.side, rows.h[0], rows.h[k - 1]);
     SharedShock shared(noise, k);
     Doubles block((n_columns + TILE) * STRIDE), codes(k * BLOCK), weight(BLOCK), a(k * STRIDE);
     Doubles residual(BLOCK), curvature(BLOCK), observed_weight(BLOCK);
     Doubles factors(pitch * STRIDE), products((n_columns + TILE) * pitch), mixed_plain(n_factors);
-    Doubles plain(k), plain_curved(k), observed(k);
+    Doubles plain(k), plain_curved(k), observed(k), among(n_added * n_added);
     double loglik = 0.0;
 
     for (Index start = 0, number = 1; start < rows.n_rows; start += BLOCK, ++number) {
@@ -320,13 +256,16 @@ bool sum_joint(const Rows& rows, const Noise& noise, bool curved, JointSums& out
             load_limit(rows, j, start, filled, column);
             for (Index r = 0; r < BLOCK; ++r) {
                 // A limit that means nothing may be anything, and 0 * nan is not 0.
-                column[r] = code[r] <= ABOVE ? column[r] : 0.0;
+                column[r] = code[r] <= ABOVE || code[r] == MAYBE ? column[r] : 0.0;
                 observed_weight[r] = code[r] == OBSERVED ? weight[r] : 0.0;
             }
             locate(block, plan, j, a + j * STRIDE);
-            observed[j] += total(observed_weight);
+            if (!unknown) observed[j] += total(observed_weight);
         }
-        if (noise.n_nodes)
+        if (unknown) {
+            either.add(a, a + STRIDE, codes, codes + BLOCK, weight, terms);
+            for (Index j = 0; j < k; ++j) observed[j] += total(terms.observed(j));
+        } else if (noise.n_nodes)
             shared.add(a, codes, weight, curved, terms);
         else
             pair.add(a, a + STRIDE, codes, codes + BLOCK, weight, terms);
@@ -348,26 +287,26 @@ bool sum_joint(const Rows& rows, const Noise& noise, bool curved, JointSums& out
             turn_around(terms.bend(pairs.second(i), pairs.first(i)), curvature);
             pairs.add(i, block, curvature);
         }
-        for (Index e = 0; e < n_extras; ++e) {
+        for (Index e = 0; e < n_added; ++e) {
             for (Index j = 0; j < k; ++j) {
-                turn_around(terms.bend(k + e, j), factors + (j * n_extras + e) * STRIDE);
-                mixed_plain[j * n_extras + e] += total(factors + (j * n_extras + e) * STRIDE);
+                turn_around(terms.bend(k + e, j), factors + (j * n_added + e) * STRIDE);
+                mixed_plain[j * n_added + e] += total(factors + (j * n_added + e) * STRIDE);
             }
             for (Index f = 0; f <= e; ++f)
-                out.hessian[e * n_extras + f] += total(terms.bend(k + e, k + f));
+                among[e * n_added + f] += total(terms.bend(k + e, k + f));
         }
         tiles(block, n_columns, factors, n_factors, products, pitch);
     }
 
     for (Index j = 0; j < k; ++j) {
         scatter_score(rows, plan, j, plain[j], sums.score(j), observed[j], out.own.score);
-        if (observed[j] != 0.0) loglik += observed[j] * (log(rows.h[j]) - HALF_LOG_TWO_PI);
+        if (!unknown && observed[j] != 0.0) loglik += observed[j] * (log(rows.h[j]) - HALF_LOG_TWO_PI);
         if (!curved) continue;
         scatter_hessian(rows, plan, j, plain_curved[j], sums.curved(j), sums.gram(j), sums.pitch,
                         observed[j], out.own.hessian);
         for (Index e = 0; e < n_extras; ++e) {
             double* mixed = out.mixed + j * (rows.width + 1) * n_extras + e;
-            const Index factor = j * n_extras + e;
+            const Index factor = j * n_added + e;
             for (Index p = 0; p < plan.tiled(j); ++p)
                 mixed[plan.places(j)[p] * n_extras] =
                     products[plan.sources(j)[p] * pitch + factor];
@@ -376,7 +315,19 @@ bool sum_joint(const Rows& rows, const Noise& noise, bool curved, JointSums& out
     }
     if (curved) pairs.scatter(out.own.cross);
     for (Index e = 0; curved && e < n_extras; ++e)
-        for (Index f = 0; f < e; ++f) out.hessian[f * n_extras + e] = out.hessian[e * n_extras + f];
+        for (Index f = 0; f <= e; ++f)
+            out.hessian[f * n_extras + e] = out.hessian[e * n_extras + f] = among[e * n_added + f];
+    if (curved && unknown) {
+        const auto factor = [&](Index l, Index place) {
+            const Index t = l * n_added + n_extras;
+            if (place == plan.constant(l)) return mixed_plain[t];
+            for (Index p = 0; p < plan.tiled(l); ++p)
+                if (plan.places(l)[p] == place) return products[plan.sources(l)[p] * pitch + t];
+            return 0.0;
+        };
+        const double* last = among + n_extras * n_added;
+        scatter_weighing(rows, {last[n_extras], last[0]}, factor, out);
+    }
     out.own.loglik = loglik;
     return true;
 }

@@ -217,8 +217,9 @@ PyObject* unknown_places(PyObject* const* given) {
     Py_RETURN_NONE;
 }
 
-// joint(*rows, extras, nodes, node_weights, score, hessian, cross, extra_score, extra_hessian, mixed)
-// -> log-likelihood. Without cross blocks (None) only scores are filled.
+// joint(*rows, extras, nodes, node_weights, side, score, hessian, cross, extra_score, extra_hessian,
+// mixed) -> log-likelihood. Without cross blocks (None) only scores are filled. The side is 0 where the
+// index is known.
 PyObject* joint(PyObject* const* given) {
     const RowArguments arguments(given);
     given += RowArguments::COUNT;
@@ -226,20 +227,21 @@ PyObject* joint(PyObject* const* given) {
     const std::vector<double> extras = copied(Held<double>(given[0], 1));
     const std::vector<double> nodes = copied(Held<double>(given[1], 1));
     const std::vector<double> node_weights = copied(Held<double>(given[2], 1));
+    const double side = number(given[3]);
     const Index q = extras.size();
     if (nodes.size() != node_weights.size() || q != (nodes.empty() ? 1 : k) ||
-        (nodes.empty() && k != 2))
+        (nodes.empty() && k != 2) || (side != 0.0 && !nodes.empty()))
         disagree();
-    const Held<double> score(given[3], 2, true), hessian(given[4], 3, true);
-    const Perhaps<double> cross(given[5], 4, true);
-    const Held<double> extra_score(given[6], 1, true), extra_hessian(given[7], 2, true);
-    const Held<double> mixed(given[8], 3, true);
+    const Held<double> score(given[4], 2, true), hessian(given[5], 3, true);
+    const Perhaps<double> cross(given[6], 4, true);
+    const Held<double> extra_score(given[7], 1, true), extra_hessian(given[8], 2, true);
+    const Held<double> mixed(given[9], 3, true);
     selfselect::JointSums sums = {
         {0.0, score.flat(k * width), hessian.flat(k * width * width), nullptr},
         extra_score.flat(q), extra_hessian.flat(q * q), mixed.flat(k * width * q)};
     if (cross) sums.own.cross = cross->flat(k * width * k * width);
     const selfselect::Noise noise = {extras.data(), q, nodes.data(), node_weights.data(),
-                                     Index(nodes.size())};
+                                     Index(nodes.size()), side};
     const Index size = arguments.rows.n_rows * k * (nodes.size() + 1);
     run(size, [&] {
         return chosen->kernels->joint(arguments.rows, noise, bool(cross), sums, go_on);
@@ -494,7 +496,7 @@ PyMethodDef METHODS[] = {
     METHOD(known, RowArguments::COUNT + 14),
     METHOD(unknown, RowArguments::COUNT + 5),
     METHOD(unknown_places, RowArguments::COUNT + 5),
-    METHOD(joint, RowArguments::COUNT + 9),
+    METHOD(joint, RowArguments::COUNT + 10),
     METHOD(mix, 11),
     METHOD(simulate, 8),
     METHOD(tails, 4),
