@@ -50,7 +50,7 @@ def test_without_correlation_the_fit_is_the_independent_one(correlated, noise, i
 
 
 def test_one_start_is_one_start_and_finds_the_same_optimum_of_a_market():
-    made = ss.simulators.market(2_000)
+    made = ss.simulators.market(500)
     many, one = (
         ss.fit(made.formula, made.data, rule="min", noise=Correlated(), seed=0,
                solver=ss.solvers.Continuation(starts=starts))
