@@ -266,7 +266,17 @@ def test_a_search_on_a_sample_ends_where_one_on_all_rows_does(simulate, monkeypa
     options = {"formula": {"in": "y ~ x", "out": "y ~ x + w"}, "selection": "chosen ~ x + z"}
     whole = ss.switching(data=table, **options)
     monkeypatch.setattr("selfselect.solvers.selection_search.SAMPLE", 700)
+    climbed = []
+
+    def counted(problem, engine, start, **how):
+        climbed.append(engine.n_rows)
+        return climb(problem, engine, start, **how)
+
+    monkeypatch.setattr("selfselect.solvers.selection_search.climb", counted)
     sampled = ss.switching(data=table, **options)
+    # Once without correlation, and once from the optimum that all starts share on the sample.
+    assert climbed.count(3_000) == 2
+    assert sampled.solution.n_passes == len(sampled.trace)
     assert sampled.llf == pytest.approx(whole.llf, rel=1e-12)
     assert sampled.llf_independent == pytest.approx(whole.llf_independent, rel=1e-10)
     np.testing.assert_allclose(sampled.values, whole.values, rtol=SAME)

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from selfselect.kernels.compiled import extension
 from selfselect.kernels.tails import interval_terms, mills_terms
 
 __all__ = ["IntervalRows", "MillsSums", "SignedRows"]
@@ -47,6 +48,18 @@ class SignedRows:
 
     def at(self, direction: Array, *, curved: bool = True) -> MillsSums:
         """Sum over the rows at arguments along `direction` (m,)."""
+        native = extension()
+        if native is None:
+            return self.at_by_numpy(direction, curved=curved)
+        size = len(self.values)
+        pull, curvature = np.empty(size), np.zeros((size, size))
+        log_mass = native.signed_rows(
+            self.values, self.weights, direction, pull, curvature if curved else None
+        )
+        return MillsSums(log_mass, pull, curvature)
+
+    def at_by_numpy(self, direction: Array, *, curved: bool = True) -> MillsSums:
+        """Do the same by NumPy: the oracle of the compiled function."""
         mills = mills_terms(direction @ self.values)
         log_cdf, ratio, slope = mills.log_cdf, mills.ratio, mills.slope
         if self.weights is not None:

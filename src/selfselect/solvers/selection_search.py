@@ -138,10 +138,10 @@ class SelectionSearch:
         independent = fit_independent(problem, engine, tol=NEARLY, gamma=gamma)
         # Starts that led to one optimum share it, so it is climbed from once.
         ends = {
-            id(end): climb(
+            key: climb(
                 problem, engine, end.free, max_steps=self.max_steps, tol=self.tol, progress=progress
             )
-            for end in found.values()
+            for key, end in {id(end): end for end in found.values()}.items()
         }
         return independent, {name: ends[id(end)] for name, end in found.items()}
 
@@ -192,7 +192,7 @@ def solution_of(
         information=_with_certain(best.information, held),
         ending=best.ending,
         trace=best.trace,
-        n_passes=sum(end.n_passes for end in ends.values()),
+        n_passes=sum(end.n_passes for end in {id(end): end for end in ends.values()}.values()),
         solver=repr(solver),
         starts=record_starts(
             (

@@ -226,6 +226,17 @@ struct Student {
     double* mixed;                    // (k, width + 1)
 };
 
+// Rows whose columns are known, and what is summed over them at arguments along a direction; see
+// `signed.hpp`. All arrays are contiguous. There may be no weights, and no curvature.
+struct SignedRows {
+    Index n, m;
+    const double* values;     // (m, n)
+    const double* weights;    // (n,)
+    const double* direction;  // (m,)
+    double* pull;             // (m,)
+    double* curvature;        // (m, m)
+};
+
 // What a summary sums over rows, all zero before; see `moments.hpp`. There may be no Gram matrices.
 struct MomentSums {
     double* pairs;           // (k, k), above the diagonal
@@ -255,6 +266,7 @@ struct Kernels {
     bool (*types)(const Rows&, const Types&, TypeSums&, GoOn);
     bool (*sum_mixture)(const Rows&, const Mixture&, bool curved, MixtureSums&, GoOn);
     bool (*moments)(const Rows&, MomentSums&, GoOn);
+    bool (*signed_rows)(const SignedRows&, double& log_mass, GoOn);
 };
 
 }  // namespace selfselect

@@ -6,6 +6,7 @@
 #include "mixture.hpp"
 #include "moments.hpp"
 #include "rows.hpp"
+#include "signed.hpp"
 #include "types.hpp"
 #include "unknown.hpp"
 
@@ -15,6 +16,6 @@ const Kernels KERNELS = {
     sum_known,      sum_unknown,        sum_joint,           mix_atoms,
     simulate_atoms, evaluate_tails,     evaluate_intervals,  evaluate_known_rows,
     evaluate_memberships, sum_largest,  evaluate_mixture,
-    sum_types,      sum_mixture,        sum_moments,
+    sum_types,      sum_mixture,        sum_moments,         sum_signed,
 };
 }  // namespace selfselect

@@ -298,6 +298,21 @@ PyObject* tails(PyObject* const* given) {
     Py_RETURN_NONE;
 }
 
+// signed_rows(values, weights, direction, pull, curvature) -> log mass. Weights and curvature or None.
+PyObject* signed_rows(PyObject* const* given) {
+    const Held<double> values(given[0], 2);
+    const Perhaps<double> weights(given[1], 1);
+    const Held<double> direction(given[2], 1), pull(given[3], 1, true);
+    const Perhaps<double> curvature(given[4], 2, true);
+    const Index m = values.size(0), n = values.size(1);
+    const selfselect::SignedRows work = {
+        n, m, values.flat(m * n), weights ? weights->flat(n) : nullptr, direction.flat(m),
+        pull.flat(m), curvature ? curvature->flat(m * m) : nullptr};
+    double log_mass = 0.0;
+    run(n * m, [&] { return chosen->kernels->signed_rows(work, log_mass, go_on); });
+    return PyFloat_FromDouble(log_mass);
+}
+
 // intervals(lower, upper, log_mass, lower_density, upper_density), all flat
 PyObject* intervals(PyObject* const* given) {
     const Held<double> lower(given[0], 1), upper(given[1], 1);
@@ -500,6 +515,7 @@ PyMethodDef METHODS[] = {
     METHOD(mix, 11),
     METHOD(simulate, 8),
     METHOD(tails, 4),
+    METHOD(signed_rows, 5),
     METHOD(intervals, 5),
     METHOD(known_rows, 6),
     METHOD(memberships, 10),
