@@ -218,7 +218,7 @@ class SelfSelectionRegressor(RegressorMixin, BaseEstimator):  # type: ignore[mis
         Only where `fit` was given the chosen ones: alternatives without labels are no classes.
         """
         rows = self._rows(X)
-        return moments_of(self.result_.problem).expectations(self.result_.values, rows).chance
+        return moments_of(self.result_.problem).chances(self.result_.values, rows)
 
 
 def _refuse_masks_and_text(values: Any, name: str, *, labels: bool = False) -> None:

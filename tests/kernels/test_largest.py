@@ -8,9 +8,15 @@ import mpmath
 import numpy as np
 import pytest
 from numpy.typing import NDArray
+from scipy.special import ndtr
 
 from selfselect.kernels.compiled import extension
-from selfselect.kernels.largest import LargestMoments, largest_moments, nodes_wanted
+from selfselect.kernels.largest import (
+    LargestMoments,
+    largest_chances,
+    largest_moments,
+    nodes_wanted,
+)
 
 pytestmark = pytest.mark.usefixtures("every_kernel")
 
@@ -166,3 +172,47 @@ def test_arguments_that_would_be_read_out_of_bounds_are_refused() -> None:
             native.largest(means, means + 1.0, None, nodes, nodes, wrong, *made)
     with pytest.raises(ValueError, match="disagree"):
         native.largest(means, np.ones((3, 2)), None, nodes, nodes, begins, *made)
+
+
+@pytest.mark.parametrize("k", [2, 3, 4, 6])
+@pytest.mark.parametrize("kind", ["alike", "apart", "by row"])
+@pytest.mark.parametrize("closed", [False, True])
+def test_chances_alone_are_those_of_the_moments(k: int, kind: str, closed: bool) -> None:
+    rng = np.random.default_rng(k)
+    means = rng.normal(scale=2.0, size=(300, k))
+    scales = {
+        "alike": np.ones(k),
+        "apart": np.append(4.0, np.full(k - 1, 0.3)),
+        "by row": rng.uniform(0.5, 2.0, (300, k)),
+    }[kind]
+    available = rng.random((300, k)) < 0.6 if closed else None
+    if available is not None:
+        available[np.arange(300), rng.integers(0, k, 300)] = True
+    found = largest_chances(means, scales, available)
+    expected = largest_moments(means, scales, available).chance
+    np.testing.assert_allclose(found, expected, atol=EXACT)
+    np.testing.assert_allclose(found.sum(axis=1), 1.0, atol=EXACT)
+    assert available is None or (found[~available] == 0).all()
+
+
+@pytest.mark.parametrize("k", [2, 3])
+def test_chances_of_outcomes_far_apart_are_zero_and_one(k: int) -> None:
+    means = np.zeros((4, k))
+    means[:, 0] = [1e3, -1e3, 1e300, np.nan]
+    found = largest_chances(means, np.linspace(1.0, 2.0, k))
+    np.testing.assert_array_equal(found[:3, 0], [1.0, 0.0, 1.0])
+    np.testing.assert_allclose(found[:3].sum(axis=1), 1.0, atol=EXACT)
+    assert np.isnan(found[3]).any()
+
+
+@pytest.mark.parametrize("ratio", [0.1, 1.0, 1.5, 2.5, 5.0, 40.0])
+def test_three_chances_are_right_at_every_correlation(ratio: float) -> None:
+    rng = np.random.default_rng(6)
+    means, scales = rng.normal(size=(50, 3)) * max(ratio, 1.0), np.array([ratio, 1.0, 1.2])
+    found = largest_chances(means, scales)
+    # The trapezoid rule with a step far below any width.
+    z, step = np.linspace(-9.0, 9.0, 4_001, retstep=True)
+    weight = step * np.exp(-0.5 * z * z) / np.sqrt(2.0 * np.pi)
+    own = means[:, [0]] + ratio * z
+    below = ndtr(own - means[:, [1]]) * ndtr((own - means[:, [2]]) / 1.2)
+    np.testing.assert_allclose(found[:, 0], below @ weight, atol=EXACT)

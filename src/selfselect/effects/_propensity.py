@@ -43,7 +43,7 @@ def treated_first(fit: FitResult) -> tuple[int, int]:
 def propensity(fit: FitResult, rows: Rows, reported: Array | None = None) -> Array:
     """Return each row's chance (n,) of the alternative that the index selects."""
     values = fit.values if reported is None else reported
-    chance = moments_of(fit.problem).expectations(values, rows).chance
+    chance = moments_of(fit.problem).chances(values, rows)
     return np.asarray(chance[:, treated_first(fit)[0]])
 
 

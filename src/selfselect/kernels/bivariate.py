@@ -11,19 +11,24 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from functools import lru_cache
 from itertools import pairwise
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from selfselect.kernels.tails import HALF_LOG_TWO_PI, log_cdf, mills_terms
 
-__all__ = ["BivariateTerms", "bivariate_terms", "log_bivariate_cdf"]
+__all__ = ["Angles", "BivariateTerms", "angles", "bivariate_terms", "log_bivariate_cdf"]
 
 Array = NDArray[np.float64]
 
 NODES, NODE_WEIGHTS = np.polynomial.legendre.leggauss(20)
 TAIL_NODES, TAIL_WEIGHTS = np.polynomial.legendre.leggauss(40)
+
+FEWER_NODES = ((0.5, 8), (0.7, 12), (0.9, 20))
+"""Correlations up to which one panel of so many nodes is exact to rounding of one."""
 
 SMALL = 1e-5
 """Probability below which it is integrated in log space; above, rounding leaves eleven digits."""
@@ -42,6 +47,35 @@ class BivariateTerms:
     log_mass: Array
     slope: Array
     curvature: Array
+
+
+class Angles(NamedTuple):
+    """Nodes of the integral over the correlation, at which exp(c ab - s (a² + b²)) is summed up.
+
+    Attributes
+    ----------
+    by_square : s of each node.
+    by_product : c.
+    weight : of the exponential.
+    """
+
+    by_square: Array
+    by_product: Array
+    weight: Array
+
+
+@lru_cache(maxsize=16)
+def angles(rho: float) -> Angles:
+    """Return the nodes by which Φ₂ is Φ(a)Φ(b) and a sum; `rho` lies between -1 and 1."""
+    angle = math.asin(rho)
+    few = [n for largest, n in FEWER_NODES if abs(rho) <= largest]
+    nodes, weights = np.polynomial.legendre.leggauss(few[0]) if few else (NODES, NODE_WEIGHTS)
+    made = []
+    for low, high in [(0.0, angle)] if few else _panels(angle):
+        theta = 0.5 * (high + low) + 0.5 * (high - low) * nodes
+        sine, inverse = np.sin(theta), 1.0 / np.cos(theta) ** 2
+        made.append((0.5 * inverse, sine * inverse, (high - low) * weights / (4.0 * np.pi)))
+    return Angles(*(np.concatenate(one) for one in zip(*made, strict=True)))
 
 
 def log_bivariate_cdf(a: Array, b: Array, rho: float) -> Array:

@@ -8,19 +8,26 @@ With :math:`z_l = (y_l - \mu_l)/\sigma_l`, alternative g is the largest with cha
 and moments of the other z are those of normal noise below a limit. The integrand is a Gaussian
 times normal distribution functions of straight lines: its spectrum is a Gaussian whose variance
 adds up that of all factors, so the trapezoid rule converges faster than any power of its step.
+
+Chances alone of two and of three alternatives are in closed form: :math:`P(g)` is the chance that
+the differences of g from the others are positive, :math:`\Phi(\delta)` of one difference and
+:math:`\Phi_2(\delta_1, \delta_2; r)` of two, whose correlation r is the same in all rows.
 """
 
 from __future__ import annotations
 
+from itertools import combinations
 from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.special import ndtr
 
+from selfselect.kernels.bivariate import Angles, angles
 from selfselect.kernels.compiled import extension
 from selfselect.kernels.tails import mills_terms_by_numpy
 
-__all__ = ["LargestMoments", "largest_moments", "nodes_wanted"]
+__all__ = ["LargestMoments", "largest_chances", "largest_moments", "nodes_wanted"]
 
 Array = NDArray[np.float64]
 Mask = NDArray[np.bool_]
@@ -30,6 +37,9 @@ DIGITS = 33.0
 
 RANGE = 8.5
 """Standard deviations within which the trapezoid rule looks."""
+
+FAR = 40.0
+"""Standard deviations beyond which a difference of two outcomes is as good as infinite."""
 
 ROWS_AT_ONCE = 256
 """Rows that NumPy takes at a time: few enough that all temporaries stay in cache."""
@@ -94,9 +104,7 @@ def largest_moments(
     )
     native = extension()
     if native is not None:
-        begins = np.cumsum([0, *(len(z) for z, _ in grids)], dtype=np.int64)
-        nodes, weights = (np.concatenate([grid[i] for grid in grids]) for i in (0, 1))
-        native.largest(means, each, available, nodes, weights, begins, *made)
+        native.largest(means, each, available, *_in_turn(grids), *made)
         return made
     for at in range(0, n_rows, ROWS_AT_ONCE):
         part = slice(at, at + ROWS_AT_ONCE)
@@ -104,6 +112,80 @@ def largest_moments(
         for chosen, (z, weight) in enumerate(grids):
             _fill(made, part, means[part], each[part], here, chosen, z, weight)
     return made
+
+
+def _in_turn(grids: list[tuple[Array, Array]]) -> tuple[Array, Array, NDArray[np.int64]]:
+    """Return the nodes and the weights of all alternatives, and where those of each begin."""
+    nodes, weights = (np.concatenate([grid[i] for grid in grids]) for i in (0, 1))
+    return nodes, weights, np.cumsum([0, *(len(z) for z, _ in grids)], dtype=np.int64)
+
+
+def largest_chances(means: Array, scales: Array, available: Mask | None = None) -> Array:
+    """Return the chances (n, k) that each outcome is the largest of those available.
+
+    Arguments are those of `largest_moments`, of which these are a part.
+    """
+    n_rows, k = means.shape
+    native = extension()
+    if k == 2:
+        return _chances_of_two(means, scales, available)
+    if k == 3 and np.size(scales) == k:
+        return _chances_of_three(means, np.reshape(scales, k), available)
+    if native is None:
+        return largest_moments(means, scales, available).chance
+    grids = [_nodes(scales, chosen) for chosen in range(k)]
+    chance, each = np.empty((n_rows, k)), np.broadcast_to(scales, means.shape)
+    native.largest(means, each, available, *_in_turn(grids), chance, None, None, None, None)
+    return chance
+
+
+def _chances_of_two(means: Array, scales: Array, available: Mask | None) -> Array:
+    ahead = (means[:, 0] - means[:, 1]) / np.hypot(scales[..., 0], scales[..., 1])
+    if available is not None:
+        ahead = np.where(available[:, 0], np.where(available[:, 1], ahead, FAR), -FAR)
+    chance = ndtr(np.stack([ahead, -ahead], axis=1))
+    if available is not None:
+        chance *= available
+    return np.asarray(chance)
+
+
+def _chances_of_three(means: Array, scales: Array, available: Mask | None) -> Array:
+    pairs = list(combinations(range(3), 2))
+    spreads = np.array([np.hypot(*scales[[j, m]]) for j, m in pairs])
+    within = [[p for p, pair in enumerate(pairs) if j in pair] for j in range(3)]
+    grids = [angles(float(scales[j] ** 2 / spreads[own].prod())) for j, own in enumerate(within)]
+    native = extension()
+    if native is None:
+        return _chances_by_numpy(means, available, pairs, spreads, grids)
+    begins = np.cumsum([0, *(len(grid.weight) for grid in grids)], dtype=np.int64)
+    columns = [np.concatenate(one) for one in zip(*grids, strict=True)]
+    chance = np.empty((len(means), 3))
+    native.chances(means, available, spreads, *columns, begins, chance)
+    return chance
+
+
+def _chances_by_numpy(
+    means: Array,
+    available: Mask | None,
+    pairs: list[tuple[int, int]],
+    spreads: Array,
+    grids: list[Angles],
+) -> Array:
+    """Evaluate the chances of three alternatives: the oracle of the compiled function."""
+    ahead = {}
+    for (j, m), spread in zip(pairs, spreads, strict=True):
+        at = np.clip((means[:, j] - means[:, m]) / spread, -FAR, FAR)
+        if available is not None:
+            at = np.where(available[:, j], np.where(available[:, m], at, FAR), -FAR)
+        ahead[j, m], ahead[m, j] = at, -at
+    chance = np.empty((len(means), 3))
+    for j, grid in enumerate(grids):
+        a, b = (ahead[j, m] for m in range(3) if m != j)
+        square, product = a * a + b * b, a * b
+        chance[:, j] = ndtr(a) * ndtr(b)
+        for by_square, by_product, weight in zip(*grid, strict=True):
+            chance[:, j] += weight * np.exp(by_product * product - by_square * square)
+    return chance if available is None else chance * available
 
 
 def _fill(

@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from selfselect.data.rows import Rows
 from selfselect.moments._derivatives import partial_moments, partial_values
-from selfselect.moments._expectations import expectations
+from selfselect.moments._expectations import chances, expectations
 from selfselect.moments.base import Expectations, Moments, as_cells, latent_means
 from selfselect.noises.shapes import Shape
 from selfselect.problem.problem import Problem
@@ -34,6 +34,11 @@ class MarginMoments(Moments):
             means = means + shift
         scales = self.problem.row_scales(reported, rows)
         return expectations(self.rule, means, scales, rows.known, self._shapes(reported))
+
+    def chances(self, reported: Array, rows: Rows) -> Array:
+        means = latent_means(self.problem, reported, rows)
+        scales = self.problem.row_scales(reported, rows)
+        return chances(self.rule, means, scales, rows.known, self._shapes(reported))
 
     def _shapes(self, reported: Array) -> list[Shape]:
         """Return the shape of every alternative's noise."""

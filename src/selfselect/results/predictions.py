@@ -167,7 +167,7 @@ def _values(
     labels = fit.problem.equations.alternatives
     names = pd.Index(labels, name="alternative")
     if kind == "chance":
-        return moments_of(fit.problem).expectations(reported, rows).chance, names
+        return moments_of(fit.problem).chances(reported, rows), names
     if kind == "scale":
         scales = fit.problem.row_scales(reported, rows)
         return np.broadcast_to(scales, (len(rows), len(labels))), names

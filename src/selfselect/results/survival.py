@@ -44,7 +44,7 @@ class Survival:
 def measure_survival(problem: Problem, engine: Engine, free: Array) -> Survival:
     """Measure what the theorem assumes on a sample of the rows, at given free parameters."""
     rows = engine.sample(SAMPLE, np.random.default_rng(0)).rows
-    chance = moments_of(problem).expectations(problem.layout.report(free).values, rows).chance
+    chance = moments_of(problem).chances(problem.layout.report(free).values, rows)
     lengths, conditioning, thickness = [], [], []
     for j, design in enumerate(problem.designs(rows)):
         lengths.append(np.einsum("np,np->n", design, design))

@@ -147,8 +147,19 @@ struct Memberships {
     double *chance, *a, *ratio, *slope;  // (n, k)
 };
 
+// Three independent normal outcomes of which each may be the largest; see `chances.hpp`.
+struct Chances {
+    Index n;
+    Matrix<double> means;          // (n, 3)
+    Matrix<bool> open;             // (n, 3), or none where all are
+    const double* spreads;         // (3,) of the differences of 0 and 1, 0 and 2, 1 and 2
+    const double *by_square, *by_product, *weights;  // of every alternative in turn
+    const std::int64_t* begins;    // (4,) where those of each begin
+    double* chance;                // (n, 3)
+};
+
 // Independent normal outcomes where each is the largest; see `largest.py`. Without the last three
-// arrays, only chances and means are filled.
+// arrays only chances and means are filled, without `first` only chances.
 struct Largest {
     Index n, k;
     Matrix<double> means, scales;  // (n, k)
@@ -262,6 +273,7 @@ struct Kernels {
     bool (*known_rows)(const KnownRows&, GoOn);
     bool (*memberships)(const Memberships&, GoOn);
     bool (*largest)(const Largest&, GoOn);
+    bool (*chances)(const Chances&, GoOn);
     bool (*mixture)(const MixtureRows&, GoOn);
     bool (*types)(const Rows&, const Types&, TypeSums&, GoOn);
     bool (*sum_mixture)(const Rows&, const Mixture&, bool curved, MixtureSums&, GoOn);

@@ -1,5 +1,6 @@
 // All kernels of one instruction set: compiled once for each, with KERNELS as the table's name.
 #include "atoms.hpp"
+#include "chances.hpp"
 #include "joint.hpp"
 #include "known.hpp"
 #include "largest.hpp"
@@ -15,7 +16,7 @@ extern const Kernels KERNELS;
 const Kernels KERNELS = {
     sum_known,      sum_unknown,        sum_joint,           mix_atoms,
     simulate_atoms, evaluate_tails,     evaluate_intervals,  evaluate_known_rows,
-    evaluate_memberships, sum_largest,  evaluate_mixture,
+    evaluate_memberships, sum_largest,  evaluate_chances,    evaluate_mixture,
     sum_types,      sum_mixture,        sum_moments,         sum_signed,
 };
 }  // namespace selfselect

@@ -16,7 +16,7 @@ constexpr double FARTHEST_LIMIT = 1e50;
 class LargestSums {
    public:
     explicit LargestSums(const Largest& work)
-        : work_(work), k_(work.k), curved_(work.fall != nullptr), base_(k_ * BLOCK),
+        : work_(work), k_(work.k), moments_(work.first != nullptr), curved_(work.fall != nullptr), base_(k_ * BLOCK),
           rate_(k_ * BLOCK), open_(k_ * BLOCK), first_(k_ * BLOCK), fall_(k_ * BLOCK),
           square_(k_ * BLOCK), cube_(k_ * BLOCK), mass_(BLOCK), chance_(BLOCK), gaps_(BLOCK),
           densities_(BLOCK), a_(BLOCK), sums_((1 + 2 * curved_) * k_ * BLOCK + 2 * curved_ * k_ * k_ * BLOCK) {}
@@ -70,6 +70,13 @@ class LargestSums {
         gaps_at(a_, gaps_);
         densities_at(a_, densities_);
         const double *__restrict gap = gaps_, *__restrict density = densities_;
+        if (!moments_) {
+            for (Index r = 0; r < BLOCK; ++r) {
+                const double tail = density[r] / (__builtin_fabs(a[r]) + gap[r]);
+                mass[r] *= open[r] > 0.0 ? (a[r] <= 0.0 ? tail : 1.0 - tail) : 1.0;
+            }
+            return;
+        }
         double *__restrict first = first_ + m * BLOCK, *__restrict fall = fall_ + m * BLOCK;
         double *__restrict square = square_ + m * BLOCK, *__restrict cube = cube_ + m * BLOCK;
         for (Index r = 0; r < BLOCK; ++r) {
@@ -92,12 +99,13 @@ class LargestSums {
         for (Index r = 0; r < BLOCK; ++r) mass[r] = weight * open[r];
         for (Index m = 0; m < k_; ++m)
             if (m != chosen) add_other(m, node);
+        double* chance = chance_;
+        for (Index r = 0; r < BLOCK; ++r) chance[r] += mass[r];
+        if (!moments_) return;
         fill(first_ + chosen * BLOCK, node);
         fill(fall_ + chosen * BLOCK, node * node - 1.0);
         fill(square_ + chosen * BLOCK, node * node);
         fill(cube_ + chosen * BLOCK, node * node * node - node);
-        double* chance = chance_;
-        for (Index r = 0; r < BLOCK; ++r) chance[r] += mass[r];
         for (Index l = 0; l < k_; ++l) {
             const double* __restrict first = first_ + l * BLOCK;
             add(sum_of_first(l), first);
@@ -127,7 +135,7 @@ class LargestSums {
         for (Index r = 0; r < filled; ++r) {
             const Index row = start + r;
             work_.chance[row * k_ + chosen] = chance_[r];
-            for (Index l = 0; l < k_; ++l) {
+            for (Index l = 0; moments_ && l < k_; ++l) {
                 work_.first[(row * k_ + l) * k_ + chosen] = sum_of_first(l)[r];
                 if (!curved_) continue;
                 work_.fall[(row * k_ + l) * k_ + chosen] = sum_of_fall(l)[r];
@@ -142,7 +150,7 @@ class LargestSums {
 
     const Largest& work_;
     const Index k_;
-    const bool curved_;
+    const bool moments_, curved_;
     Doubles base_, rate_, open_, first_, fall_, square_, cube_, mass_, chance_, gaps_, densities_, a_, sums_;
 };
 

@@ -367,18 +367,19 @@ PyObject* memberships(PyObject* const* given) {
 }
 
 // largest(means, scales, open, nodes, weights, begins, chance, first, fall, pair, pair_fall), the last
-// three None where no slopes are wanted.
+// three None where no slopes are wanted, the last four where only chances are.
 PyObject* largest(PyObject* const* given) {
     const Held<double> means(given[0], 2), scales(given[1], 2);
     const Perhaps<bool> open(given[2], 2);
     const Held<double> nodes(given[3], 1), weights(given[4], 1);
     const Held<std::int64_t> begins(given[5], 1);
-    const Held<double> chance(given[6], 2, true), first(given[7], 3, true);
-    const Perhaps<double> fall(given[8], 3, true), pair(given[9], 4, true), pair_fall(given[10], 4, true);
+    const Held<double> chance(given[6], 2, true);
+    const Perhaps<double> first(given[7], 3, true), fall(given[8], 3, true), pair(given[9], 4, true), pair_fall(given[10], 4, true);
     const Index n = means.size(0), k = means.size(1), n_nodes = nodes.size(0);
     const std::vector<std::int64_t> places = copied(begins);
     bool agree = scales.size(0) == n && scales.size(1) == k && begins.size(0) == k + 1 && k &&
                  weights.size(0) == n_nodes && bool(fall) == bool(pair) && bool(fall) == bool(pair_fall) &&
+                 (first || !fall) &&
                  (!open || (open->size(0) == n && open->size(1) == k));
     for (Index j = 0; agree && j <= k; ++j)
         agree = places[j] >= (j ? places[j - 1] : 0) && places[j] <= n_nodes;
@@ -386,12 +387,34 @@ PyObject* largest(PyObject* const* given) {
     selfselect::Largest work = {
         n, k, {means.data(), means.stride(0), means.stride(1)},
         {scales.data(), scales.stride(0), scales.stride(1)}, {nullptr, 0, 0}, nodes.flat(n_nodes),
-        weights.flat(n_nodes), places.data(), chance.flat(n * k), first.flat(n * k * k),
+        weights.flat(n_nodes), places.data(), chance.flat(n * k), first ? first->flat(n * k * k) : nullptr,
         fall ? fall->flat(n * k * k) : nullptr, pair ? pair->flat(n * k * k * k) : nullptr,
         pair_fall ? pair_fall->flat(n * k * k * k) : nullptr};
     if (open) work.open = {open->data(), open->stride(0), open->stride(1)};
     // A kernel asks whether to go on from 4,096 rows on: by then it has let other threads run.
     run(n * k * (n_nodes + 2), [&] { return chosen->kernels->largest(work, go_on); });
+    Py_RETURN_NONE;
+}
+
+// chances(means, open, spreads, by_square, by_product, weights, begins, chance): of three alternatives
+PyObject* chances(PyObject* const* given) {
+    const Held<double> means(given[0], 2);
+    const Perhaps<bool> open(given[1], 2);
+    const Held<double> spreads(given[2], 1), by_square(given[3], 1), by_product(given[4], 1);
+    const Held<double> weights(given[5], 1);
+    const std::vector<std::int64_t> begins = copied(Held<std::int64_t>(given[6], 1));
+    const Held<double> chance(given[7], 2, true);
+    const Index n = means.size(0), n_nodes = weights.size(0);
+    bool agree = means.size(1) == 3 && begins.size() == 4 && begins[0] == 0 && begins[3] == n_nodes &&
+                 (!open || (open->size(0) == n && open->size(1) == 3));
+    for (Index j = 0; agree && j < 3; ++j) agree = begins[j] <= begins[j + 1];
+    if (!agree) disagree();
+    selfselect::Chances work = {
+        n, {means.data(), means.stride(0), means.stride(1)}, {nullptr, 0, 0}, spreads.flat(3),
+        by_square.flat(n_nodes), by_product.flat(n_nodes), weights.flat(n_nodes), begins.data(),
+        chance.flat(n * 3)};
+    if (open) work.open = {open->data(), open->stride(0), open->stride(1)};
+    run(n * 3 * (n_nodes + 1), [&] { return chosen->kernels->chances(work, go_on); });
     Py_RETURN_NONE;
 }
 
@@ -520,6 +543,7 @@ PyMethodDef METHODS[] = {
     METHOD(known_rows, 6),
     METHOD(memberships, 10),
     METHOD(largest, 11),
+    METHOD(chances, 8),
     METHOD(mixture_rows, 7),
     METHOD(mixture, RowArguments::COUNT + 9),
     METHOD(types, RowArguments::COUNT + 9),
