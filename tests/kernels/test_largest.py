@@ -195,6 +195,20 @@ def test_chances_alone_are_those_of_the_moments(k: int, kind: str, closed: bool)
     assert available is None or (found[~available] == 0).all()
 
 
+@pytest.mark.parametrize("closed", [False, True])
+def test_moments_of_two_are_those_of_three_of_which_one_is_not_there(closed: bool) -> None:
+    rng = np.random.default_rng(7)
+    means, scales = rng.normal(scale=2.0, size=(200, 3)), rng.uniform(0.5, 2.0, (200, 3))
+    available = np.column_stack([rng.random((200, 2)) < (0.7 if closed else 1.1), np.zeros(200)])
+    available = available.astype(bool)
+    two = largest_moments(means[:, :2], scales[:, :2], available[:, :2], slopes=True)
+    three = largest_moments(means, scales, available, slopes=True)
+    for name in LargestMoments._fields:
+        one, other = getattr(two, name), getattr(three, name)
+        kept = (slice(None), *[slice(2)] * (one.ndim - 1))
+        np.testing.assert_allclose(one, other[kept], atol=MOMENT, err_msg=name)
+
+
 @pytest.mark.parametrize("k", [2, 3])
 def test_chances_of_outcomes_far_apart_are_zero_and_one(k: int) -> None:
     means = np.zeros((4, k))

@@ -9,9 +9,11 @@ and moments of the other z are those of normal noise below a limit. The integran
 times normal distribution functions of straight lines: its spectrum is a Gaussian whose variance
 adds up that of all factors, so the trapezoid rule converges faster than any power of its step.
 
-Chances alone of two and of three alternatives are in closed form: :math:`P(g)` is the chance that
-the differences of g from the others are positive, :math:`\Phi(\delta)` of one difference and
-:math:`\Phi_2(\delta_1, \delta_2; r)` of two, whose correlation r is the same in all rows.
+Two alternatives are in closed form: with the difference :math:`y_0 - y_1` of mean
+:math:`\delta s` and standard deviation s, and c the correlations of both z with it, products of
+Hermite polynomials have means :math:`c_0^i c_1^j \phi(\delta) He_{i+j-1}(-\delta)` where 0 is the
+largest, and minus that where 1 is. So are chances alone of three, :math:`\Phi_2(\delta_1,
+\delta_2; r)` with a correlation r that is the same in all rows.
 """
 
 from __future__ import annotations
@@ -93,6 +95,8 @@ def largest_moments(
     slopes : whether the moments that derivatives in means and scales need are wanted too.
     """
     n_rows, k = means.shape
+    if k == 2:
+        return _moments_of_two(means, scales, available, slopes=slopes)
     each = np.broadcast_to(scales, means.shape)
     grids = [_nodes(scales, chosen) for chosen in range(k)]
     made = LargestMoments(
@@ -128,7 +132,7 @@ def largest_chances(means: Array, scales: Array, available: Mask | None = None) 
     n_rows, k = means.shape
     native = extension()
     if k == 2:
-        return _chances_of_two(means, scales, available)
+        return _moments_of_two(means, scales, available, slopes=False).chance
     if k == 3 and np.size(scales) == k:
         return _chances_of_three(means, np.reshape(scales, k), available)
     if native is None:
@@ -139,14 +143,33 @@ def largest_chances(means: Array, scales: Array, available: Mask | None = None) 
     return chance
 
 
-def _chances_of_two(means: Array, scales: Array, available: Mask | None) -> Array:
-    ahead = (means[:, 0] - means[:, 1]) / np.hypot(scales[..., 0], scales[..., 1])
+def _moments_of_two(
+    means: Array, scales: Array, available: Mask | None, *, slopes: bool
+) -> LargestMoments:
+    spread = np.hypot(scales[..., 0], scales[..., 1])
+    ahead = np.clip((means[:, 0] - means[:, 1]) / spread, -FAR, FAR)
     if available is not None:
+        # One that is not there is far behind; where none is, neither is the largest.
         ahead = np.where(available[:, 0], np.where(available[:, 1], ahead, FAR), -FAR)
     chance = ndtr(np.stack([ahead, -ahead], axis=1))
     if available is not None:
         chance *= available
-    return np.asarray(chance)
+    density = np.exp(-0.5 * ahead * ahead) / np.sqrt(2.0 * np.pi)
+    c = np.stack([scales[..., 0] / spread, -scales[..., 1] / spread], axis=-1).reshape(-1, 2)
+    side = np.array([1.0, -1.0])
+    of_one = density[:, None] * side
+    first = c[:, :, None] * of_one[:, None, :]
+    if not slopes:
+        return LargestMoments(chance, first, None, None, None)
+    of_two, of_three = -ahead[:, None] * of_one, (ahead**2 - 1.0)[:, None] * of_one
+    square = c * c
+    fall = square[:, :, None] * of_two[:, None, :]
+    pair = (c[:, :, None] * c[:, None, :])[..., None] * of_two[:, None, None, :]
+    pair_fall = (c[:, :, None] * square[:, None, :])[..., None] * of_three[:, None, None, :]
+    for m in range(2):
+        pair[:, m, m] += chance
+        pair_fall[:, m, m] += 2.0 * first[:, m]
+    return LargestMoments(chance, first, fall, pair, pair_fall)
 
 
 def _chances_of_three(means: Array, scales: Array, available: Mask | None) -> Array:
