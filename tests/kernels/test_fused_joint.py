@@ -194,10 +194,7 @@ def in_a_row(rows: RowArguments, sums: JointSums) -> tuple[float, Array, Array]:
     """Return padded sums with all parameters in a row."""
     width = rows.columns.shape[1]
     places = np.concatenate(
-        [
-            j * (width + 1) + np.append(np.arange(size), width)
-            for j, size in enumerate(rows.sizes)
-        ]
+        [j * (width + 1) + np.append(np.arange(size), width) for j, size in enumerate(rows.sizes)]
     )
     assert sums.own.cross is not None
     whole = sums.own.cross.copy()

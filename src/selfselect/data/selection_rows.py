@@ -94,7 +94,11 @@ class SelectionCoder(LearntCoder[SelectionPlan, SelectionCoding]):
         equations = share(equations, shared_terms(equations, plan.shared))
         known = KnownColumns.resolve(None, plan.available, labels)
         columns = plan.first.outcome_columns
-        recorded = [own[own[list(columns)].notna().all(axis=1)] for own in frames[1:]]
+        present = [own[list(columns)].notna().to_numpy().all(axis=1) for own in frames[1:]]
+        recorded = [
+            own if there.all() else own[there]
+            for own, there in zip(frames[1:], present, strict=True)
+        ]
         outcome, _ = plan.outcome_coder(max(recorded, key=len))
         places = tuple(range(1, len(coders)))
         coding = SelectionCoding(equations, coders, places, known, plan.term_columns, outcome)

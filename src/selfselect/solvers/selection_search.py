@@ -30,7 +30,8 @@ from selfselect.solvers._second_step import (
     second_steps,
 )
 from selfselect.solvers.base import Solution, record_starts
-from selfselect.solvers.climb import KEEP_OF_H, Climb, climb
+from selfselect.solvers.climb import ENOUGH, KEEP_OF_H, Climb, Point, climb
+from selfselect.solvers.status import Ending, Status
 
 __all__ = [
     "FLAT", "GRID", "SAMPLE", "SelectionSearch", "correlation_places", "fit_independent",
@@ -53,6 +54,8 @@ one more."""
 NEAR = 1.0
 """Distance to a known optimum, in its standard errors over all parameters together, at which the
 likelihood is all but quadratic: a climb that comes so near would end there."""
+SAME = 1e-6
+"""Log-likelihood by which an optimum that is so near may be higher, and is the same one."""
 NEARLY = 1e-3
 """Distance of a probit from its optimum, in standard errors, from which a search starts. The step
 that is in hand there ends within its square, and its log-likelihood within its cube."""
@@ -155,7 +158,7 @@ class SelectionSearch:
     ) -> dict[str, Climb]:
         """Return the optima reached from the best of a grid of correlations, by their start.
 
-        `known` is an optimum reached before: a climb that comes near one ends there.
+        `known` is an optimum reached before: a climb that leads to one ends there.
         """
         glances = {
             "correlation " + ", ".join(f"{rho:g}" for rho in correlations): _glance(
@@ -167,11 +170,12 @@ class SelectionSearch:
         promising = sorted(glances, key=lambda name: -promises[name])[:FOLLOWED]
         ends: dict[str, Climb] = {}
         for name in promising:
-            end = climb(problem, engine, glances[name].free, max_steps=self.max_steps, tol=NEAR)
-            reached = next((one for one in (known, *ends.values()) if _is_near(one, end)), None)
-            if reached is None:
-                reached = climb(problem, engine, end.free, max_steps=self.max_steps, tol=self.tol)
-            ends[name] = reached
+            optima, reached = [known, *ends.values()], list[Climb]()
+            end = climb(
+                problem, engine, glances[name].free, max_steps=self.max_steps, tol=self.tol,
+                stop=partial(_stop_near, optima, reached),
+            )  # fmt: skip
+            ends[name] = reached[0] if reached else end
         return ends
 
 
@@ -357,12 +361,24 @@ def two_step_start(problem: Problem, independent: Array, steps: tuple[SecondStep
     return start_at(problem, independent, steps, correlations.tolist())
 
 
-def _is_near(optimum: Climb, end: Climb) -> bool:
-    """Say whether a climb that came as far as `end` would go on to an optimum."""
-    if not (optimum.converged and end.converged) or optimum.held.any() or end.held.any():
+def _stop_near(
+    optima: list[Climb], reached: list[Climb], here: Point, n_steps: int
+) -> Ending | None:
+    """End a climb that leads to a known optimum, which is put into `reached`."""
+    del n_steps
+    reached += [one for one in optima if _leads_to(one, here)][:1]
+    sentence = "The climb leads to an optimum that is known."
+    return Ending(Status.STOPPED, {"sentence": sentence}) if reached else None
+
+
+def _leads_to(optimum: Climb, here: Point) -> bool:
+    """Say whether the next step of a climb would be taken, and ends near an optimum."""
+    if not optimum.converged or optimum.held.any() or here.held.any():
         return False
-    away = end.free - optimum.free
-    return float(away @ optimum.information @ away) <= NEAR**2 and end.loglik < optimum.loglik + 1
+    away = here.free + here.step - optimum.free
+    distance = float(away @ optimum.information @ away)
+    there = optimum.loglik - 0.5 * distance
+    return distance <= NEAR**2 and here.loglik + ENOUGH * here.gain <= there + SAME
 
 
 def _at_boundary(
