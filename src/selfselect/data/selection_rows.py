@@ -96,7 +96,7 @@ class SelectionCoder(LearntCoder[SelectionPlan, SelectionCoding]):
         columns = plan.first.outcome_columns
         present = [own[list(columns)].notna().to_numpy().all(axis=1) for own in frames[1:]]
         recorded = [
-            own if there.all() else own[there]
+            own if there.all() else own.loc[there]
             for own, there in zip(frames[1:], present, strict=True)
         ]
         outcome, _ = plan.outcome_coder(max(recorded, key=len))
