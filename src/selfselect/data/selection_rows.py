@@ -94,11 +94,7 @@ class SelectionCoder(LearntCoder[SelectionPlan, SelectionCoding]):
         equations = share(equations, shared_terms(equations, plan.shared))
         known = KnownColumns.resolve(None, plan.available, labels)
         columns = plan.first.outcome_columns
-        present = [own[list(columns)].notna().to_numpy().all(axis=1) for own in frames[1:]]
-        recorded = [
-            own if there.all() else own.loc[there]
-            for own, there in zip(frames[1:], present, strict=True)
-        ]
+        recorded = [own[own[list(columns)].notna().all(axis=1)] for own in frames[1:]]
         outcome, _ = plan.outcome_coder(max(recorded, key=len))
         places = tuple(range(1, len(coders)))
         coding = SelectionCoding(equations, coders, places, known, plan.term_columns, outcome)
