@@ -183,3 +183,51 @@ def test_a_level_without_a_logarithm_is_refused(table: pd.DataFrame, roy: ss.Fit
     )
     with pytest.raises(UnsupportedError, match="needs normal noise"):
         logistic.potential_outcomes(scale="level")
+
+
+@pytest.fixture(scope="module")
+def noisy() -> ss.FitResult:
+    """A fit whose per cents are large beside what is left: few rows, wide noise."""
+    rng = np.random.default_rng(0)
+    x, z = rng.standard_normal((2, 40))
+    a, b = 2.0 * rng.standard_normal(40) - 0.5, 3.0 + x + z + 1.5 * rng.standard_normal(40)
+    table = pd.DataFrame(
+        {"x": x, "z": z, "wage": np.exp(np.maximum(a, b)), "job": np.where(a > b, "a", "b")}
+    )
+    return ss.fit({"a": "log(wage) ~ x", "b": "log(wage) ~ x + z"}, table, chosen="job")
+
+
+def log_ratio(fit: ss.FitResult, values: np.ndarray) -> float:
+    """Return the logarithm of the ratio of the mean levels of a and b over all rows."""
+    moments = LevelMoments(fit.problem, fit.problem.ordered_rule, find_logarithm(fit))
+    a, b = moments.latent(values, fit.rows).mean(axis=0)
+    return float(np.log(a / b))
+
+
+def test_per_cents_are_those_of_the_log_ratio_carried_back(noisy: ss.FitResult) -> None:
+    slope = np.empty(len(noisy.values))
+    for place, step in enumerate(1e-5 * noisy.bse.to_numpy()):
+        up, down = noisy.values.copy(), noisy.values.copy()
+        up[place] += step
+        down[place] -= step
+        slope[place] = (log_ratio(noisy, up) - log_ratio(noisy, down)) / (2 * step)
+    error = float(np.sqrt(slope @ noisy.covariance.matrix @ slope))
+    value = log_ratio(noisy, noisy.values)
+    low, high = (100 * np.expm1(value + sign * 1.959963985 * error) for sign in (-1, 1))
+    table = noisy.treatment_effects("a", "b", scale="level", covariates="fixed").table
+    row = table[table["unit"] == "per cent"].iloc[0]
+    assert row["estimate"] - 1.959963985 * row["std_error"] < -100.0
+    np.testing.assert_allclose([row["conf_low"], row["conf_high"]], [low, high], rtol=1e-4)
+    assert row["statistic"] == pytest.approx(value / error, rel=1e-4)
+
+
+def test_no_interval_of_levels_leaves_what_levels_can_be(noisy: ss.FitResult) -> None:
+    for at in (None, {"x": [0.0, 1.0]}):
+        effects = noisy.treatment_effects("a", "b", scale="level", at=at).table
+        per_cent = effects[effects["unit"] == "per cent"]
+        assert (per_cent["conf_low"] > -100.0).all()
+        away = (per_cent["conf_low"] > 0) | (per_cent["conf_high"] < 0)
+        assert (away == (per_cent["p_value"] < 0.05)).all()
+        means = noisy.potential_outcomes(scale="level", at=at).table
+        assert (means["conf_low"] > 0.0).all()
+        assert (means["conf_low"] < means["estimate"]).all()

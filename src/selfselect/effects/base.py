@@ -159,6 +159,7 @@ def effect_table(
     notes: Sequence[str],
     tested: bool = False,
     share: Sequence[bool] | bool = False,
+    above: Any = -np.inf,
     mc_error: Array | None = None,
 ) -> EffectTable:
     """Make the table of estimates.
@@ -170,6 +171,8 @@ def effect_table(
     found : estimates and their covariance.
     tested : whether zero is a hypothesis.
     share : which estimates lie between 0 and 1; their intervals, made on the logit scale, do too.
+    above : bounds that estimates exceed, minus infinity where there is none; their intervals and
+        tests are made on the scale of the logarithm of the distance.
     mc_error : standard error of simulated estimates due to simulation.
     """
     check_level(level)
@@ -177,12 +180,11 @@ def effect_table(
     errors = np.sqrt(np.maximum(np.diag(found.covariance), 0.0))
     # What is fixed, such as the share under a quota, errs by rounding only: that is no error.
     errors[errors < ROUNDING * np.abs(estimate)] = 0.0
-    low, high = interval_ends(estimate, errors, level, df, share=share)
+    low, high = interval_ends(estimate, errors, level, df, share=share, above=above)
     columns: dict[str, Any] = {name: list(values) for name, values in keys.items()}
     columns |= {"estimate": estimate, "std_error": errors}
     if tested:
-        with np.errstate(divide="ignore", invalid="ignore"):
-            statistic = np.where(errors > 0, estimate / errors, np.nan)
+        statistic = _distance_from_zero(estimate, errors, above)
         columns |= {"statistic": statistic, "p_value": two_sided_p_values(statistic, df)}
     columns |= {"conf_low": low, "conf_high": high}
     if mc_error is not None:
@@ -191,6 +193,17 @@ def effect_table(
     if np.isnan(estimate).any():
         notes = (*notes, "Means over a group that no row is expected to be in are missing.")
     return EffectTable(title, table, level, tuple(warnings), tuple(notes), found.covariance, df)
+
+
+def _distance_from_zero(estimate: Array, errors: Array, above: Any) -> Array:
+    """Return estimates in standard errors, on the scale on which their intervals are made."""
+    bound = np.broadcast_to(above, estimate.shape)
+    bounded = np.isfinite(bound) & (estimate > bound)
+    distance = estimate.copy()
+    scaled = estimate[bounded] - bound[bounded]
+    distance[bounded] = scaled * np.log(scaled / -bound[bounded])
+    with np.errstate(divide="ignore", invalid="ignore"):
+        return np.where(errors > 0, distance / errors, np.nan)
 
 
 def doubts(fit: FitResult, *, levels: bool = False) -> tuple[str, ...]:

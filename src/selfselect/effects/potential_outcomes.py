@@ -11,6 +11,7 @@ from selfselect.effects._moments import Cells
 from selfselect.effects._types import visiting
 from selfselect.effects.base import EffectTable, effect_table, outcome_name
 from selfselect.options import Covariates, Scale
+from selfselect.results.levels import asked_logarithm
 
 if TYPE_CHECKING:
     from selfselect.results.fit_result import FitResult
@@ -60,6 +61,7 @@ def potential_outcomes(
 
     fit, said = visiting(fit, range(len(labels)), types)
     answer = ask(fit, means, data=data, at=at, covariates=covariates, scale=scale)
+    logarithm = asked_logarithm(fit, scale)
     groups = [group for group in (EVERYONE, *labels) for _ in labels]
     return effect_table(
         f"Mean {outcome_name(fit, scale)} by group and alternative",
@@ -69,4 +71,5 @@ def potential_outcomes(
         df=fit.covariance.df,
         warnings=(*said, *answer.warnings),
         notes=(*answer.notes, "A group is everyone who would choose that alternative."),
+        above=-np.inf if logarithm is None else -logarithm.offset,
     )

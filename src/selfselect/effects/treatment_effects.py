@@ -21,6 +21,9 @@ __all__ = ["treatment_effects", "two_alternatives"]
 
 PER_CENT = "per cent"
 
+NOTHING_LEFT = -100.0
+"""Per cent: no mean of a positive outcome falls by more."""
+
 
 def two_alternatives(fit: FitResult, to: Any, versus: Any) -> tuple[int, int]:
     """Return the positions of two different alternatives."""
@@ -51,6 +54,10 @@ def treatment_effects(
 
     ATE is over everyone, ATT over those who choose `to`, ATU over those who do not. With p the
     share that chooses `to`, :math:`ATE = p\,ATT + (1 - p)\,ATU` for any number of alternatives.
+
+    With ``scale="level"`` effects are also said in per cent of what `versus` would give the same
+    group. Intervals and tests of per cents are made on the scale of the logarithm of the ratio of
+    the two means and carried back, so that none goes below -100 per cent.
 
     Parameters
     ----------
@@ -87,9 +94,11 @@ def treatment_effects(
     everyone = "everyone" if fit is given else "all of those types"
     groups = [everyone, f"{to} chosen", f"{to} not chosen"]
     outcome = outcome_name(fit, scale)
+    above: Any = -np.inf
     own: dict[str, list[Any]] = {"effect": ["ATE", "ATT", "ATU"], "group": groups}
     if scale == "level":
         own = {"unit": [outcome] * 3 + [PER_CENT] * 3} | {key: own[key] * 2 for key in own}
+        above = np.tile(np.repeat([-np.inf, NOTHING_LEFT], 3), len(answer.points))
     made = effect_table(
         f"Effect of {to} instead of {versus} on {outcome}",
         answer.keys(**own),
@@ -99,6 +108,7 @@ def treatment_effects(
         warnings=(*said, *answer.warnings),
         notes=answer.notes,
         tested=True,
+        above=above,
     )
     if scale == "model" or at is not None:
         return made

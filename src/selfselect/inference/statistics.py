@@ -186,7 +186,7 @@ def interval_ends(
     df: float = float("inf"),
     *,
     share: Any = False,
-    above: float | None = None,
+    above: Any = -np.inf,
 ) -> tuple[Array, Array]:
     """Return the ends of intervals of confidence `level`.
 
@@ -195,15 +195,18 @@ def interval_ends(
     estimate, errors : estimates and their standard errors, of one shape.
     level, df : as in `interval_reach`.
     share : which estimates lie between 0 and 1; their intervals, made on the logit scale, do too.
-    above : a bound that all estimates exceed; intervals, made on the log scale, do too.
+    above : bounds that estimates exceed, minus infinity where there is none; their intervals, made
+        on the scale of the logarithm of the distance, exceed them too.
     """
     reach = interval_reach(level, df) * errors
     low, high = estimate - reach, estimate + reach
-    with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
-        if above is not None:
-            distance = estimate - above
-            factor = np.exp(reach / distance)
-            return above + distance / factor, above + distance * factor
+    bound = np.broadcast_to(above, estimate.shape)
+    bounded = np.isfinite(bound) & (estimate > bound)
+    distance = estimate[bounded] - bound[bounded]
+    with np.errstate(over="ignore"):
+        factor = np.exp(reach[bounded] / distance)
+        low[bounded] = bound[bounded] + distance / factor
+        high[bounded] = bound[bounded] + distance * factor
     is_share = np.broadcast_to(share, estimate.shape) & (estimate > 0) & (estimate < 1)
     p = estimate[is_share]
     odds, factor = p / (1.0 - p), np.exp(np.minimum(reach[is_share] / (p * (1.0 - p)), 700.0))

@@ -137,7 +137,7 @@ def _labelled(
 ) -> pd.DataFrame | pd.Series[Any]:
     logarithm, is_chance = asked.logarithm, asked.kind == "chance"
     if errors is not None and asked.level is not None:
-        bound = 0.0 if asked.kind == "scale" else None
+        bound = 0.0 if asked.kind == "scale" else -np.inf
         ends = interval_ends(
             values, errors, asked.level, fit.covariance.df, share=is_chance,
             above=bound if logarithm is None else -logarithm.offset,
