@@ -96,6 +96,14 @@ def test_a_fit_is_said_in_words_and_judged(shell: Callable[..., str], folder: Pa
     assert "Give --verdict too" in shell(*asked, "--question", "hunting:height", code=2)
 
 
+def test_a_verdict_is_saved_with_its_fit(shell: Callable[..., str], folder: Path) -> None:
+    asked = ("fit", folder / "rows.csv", "income ~ height", "--chosen", "job", "--verdict")
+    shell(*asked, "--save", folder / "judged.json")
+    made = ss.load(folder / "judged.json").verdict()
+    said = shell("show", folder / "judged.json", folder / "rows.csv", "--explain")
+    assert " ".join(made.agreed.split()) in " ".join(said.split())
+
+
 def test_a_refused_question_loses_no_saved_fit(shell: Callable[..., str], folder: Path) -> None:
     made = folder / "kept.json"
     shell("fit", folder / "rows.csv", "income ~ height", "--chosen", "job", "--save", made,

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import json
+
 import numpy as np
 import pandas as pd
 import pytest
 
 import selfselect as ss
 from selfselect.report.explain import verdict_chapter
+from selfselect.results.archive import sealed
 from selfselect.verdict.models import differences, other_models
 from selfselect.verdict.questions import read_question
 
@@ -166,10 +169,50 @@ def test_a_fit_of_other_rows_is_refused_beside_it(sure):
         sure.verdict(also={"other": fit})
 
 
-def test_a_loaded_fit_has_no_rows_for_a_verdict(sure, tmp_path):
-    sure.save(tmp_path / "fit.json")
+def test_a_verdict_is_saved_and_loaded_with_its_fit(careful, shared, tmp_path):
+    fit, verdict = careful
+    fit.save(tmp_path / "fit.json")
+    ss.load(tmp_path / "fit.json").save(tmp_path / "again.json")
+    loaded = ss.load(tmp_path / "again.json")
+    again = loaded.verdict()
+    pd.testing.assert_frame_equal(again.table, verdict.table)
+    assert (str(again), again.fits) == (str(verdict), {})
+    assert loaded.explain(shared).answers[-1] == verdict.quotation()
+    assert verdict_chapter(loaded).parts[0].text == verdict.agreed
     with pytest.raises(ss.errors.UnsupportedError, match="rows of the fit"):
-        ss.load(tmp_path / "fit.json").verdict()
+        loaded.verdict(("union", "other"))
+
+
+def test_a_fit_without_a_verdict_is_saved_and_loaded_without_one(shared, tmp_path):
+    ss.fit("wage ~ x", shared, chosen="sector").save(tmp_path / "fit.json")
+    loaded = ss.load(tmp_path / "fit.json")
+    assert "verdict" not in json.loads((tmp_path / "fit.json").read_text())
+    assert "VERDICT" not in str(loaded.explain(shared))
+    with pytest.raises(ss.errors.UnsupportedError, match="rows of the fit"):
+        loaded.verdict()
+
+
+@pytest.mark.parametrize(
+    "damage",
+    [
+        lambda held: held.update(level=95),
+        lambda held: held.update(question=7),
+        lambda held: held["rows"].pop(0),
+        lambda held: held["rows"][0].update(kind="guess"),
+        lambda held: held["rows"][1].update(name="least squares"),
+        lambda held: held["rows"][1]["answer"].update(estimate="large"),
+        lambda held: held["rows"][1]["answer"].update(std_error=-1.0),
+        lambda held: held.pop("rows"),
+        lambda held: held.update({"is": "facts/1"}),
+    ],
+)
+def test_a_file_with_a_damaged_verdict_is_refused(careful, damage, tmp_path):
+    careful[0].save(tmp_path / "fit.json")
+    content = json.loads((tmp_path / "fit.json").read_text())
+    damage(content["verdict"])
+    (tmp_path / "fit.json").write_text(json.dumps(sealed(content)))
+    with pytest.raises(ss.errors.ArchiveError, match="is damaged"):
+        ss.load(tmp_path / "fit.json")
 
 
 def test_a_verdict_shows_itself_and_is_a_chapter_of_the_report(careful):

@@ -97,7 +97,7 @@ class Shown:
             click.echo(json_lines(result.tidy(self.level, intervals=self.intervals)), err=taken)
         else:
             click.echo(render(result, self.form, self.level, self.intervals), err=taken)
-        if self.save:
+        if self.save and not (self.verdict and self.save == STANDARD):
             # Before the other models of a verdict, which take their time.
             write_file(self.save, result.save, ending=".json")
         pages: list[Any] = []
@@ -105,6 +105,8 @@ class Shown:
             pages.append(result.compare())
         if self.verdict:
             pages.append(result.verdict(self.question, level=self.level, seed=self.seed))
+            if self.save:
+                write_file(self.save, result.save, ending=".json")
         if self.explain:
             pages.append(result.explain(level=self.level))
         for page in pages:

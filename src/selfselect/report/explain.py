@@ -20,16 +20,14 @@ from selfselect.report.page import Page
 from selfselect.report.question import listed, selected
 from selfselect.results.levels import asked_logarithm
 from selfselect.results.overfitting import too_many
+from selfselect.results.page_methods import VERDICT
 from selfselect.results.rejections import assumptions_tested, rejections, what_to_try
 from selfselect.results.tables import DIFFERENCE, check_level
 
 if TYPE_CHECKING:
     from selfselect.results.fit_result import FitResult
 
-__all__ = ["VERDICT", "Explanation", "explain", "in_words", "verdict_chapter"]
-
-VERDICT = "verdict"
-"""Under which a fit remembers the verdict that was made of it."""
+__all__ = ["Explanation", "explain", "in_words", "verdict_chapter"]
 
 MOST_PAIRS = 6
 """Pairs of alternatives that are compared: all of four."""

@@ -31,6 +31,7 @@ from selfselect.results.files import as_path, write_whole
 from selfselect.results.fit_result import FitResult, SavedAnswers
 from selfselect.results.naive import Naive
 from selfselect.results.overfitting import too_many
+from selfselect.results.page_methods import VERDICT
 from selfselect.results.saved_codings import coding_content, read_coding
 from selfselect.results.specification import tests_of_noise
 from selfselect.solvers.base import Solution, StartRecord, TraceEntry
@@ -201,7 +202,7 @@ def _kept(fit: FitResult) -> SavedAnswers:
 
 
 def _content(fit: FitResult) -> dict[str, Any]:
-    return {
+    content = {
         "call": fit.call,
         "problem": to_plain(fit.problem),
         "coding": coding_content(fit.coding),
@@ -211,6 +212,12 @@ def _content(fit: FitResult) -> dict[str, Any]:
         "covariance": to_plain(fit.covariance),
         "kept": to_plain(_kept(fit)),
     }
+    if fit.memory.get(VERDICT) is not None:
+        # Imported here and where it is read: few fits have one, and its room is behind this one.
+        from selfselect.verdict import saved_verdict
+
+        content["verdict"] = to_plain(saved_verdict(fit))
+    return content
 
 
 def _rebuild(content: dict[str, Any]) -> FitResult:
@@ -238,4 +245,8 @@ def _rebuild(content: dict[str, Any]) -> FitResult:
         call=from_plain(content["call"], str | None),
     )
     check_fit(fit, kept)
+    if "verdict" in content:
+        from selfselect.verdict import SavedVerdict, restore_verdict
+
+        restore_verdict(fit, from_plain(content["verdict"], SavedVerdict))
     return fit

@@ -273,7 +273,7 @@ class FitResult(
 
     @cached_property
     def memory(self) -> dict[Any, Any]:
-        """What tests by bootstrap found, kept so that a summary shows it."""
+        """What tests by bootstrap found, for summaries; the verdict, for `explain` and reports."""
         return {}
 
     # rows

@@ -21,7 +21,10 @@ if TYPE_CHECKING:
     from selfselect.report.page import Page
     from selfselect.results.pictures import Pictures
 
-__all__ = ["PageMethods"]
+__all__ = ["VERDICT", "PageMethods"]
+
+VERDICT = "verdict"
+"""Under which a fit remembers the verdict that was made of it."""
 
 
 class PageMethods(FitMethods):
@@ -116,7 +119,6 @@ class PageMethods(FitMethods):
             One that was made before is shown in any case.
         command : the shell command that made the fit, shown as it is, if there was one.
         """
-        from selfselect.report.explain import VERDICT
         from selfselect.report.write import write_report
 
         if verdict is True and VERDICT not in self._fit.memory:
@@ -173,7 +175,10 @@ class PageMethods(FitMethods):
         write_page(self._fit, path, data, level=level, rows=rows, correlations=correlations)
 
     def save(self, path: str | Path) -> None:
-        """Save as versioned JSON, without the rows; `selfselect.load` reads it back."""
+        """Save as versioned JSON, without the rows; `selfselect.load` reads it back.
+
+        A verdict that was made is saved too, without the fits of its other models.
+        """
         from selfselect.results.archive import save
 
         save(self._fit, path)

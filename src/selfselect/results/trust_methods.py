@@ -128,7 +128,9 @@ class TrustMethods(FitMethods):
         `selfselect.choose_noise`, a switching regression where a covariate is excluded from an
         outcome, and the rule alone. Three sentences say what those models agree on that the data
         speak for, what depends on which assumption, and what the data do not determine. The fit
-        remembers the verdict: `explain` and `report` quote it.
+        remembers the verdict: `explain` and `report` quote it, and `save` saves it. A fit that was
+        loaded, and so has no rows to fit other models to, returns the verdict it was saved with
+        where no question is asked.
 
         Parameters
         ----------

@@ -1,5 +1,11 @@
 """The verdict: one question under several models, and how much of the answer is the data."""
 
-from selfselect.verdict.verdict import Verdict, make_verdict
+from selfselect.verdict.verdict import (
+    SavedVerdict,
+    Verdict,
+    make_verdict,
+    restore_verdict,
+    saved_verdict,
+)
 
-__all__ = ["Verdict", "make_verdict"]
+__all__ = ["SavedVerdict", "Verdict", "make_verdict", "restore_verdict", "saved_verdict"]

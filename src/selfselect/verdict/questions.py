@@ -13,6 +13,7 @@ from selfselect.bounding.asked import read_asked
 from selfselect.effects.base import alternative_index
 from selfselect.errors import OptionError, UnsupportedError
 from selfselect.inference.statistics import interval_ends
+from selfselect.plain import archived
 from selfselect.results.expressions import read_expressions
 from selfselect.results.naive import fit_naive_jointly
 from selfselect.rules import direction_of
@@ -31,6 +32,7 @@ EFFECTS = {
 }
 
 
+@archived("verdict answer")
 @dataclass(frozen=True)
 class Answer:
     """An estimate with its interval; nan where there is none."""

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 import numpy as np
 import pandas as pd
 
 from selfselect.errors import (
+    ArchiveError,
     ConvergenceWarning,
     OptionError,
     SelfSelectError,
@@ -17,11 +19,12 @@ from selfselect.errors import (
     without_warnings,
 )
 from selfselect.noise_choice import CLOSE
+from selfselect.plain import archived
 from selfselect.progress import progress_bar
-from selfselect.report.explain import VERDICT
 from selfselect.report.page import Block, Page
 from selfselect.report.summary import format_number
 from selfselect.results.fit_result import FitResult
+from selfselect.results.page_methods import VERDICT
 from selfselect.results.rejections import assumptions_tested
 from selfselect.results.tables import check_level
 from selfselect.seeds import check_seed
@@ -31,7 +34,7 @@ from selfselect.verdict.models import differences, other_models
 from selfselect.verdict.questions import Answer, Question, read_question
 from selfselect.verdict.words import Row, agreed, depends, undetermined
 
-__all__ = ["Verdict", "make_verdict"]
+__all__ = ["SavedVerdict", "Verdict", "make_verdict", "restore_verdict", "saved_verdict"]
 
 LEAST_SQUARES, THE_FIT, RULE = "least squares", "the fit", "the rule alone"
 
@@ -45,24 +48,30 @@ class Verdict:
     Attributes
     ----------
     question : what was asked, in words.
-    table : one row per model, least squares first and the rule alone last: ``estimate``,
-        ``std_error``, ``conf_low``, ``conf_high`` (of the rule alone: the limits it sets),
-        ``bic``, ``rejected`` and ``untested`` (assumptions), ``changes`` (which assumption of the
-        fit the model replaces), ``supported`` (whether the data speak for it), ``note``.
+    rows : what every model says, least squares first and the rule alone last.
+    table : the same, a row per model: ``estimate``, ``std_error``, ``conf_low``, ``conf_high`` (of
+        the rule alone: the limits it sets), ``bic``, ``rejected`` and ``untested`` (assumptions),
+        ``changes`` (which assumption of the fit the model replaces), ``supported`` (whether the
+        data speak for it), ``note``.
     agreed : what all models that the data support agree on.
     depends : what depends on which assumption.
     undetermined : what the data do not determine.
-    fits : the fits, by name of the model.
+    fits : the fits, by name of the model; none in a verdict that was loaded with its fit.
     level : of the intervals.
     """
 
     question: str
-    table: pd.DataFrame
+    rows: tuple[Row, ...]
     agreed: str
     depends: str
     undetermined: str
     fits: dict[str, FitResult]
     level: float
+
+    @cached_property
+    def table(self) -> pd.DataFrame:
+        """What every model says, a row each."""
+        return _table(self.rows)
 
     @property
     def sentences(self) -> tuple[str, str, str]:
@@ -112,6 +121,16 @@ class Verdict:
         return self.to_page().to_html()
 
 
+@archived("verdict")
+@dataclass(frozen=True)
+class SavedVerdict:
+    """What a file holds of a verdict; sentences follow from it."""
+
+    question: str
+    rows: tuple[Row, ...]
+    level: float
+
+
 def _written(value: float) -> str:
     return ("-inf" if value < 0 else "inf") if np.isinf(value) else format_number(value)
 
@@ -129,6 +148,9 @@ def make_verdict(
     """Make a verdict, and let the fit remember it. Arguments are those of `FitResult.verdict`."""
     check_level(level)
     number = check_seed(seed, optional=True)
+    made: Verdict | None = fit.memory.get(VERDICT)
+    if made is not None and question is None and not fit.has_rows:
+        return made
     if not fit.has_rows:
         raise UnsupportedError(
             "A verdict fits other models to the rows of the fit, and those are not held in memory. "
@@ -152,18 +174,43 @@ def make_verdict(
                 rows.append(Row(name, note=str(error)))
             bar.update(1)
     rows.append(_rule(asked, fit, support, level))
-    rows = _with_support(rows)
+    return _remembered(fit, SavedVerdict(asked.words, tuple(_with_support(rows)), level), fits)
+
+
+def _remembered(fit: FitResult, saved: SavedVerdict, fits: dict[str, FitResult]) -> Verdict:
+    """Word what models say, and let the fit remember it."""
+    question, rows, level = saved.question, saved.rows, saved.level
     made = Verdict(
-        asked.words,
-        _table(rows),
-        agreed(asked.words, rows, level),
+        question,
+        rows,
+        agreed(question, rows, level),
         depends(rows),
-        undetermined(asked.words, rows, fit, level),
+        undetermined(question, rows, fit, level),
         fits,
         level,
     )
     fit.memory[VERDICT] = made
     return made
+
+
+def saved_verdict(fit: FitResult) -> SavedVerdict | None:
+    """Return what a file holds of the verdict that a fit remembers; None without one."""
+    made = fit.memory.get(VERDICT)
+    return None if made is None else SavedVerdict(made.question, made.rows, made.level)
+
+
+def restore_verdict(fit: FitResult, saved: SavedVerdict) -> None:
+    """Let a fit that was loaded remember its verdict; refuse one that is none."""
+    kinds = [one.kind for one in saved.rows]
+    names = {one.name for one in saved.rows}
+    in_order = len(kinds) > 2 and set(kinds[1:-1]) == {"model"}
+    if not in_order or (kinds[0], kinds[-1]) != ("naive", "rule") or len(names) < len(kinds):
+        raise ArchiveError("its verdict is not least squares, models and the rule alone")
+    if not 0.0 < saved.level < 1.0:
+        raise ArchiveError(f"its verdict is of the level {saved.level!r}")
+    if any(one.answer.std_error < 0.0 for one in saved.rows):
+        raise ArchiveError("its verdict has a negative standard error")
+    _remembered(fit, saved, {})
 
 
 def _others(fit: FitResult, also: Mapping[str, FitResult] | None) -> dict[str, FitResult]:
@@ -278,7 +325,7 @@ def _with_support(rows: list[Row]) -> list[Row]:
     return [one.standing(supported=one in near) for one in rows]
 
 
-def _table(rows: list[Row]) -> pd.DataFrame:
+def _table(rows: Sequence[Row]) -> pd.DataFrame:
     made = [
         {
             "model": one.name,

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal
 
 import numpy as np
 
+from selfselect.plain import archived
 from selfselect.report.explain import in_words
 from selfselect.report.question import listed
 from selfselect.verdict.questions import Answer
@@ -23,6 +24,7 @@ FAR = 2.0
 """Standard errors by which an assumption must move an answer to be named."""
 
 
+@archived("verdict row")
 @dataclass(frozen=True)
 class Row:
     """What one model says, and what speaks against it.
@@ -42,7 +44,7 @@ class Row:
 
     name: str
     answer: Answer = NO_ANSWER
-    kind: str = "model"
+    kind: Literal["model", "naive", "rule"] = "model"
     bic: float = float("nan")
     rejected: tuple[str, ...] = ()
     untested: tuple[str, ...] = ()
