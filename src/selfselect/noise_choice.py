@@ -176,6 +176,7 @@ def choose_noise(
     rows = []
     with progress_bar(progress, what="Noises", total=len(tried)) as bar:
         for name, noise in tried.items():
+            bar.set_postfix_str(name)
             try:
                 # The table says which fits did not converge.
                 with without_warnings(ConvergenceWarning):

@@ -12,6 +12,7 @@ import selfselect as ss
 from selfselect.moments.base import latent_means, noise_covariance
 from selfselect.moments.choose import moments_of
 from selfselect.moments.joint import JointMoments
+from selfselect.moments.margins import MarginMoments
 from selfselect.moments.pair import PairMoments
 from selfselect.noises import Correlated, Independent, SharedShock
 
@@ -112,6 +113,6 @@ def test_noise_that_is_not_jointly_normal_is_not_taken_for_it(table):
     result = ss.fit(
         "y ~ x", table, chosen="j", noise=Independent(shape="logistic"), cost={"b": "~ z"}
     )
-    assert type(moments_of(result.problem)) is JointMoments
+    assert type(moments_of(result.problem)) is MarginMoments
     three = replace(result.problem, noise=Independent())
     assert type(moments_of(three)) is PairMoments

@@ -17,6 +17,7 @@ __all__ = [
     "Expectations",
     "Moments",
     "as_cells",
+    "costs_of_rows",
     "latent_means",
     "noise_covariance",
     "with_outcome",
@@ -132,3 +133,18 @@ def latent_means(problem: Problem, reported: Array, rows: Rows) -> Array:
             else:
                 means[:, j] += coefficient * rows.covariates[:, column - 1]
     return means
+
+
+def costs_of_rows(problem: Problem, reported: Array, rows: Rows) -> Array:
+    """Return the costs (n, k) of rows, known and estimated ones."""
+    equations, layout = problem.equations, problem.layout
+    known, shape = rows.known.costs, (len(rows), equations.n_alternatives)
+    total = np.zeros(shape) if known is None else known.astype(np.float64)
+    each = [cost for cost in equations.costs for _ in cost.terms]
+    columns = [column for cost in equations.costs for column in cost.columns]
+    # Those of the costs are the last of the extras.
+    values = layout.extras_of(reported)[len(layout.extras) - len(each) :]
+    for cost, column, value in zip(each, columns, values, strict=True):
+        along = 1.0 if column == 0 else rows.covariates[:, column - 1]
+        total[:, equations.alternatives.index(cost.alternative)] += value * along
+    return total

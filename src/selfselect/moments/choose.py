@@ -52,6 +52,10 @@ def moments_of(problem: Problem, rule: Any = None) -> Moments:
             from selfselect.moments.triple import TripleMoments
 
             return TripleMoments(problem, rule)
+        if direction_of(rule) is not None and not problem.noise.joint:
+            from selfselect.moments.margins import MarginMoments
+
+            return MarginMoments(problem, rule)
         if not problem.noise.margin.smooth:
             raise UnsupportedError(
                 "With estimated costs all outcomes are integrated over together, and the kink of "

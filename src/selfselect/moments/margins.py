@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -10,9 +10,17 @@ from numpy.typing import NDArray
 from selfselect.data.rows import Rows
 from selfselect.moments._derivatives import partial_moments, partial_values
 from selfselect.moments._expectations import chances, expectations
-from selfselect.moments.base import Expectations, Moments, as_cells, latent_means
+from selfselect.moments.base import (
+    Expectations,
+    Moments,
+    as_cells,
+    costs_of_rows,
+    latent_means,
+)
 from selfselect.noises.shapes import Shape
 from selfselect.problem.problem import Problem
+from selfselect.rules import direction_of
+from selfselect.rules.base import RowData
 
 __all__ = ["MarginMoments"]
 
@@ -24,7 +32,7 @@ STEP = 1e-5
 
 @dataclass(frozen=True, eq=False)
 class MarginMoments(Moments):
-    """Independent noise of any shape, rules with bounds or a rank, known costs."""
+    """Independent noise of any shape, rules with bounds or a rank, known and estimated costs."""
 
     def expectations(
         self, reported: Array, rows: Rows, *, shift: Array | None = None
@@ -33,12 +41,20 @@ class MarginMoments(Moments):
         if shift is not None:
             means = means + shift
         scales = self.problem.row_scales(reported, rows)
-        return expectations(self.rule, means, scales, rows.known, self._shapes(reported))
+        known, shapes = self._known(reported, rows), self._shapes(reported)
+        return expectations(self.rule, means, scales, known, shapes)
+
+    def _known(self, reported: Array, rows: Rows) -> RowData:
+        """Return what is known of rows at given parameters: estimated costs are among the costs."""
+        if not self.problem.equations.costs:
+            return rows.known
+        return replace(rows.known, costs=costs_of_rows(self.problem, reported, rows))
 
     def chances(self, reported: Array, rows: Rows) -> Array:
         means = latent_means(self.problem, reported, rows)
         scales = self.problem.row_scales(reported, rows)
-        return chances(self.rule, means, scales, rows.known, self._shapes(reported))
+        known, shapes = self._known(reported, rows), self._shapes(reported)
+        return chances(self.rule, means, scales, known, shapes)
 
     def _shapes(self, reported: Array) -> list[Shape]:
         """Return the shape of every alternative's noise."""
@@ -55,20 +71,18 @@ class MarginMoments(Moments):
     def cells(self, reported: Array, rows: Rows) -> Array:
         means = latent_means(self.problem, reported, rows)
         scales = self.problem.row_scales(reported, rows)
-        shapes = self._shapes(reported)
-        return as_cells(partial_values(self.rule, means, scales, rows.known, shapes), means)
+        known, shapes = self._known(reported, rows), self._shapes(reported)
+        return as_cells(partial_values(self.rule, means, scales, known, shapes), means)
 
     def cells_and_slope(self, reported: Array, rows: Rows, weights: Array) -> tuple[Array, Array]:
         means = latent_means(self.problem, reported, rows)
         scales = self.problem.row_scales(reported, rows)
-        shapes = self._shapes(reported)
-        found = partial_moments(self.rule, means, scales, rows.known, shapes)
+        known, shapes = self._known(reported, rows), self._shapes(reported)
+        found = partial_moments(self.rule, means, scales, known, shapes)
         k = means.shape[1]
         chance = found.value[:, 0]
-        predicted_by_mean = (
-            means[:, :, None, None] * found.by_mean[:, [0]]
-            + np.eye(k)[:, None, :] * chance[:, None, :, None]
-        )
+        own = np.eye(k)[:, None, :] * chance[:, None, :, None]
+        predicted_by_mean = means[:, :, None, None] * found.by_mean[:, [0]] + own
         predicted_by_scale = means[:, :, None, None] * found.by_scale[:, [0]]
         deep = (len(means), -1, k)
         by_mean = np.concatenate(
@@ -88,6 +102,12 @@ class MarginMoments(Moments):
             axis=1,
         )
         slope = _carry_back(self.problem, rows, by_mean, by_scale, weights, scales)
+        if self.problem.equations.costs:
+            # A cost moves choices as the mean does that it is compared with, and leaves outcomes.
+            by_choice = by_mean.copy()
+            by_choice[:, k:-k] -= np.tile(own.reshape(deep), (1, 2, 1))
+            by_choice[:, -k:] = 0.0
+            self._carry_costs_back(rows, by_choice, weights, slope)
         for position in self._at_extras:
             ends = []
             for way in (STEP, -STEP):
@@ -96,6 +116,20 @@ class MarginMoments(Moments):
                 ends.append(weights @ self.cells(moved, rows))
             slope[:, position] = (ends[0] - ends[1]) / (2.0 * STEP)
         return as_cells(found.value, means), slope
+
+    def _carry_costs_back(self, rows: Rows, by_choice: Array, weights: Array, slope: Array) -> None:
+        """Add the derivatives in the coefficients of estimated costs to `slope` (q, m)."""
+        equations, layout = self.problem.equations, self.problem.layout
+        way = direction_of(self.rule)
+        assert way is not None
+        place = len(layout.extras) - sum(len(cost.terms) for cost in equations.costs)
+        for cost in equations.costs:
+            j = equations.alternatives.index(cost.alternative)
+            weighted = -way * by_choice[:, :, j] * weights[:, None]
+            for column in cost.columns:
+                values = np.ones(len(rows)) if column == 0 else rows.covariates[:, column - 1]
+                slope[:, layout.reported_extras[place]] += values @ weighted
+                place += 1
 
 
 def _carry_back(

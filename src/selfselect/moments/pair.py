@@ -18,6 +18,7 @@ from selfselect.data.rows import Rows
 from selfselect.moments.base import (
     NEGLIGIBLE,
     Expectations,
+    costs_of_rows,
     latent_means,
     noise_covariance,
     with_outcome,
@@ -47,7 +48,7 @@ class PairMoments(JointMoments):
         if shift is not None:
             means = means + shift
         covariance = noise_covariance(self.problem, reported, rows)
-        net = way * means - self._costs(reported, rows)
+        net = way * means - costs_of_rows(self.problem, reported, rows)
         both = covariance[:, 0, 0] + covariance[:, 1, 1]
         # A step of a numerical derivative may take a correlation at its boundary beyond one.
         spread = np.sqrt(np.maximum(both - 2.0 * covariance[:, 0, 1], NO_SPREAD * both))
@@ -69,17 +70,3 @@ class PairMoments(JointMoments):
 
     def _at_few_points(self, reported: Array, rows: Rows, shift: Array | None) -> Expectations:
         return self.expectations(reported, rows, shift=shift)
-
-    def _costs(self, reported: Array, rows: Rows) -> Array:
-        """Return the costs (n, k), known and estimated ones."""
-        equations, layout = self.problem.equations, self.problem.layout
-        known, shape = rows.known.costs, (len(rows), equations.n_alternatives)
-        total = np.zeros(shape) if known is None else known.astype(np.float64)
-        each = [cost for cost in equations.costs for _ in cost.terms]
-        columns = [column for cost in equations.costs for column in cost.columns]
-        # Those of the costs are the last of the extras.
-        values = layout.extras_of(reported)[len(layout.extras) - len(each) :]
-        for cost, column, value in zip(each, columns, values, strict=True):
-            along = 1.0 if column == 0 else rows.covariates[:, column - 1]
-            total[:, equations.alternatives.index(cost.alternative)] += value * along
-        return total

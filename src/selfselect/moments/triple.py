@@ -23,6 +23,7 @@ from selfselect.kernels.bivariate import log_bivariate_cdf
 from selfselect.moments.base import (
     NEGLIGIBLE,
     Expectations,
+    costs_of_rows,
     latent_means,
     noise_covariance,
     with_outcome,
@@ -52,7 +53,7 @@ class TripleMoments(PairMoments):
         if shift is not None:
             means = means + shift
         (covariance,) = noise_covariance(self.problem, reported, rows)
-        net = way * means - self._costs(reported, rows)
+        net = way * means - costs_of_rows(self.problem, reported, rows)
         chance = np.empty((len(rows), 3))
         given = np.full((len(rows), 3, 3), np.nan)
         for chosen in range(3):

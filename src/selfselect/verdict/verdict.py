@@ -163,6 +163,7 @@ def make_verdict(
     fits = {THE_FIT: fit}
     with progress_bar(progress, what="Models", total=len(makers)) as bar:
         for name, make in makers.items():
+            bar.set_postfix_str(name)
             try:
                 # The table says which fits did not converge.
                 with without_warnings(ConvergenceWarning):
@@ -271,12 +272,13 @@ def _answered(name: str, fit: FitResult, found: FitResult, asked: Question, leve
     """Ask one fit, and say what its tests and its solver think of it."""
     state = _state(found)
     answer, note = Answer(float("nan")), ""
-    try:
-        answer = asked.of_fit(found, level)
-    except SelfSelectError as error:
-        note = str(error)
-    if state not in ("", BOUNDARY, SEVERAL):
-        note, answer = found.status, Answer(float("nan"))
+    if state in ("", BOUNDARY, SEVERAL):
+        try:
+            answer = asked.of_fit(found, level)
+        except SelfSelectError as error:
+            note = str(error)
+    else:
+        note = found.status
     if state == BOUNDARY:
         answer = Answer(answer.estimate)
     tests = assumptions_tested(found)
