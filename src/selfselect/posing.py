@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from contextvars import ContextVar
 from dataclasses import replace
 from functools import partial
 from typing import Any
@@ -30,7 +32,7 @@ from selfselect.results.posed import Posed
 from selfselect.rules import as_rule
 from selfselect.seeds import check_seed, generator
 
-__all__ = ["design_for", "label_columns", "pose", "pose_design", "rows_to_measure"]
+__all__ = ["checked_by", "design_for", "label_columns", "pose", "pose_design", "rows_to_measure"]
 
 UNITS_SAMPLE = 5_000
 
@@ -141,6 +143,24 @@ def design_for(
     return design, rule, noise
 
 
+Check = Callable[[Problem, Design], None]
+
+_CHECK: ContextVar[Check | None] = ContextVar("check", default=None)
+
+
+@contextmanager
+def checked_by(check: Check | None) -> Iterator[None]:
+    """Have every problem that is posed inside checked once more, before it is solved.
+
+    What is to be asked of a fit is refused so before the time of the fit is spent.
+    """
+    token = _CHECK.set(check)
+    try:
+        yield
+    finally:
+        _CHECK.reset(token)
+
+
 def pose_design(design: Design, *, rule: Any, noise: Any, rng: np.random.Generator) -> Problem:
     """Put equations, rule and noise together, and say what cannot be right with them."""
     refuse_large_model(design.equations, len(design.rows))
@@ -171,6 +191,9 @@ def pose_design(design: Design, *, rule: Any, noise: Any, rng: np.random.Generat
     problem.check(design.facts.outcome_range)
     refuse_unidentified(problem, design.rows)
     probe_rule(problem, design.rows, rng)
+    check = _CHECK.get()
+    if check is not None:
+        check(problem, design)
     return problem
 
 

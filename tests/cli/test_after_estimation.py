@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from pathlib import Path
 
@@ -104,8 +105,36 @@ def test_a_verdict_is_saved_with_its_fit(shell: Callable[..., str], folder: Path
     assert " ".join(made.agreed.split()) in " ".join(said.split())
 
 
-def test_a_refused_question_loses_no_saved_fit(shell: Callable[..., str], folder: Path) -> None:
-    made = folder / "kept.json"
-    shell("fit", folder / "rows.csv", "income ~ height", "--chosen", "job", "--save", made,
-        "--verdict", "--question", "hunting:hight", code=2)  # fmt: skip
-    assert ss.load(made).converged
+@pytest.mark.parametrize(
+    ("question", "said"),
+    [
+        ("hunting:hight", "--question: .*hunting:height"),
+        ("hunting:height = 1", "--question: .*has an '='"),
+        ("hunting:scale", "--question: .*another thing under another noise"),
+        ("hunting - hunting", "--question: .*compared with itself"),
+    ],
+)
+@pytest.mark.parametrize(
+    "model", [("fit", "income ~ height", "--chosen", "job"),
+              ("switching", "income ~ height", "job ~ height + weight")],
+)  # fmt: skip
+def test_a_question_that_cannot_be_asked_is_refused_before_the_fit(
+    shell: Callable[..., str], folder: Path, question: str, said: str, model: tuple[str, ...],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:  # fmt: skip
+    def solve(*_: object, **__: object) -> None:
+        raise AssertionError("the fit was solved")
+
+    monkeypatch.setattr(ss.solvers.Newton, "solve", solve)
+    monkeypatch.setattr("selfselect.solvers.selection_search.SelectionSearch.solve", solve)
+    command, *words = model
+    found = shell(command, folder / "rows.csv", *words, "--verdict", "--question", question, code=2)
+    assert re.search(said, found)
+
+
+def test_a_verdict_of_files_read_piece_by_piece_is_refused_before_the_fit(
+    shell: Callable[..., str], folder: Path
+) -> None:
+    (folder / "more.csv").write_text((folder / "rows.csv").read_text())
+    both = ("fit", folder / "rows.csv", folder / "more.csv", "income ~ height", "--chosen", "job")
+    assert "not held in memory" in shell(*both, "--verdict", code=2)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -84,11 +85,17 @@ class Shown:
             refuse_inputs(target, *files)
         return found
 
-    def show(self, result: Any) -> int:
-        """Print a result, write what was asked for, and return the exit code."""
+    def show(self, fit: Callable[[], Any]) -> int:
+        """Fit, print the result, write what was asked for, and return the exit code.
+
+        What the verdict is on is checked before the fit is solved.
+        """
         from selfselect.cli._formats import json_lines, render
         from selfselect.cli.main import NOT_CONVERGED
+        from selfselect.posing import checked_by
 
+        with checked_by(self._check if self.verdict else None):
+            result = fit()
         if self.test_noise is not None:
             result.normality_test(self.test_noise, seed=self.seed)
             result.heteroskedasticity_test(self.test_noise, seed=self.seed)
@@ -120,3 +127,13 @@ class Shown:
                 ending=".html",
             )
         return 0 if result.converged else NOT_CONVERGED
+
+    def _check(self, problem: Any, design: Any) -> None:
+        """Refuse what could not be asked of the fit."""
+        from selfselect.errors import OptionError
+        from selfselect.verdict import check_question
+
+        try:
+            check_question(self.question, problem, design)
+        except OptionError as error:
+            raise click.UsageError(f"--question: {error}") from error

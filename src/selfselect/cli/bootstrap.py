@@ -36,4 +36,5 @@ def command(replications: int, **options: Any) -> int:
     shown = Shown.take(options, *options["words"])
     noise = noise_of(options)
     plan = ss.inference.Bootstrap(replications)
-    return shown.show(ss.fit(**model_of(**options), noise=noise, covariance=plan))
+    model = model_of(**options)
+    return shown.show(lambda: ss.fit(**model, noise=noise, covariance=plan))

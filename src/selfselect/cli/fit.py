@@ -56,4 +56,5 @@ def command(**options: Any) -> int:
 
     shown = Shown.take(options, *options["words"])
     noise = noise_of(options)
-    return shown.show(ss.fit(**model_of(**options), noise=noise))
+    model = model_of(**options)
+    return shown.show(lambda: ss.fit(**model, noise=noise))

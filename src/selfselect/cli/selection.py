@@ -36,4 +36,4 @@ def command(words: Sequence[str], **options: Any) -> int:
 
     shown = Shown.take(options, *words)
     outcome, selection = read_model(words, options, by_column=False)
-    return shown.show(ss.sample_selection(outcome, selection, **options))
+    return shown.show(lambda: ss.sample_selection(outcome, selection, **options))

@@ -66,7 +66,7 @@ def command(
     formula, selection = read_model(words, options, equations)
     order = None if ordered is None else [label.strip() for label in ordered.split(",")]
     return shown.show(
-        ss.switching(
+        lambda: ss.switching(
             formula or pairs_of(equations, "--equation"),
             selection,
             ordered=order,

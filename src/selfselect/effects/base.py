@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from difflib import get_close_matches
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 import pandas as pd
@@ -20,12 +20,14 @@ from selfselect.results.tables import check_level
 
 if TYPE_CHECKING:
     from selfselect.multinomial.result import MultinomialResult
+    from selfselect.problem.problem import Problem
     from selfselect.report.page import Block, Page
     from selfselect.results.fit_result import FitResult
 
 __all__ = [
     "MODEL_REJECTED",
     "EffectTable",
+    "HasProblem",
     "alternative_index",
     "doubts",
     "effect_table",
@@ -271,7 +273,15 @@ def only_estimation(fit: FitResult) -> str:
     return f"Errors account for estimation ({fit.covariance.description})."
 
 
-def alternative_index(fit: FitResult, label: Any) -> int:
+class HasProblem(Protocol):
+    """A fit, or a problem before its fit."""
+
+    @property
+    def problem(self) -> Problem:
+        """What is estimated."""
+
+
+def alternative_index(fit: HasProblem, label: Any) -> int:
     """Return the position of an alternative, or say which there are."""
     alternatives = fit.problem.equations.alternatives
     texts = [str(one) for one in alternatives]

@@ -10,7 +10,13 @@ import numpy as np
 from selfselect.effects._ask import ask
 from selfselect.effects._moments import Cells
 from selfselect.effects._types import visiting
-from selfselect.effects.base import EffectTable, alternative_index, effect_table, outcome_name
+from selfselect.effects.base import (
+    EffectTable,
+    HasProblem,
+    alternative_index,
+    effect_table,
+    outcome_name,
+)
 from selfselect.errors import OptionError, UnsupportedError
 from selfselect.options import Covariates, Scale
 
@@ -25,7 +31,7 @@ NOTHING_LEFT = -100.0
 """Per cent: no mean of a positive outcome falls by more."""
 
 
-def two_alternatives(fit: FitResult, to: Any, versus: Any) -> tuple[int, int]:
+def two_alternatives(fit: HasProblem, to: Any, versus: Any) -> tuple[int, int]:
     """Return the positions of two different alternatives."""
     if fit.problem.equations.n_alternatives == 1:
         raise UnsupportedError(

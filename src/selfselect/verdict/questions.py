@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -10,10 +11,14 @@ from numpy.typing import NDArray
 
 from selfselect.bounding.ask import bounds_of_rows
 from selfselect.bounding.asked import read_asked
+from selfselect.data.design import Design
 from selfselect.effects.base import alternative_index
+from selfselect.effects.treatment_effects import two_alternatives
 from selfselect.errors import OptionError, UnsupportedError
 from selfselect.inference.statistics import interval_ends
 from selfselect.plain import archived
+from selfselect.problem.parameters import Reported, flat_names
+from selfselect.problem.problem import Problem
 from selfselect.results.expressions import read_expressions
 from selfselect.results.naive import fit_naive_jointly
 from selfselect.rules import direction_of
@@ -21,7 +26,7 @@ from selfselect.rules import direction_of
 if TYPE_CHECKING:
     from selfselect.results.fit_result import FitResult
 
-__all__ = ["Answer", "Question", "read_question"]
+__all__ = ["Answer", "Question", "check_question", "read_question", "refuse_without_rows"]
 
 Array = NDArray[np.float64]
 
@@ -150,7 +155,46 @@ class Question:
         return Answer(np.nan, np.nan, *loss)
 
 
-def read_question(fit: FitResult, question: Any) -> Question:
+@dataclass(frozen=True, eq=False)
+class Unsolved:
+    """A problem before its fit: it has the names of parameters, and any values."""
+
+    problem: Problem
+
+    @cached_property
+    def _reported(self) -> Reported:
+        equations, layout = self.problem.equations, self.problem.layout
+        each = [np.linspace(0.3, 0.7, len(one.estimated)) for one in equations.each]
+        scales = np.ones(equations.n_alternatives) if layout.scales is None else layout.scales
+        return layout.report(layout.collect(each, scales))
+
+    @property
+    def names(self) -> list[str]:
+        """The parameters' names, as those of the fit will be."""
+        return flat_names(self._reported.labels)
+
+    @property
+    def values(self) -> Array:
+        """Some values of the parameters."""
+        return self._reported.values
+
+
+def check_question(question: Any, problem: Problem, design: Design) -> None:
+    """Refuse before a fit what could not be asked of it."""
+    refuse_without_rows(design.stream is None)
+    read_question(Unsolved(problem), question)
+
+
+def refuse_without_rows(has_rows: bool) -> None:
+    """Refuse a verdict where the rows are not held in memory."""
+    if not has_rows:
+        raise UnsupportedError(
+            "A verdict fits other models to the rows of the fit, and those are not held in memory. "
+            "Fit a table, not files piece by piece or a fit that was loaded."
+        )
+
+
+def read_question(fit: FitResult | Unsolved, question: Any) -> Question:
     """Read a question, or say what can be asked of the fit."""
     labels = fit.problem.equations.alternatives
     if question is None:
@@ -160,25 +204,29 @@ def read_question(fit: FitResult, question: Any) -> Question:
     if isinstance(question, str):
         pair = _pair(question, labels)
         if pair is None:
-            found = fit.nlcom(question).table["expression"]
+            found = read_expressions(question, fit.names, fit.values)
             if len(found) != 1:
                 raise OptionError(f"{question!r} asks {len(found)} questions. Ask one at a time.")
+            if found[0].is_equation:
+                raise OptionError(
+                    f"{question!r} is a hypothesis, since it has an '='. Write the difference of "
+                    "its sides."
+                )
             _refuse_what_models_do_not_share(fit, question)
-            return Question(str(found.iloc[0]), str(found.iloc[0]))
+            return Question(found[0].text, found[0].text)
         question = pair
     if not isinstance(question, list | tuple) or len(question) not in (2, 3):
         raise OptionError(f"question={question!r} is not understood. {_examples(fit)}")
     effect = str(question[2]).upper() if len(question) == 3 else "ATE"
     if effect not in EFFECTS:
         raise OptionError(f"There is no effect {question[2]!r}. Use one of {', '.join(EFFECTS)}.")
-    fit.treatment_effects(question[0], question[1])
-    to, versus = (labels[alternative_index(fit, one)] for one in question[:2])
+    to, versus = (labels[place] for place in two_alternatives(fit, question[0], question[1]))
     outcome = fit.problem.equations.outcome
     words = f"the effect of {to} instead of {versus} on mean {outcome} {EFFECTS[effect]}"
     return Question(words, None, to, versus, effect)
 
 
-def _refuse_what_models_do_not_share(fit: FitResult, question: str) -> None:
+def _refuse_what_models_do_not_share(fit: FitResult | Unsolved, question: str) -> None:
     """Refuse expressions of what means another thing under another noise, and of nothing."""
     slope = read_expressions(question, fit.names, fit.values)[0].slope
     asked = [name for name, one in zip(fit.names, slope, strict=True) if one != 0.0]
@@ -205,10 +253,10 @@ def _pair(text: str, labels: Any) -> tuple[Any, Any] | None:
     return None
 
 
-def _examples(fit: FitResult) -> str:
+def _examples(fit: FitResult | Unsolved) -> str:
     labels, names = fit.problem.equations.alternatives, fit.names
     said = f"Ask for a parameter or an expression of several, such as {names[0]!r}"
     if len(labels) > 1:
-        pair = f"({labels[1]!r}, {labels[0]!r})"
-        said += f", or for an effect: {pair}, or {pair[:-1]}, 'ATT')"
+        difference = f"{labels[1]} - {labels[0]}"
+        said += f", or for an effect: {difference!r}, or ({labels[1]!r}, {labels[0]!r}, 'ATT')"
     return f"{said}."

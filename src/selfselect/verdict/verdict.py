@@ -15,7 +15,6 @@ from selfselect.errors import (
     ConvergenceWarning,
     OptionError,
     SelfSelectError,
-    UnsupportedError,
     without_warnings,
 )
 from selfselect.noise_choice import CLOSE
@@ -31,7 +30,7 @@ from selfselect.seeds import check_seed
 from selfselect.solvers.base import is_fragile, starts_at_best
 from selfselect.solvers.status import Status
 from selfselect.verdict.models import differences, other_models
-from selfselect.verdict.questions import Answer, Question, read_question
+from selfselect.verdict.questions import Answer, Question, read_question, refuse_without_rows
 from selfselect.verdict.words import Row, agreed, depends, undetermined
 
 __all__ = ["SavedVerdict", "Verdict", "make_verdict", "restore_verdict", "saved_verdict"]
@@ -151,11 +150,7 @@ def make_verdict(
     made: Verdict | None = fit.memory.get(VERDICT)
     if made is not None and question is None and not fit.has_rows:
         return made
-    if not fit.has_rows:
-        raise UnsupportedError(
-            "A verdict fits other models to the rows of the fit, and those are not held in memory. "
-            "Fit a table, not files piece by piece or a fit that was loaded."
-        )
+    refuse_without_rows(fit.has_rows)
     asked = read_question(fit, question)
     given = _others(fit, also)
     makers = {**other_models(fit, number), **dict.fromkeys(given)}
