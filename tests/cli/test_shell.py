@@ -134,6 +134,13 @@ def test_old_orders_work_with_a_notice(files, shell):
         (("fit", "DATA", "income ~ heigth", *FIT), "Did you mean 'height'"),
         (("fit", "DATA", FORMULA, "--chosen", "jop"), "Did you mean 'job'"),
         (("effects", "FIT", "DATA", "--what", "gain"), "'gains'"),
+        (
+            ("effects", "FIT", "DATA", "--what", "quota", "--quota", "hunting=-2"),
+            "--quota hunting=-2.0 is not possible: give a share between 0 and 1. To close it use "
+            "--what close --alternative hunting.",
+        ),
+        (("completion",), "Choose from: bash, zsh, fish"),
+        (("simulate",), "Choose from: village, gaussian"),
     ],
 )
 def test_a_slip_of_the_keyboard_gets_a_hint(files, shell, call, hint):

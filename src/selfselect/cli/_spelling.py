@@ -16,6 +16,9 @@ VALUE = (
 
 EQUATIONS = "--equation ALTERNATIVE=FORMULA for each"
 
+CLOSE = "--what close --alternative"
+"""How the shell closes alternatives, in the one command that does."""
+
 TEXT = re.compile(r"'([^']*)'|\"([^\"]*)\"")
 
 
@@ -49,6 +52,12 @@ def in_shell_spelling(sentence: str, command: click.Command | None) -> str:
         return spelt + "".join(f" {one}" for one in _values(value, spelt))
 
     said = re.sub(rf"(?<![\w-])({names})=({VALUE})", with_value, sentence)
+    if "alternative" in options:
+        said = re.sub(
+            rf"(?<![\w-])close=({VALUE})",
+            lambda found: " ".join([CLOSE, *_values(found.group(1), "--alternative")]),
+            said,
+        )
     said = re.sub(rf"(?<![\w-])({names})=(?![\w'\"\[{{=])", _option, said)
     said = re.sub(rf"`({names})`", _option, said)
     if "equation" in options:
@@ -68,7 +77,7 @@ def _values(value: str, spelt: str) -> list[str]:
         return [engine.group(1).lower() + (f":{detail}" if detail else "")]
     texts = [one or other for one, other in TEXT.findall(value)]
     if value.startswith("{"):
-        pairs = re.findall(r"('[^']*'|\w+): ('[^']*'|[\w.]+)", value)
+        pairs = re.findall(r"('[^']*'|\w+): ('[^']*'|-?[\w.]+)", value)
         made = [shlex.quote(f"{key.strip(chr(39))}={one.strip(chr(39))}") for key, one in pairs]
     elif value.startswith("["):
         made = [shlex.quote(one) for one in texts]

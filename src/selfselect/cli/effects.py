@@ -63,7 +63,7 @@ Examples:
 )  # fmt: skip
 @click.option(
     "--quota", "quotas", multiple=True, metavar="ALTERNATIVE=SHARE",
-    help="Largest share of rows that may choose it; repeatable.",
+    help="Largest share of rows that may choose it.",
 )  # fmt: skip
 @click.option(
     "--rationing", type=click.Choice(["price", "lottery"]), default="price", show_default=True,

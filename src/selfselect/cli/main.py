@@ -114,7 +114,8 @@ def main(arguments: list[str] | None = None) -> None:
     except click.exceptions.Abort:
         code = INTERRUPTED
     except click.ClickException as error:
-        _say(f"error: {error.format_message()}")
+        # Choices that a missing argument has are listed one a line.
+        _say(f"error: {' '.join(error.format_message().split())}")
         code = BAD_INPUT
     except KeyboardInterrupt:
         code = INTERRUPTED

@@ -52,8 +52,8 @@ def read_quota(fit: FitResult, quota: Any, rationing: str) -> Quota | None:
     number = isinstance(share, int | float | np.number) and not isinstance(share, bool)
     if not (number and 0 < share < 1):
         raise OptionError(
-            f"quota[{label!r}] is {share!r}; give a share between 0 and 1. To close an alternative "
-            "use close=[...]."
+            f"quota={{{label!r}: {share!r}}} is not possible: give a share between 0 and 1. To "
+            f"close it use close=[{label!r}]."
         )
     how = "by a fee" if rationing == "price" else "by lot"
     words = f"at most {100 * float(share):g}% may choose {label}, {how}"
