@@ -68,22 +68,22 @@ def check_against_truth() -> None:
     result = ss.fit("log_wage ~ schooling + experience", sample.data, chosen="choice")
     effects = result.treatment_effects("white collar", "blue collar")
     gain = sample.latent["white collar"] - sample.latent["blue collar"]
-    seen = (sample.data["choice"] == "white collar").to_numpy()
-    truth = [gain.mean(), gain[seen].mean(), gain[~seen].mean()]
+    white = (sample.data["choice"] == "white collar").to_numpy()
+    truth = [gain.mean(), gain[white].mean(), gain[~white].mean()]
     naive = sample.data.groupby("choice")["log_wage"].mean()
     print(effects.table.assign(truth=truth).round(3).to_string(index=False))
     print(f"naive gap of means: {naive['white collar'] - naive['blue collar']:.3f}\n")
 
 
 def draw(result: ss.FitResult, folder: Path) -> Path:
-    """Draw mean log wages by schooling: of all, and of those seen in the occupation."""
+    """Draw mean log wages by schooling: of all, and of those who chose the occupation."""
     years = np.arange(8, 19)
     table = result.potential_outcomes(at={"schooling": years}).table
     figure, axes = pyplot.subplots(1, 2, figsize=(9, 3.8), sharey=True, layout="constrained")
     for occupation in OCCUPATIONS:
         own = table[table["alternative"] == occupation]
-        everyone, seen = own[own["group"] == "everyone"], own[own["group"] == occupation]
-        for axis, rows in zip(axes, (everyone, seen), strict=True):
+        everyone, chosen = own[own["group"] == "everyone"], own[own["group"] == occupation]
+        for axis, rows in zip(axes, (everyone, chosen), strict=True):
             axis.plot(
                 years, rows["estimate"], color=COLOURS[occupation], label=occupation,
                 marker=MARKERS[occupation], markersize=4,
@@ -92,8 +92,10 @@ def draw(result: ss.FitResult, folder: Path) -> Path:
                 years, rows["conf_low"], rows["conf_high"], color=COLOURS[occupation], alpha=0.15,
                 linewidth=0,
             )  # fmt: skip
-    axes[0].set(title="if everyone had to", xlabel="years of schooling", ylabel="mean log wage")
-    axes[1].set(title="of those seen in it", xlabel="years of schooling")
+    axes[0].set(title="if everyone worked in it", ylabel="mean log wage")
+    axes[1].set(title="of those who chose it")
+    for axis in axes:
+        axis.set_xlabel("years of schooling")
     axes[0].legend(frameon=False)
     if result.independence_test().rejects():
         figure.suptitle("Under a model the data rejects: not to be taken at its word", fontsize=10)

@@ -228,7 +228,14 @@ def test_changes_may_come_together(fit: ss.FitResult) -> None:
     both = fit.counterfactual(close="c", subsidy={"b": 0.3}, draws=20_000)
     assert both.question == "c is closed; a subsidy of 0.3 on b"
     assert value(both.shares, "c", "after") == pytest.approx(0.0, abs=1e-12)
-    assert "mc_error" in both.moves.table
+    row = both.moves.table.query("`from` == 'c' and to == 'b' and quantity == 'change'").iloc[0]
+    lines = str(both).splitlines()
+    headed = lines[next(i for i, line in enumerate(lines) if line.startswith("Who moves")) + 1]
+    moved = next(line for line in lines if line.startswith("c to b"))
+    assert headed.split()[-2:] == ["MC", "err"]
+    assert float(moved.split()[-1]) == pytest.approx(row["mc_error"], rel=1e-2)
+    assert "Numbers with an MC err were simulated" in str(both)
+    assert "MC err" not in str(fit.counterfactual(close="c"))
     lottery = fit.counterfactual(close="c", quota={"a": 0.2}, rationing="lottery")
     assert lottery.moves is None and "not listed for a lottery" in str(lottery)
 

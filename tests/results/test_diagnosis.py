@@ -33,8 +33,20 @@ def test_a_rare_alternative_is_named_with_its_share() -> None:
         f"'rare' is chosen in {fit.counts['rare']} of 4000 rows ({100 * share:.1f}%)"
         in sentences(fit)
     )
-    assert "It is rare" in sentences(fit)
-    assert "It is rare" in " ".join(str(fit.summary()).split())
+    few = "Its estimates rest on few outcomes: fewer than 2% of all."
+    assert few in sentences(fit)
+    assert few in " ".join(str(fit.summary()).split())
+
+
+def test_few_rows_per_parameter_are_not_called_rare() -> None:
+    village = ss.simulators.village(60, seed=1)
+    fit = ss.fit(village.formula, village.data, chosen="job")
+    few = fit.counts.min()
+    assert 0.3 < few / 60 < 0.5
+    assert (
+        f"{few / 4:.0f} per parameter. Its estimates rest on few outcomes: fewer than "
+        "10 per parameter."
+    ) in sentences(fit)
 
 
 def test_nearly_collinear_covariates_are_named() -> None:

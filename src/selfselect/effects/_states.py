@@ -143,4 +143,7 @@ def simulated_moves(world: World, after: Setting) -> tuple[Averages, Array]:
 
 def simulation_note(world: World) -> str:
     """Say that numbers were simulated."""
-    return f"Simulated with seed {world.seed}; MC err is the error due to it."
+    return (
+        f"Numbers with an MC err were simulated with seed {world.seed}; it is the error of the "
+        "change due to that."
+    )

@@ -96,18 +96,19 @@ class Counterfactual:
             last = "change" if "change" in at.index else "after"
             words = ", ".join(map(str, name))
             lines.append((words, *_numbers(at["estimate"]), *_interval(at.loc[last])))
-        return Block(title, _header(found.level), tuple(lines))
+        return Block(title, _header(found), tuple(lines))
 
     def _movers(self, found: EffectTable) -> Block:
         """List those who move, and those who stay where that changes their outcome."""
         from selfselect.report.page import Block
 
+        name, *rest = _header(found)
         lines, stay = [], 0.0
         for (origin, to), own in found.table.groupby(["from", "to"], sort=False, observed=True):
             at = own.set_index("quantity")
             share = float(at["estimate"]["share"])
             if origin == ANY:
-                lines.append(("all who move", _share(share), *[""] * 5))
+                lines.append(("all who move", _share(share), *[""] * len(rest)))
                 continue
             change = at.loc["change"]
             if origin == to and abs(change["estimate"]) <= NOBODY * abs(at["estimate"].iloc[1]):
@@ -117,8 +118,7 @@ class Counterfactual:
             numbers = at["estimate"][["outcome before", "outcome after", "change"]]
             lines.append((word, _share(share), *_numbers(numbers), *_interval(change)))
         if stay:
-            lines.append(("stay, as before", _share(stay), *[""] * 5))
-        name, *rest = _header(found.level)
+            lines.append(("stay, as before", _share(stay), *[""] * len(rest)))
         return Block("Who moves, and their mean outcome", (name, "share", *rest), tuple(lines))
 
     def __repr__(self) -> str:
@@ -131,9 +131,10 @@ class Counterfactual:
         return self.to_page().to_html()
 
 
-def _header(level: float) -> tuple[str, ...]:
-    tail = 50.0 * (1.0 - level)
-    return ("", *WHEN, f"[{tail:g}%", f"{100 - tail:g}%]")
+def _header(found: EffectTable) -> tuple[str, ...]:
+    tail = 50.0 * (1.0 - found.level)
+    drawn = ("MC err",) if "mc_error" in found.table else ()
+    return ("", *WHEN, f"[{tail:g}%", f"{100 - tail:g}%]", *drawn)
 
 
 def _numbers(values: pd.Series[float]) -> list[str]:
@@ -145,9 +146,11 @@ def _numbers(values: pd.Series[float]) -> list[str]:
 
 
 def _interval(row: Any) -> list[str]:
+    """Write an interval, and the error due to simulation where there was one."""
     from selfselect.report.summary import format_number
 
-    return [format_number(float(row[name])) for name in ("conf_low", "conf_high")]
+    names = ("conf_low", "conf_high", "mc_error")
+    return [format_number(float(row[name])) for name in names if name in row]
 
 
 def _share(value: float) -> str:

@@ -130,10 +130,13 @@ def _share(label: object, count: float, total: float, n_parameters: int) -> Find
         f"{label!r} is chosen in {count:.6g} of {total:g} rows ({100 * share:.1f}%), "
         f"{count / n_parameters:.0f} per parameter."
     )
-    weak = share < RARE_SHARE or count < FEW_PER_PARAMETER * n_parameters
-    if weak:
-        sentence += " It is rare: its estimates rest on few outcomes."
-    return Finding("weak" if weak else "fine", sentence)
+    few = [f"fewer than {100 * RARE_SHARE:g}% of all"] * (share < RARE_SHARE)
+    few += [f"fewer than {FEW_PER_PARAMETER} per parameter"] * (
+        count < FEW_PER_PARAMETER * n_parameters
+    )
+    if few:
+        sentence += f" Its estimates rest on few outcomes: {' and '.join(few)}."
+    return Finding("weak" if few else "fine", sentence)
 
 
 def _restricted(ties: Ties, sums: RowSums) -> list[Finding]:
