@@ -7,6 +7,7 @@ import pytest
 from scipy import stats
 
 import selfselect as ss
+from selfselect.effects.treatment_effects import average_effect
 
 EFFECTS = {
     "potential outcomes": lambda fit: fit.potential_outcomes(),
@@ -126,3 +127,14 @@ def test_the_report_is_written_under_clusters_in_two_ways(fits, tmp_path):
     assert "clustered by hut and year (20 and 12 clusters)" in (tmp_path / "report.html").read_text(
         encoding="utf-8"
     )
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_the_average_effect_alone_is_that_of_the_table(kind, fits):
+    numbers = ["estimate", "std_error", "statistic", "p_value", "conf_low", "conf_high"]
+    fit = fits(**KINDS[kind])
+    whole = fit.treatment_effects("hunting", "fishing", level=0.9).table[numbers].iloc[0]
+    alone = average_effect(fit, "hunting", "fishing", level=0.9).table[numbers].iloc[0]
+    # Of errors clustered in several ways negative variances are cut off, here of fewer numbers.
+    rtol = 1e-3 if kind.endswith("two-way") else 1e-8
+    np.testing.assert_allclose(alone.to_numpy(), whole.to_numpy(), rtol=rtol)

@@ -25,14 +25,15 @@ from selfselect.effects._moments import Setting, row_values
 from selfselect.effects._units import errors_of_units, rows_are_repeated, without_negative
 from selfselect.engines.base import Parts
 from selfselect.errors import OptionError
+from selfselect.moments.base import latent_means
 from selfselect.threads import parallel_map
 
 if TYPE_CHECKING:
     from selfselect.results.fit_result import FitResult
 
 __all__ = [
-    "Averages", "average", "average_of_fit", "check_covariates_word", "joined", "mean_cells",
-    "row_cells", "transform", "variances_beside",
+    "Averages", "average", "average_means", "average_of_fit", "check_covariates_word", "joined",
+    "mean_cells", "row_cells", "transform", "variances_beside",
 ]  # fmt: skip
 
 Array = NDArray[np.float64]
@@ -134,6 +135,37 @@ def average_of_fit(fit: FitResult, *, covariates: str) -> Averages:
         setting = Setting(fit.rows, fit.problem.ordered_rule)
         kept[covariates] = average(fit, [setting], own=True, covariates=covariates)
     return kept[covariates]
+
+
+def average_means(fit: FitResult, *, covariates: str) -> Averages:
+    """Average the latent means (k) of the rows of a fit.
+
+    They are the last of the cells, and depend on no choice, so that nothing is integrated.
+    """
+    problem, rows = fit.problem, fit.rows
+    weights = np.ones(len(rows)) if rows.weights is None else rows.weights
+    total = weights.sum()
+    means = latent_means(problem, fit.values, rows)
+    jacobian = np.zeros((means.shape[1], len(fit.values)))
+    for j, (equation, where) in enumerate(
+        zip(problem.equations.each, problem.layout.reported_places, strict=True)
+    ):
+        for column, position in zip(equation.columns, where, strict=True):
+            if position >= 0:  # An offset has no coefficient that could be off.
+                along = total if column == 0 else weights @ rows.covariates[:, column - 1]
+                jacobian[j, position] += along / total
+    mean = weights @ means / total
+    covariance = jacobian @ fit.covariance.matrix @ jacobian.T
+    if covariates == "sampled":
+        centred = means - mean
+        if fit.covariance.sandwich or rows.clusters is not None:
+            covariance = _with_units(
+                fit, covariance, centred * (weights / total)[:, None], jacobian
+            )
+        else:
+            squared = weights if rows_are_repeated(fit) else weights**2
+            covariance += centred.T @ (centred * squared[:, None]) / total**2
+    return Averages(mean, covariance, jacobian)
 
 
 def _by_blocks(task: Callable[[int], Any], n_rows: int) -> Iterator[Any]:

@@ -8,7 +8,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from selfselect.effects._ask import ask
+from selfselect.effects._averages import average_means, transform
 from selfselect.effects._moments import Cells
+from selfselect.effects._sample import refuse_lacking
 from selfselect.effects._types import visiting
 from selfselect.effects.base import (
     EffectTable,
@@ -23,7 +25,7 @@ from selfselect.options import Covariates, Scale
 if TYPE_CHECKING:
     from selfselect.results.fit_result import FitResult
 
-__all__ = ["treatment_effects", "two_alternatives"]
+__all__ = ["average_effect", "treatment_effects", "two_alternatives"]
 
 PER_CENT = "per cent"
 
@@ -119,6 +121,27 @@ def treatment_effects(
     if scale == "model" or at is not None:
         return made
     return replace(made, notes=(*_in_words(made, to, versus, outcome), *made.notes))
+
+
+def average_effect(fit: FitResult, to: Any, versus: Any, *, level: float) -> EffectTable:
+    """Return the ATE over the rows of a fit, and nothing else.
+
+    It is the difference of two mean outcomes, whoever chooses what, so that nothing is integrated.
+    Not for noise that is mixed: means then depend on which types there are.
+    """
+    a, b = two_alternatives(fit, to, versus)
+    refuse_lacking(fit)
+    means = average_means(fit, covariates="sampled")
+    return effect_table(
+        f"Effect of {to} instead of {versus} on {outcome_name(fit, 'model')}",
+        {"effect": ["ATE"], "group": ["everyone"]},
+        transform(means, lambda vector: vector[[a]] - vector[[b]]),
+        level=level,
+        df=fit.covariance.df,
+        warnings=(),
+        notes=(),
+        tested=True,
+    )
 
 
 def _in_words(made: EffectTable, to: Any, versus: Any, outcome: str) -> list[str]:

@@ -73,6 +73,9 @@ class Moments(ABC):
     smooth: ClassVar[bool] = True
     """Whether expectations are smooth in the parameters, so that differences are derivatives."""
 
+    quick: ClassVar[bool] = True
+    """Whether an average over rows takes no longer than their fit."""
+
     @abstractmethod
     def expectations(
         self, reported: Array, rows: Rows, *, shift: Array | None = None

@@ -9,6 +9,7 @@ every other parameter.
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from typing import ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -46,6 +47,8 @@ DRAWS = 128
 @dataclass(frozen=True, eq=False)
 class JointMoments(Moments):
     """Moments by quadrature over the atoms of a row."""
+
+    quick: ClassVar[bool] = False
 
     def expectations(
         self, reported: Array, rows: Rows, *, shift: Array | None = None

@@ -10,6 +10,7 @@ number with mean d and standard deviation s. With :math:`\delta = d/s`,
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -38,6 +39,8 @@ NO_SPREAD = 1e-12
 @dataclass(frozen=True, eq=False)
 class PairMoments(JointMoments):
     """Two alternatives, jointly normal noise, the largest or smallest outcome net of costs."""
+
+    quick: ClassVar[bool] = True
 
     def expectations(
         self, reported: Array, rows: Rows, *, shift: Array | None = None

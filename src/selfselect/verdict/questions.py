@@ -13,9 +13,14 @@ from selfselect.bounding.ask import bounds_of_rows
 from selfselect.bounding.asked import read_asked
 from selfselect.data.design import Design
 from selfselect.effects.base import alternative_index
-from selfselect.effects.treatment_effects import two_alternatives
+from selfselect.effects.treatment_effects import (
+    average_effect,
+    treatment_effects,
+    two_alternatives,
+)
 from selfselect.errors import OptionError, UnsupportedError
 from selfselect.inference.statistics import interval_ends
+from selfselect.moments.choose import moments_of
 from selfselect.plain import archived
 from selfselect.problem.parameters import Reported, flat_names
 from selfselect.problem.problem import Problem
@@ -70,7 +75,9 @@ class Question:
         if self.expression is not None:
             row = fit.nlcom(self.expression, level=level).table.iloc[0]
         else:
-            table = fit.treatment_effects(self.to, self.versus, level=level).table
+            alone = self.effect == "ATE" and not moments_of(fit.problem).quick
+            ask: Any = average_effect if alone else treatment_effects
+            table = ask(fit, self.to, self.versus, level=level).table
             row = table[table["effect"] == self.effect].iloc[0]
         names = ("estimate", "std_error", "conf_low", "conf_high")
         return Answer(*(float(row[name]) for name in names))
