@@ -233,7 +233,10 @@ def test_many_rows_cost_little(tmp_path: Path) -> None:
     assert (tmp_path / "fit.html").stat().st_size < MOST_BYTES
 
 
-def test_many_covariates_stay_one_small_file(tmp_path: Path) -> None:
+def test_many_covariates_stay_one_small_file(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("selfselect.report.effects_chapter.MOST_MARGINAL", 5)
     rng = np.random.default_rng([11, 1])
     x = pd.DataFrame(rng.normal(size=(200, 13)), columns=[f"x{i}" for i in range(13)])
     latent = rng.normal(size=(200, 2))
@@ -244,4 +247,5 @@ def test_many_covariates_stay_one_small_file(tmp_path: Path) -> None:
     text = read(tmp_path / "fit.html").text
     assert "Not shown: x3, x4, x5, x6, x7, x8 and x9." in text
     assert "The first 12 of 14 terms." in text
+    assert "The first 5 of 13 columns are moved here." in text
     assert "x7 and 5 more" in text

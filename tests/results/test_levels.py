@@ -192,3 +192,18 @@ def test_a_scale_that_is_not_there_and_a_chance_on_a_scale_are_refused() -> None
         fit.predict(scale="exp")
     with pytest.raises(OptionError, match="A chance has no scale"):
         fit.predict(kind="chance", scale="level")
+
+
+def test_a_logarithm_of_a_column_with_spaces_is_one() -> None:
+    sample = ss.simulators.village(200, seed=1).data
+    table = sample.assign(**{"monthly pay": np.exp(sample["income"] / 50)})
+    plain = table.rename(columns={"monthly pay": "pay"})
+    odd = ss.fit("log(`monthly pay`) ~ height", table, chosen="job")
+    even = ss.fit("log(pay) ~ height", plain, chosen="job")
+    found = odd.treatment_effects("hunting", "fishing", scale="level")
+    wanted = even.treatment_effects("hunting", "fishing", scale="level")
+    assert found.table["unit"].tolist() == ["monthly pay"] * 3 + ["per cent"] * 3
+    np.testing.assert_allclose(found.table["estimate"], wanted.table["estimate"], rtol=1e-9)
+    both = ss.fit("log(`monthly pay` + 1) ~ height", table, chosen="job")
+    units = both.treatment_effects("hunting", "fishing", scale="level").table["unit"]
+    assert units.iloc[0] == "`monthly pay` + 1"

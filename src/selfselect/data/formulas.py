@@ -28,6 +28,7 @@ __all__ = [
     "Use",
     "calls_in",
     "columns_in",
+    "expression_tree",
     "parse_formula",
     "parse_formulas",
     "uses_of_columns",
@@ -203,7 +204,12 @@ def _parse_side(side: str, text: str) -> tuple[Term, ...]:
         ) from error
     except (SyntaxError, ValueError, TypeError) as error:
         reason = str(error).strip().splitlines()[0] if str(error).strip() else "syntax error"
-        raise FormulaError(f"The formula {text!r} does not parse: {reason}") from error
+        hint = " Names with spaces or signs go in backticks: `monthly pay`."
+        if "`" in text or not re.search(r"\w +\w", text):
+            hint = ""
+        raise FormulaError(
+            f"The formula {text!r} does not parse: {reason.rstrip('.')}.{hint}"
+        ) from error
     except (RecursionError, MemoryError) as error:
         raise FormulaError("The formula is nested too deeply to be read. Simplify it.") from error
     for term in parsed:
@@ -271,7 +277,7 @@ def _refuse_code(expression: str, text: str) -> None:
         )
 
     try:
-        tree, _ = _tree(expression)
+        tree, _ = expression_tree(expression)
     except SyntaxError as error:
         raise FormulaError(
             f"The formula {text!r} does not parse: {expression!r} is not an expression."
@@ -366,7 +372,7 @@ def _constant(node: ast.AST) -> float | None:
     return None
 
 
-def _tree(expression: str) -> tuple[ast.Expression, dict[str, str]]:
+def expression_tree(expression: str) -> tuple[ast.Expression, dict[str, str]]:
     """Parse an expression; names in backticks get aliases, returned with what they stand for."""
     from formulaic.utils.code import sanitize_variable_names
 
@@ -394,7 +400,7 @@ def calls_in(side: str) -> list[tuple[str, set[str]]]:
         for factor in term.factors:
             if factor.method is not Method.PYTHON:
                 continue
-            tree, aliases = _tree(factor.expr)
+            tree, aliases = expression_tree(factor.expr)
             for node in ast.walk(tree):
                 if isinstance(node, ast.Call) and isinstance(node.func, ast.Name):
                     inside = ast.unparse(node)
@@ -406,7 +412,7 @@ def calls_in(side: str) -> list[tuple[str, set[str]]]:
 
 def _columns_of(expression: str) -> set[str]:
     """Return the columns in a Python expression: all names but those of functions."""
-    tree, aliases = _tree(expression)
+    tree, aliases = expression_tree(expression)
     functions: set[int] = set()
     found: set[str] = set()
     for node in ast.walk(tree):
@@ -427,7 +433,7 @@ def uses_of_columns(side: str) -> dict[str, set[Use]]:
             if factor.method is Method.LOOKUP:
                 found.setdefault(factor.expr, set()).add("value")
             elif factor.method is Method.PYTHON:
-                tree, aliases = _tree(factor.expr)
+                tree, aliases = expression_tree(factor.expr)
                 for name, use in _uses_in(tree.body, "value"):
                     found.setdefault(aliases.get(name, name), set()).add(use)
     return {name: uses for name, uses in found.items() if name not in _NOT_COLUMNS}

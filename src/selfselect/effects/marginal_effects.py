@@ -38,7 +38,7 @@ from selfselect.results.levels import asked_logarithm
 if TYPE_CHECKING:
     from selfselect.results.fit_result import FitResult
 
-__all__ = ["OBSERVED", "marginal_effects"]
+__all__ = ["OBSERVED", "columns_that_move", "marginal_effects"]
 
 OBSERVED = "(observed)"
 """Stands in place of an alternative where the observed outcome is meant."""
@@ -131,6 +131,11 @@ def marginal_effects(
         notes=notes,
         tested=True,
     )
+
+
+def columns_that_move(fit: FitResult) -> list[str]:
+    """Return the columns of the data that have marginal effects."""
+    return _chosen_columns(None, fit, raw_table(fit, None))
 
 
 def _chosen_columns(

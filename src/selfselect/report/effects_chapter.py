@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 import pandas as pd
 
 from selfselect import plots
+from selfselect.effects.marginal_effects import columns_that_move
 from selfselect.errors import SelfSelectError, SelfSelectWarning, without_warnings
 from selfselect.plots.paths import columns_of
 from selfselect.report.chapters import without_rows
@@ -44,6 +45,9 @@ moved, so with more of them fewer rows are averaged over and fewer gains are dra
 
 MOST_GAINS, MOST_OUTCOMES = 3, 4
 """Pairs whose gains are drawn, and columns along which outcomes are: the page stays small."""
+
+MOST_MARGINAL = 24
+"""Columns whose marginal effects are shown: each is moved up and down in all rows."""
 
 MOST_CLOSED = 2_000
 """Rows over which what closing an alternative does is averaged."""
@@ -87,10 +91,25 @@ def effects_chapter(fit: FitResult, level: float) -> Section:
         Heading("Chances of the alternatives"),
         _chances(fit, columns, level),
         *_table(fit, "choice_probabilities", level=level),
-        *(_table(fit, "marginal_effects", data=_sample(fit), level=level) if columns else ()),
+        *(_marginal(fit, level) if columns else ()),
         *_closures(fit, level),
     ]
     return Section("Effects", tuple(_without_repeats(parts)))
+
+
+def _marginal(fit: FitResult, level: float) -> list[Part]:
+    """Show how chances move with the columns, the first ones where there are many."""
+    try:
+        columns = columns_that_move(fit)
+    except SelfSelectError as error:
+        return [Paragraph(f"marginal_effects: {error}")]
+    some = columns[:MOST_MARGINAL]
+    parts = _table(fit, "marginal_effects", some, data=_sample(fit), level=level)
+    left = len(columns) - len(some)
+    if left:
+        words = f"The first {len(some)} of {len(columns)} columns are moved here."
+        parts.append(Paragraph(f"{words} Others: result.marginal_effects({columns[-1]!r})."))
+    return parts
 
 
 def _closures(fit: FitResult, level: float) -> list[Part]:

@@ -38,6 +38,9 @@ if TYPE_CHECKING:
 
 __all__ = ["FitResult", "SavedAnswers"]
 
+MOST_NAMED = 8
+"""Alternatives that are named in one line."""
+
 
 @dataclass(frozen=True, eq=False)
 class SavedAnswers:
@@ -298,7 +301,9 @@ class FitResult(
         return self.engine_of_rows().rows
 
     def __repr__(self) -> str:
-        labels = ", ".join(map(str, self.problem.equations.alternatives))
+        every = list(map(str, self.problem.equations.alternatives))
+        few = len(every) <= MOST_NAMED
+        labels = ", ".join(every) if few else f"{len(every)} alternatives"
         what = f"{self.problem.equations.outcome} of {labels}"
         if self.problem.noise.selected:
             what = f"{self.model} of {self.problem.equations.outcome}, {self.method}"

@@ -6,10 +6,12 @@ Their mathematics is in `moments.levels`.
 from __future__ import annotations
 
 import ast
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from selfselect.data.formulas import expression_tree
 from selfselect.errors import OptionError, UnsupportedError
 from selfselect.moments.levels import Logarithm
 from selfselect.problem.problem import Problem
@@ -28,14 +30,17 @@ RATES = {"log": 1.0, "log2": float(np.log(2.0)), "log10": float(np.log(10.0)), "
 def find_logarithm(fit: FitResult) -> Logarithm:
     """Read off the formula which logarithm its left side is, or say that it is none."""
     outcome = fit.problem.equations.outcome
-    try:
-        call: Any = ast.parse(outcome.strip(), mode="eval").body
-    except SyntaxError:
-        call = None
+    call: Any = None
+    aliases: dict[str, str] = {}
+    with suppress(SyntaxError):
+        tree, aliases = expression_tree(outcome)
+        call = tree.body
     if isinstance(call, ast.Call) and len(call.args) == 1 and not call.keywords:
         name = call.func.attr if isinstance(call.func, ast.Attribute) else ast.unparse(call.func)
         if name in RATES:
             level = ast.unparse(call.args[0])
+            for alias, column in aliases.items():
+                level = column if level == alias else level.replace(alias, f"`{column}`")
             return Logarithm(level, RATES[name], 1.0 if name == "log1p" else 0.0)
     raise OptionError(
         f"scale='level' undoes a logarithm, but the left side of the formula is {outcome!r}. Where "
