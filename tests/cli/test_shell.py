@@ -197,6 +197,7 @@ def test_a_table_for_programs_is_not_mixed_with_pages(files, shell):
         ("coefficients", "--term", "height"),
         ("selection_lines", "--covariate", "height"),
         ("choice_probabilities", "--covariate", "weight"),
+        ("potential_outcomes", "--covariate", "weight", "--level", "0.9"),
         ("residuals",),
     ],
     ids=lambda asked: asked[0],

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import warnings
+from dataclasses import replace
 
 import numpy as np
 import pandas as pd
@@ -69,6 +70,11 @@ def test_an_unknown_index_shows_its_alarm_first_with_what_to_try():
     assert found.sentences[0] == found.alarms[0]
     assert "must not be read as bias" in words(result)
     assert "2 instead of 1" in words(result)
+
+
+def test_long_titles_are_wrapped_as_sentences_are(fit):
+    page = replace(fit.explain().to_page(), title="what " * 40)
+    assert max(map(len, page.to_text().splitlines())) <= 79
 
 
 def test_a_logarithm_is_said_in_per_cent(village):

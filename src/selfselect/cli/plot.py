@@ -15,7 +15,7 @@ __all__ = ["command"]
 ALONE = ("coefficients", "convergence", "mte", "starts")
 """Pictures that need no rows."""
 
-ALONG = ("selection_lines", "choice_probabilities")
+ALONG = ("selection_lines", "choice_probabilities", "potential_outcomes")
 """Pictures along a covariate."""
 
 KINDS = (*ALONE, *ALONG, "bounds", "gains", "qq", "residuals", "responsibilities")
@@ -35,7 +35,7 @@ Examples:
     "--what", type=click.Choice(KINDS), default="coefficients", show_default=True,
     help=f"Which picture. {', '.join(ALONE)} need no DATA.",
 )  # fmt: skip
-@click.option("--covariate", metavar="COLUMN", help=f"For {' and '.join(ALONG)}.")
+@click.option("--covariate", metavar="COLUMN", help=f"For {', '.join(ALONG)}.")
 @click.option("--term", "terms", multiple=True, help="For coefficients: which; repeatable.")
 @click.option("--to", help="Alternative, for gains.")
 @click.option("--versus", help="Alternative it is compared with.")

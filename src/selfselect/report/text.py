@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from textwrap import fill
+from textwrap import fill, wrap
 
 from selfselect.report.page import Block, Page
 
@@ -13,7 +13,7 @@ WIDTH = 79
 
 def render(page: Page) -> str:
     """Render a page as text, its notices first."""
-    parts = [page.title.center(WIDTH).rstrip()]
+    parts = [line.center(WIDTH).rstrip() for line in wrap(page.title, WIDTH) or [""]]
     if page.notices:
         parts += [_paragraph(notice, "! ") for notice in page.notices]
     if page.facts or page.blocks:
