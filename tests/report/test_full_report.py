@@ -249,3 +249,20 @@ def test_many_covariates_stay_one_small_file(
     assert "The first 12 of 14 terms." in text
     assert "The first 5 of 13 columns are moved here." in text
     assert "x7 and 5 more" in text
+
+
+def test_many_alternatives_are_one_small_file_and_are_explained(tmp_path: Path) -> None:
+    rng = np.random.default_rng(3)
+    latent = rng.normal(size=(900, 60))
+    latent[np.arange(900), np.arange(900) % 60] += 4.0
+    who = [f"a{j:02d}" for j in latent.argmax(axis=1)]
+    fit = ss.fit("y ~ 1", pd.DataFrame({"y": latent.max(axis=1), "who": who}), chosen="who")
+    assert repr(fit).startswith("<FitResult: y of 60 alternatives; 900 rows")
+    fit.report(tmp_path / "fit.html")
+    assert (tmp_path / "fit.html").stat().st_size < MOST_BYTES
+    text = " ".join(read(tmp_path / "fit.html").text.split())
+    assert "the other 1764 of 1770 pairs are left out here" in text
+    assert "there are 1,770 correlations, and 1,000 are tested at most" in text
+    answer, *_, assumed = fit.explain().answers
+    assert "ATE" in answer and "ATT" not in answer
+    assert "Not tested: the rule, the form of the means, independence" in assumed

@@ -21,7 +21,8 @@ from weakref import WeakKeyDictionary
 import numpy as np
 from numpy.typing import NDArray
 
-from selfselect.effects._moments import Setting, row_values
+from selfselect.data.sizes import refuse_beyond_memory
+from selfselect.effects._moments import Setting, n_cells, row_values
 from selfselect.effects._units import errors_of_units, rows_are_repeated, without_negative
 from selfselect.engines.base import Parts
 from selfselect.errors import OptionError
@@ -86,6 +87,14 @@ def average(fit: FitResult, settings: Sequence[Setting], *, own: bool, covariate
     """
     check_covariates_word(covariates)
     problem, rows = fit.problem, settings[0].rows
+    k = problem.equations.n_alternatives
+    # Their covariance, what is added to it, and the products on the way.
+    refuse_beyond_memory(
+        f"The covariance of all {n_cells(k):,} means of {k} alternatives among those who choose "
+        "each",
+        32.0 * (len(settings) * n_cells(k)) ** 2,
+        "Mean outcomes alone are few: result.predict(rows, kind='latent').",
+    )
     weights = np.ones(len(rows)) if rows.weights is None else rows.weights
     total = weights.sum()
     squared = weights if rows_are_repeated(fit) else weights**2

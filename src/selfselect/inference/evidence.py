@@ -37,6 +37,10 @@ Array = NDArray[np.float64]
 
 INDEPENDENT = Dependence()
 
+MOST_PAIRS = 1_000
+"""Correlations that are tested together, those of 45 alternatives: the covariance of what is said
+of all pairs grows with the fourth power of the alternatives."""
+
 WITHIN_SCORES = 1e-8
 """Share of a moment's variance that scores leave, below which it is taken to be made of them: the
 fit has set it to zero."""
@@ -180,6 +184,9 @@ def why_no_score_test(problem: Problem, information: Array) -> str | None:
         return "the noise is correlated by assumption"
     if problem.likelihood.sampled:
         return "explaining sets that are not boxes have no closed form"
+    k = problem.equations.n_alternatives
+    if k * (k - 1) // 2 > MOST_PAIRS:
+        return f"there are {k * (k - 1) // 2:,} correlations, and {MOST_PAIRS:,} are tested at most"
     return None
 
 

@@ -23,6 +23,7 @@ from selfselect.report.document import (
     Pictures,
     Section,
 )
+from selfselect.report.explain import MOST_ALTERNATIVES
 from selfselect.report.page import Block
 
 if TYPE_CHECKING:
@@ -35,9 +36,6 @@ __all__ = ["effects_chapter", "pairs_compared", "shown_effect"]
 
 MOST_COMPARED = 4
 """Alternatives, those chosen most often, of which all pairs are compared."""
-
-MOST_ALTERNATIVES = 12
-"""Alternatives up to which effects have room on a page: their tables grow with the square."""
 
 WORK = 160_000
 """Rows times parameters that the slowest effects may take; their errors need every parameter

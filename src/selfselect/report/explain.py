@@ -11,6 +11,7 @@ import numpy as np
 
 from selfselect.data.equations import INTERCEPT
 from selfselect.effects.base import MODEL_REJECTED, EffectTable
+from selfselect.effects.treatment_effects import average_effect
 from selfselect.errors import DataError, OptionError, UnsupportedError
 from selfselect.inference.statistics import p_value_in_words
 from selfselect.noises.correlated import CORRELATION
@@ -31,6 +32,9 @@ __all__ = ["Explanation", "explain", "in_words", "verdict_chapter"]
 
 MOST_PAIRS = 6
 """Pairs of alternatives that are compared: all of four."""
+
+MOST_ALTERNATIVES = 12
+"""Alternatives up to which effects on those who choose each are said: they grow with the square."""
 
 HARDLY = 0.5
 """Standard errors of a coefficient below which least squares is said not to differ."""
@@ -121,13 +125,19 @@ def _between_alternatives(
     places = sorted(range(len(labels)), key=lambda j: -float(fit.shares.iloc[j]))
     pairs = [(labels[max(p)], labels[min(p)]) for p in combinations(places, 2)]
     shown = pairs[:MOST_PAIRS]
-    per_cent = _per_cent(fit)
+    # Means among those who choose each alternative are many, and for everyone there are few.
+    alone = data is None and fit.has_rows and not fit.problem.noise.mixed
+    few = len(labels) <= MOST_ALTERNATIVES or not alone
+    per_cent = few and _per_cent(fit)
     said: list[str] = []
     warnings: list[str] = []
     for to, versus in shown:
-        found = fit.treatment_effects(
-            to, versus, data, level=level, scale="level" if per_cent else "model"
-        )
+        if few:
+            found = fit.treatment_effects(
+                to, versus, data, level=level, scale="level" if per_cent else "model"
+            )
+        else:
+            found = average_effect(fit, to, versus, level=level)
         warnings += found.warnings
         words = AGAIN if said else SPELLED
         kept = (ATE, ATT, ATU) if len(pairs) == 1 else (ATE, ATT)
