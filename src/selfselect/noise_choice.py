@@ -19,6 +19,7 @@ from selfselect.report.summary import format_number
 from selfselect.results.call import arguments_for
 from selfselect.results.fit_result import FitResult
 from selfselect.results.rejections import assumptions_tested
+from selfselect.results.tables import Tables
 
 __all__ = ["CLOSE", "NoiseChoice", "choose_noise", "default_candidates"]
 
@@ -28,8 +29,8 @@ CLOSE = 10.0
 ROWS_OF_COMPARISON = ("loglik", "parameters", "aic", "bic")
 
 
-@dataclass(frozen=True, eq=False)
-class NoiseChoice:
+@dataclass(frozen=True, eq=False, repr=False)
+class NoiseChoice(Tables):
     """The same model under several noises.
 
     Attributes

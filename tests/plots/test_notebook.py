@@ -98,3 +98,22 @@ def test_sensitivity_shows_every_correlation(fit):
     html = found._repr_html_()
     assert '<th style="text-align:left">0.3</th>' in html
     assert "The likelihood supports" in html
+
+
+@pytest.mark.parametrize(
+    "ask",
+    [
+        lambda fit: fit.summary(),
+        lambda fit: fit.explain(),
+        lambda fit: fit.bounds(),
+        lambda fit: fit.departures(),
+        lambda fit: fit.policy(),
+        lambda fit: fit.gains("hunting", "fishing", draws=500),
+        lambda _: ss.pose("y ~ 1", {"y": [1.0, 2.5, 3.0] * 4, "j": ["a", "b"] * 6}, chosen="j"),
+    ],
+    ids=["summary", "explain", "bounds", "departures", "policy", "gains", "pose"],
+)
+def test_a_result_is_one_line_until_it_is_printed(fit, ask):
+    found = ask(fit)
+    assert repr(found).startswith(f"<{type(found).__name__}: ") and "fit (" not in repr(found)
+    assert repr(found).count("\n") == 0 and len(repr(found)) < 120

@@ -10,6 +10,7 @@ import numpy as np
 import pandas as pd
 
 from selfselect.inference.statistics import TestResult
+from selfselect.results.tables import Tables
 
 if TYPE_CHECKING:
     from selfselect.plots.base import Picture
@@ -28,8 +29,8 @@ LEVELS = (
 )
 
 
-@dataclass(frozen=True, eq=False)
-class Bounds:
+@dataclass(frozen=True, eq=False, repr=False)
+class Bounds(Tables):
     """What the rule alone says of potential outcomes and of the difference of two.
 
     Attributes

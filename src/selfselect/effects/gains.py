@@ -20,6 +20,7 @@ from selfselect.effects.potential_outcomes import EVERYONE
 from selfselect.effects.treatment_effects import two_alternatives
 from selfselect.errors import OptionError
 from selfselect.options import Covariates
+from selfselect.results.tables import Tables
 from selfselect.seeds import generator
 
 if TYPE_CHECKING:
@@ -36,8 +37,8 @@ WINDOW = 0.05
 """Half width, in standard deviations, of the window in which the density is estimated."""
 
 
-@dataclass(frozen=True, eq=False)
-class Gains:
+@dataclass(frozen=True, eq=False, repr=False)
+class Gains(Tables):
     """The distribution of gains.
 
     Attributes

@@ -27,6 +27,7 @@ from selfselect.effects.base import EffectTable, doubts, effect_table
 from selfselect.effects.treatment_effects import treatment_effects
 from selfselect.errors import OptionError, UnsupportedError
 from selfselect.options import Covariates
+from selfselect.results.tables import Tables
 from selfselect.seeds import check_seed
 
 if TYPE_CHECKING:
@@ -47,8 +48,8 @@ GROUPS = {"ATE": (0.0, 1.0), "ATT": (0.0, None), "ATU": (None, 1.0)}
 """Each as a shift of everyone's propensity; None is the propensity itself."""
 
 
-@dataclass(frozen=True, eq=False)
-class MarginalTreatment:
+@dataclass(frozen=True, eq=False, repr=False)
+class MarginalTreatment(Tables):
     """Marginal treatment effects of a switching regression.
 
     Attributes

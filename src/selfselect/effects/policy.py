@@ -21,6 +21,7 @@ from selfselect.moments.base import latent_means
 from selfselect.noises.shapes.normal import SHAPE as NORMAL
 from selfselect.options import Covariates
 from selfselect.problem.parameters import is_of_scale
+from selfselect.results.tables import Tables
 from selfselect.rules import Maximum, RowData, direction_of
 
 if TYPE_CHECKING:
@@ -33,8 +34,8 @@ Array = NDArray[np.float64]
 GOALS = ("largest", "smallest")
 
 
-@dataclass(frozen=True, eq=False)
-class Policy:
+@dataclass(frozen=True, eq=False, repr=False)
+class Policy(Tables):
     """A recommendation for every row, and its value.
 
     Attributes

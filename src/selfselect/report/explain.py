@@ -51,7 +51,7 @@ SPELLED = {
 AGAIN = {ATE: "for everyone", ATT: "for those who choose {to}", ATU: "for those who do not"}
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Explanation:
     """What a fit says, in sentences.
 
@@ -77,6 +77,9 @@ class Explanation:
 
     def __str__(self) -> str:
         return self.to_page().to_text()
+
+    def __repr__(self) -> str:
+        return f"<Explanation: {len(self.sentences)} sentences; print it to read>"
 
     def _repr_html_(self) -> str:
         return self.to_page().to_html()

@@ -16,7 +16,7 @@ class Block:
     rows: tuple[tuple[str, ...], ...]
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Page:
     """A page with its warnings first.
 
@@ -58,6 +58,9 @@ class Page:
         from selfselect.report.markdown import render
 
         return render(self)
+
+    def __repr__(self) -> str:
+        return f"<Page: {self.title}; print it to read>"
 
     def __str__(self) -> str:
         return self.to_text()

@@ -34,7 +34,7 @@ from selfselect.results.simulated_departures import (
     slope_units,
     slopes_of,
 )
-from selfselect.results.tables import labels_index
+from selfselect.results.tables import Tables, labels_index
 
 if TYPE_CHECKING:
     from selfselect.results.fit_result import FitResult
@@ -58,8 +58,8 @@ UNEXPLAINED = 1 / 3
 the rule is in doubt."""
 
 
-@dataclass(frozen=True, eq=False)
-class Departures:
+@dataclass(frozen=True, eq=False, repr=False)
+class Departures(Tables):
     """What noise as the residuals show it does to the slopes.
 
     Attributes

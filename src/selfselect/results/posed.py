@@ -18,7 +18,7 @@ __all__ = ["Posed"]
 Array = NDArray[np.float64]
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class Posed:
     """A problem and the rows it is posed on.
 
@@ -32,6 +32,11 @@ class Posed:
     problem: Problem
     engine: Engine
     facts: DataFacts
+
+    def __repr__(self) -> str:
+        equations = self.problem.equations
+        what = f"{equations.outcome} of {equations.n_alternatives} alternatives"
+        return f"<Posed: {what}; {self.facts.n_rows} rows, not solved>"
 
     def engine_of_rows(self) -> Engine:
         """Return the engine that holds the rows."""

@@ -15,7 +15,7 @@ from selfselect.inference.covariance import estimate_covariance
 from selfselect.inference.rehearsal import Drawn, Ended, check_draws, rehearse_fits
 from selfselect.inference.simulation import why_no_redraw, write_out
 from selfselect.inference.statistics import interval_reach
-from selfselect.results.tables import labelled_series
+from selfselect.results.tables import Tables, labelled_series
 from selfselect.seeds import check_seed
 from selfselect.solvers import choose_solver
 from selfselect.solvers.base import Solution, Solver
@@ -41,8 +41,8 @@ OFTEN = 0.1
 """Share of the searches from which it is said that they did not return."""
 
 
-@dataclass(frozen=True, eq=False)
-class Rehearsal:
+@dataclass(frozen=True, eq=False, repr=False)
+class Rehearsal(Tables):
     """What samples drawn from a fit, each fitted from scratch, say of it.
 
     Attributes

@@ -20,6 +20,7 @@ from selfselect.inference.statistics import TestResult, chi_square_test, format_
 from selfselect.noises import Correlated, Independent, Selection
 from selfselect.problem.problem import Problem
 from selfselect.results.hypotheses import why_no_likelihood_ratio
+from selfselect.results.tables import Tables
 from selfselect.rules import SelectionIndex, as_rule, direction_of
 from selfselect.solvers import choose_solver
 from selfselect.solvers.base import Solution
@@ -43,8 +44,8 @@ SLACK = 1e-3
 """By how much a larger model may fit worse where a climb has stopped a little early."""
 
 
-@dataclass(frozen=True, eq=False)
-class Restrictions:
+@dataclass(frozen=True, eq=False, repr=False)
+class Restrictions(Tables):
     """Models that nest each other, the largest first, and tests of each against the one before.
 
     Attributes

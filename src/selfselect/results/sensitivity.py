@@ -21,7 +21,7 @@ from selfselect.problem.problem import Problem
 from selfselect.progress import progress_bar
 from selfselect.results.hypotheses import why_no_likelihood_ratio
 from selfselect.results.refit import covariance_of_refit
-from selfselect.results.tables import check_level
+from selfselect.results.tables import Tables, check_level
 from selfselect.solvers.base import Solution
 from selfselect.solvers.continuation import Continuation
 from selfselect.threads import one_blas_thread
@@ -36,8 +36,8 @@ Array = NDArray[np.float64]
 GRID = np.linspace(-0.9, 0.9, 19)
 
 
-@dataclass(frozen=True, eq=False)
-class Sensitivity:
+@dataclass(frozen=True, eq=False, repr=False)
+class Sensitivity(Tables):
     """Estimates along a grid of fixed correlations.
 
     Attributes

@@ -25,6 +25,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "DIFFERENCE",
+    "Tables",
     "check_level",
     "coefficient_table",
     "comparison_table",
@@ -35,6 +36,19 @@ __all__ = [
 ]
 
 Array = NDArray[np.float64]
+
+
+class Tables:
+    """A result made of tables: its repr is one line that names them, and printing it shows all."""
+
+    def __repr__(self) -> str:
+        sizes = []
+        for name, one in vars(self).items():
+            table = one.table if hasattr(one, "to_blocks") else one
+            if isinstance(table, pd.DataFrame | pd.Series):
+                sizes.append(f".{name} ({len(table)} rows)")
+        return f"<{type(self).__name__}: {', '.join(sizes)}; print it to read>"
+
 
 DIFFERENCE = "difference under the model"
 
