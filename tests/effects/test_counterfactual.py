@@ -166,7 +166,7 @@ def test_another_rule_is_told_with_its_simulated_moves(pair: ss.FitResult) -> No
     effects = pair.treatment_effects("hunting", "fishing").table.set_index("effect")
     change = table.loc[("fishing", "hunting", "change")]
     assert change["std_error"] == pytest.approx(effects["std_error"]["ATU"], rel=0.1)
-    assert "Simulated with seed 1" in str(found)
+    assert "simulated with seed 1" in str(found)
     again = pair.counterfactual(rule="min", draws=40_000, seed=1)
     pd.testing.assert_frame_equal(found.moves.table, again.moves.table)
 
