@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shutil
+import sys
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any
@@ -30,6 +31,14 @@ def pytest_runtest_setup(item: pytest.Item) -> None:
     """Skip what needs compiled kernels where there are none."""
     if item.get_closest_marker("compiled") and compiled.extension() is None:
         pytest.skip("there are no compiled kernels")
+
+
+@pytest.fixture(autouse=True)
+def _close_figures() -> Iterator[None]:
+    """Close what a test drew: many open figures are a warning of matplotlib's, so an error."""
+    yield
+    if "matplotlib.pyplot" in sys.modules:
+        sys.modules["matplotlib.pyplot"].close("all")
 
 
 @pytest.fixture

@@ -53,6 +53,8 @@ MEMBERS = members()
 
 @pytest.mark.parametrize("name", MEMBERS)
 def test_a_member_prints_as_the_call_that_makes_it(name: str) -> None:
+    if name == "Torch":
+        pytest.importorskip("torch", reason="PyTorch is not installed")
     needed = [
         one
         for one in inspect.signature(MEMBERS[name]).parameters.values()

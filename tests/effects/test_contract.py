@@ -214,3 +214,17 @@ def test_a_table_is_written_in_latex_and_named_in_one_line(fit: ss.FitResult) ->
     assert r"\begin{tabular}" in found.to_latex()
     assert repr(found).startswith("<EffectTable: Effect of")
     assert "\n" not in repr(found)
+
+
+@pytest.mark.parametrize("name", EFFECTS)
+def test_columns_of_a_fit_of_arrays_are_found_by_name(name: str, world: Any) -> None:
+    from selfselect.sklearn import SelfSelectionRegressor
+
+    values = world.data[["x", "d"]].to_numpy(dtype=float)
+    estimator = SelfSelectionRegressor()
+    estimator.fit(values, world.data["outcome"], chosen=world.data["chosen"])
+    table = pd.DataFrame(values, columns=["x0", "x1"])
+    given, turned = (
+        EFFECTS[name](estimator.result_, data=rows).table for rows in (table, table[["x1", "x0"]])
+    )
+    pd.testing.assert_frame_equal(given, turned)

@@ -1,8 +1,6 @@
-"""Fits that the pictures are drawn of; figures are closed after every test."""
+"""Fits that the pictures are drawn of."""
 
 from __future__ import annotations
-
-from collections.abc import Iterator
 
 import matplotlib
 import numpy as np
@@ -12,15 +10,6 @@ import pytest
 import selfselect as ss
 
 matplotlib.use("Agg")
-
-from matplotlib import pyplot
-
-
-@pytest.fixture(autouse=True)
-def _close() -> Iterator[None]:
-    pyplot.close("all")  # those of other rooms' tests
-    yield
-    pyplot.close("all")
 
 
 @pytest.fixture(scope="session")

@@ -24,7 +24,7 @@ def test_samples_and_all_rows_have_their_own_lines() -> None:
     fit = ss.fit(sample.formula, sample.data, chosen="job")
     picture = ss.plots.convergence(fit)
     labels = picture.axes[0].get_legend_handles_labels()[1]
-    assert labels == ["20000 rows", "50000 rows"]
+    assert labels == ["5000 rows", "50000 rows"]
     assert (picture.data["short"] >= 0).all()
 
 

@@ -28,7 +28,7 @@ from selfselect.data.missing import drop_incomplete, drop_unrecorded
 from selfselect.data.plan import read_plan
 from selfselect.data.row_coder import RowCoder
 from selfselect.data.rows import Rows
-from selfselect.data.tables import to_frame
+from selfselect.data.tables import in_table_order, to_frame
 from selfselect.data.weights import check_weights_kind, scale_weights
 from selfselect.errors import DataError, OptionError
 from selfselect.rules.base import Label
@@ -59,7 +59,7 @@ def build_design(
     """Code a table by formula. Arguments are those of `selfselect.fit`: see `read_plan`."""
     ways = cluster_columns(cluster, data)
     plan = read_plan(formula, weights=weights, ways=ways, **asked)
-    frame = to_frame(data, plan.columns)
+    frame = to_frame(data, in_table_order(data, plan.columns))
     frame, weights_column = with_column(frame, weights, "weights")
     if not ways:
         frame, labelled = with_column(frame, cluster, "cluster")

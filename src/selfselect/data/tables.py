@@ -13,7 +13,14 @@ from selfselect.data.files import Files, are_files
 from selfselect.data.text_files import TextFiles, open_whole
 from selfselect.errors import DataError
 
-__all__ = ["COPIES_ON_WRITE", "column_names", "in_another_order", "nearest", "to_frame"]
+__all__ = [
+    "COPIES_ON_WRITE",
+    "column_names",
+    "in_another_order",
+    "in_table_order",
+    "nearest",
+    "to_frame",
+]
 
 COPIES_ON_WRITE = int(pd.__version__.partition(".")[0]) >= 3
 """Whether frames that share their values keep them when one of them is written to."""
@@ -60,25 +67,33 @@ def to_frame(data: Any, columns: Iterable[str]) -> pd.DataFrame:
     if isinstance(data, Mapping):
         return _from_mapping(data, wanted)
     if isinstance(data, pd.DataFrame):
-        return _from_pandas(data, sorted(present.index(name) for name in wanted))
+        return _from_pandas(data, [present.index(name) for name in wanted], wanted)
     frame = _through_narwhals(data).select(wanted)
     frame = frame.collect() if hasattr(frame, "collect") else frame
     made: pd.DataFrame = frame.to_pandas()
     return made
 
 
-def _from_pandas(data: pd.DataFrame, places: list[int]) -> pd.DataFrame:
-    """Return the columns at some places, in their order.
+def in_table_order(data: Any, columns: Iterable[str]) -> list[str]:
+    """Return names in the order of a pandas frame, of which neighbours are not copied."""
+    if not isinstance(data, pd.DataFrame):
+        return list(columns)
+    place = {name: at for at, name in enumerate(column_names(data))}
+    return sorted(columns, key=lambda name: place.get(name, len(place)))
+
+
+def _from_pandas(data: pd.DataFrame, places: list[int], names: list[str]) -> pd.DataFrame:
+    """Return the columns at some places, in the order given.
 
     Neighbours are not copied where pandas copies what is written to later.
     """
-    chosen = data.copy(deep=False)
-    if places != list(range(len(data.columns))):
-        first, last = (places[0], places[-1] + 1) if places else (0, 0)
-        apart = len(places) != last - first
-        chosen = data.take(places, axis=1) if apart else data.iloc[:, first:last]
-    chosen.columns = pd.Index(map(str, chosen.columns.tolist()), dtype=object)
-    return chosen if COPIES_ON_WRITE else chosen.copy()
+    first = places[0] if places else 0
+    if places == list(range(first, first + len(places))):
+        chosen = data.iloc[:, first : first + len(places)].copy(deep=not COPIES_ON_WRITE)
+    else:
+        chosen = data.take(places, axis=1)
+    chosen.columns = pd.Index(names)
+    return chosen
 
 
 def nearest(name: str, present: Iterable[str]) -> str:
