@@ -12,6 +12,7 @@ import pytest
 import selfselect as ss
 from selfselect.cli.main import main
 from selfselect.errors import OptionError, UnsupportedError
+from selfselect.inference.surface import ProblemSurface
 from selfselect.likelihoods import evaluate
 from selfselect.solvers.climb import climb
 
@@ -180,6 +181,28 @@ def test_an_interval_without_an_end_says_why():
     page = str(fit.summary(0.999, intervals="profile"))
     assert "Intervals: profile likelihood" in page
     assert "does not fall enough" in " ".join(page.split())
+
+
+def test_a_scale_without_an_upper_end_is_followed_in_few_passes(monkeypatch):
+    """With a scale a hundred times another's, values and slopes of integrals disagree a little."""
+    rng = np.random.default_rng([22, 1_000, 1])
+    x, z = rng.standard_normal((2, 1_000))
+    latent = np.column_stack([0.2 + 0.8 * x + 0.3 * z, 0.1 - 0.6 * x + 0.2 * z])
+    latent += rng.standard_normal((1_000, 2))
+    a = latent[:, 0] > latent[:, 1]
+    table = pd.DataFrame(
+        {"x": x, "z": z, "who": np.where(a, "a", "b"), "y": np.where(a, latent[:, 0], np.nan)}
+    )
+    found = ss.fit("y ~ x + z", table, chosen="who", missing_outcome="silent")
+    passes, at = [], ProblemSurface.at
+    monkeypatch.setattr(
+        ProblemSurface, "at", lambda self, place: passes.append(1) or at(self, place)
+    )
+    ends = found.conf_int(method="profile", params=["a:Intercept", "b:scale"], progress=False)
+    assert ends["conf_high"].iloc[1] == np.inf
+    low, high = ends.iloc[0][["conf_low", "conf_high"]]
+    assert low < found.params.iloc[0] < high
+    assert len(passes) < 150
 
 
 def test_tidy_and_summary_show_profiles(fit, ends):

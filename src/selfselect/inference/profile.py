@@ -26,6 +26,7 @@ from selfselect.noises.correlated import CORRELATION
 from selfselect.problem.parameters import Reported
 from selfselect.progress import progress_bar
 from selfselect.solvers.climb import Hill, Point, ascend
+from selfselect.solvers.status import Status
 from selfselect.threads import parallel_map
 
 __all__ = [
@@ -42,6 +43,9 @@ Mask = NDArray[np.bool_]
 
 TOLERANCE = 1e-5
 """Twice what a step within a plane gains, below which the quadratic gives it to 1e-7."""
+INTEGRATED = 1e-4
+"""The same where no step leads up: an outcome that is integrated over, of a scale that is a
+hundred times another's, leaves that much error in the log-likelihood."""
 EXACT = 1e-5
 """How far the signed root at an end may be from what it should be."""
 BETTER = 1e-3
@@ -284,7 +288,8 @@ class _Walk:
         if here is None:
             return None
         found = ascend(_Plane(self, target), here, max_steps=STEPS)
-        if not found.ending.converged:
+        stuck = found.ending.status is Status.NO_STEP_UP and found.point.gain <= INTEGRATED
+        if not (found.ending.converged or stuck):
             return None
         place = _place(found.point)
         return replace(place, loglik=place.loglik + 0.5 * found.point.gain)
@@ -372,7 +377,7 @@ class _Walk:
 class _Plane(Hill):
     """The log-likelihood among the places where a parameter has a given value."""
 
-    smallest = 1e-8
+    smallest = 1e-4
 
     def __init__(self, walk: _Walk, target: float) -> None:
         self.walk, self.target = walk, target
