@@ -10,6 +10,7 @@ import selfselect as ss
 from selfselect.moments.choose import moments_of
 from selfselect.moments.joint import JointMoments
 from selfselect.moments.margins import MarginMoments
+from selfselect.moments.triple import TripleMoments
 from selfselect.noises import Independent, Mixture
 
 QUADRATURE = 2e-5
@@ -23,6 +24,8 @@ MODELS = {
         "max",
         {"noise": Independent(shape="gumbel"), "cost": {"a": "toll", "b": "~ z"}},
     ),
+    "normal": (3, "max", {"noise": Independent("each"), "cost": {"b": "~ z", "c": "~ x"}}),
+    "mixture of each": (2, "max", {"noise": Mixture(2, each=True), "cost": {"b": "~ z"}}),
     "mixture": (2, "max", {"noise": Mixture(2), "cost": {"b": "~ z", "a": "~ x - 1"}}),
     "moving scales": (3, "max", {"noise": Independent("~ x"), "cost": {"b": "~ z", "c": "~ 1"}}),
     "availability": (
@@ -55,11 +58,14 @@ def test_costs_that_are_estimated_are_counted_as_known_ones_are(name: str) -> No
     k, rule, model = MODELS[name]
     fit = ss.fit("y ~ x", made(k, rule), chosen="j", rule=rule, **model)
     moments, rows = moments_of(fit.problem), fit.rows.take(slice(12))
-    assert type(moments) is MarginMoments
+    assert type(moments) is (TripleMoments if name == "normal" else MarginMoments)
     joint = JointMoments(moments.problem, moments.rule)
     found, wanted = (one.expectations(fit.values, rows) for one in (moments, joint))
     np.testing.assert_allclose(found.chance, wanted.chance, atol=QUADRATURE)
     np.testing.assert_allclose(found.outcome, wanted.outcome, atol=20 * QUADRATURE)
+    chances = moments.chances(fit.values, rows)
+    np.testing.assert_allclose(chances, found.chance, atol=1e-12)
+    np.testing.assert_allclose(chances.sum(axis=1), 1.0, atol=1e-9)
     weights = np.linspace(0.5, 1.5, len(rows))
     cells, slope = moments.cells_and_slope(fit.values, rows, weights)
     np.testing.assert_allclose(cells, moments.cells(fit.values, rows), atol=1e-9)
