@@ -22,7 +22,7 @@ KINDS: dict[str, tuple[tuple[str, ...], str]] = {
     "gains": (("--to", "hunting", "--versus", "fishing"), "share above zero"),
     "policy": ((), "policy - expert"),
     "decompose": (("--to", "hunting", "--versus", "fishing"), "gap in the data"),
-    "subsidy": (("--subsidy", "fishing=5"), "a subsidy of 5 on fishing"),
+    "subsidy": (("--subsidy", "fishing=5"), "fishing is subsidised by 5"),
     "quota": (("--quota", "fishing=0.3", "--rationing", "lottery"), "fishing"),
     "close": (("--alternative", "fishing"), "If fishing is closed"),
 }

@@ -204,7 +204,7 @@ def test_other_covariates_move_the_same_rows(pair: ss.FitResult, village: Any) -
 def test_another_population_has_no_moves(pair: ss.FitResult, village: Any) -> None:
     found = pair.counterfactual(data=village.data.head(100))
     assert found.moves is None
-    assert "other covariates (100 rows)" in str(found)
+    assert "covariates are those of 100 other rows" in str(found)
     change = found.outcomes.table.set_index("when")
     # The two groups of rows are other people: both of their samplings count.
     assert change["std_error"]["change"] > 0
@@ -226,7 +226,7 @@ def test_opening_undoes_what_availability_closes(make_world: Any) -> None:
 
 def test_changes_may_come_together(fit: ss.FitResult) -> None:
     both = fit.counterfactual(close="c", subsidy={"b": 0.3}, draws=20_000)
-    assert both.question == "c is closed; a subsidy of 0.3 on b"
+    assert both.question == "c is closed and b is subsidised by 0.3"
     assert value(both.shares, "c", "after") == pytest.approx(0.0, abs=1e-12)
     row = both.moves.table.query("`from` == 'c' and to == 'b' and quantity == 'change'").iloc[0]
     lines = str(both).splitlines()

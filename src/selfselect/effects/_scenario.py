@@ -73,13 +73,13 @@ def build_scenario(
         same_rows = len(rows) == len(before)
         if same_rows:
             rows = replace(rows, weights=before.weights, clusters=before.clusters)
-        words.append(f"other covariates ({len(rows)} rows)")
+        words.append(f"covariates are those of {len(rows)} other rows")
         several = True
     ordered = problem.ordered_rule
     if rule is not None:
         ordered, known = _other_rule(fit, rule, data, rows)
         rows = replace(rows, known=known)
-        words.append(f"another rule: {ordered.name}")
+        words.append(f"the rule is another: {ordered.name}")
         several = True
     for label in _listed(close):
         j = alternative_index(fit, label)
@@ -98,8 +98,8 @@ def build_scenario(
     for label, amount in _amounts(subsidy).items():
         j = alternative_index(fit, label)
         rows = with_cost(rows, j, -amount, ordered, problem.equations.n_alternatives)
-        kind = "a subsidy" if amount >= 0 else "a tax"
-        words.append(f"{kind} of {abs(amount):g} on {label}")
+        verb = "subsidised" if amount >= 0 else "taxed"
+        words.append(f"{label} is {verb} by {abs(amount):g}")
         changes.append((j, 1 if amount >= 0 else -1))
     one = len(changes) == 1 and not several and compares_scores(ordered)
     return Scenario(

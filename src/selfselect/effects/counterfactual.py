@@ -230,7 +230,7 @@ def counterfactual(
         (note, *state.notes),
     )
     return Counterfactual(
-        "; ".join(words), tables.outcomes(subsidy), tables.shares(), tables.moves()
+        " and ".join(words), tables.outcomes(subsidy), tables.shares(), tables.moves()
     )
 
 
