@@ -8,6 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from selfselect.errors import DataError
+from selfselect.solvers.climb import Hill, Point, ascend
 
 __all__ = ["Logit", "fit_logit", "log_chances", "scores"]
 
@@ -16,8 +17,8 @@ Indices = NDArray[np.intp]
 Mask = NDArray[np.bool_]
 
 MOST_STEPS = 60
-TOLERANCE = 1e-12
-"""Fall of the log-likelihood, by the quadratic at a step, at which Newton's method stops."""
+TOLERANCE = 1e-18
+"""Twice what a step gains, per row, at which Newton's method stops."""
 
 FLAT = 1e-7
 """Curvature per row, of at most 1/4, below which a direction leads on to perfect prediction."""
@@ -95,37 +96,62 @@ def fit_logit(
     terms : names of the covariates, for messages.
     start : coefficients (k, q) to start from.
     """
-    k, q = n_alternatives, z.shape[1]
-    rest = [m for m in range(k) if m != base]
-    coefficients = np.zeros((k, q)) if start is None else start.copy()
-    rows, total = np.arange(len(z)), float(weights.sum())
+    hill = _Choice(z, chosen, weights, n_alternatives, base, available, terms)
+    coefficients = np.zeros((n_alternatives, z.shape[1])) if start is None else start
+    found = ascend(hill, np.delete(coefficients, base, axis=0).ravel(), max_steps=MOST_STEPS)
+    if not found.ending.converged:
+        raise DataError(
+            f"The choice was not fitted in {MOST_STEPS} Newton steps. Its covariates may predict "
+            "it perfectly in some rows: leave out those that do."
+        )
+    top = found.point
+    coefficients = hill.coefficients(top.free)
+    chances = log_chances(z, coefficients, available)
+    return Logit(coefficients, top.information, chances, top.loglik, len(found.trace) - 1)
 
-    def at(point: Array) -> tuple[Array, float]:
-        log_p = log_chances(z, point, available)
-        return log_p, float(weights @ log_p[rows, chosen])
 
-    log_p, loglik = at(coefficients)
-    for step in range(1, MOST_STEPS + 1):
-        gradient = weights @ scores(z, chosen, log_p, base)
-        information = _information(z, weights, log_p, base)
-        _refuse_separation(information / total, terms, len(rest))
-        move = np.linalg.solve(information, gradient)
-        decrement = float(gradient @ move)
-        length = 1.0
-        while True:
-            moved = coefficients.copy()
-            moved[rest] += length * move.reshape(len(rest), q)
-            there, reached = at(moved)
-            if reached >= loglik + 1e-4 * length * decrement - 1e-10 * total or length < 1e-6:
-                break
-            length /= 2.0
-        coefficients, log_p, loglik = moved, there, reached
-        if decrement < TOLERANCE * total:
-            return Logit(coefficients, _information(z, weights, log_p, base), log_p, loglik, step)
-    raise DataError(
-        f"The choice was not fitted in {MOST_STEPS} Newton steps. Its covariates may predict it "
-        "perfectly in some rows: leave out those that do."
-    )
+class _Choice(Hill):
+    """The log-likelihood of the choice; a place holds all coefficients but the base's."""
+
+    def __init__(
+        self,
+        z: Array,
+        chosen: Indices,
+        weights: Array,
+        n_alternatives: int,
+        base: int,
+        available: Mask | None,
+        terms: tuple[str, ...],
+    ) -> None:
+        self.z, self.chosen, self.weights, self.base = z, chosen, weights, base
+        self.available, self.terms, self.n_free = available, terms, n_alternatives - 1
+        self.total = float(weights.sum())
+
+    def coefficients(self, place: Array) -> Array:
+        """Return the coefficients (k, q), zero for the base."""
+        return np.insert(place.reshape(self.n_free, -1), self.base, 0.0, axis=0)
+
+    def at(self, place: Array) -> Point:
+        log_p = log_chances(self.z, self.coefficients(place), self.available)
+        loglik = float(self.weights @ log_p[np.arange(len(log_p)), self.chosen])
+        gradient = self.weights @ scores(self.z, self.chosen, log_p, self.base)
+        information = _information(self.z, self.weights, log_p, self.base)
+        _refuse_separation(information / self.total, self.terms, self.n_free)
+        step = np.asarray(np.linalg.solve(information, gradient), dtype=np.float64)
+        gain = float(gradient @ step)
+        return Point(place, loglik, gradient, information, step, gain, float(np.sqrt(max(gain, 0))))
+
+    def arrived(self, here: Point, before: float, size: float) -> bool:
+        del before, size
+        return here.gain < TOLERANCE * self.total
+
+    def slack(self, here: Point) -> float:
+        del here
+        return 1e-10 * self.total
+
+    def largest_step(self, here: Point) -> float:
+        del here
+        return 1.0
 
 
 def _refuse_separation(information: Array, terms: tuple[str, ...], n_free: int) -> None:
