@@ -10,6 +10,7 @@ import selfselect as ss
 from selfselect.errors import UnsupportedError
 from selfselect.likelihoods import row_terms
 from selfselect.moments.choose import moments_of
+from selfselect.moments.given_selected import GivenSelectedMoments
 
 DRAWS = 2_000
 """By row; 400 rows make standard errors of means of about 0.001."""
@@ -270,3 +271,51 @@ def test_effects_say_where_errors_take_a_correlation_as_given():
     steps = ss.switching("np.log(w) ~ x", "c ~ x + z", logs, method="two-step")
     found = steps.treatment_effects(1, 0, scale="level")
     assert any("none for 0:scale, 0:correlation" in one for one in found.warnings)
+
+
+@pytest.mark.parametrize("kind", ["ml", "two-step", "binary", "level"])
+def test_effects_on_a_selected_outcome_are_those_on_its_mean_where_it_is_selected(table, kind):
+    rows, formula, options, scale = table, "wage ~ x", {}, {}
+    if kind == "two-step":
+        options = {"method": "two-step"}
+    if kind == "binary":
+        rows = table.assign(
+            wage=(table["wage"] > table["wage"].median()).where(table["works"] == 1)
+        )
+        rows["wage"] = rows["wage"].astype(float)
+        options = {"binary": True}
+    if kind == "level":
+        rows = table.assign(wage=np.exp(0.3 * table["wage"]))
+        formula, scale = "np.log(wage) ~ x", {"scale": "level"}
+    found = ss.sample_selection(formula, "works ~ x + z", rows, **options)
+    effects = found.marginal_effects(of="outcome", **scale).table.set_index("variable")
+    for name in ("x", "z"):
+        ends = [
+            found.predict(rows.assign(**{name: rows[name] + d}), "outcome", **scale).mean()
+            for d in (1e-4, -1e-4)
+        ]
+        assert effects.loc[name, "estimate"] == pytest.approx((ends[0] - ends[1]) / 2e-4, rel=1e-3)
+    if kind == "ml":
+        moved = ss.sample_selection(
+            formula, "works ~ x + z", rows.assign(wage=rows["wage"] + 100.0)
+        )
+        again = moved.marginal_effects(of="outcome").table.set_index("variable")
+        for column in ("estimate", "std_error"):
+            np.testing.assert_allclose(again[column], effects[column], rtol=1e-5)
+
+
+def test_derivatives_of_means_where_an_outcome_is_selected(selection):
+    moments = GivenSelectedMoments(
+        selection.problem, selection.problem.ordered_rule, moments_of(selection.problem)
+    )
+    rows, weights, values = (
+        selection.rows.take(slice(0, 7)),
+        np.linspace(0.5, 2.0, 7),
+        selection.values,
+    )
+    cells, slope = moments.cells_and_slope(values, rows, weights)
+    np.testing.assert_allclose(cells[:, 1], moments.expectations(values, rows).outcome)
+    for place in range(len(values)):
+        move = 1e-6 * (np.arange(len(values)) == place)
+        up, down = (weights @ moments.cells(values + d, rows) for d in (move, -move))
+        np.testing.assert_allclose(slope[:, place], (up - down) / 2e-6, atol=DIFFERENCED)

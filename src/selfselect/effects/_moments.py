@@ -12,6 +12,7 @@ from selfselect.data.rows import Rows
 from selfselect.errors import UnsupportedError
 from selfselect.moments.base import Moments
 from selfselect.moments.choose import moments_of
+from selfselect.moments.given_selected import GivenSelectedMoments
 from selfselect.moments.levels import LevelMoments, Logarithm
 from selfselect.problem.problem import Problem
 
@@ -38,17 +39,22 @@ class Setting:
     rows : covariates, known costs and availability.
     rule : in the order of the alternatives.
     logarithm : the one that was modelled, where outcomes are to be levels.
+    given_selected : whether the outcome of one alternative is to be its mean where it is selected,
+        not that times the chance of it.
     """
 
     rows: Rows
     rule: Any
     logarithm: Logarithm | None = None
+    given_selected: bool = False
 
     def moments(self, problem: Problem) -> Moments:
         """Return what to ask of a problem in this setting."""
-        if self.logarithm is not None:
-            return LevelMoments(problem, self.rule, self.logarithm)
-        return moments_of(problem, self.rule)
+        if self.logarithm is None:
+            found = moments_of(problem, self.rule)
+        else:
+            found = LevelMoments(problem, self.rule, self.logarithm)
+        return GivenSelectedMoments(problem, self.rule, found) if self.given_selected else found
 
 
 @dataclass(frozen=True, eq=False)

@@ -69,7 +69,8 @@ def marginal_effects(
     fit : a fitted model.
     columns : one or several columns of the data; None for all.
     at : ``"average"`` for the mean of all rows' effects; else as in `selfselect.effects`.
-    of : ``"chance"`` of each alternative, or the mean observed ``"outcome"``.
+    of : ``"chance"`` of each alternative, or the mean observed ``"outcome"``. Where one outcome
+        alone is selected (sample selection), that is its mean given that it is selected.
     data, level, covariates, scale : see `selfselect.effects`.
 
     Examples
@@ -105,6 +106,7 @@ def marginal_effects(
             f"Errors account for estimation ({fit.covariance.description}).",
         ]
     rule = fit.problem.ordered_rule
+    alone = of == "outcome" and fit.problem.equations.n_alternatives == 1
     rows: list[tuple[Any, ...]] = []
     each: list[Averages] = []
     # pandas 2 has no tuples of a frame without columns.
@@ -113,7 +115,8 @@ def marginal_effects(
         for name in _chosen_columns(columns, fit, table):
             for change, up, down, step in _changes(fit, table[name], setting):
                 states = [
-                    Setting(_with_weights(fit, one, own=own), rule, logarithm) for one in (up, down)
+                    Setting(_with_weights(fit, one, own=own), rule, logarithm, alone)
+                    for one in (up, down)
                 ]
                 each.append(_difference(fit, states, step, of, own=own, covariates=covariates))
                 rows += [(*point, name, change, label) for label in alternatives]
@@ -121,6 +124,7 @@ def marginal_effects(
     given = [key_name(str(name), {*own_keys, *NUMBERS}) for name in points]
     keys = pd.DataFrame(rows, columns=[*given, *own_keys])
     what = "the chance of each alternative" if of == "chance" else outcome_name(fit, scale)
+    what += ", where it is selected" if alone else ""
     return effect_table(
         f"Marginal effects on {what}",
         {str(name): keys[name].tolist() for name in keys},
