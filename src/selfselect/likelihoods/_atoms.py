@@ -7,7 +7,9 @@ where the outcome was not, it is integrated over: the likelihood
 .. math:: \sum_j \int f_j(y) \, P(\text{others explain it} \mid y)\,dy
 
 becomes a sum over points y with weights. Nodes are placed where the density is at the parameters
-in hand and then held: derivatives are taken under the integral.
+in hand and then held: derivatives are taken under the integral. Of two alternatives the narrower
+outcome is integrated over, with the other beyond it where that was chosen: points that are fine
+enough for the narrower one and reach as far as the wider would be very many.
 """
 
 from __future__ import annotations
@@ -24,11 +26,13 @@ from selfselect.kernels.status import ABOVE, BELOW, OBSERVED
 from selfselect.noises.shapes import Grid, Shape
 from selfselect.problem.batch import Batch
 from selfselect.problem.problem import Problem
+from selfselect.rules.base import RowData
 
 __all__ = ["Atoms", "atoms_of"]
 
 Array = NDArray[np.float64]
 Indices = NDArray[np.intp]
+Mask = NDArray[np.bool_]
 Sides = NDArray[np.int8]
 
 NODES, WEIGHTS = np.polynomial.legendre.leggauss(10)
@@ -43,7 +47,8 @@ class Atoms:
     rows : (m,) the rows of the batch they belong to.
     first : (m,) where each of those rows' atoms begin.
     row : (n,) position in `rows` of each atom.
-    chosen : (n,) the chosen alternative.
+    chosen : (n,) the alternative that has an outcome at the point.
+    member : (n,) the chosen alternative; another one where that is beyond the point.
     side : (n, k) on which side of its limit each other alternative lies; 0 where it may be
         anywhere.
     limit : (n, k) outcome of the chosen one, limits of the others, in internal units.
@@ -54,6 +59,7 @@ class Atoms:
     first: Indices
     row: Indices
     chosen: Indices
+    member: Indices
     side: Sides
     limit: Array
     log_weight: Array | None
@@ -117,10 +123,11 @@ def _plain(problem: Problem, batch: Batch, which: Indices) -> Atoms:
     side[status == ABOVE] = -1
     limit = problem.units.limits(np.broadcast_to(observation.limit, (len(which), k)))
     each = np.arange(len(which))
-    return Atoms(which, each, each, (status == OBSERVED).argmax(axis=1), side, limit, None)
+    chosen = (status == OBSERVED).argmax(axis=1)
+    return Atoms(which, each, each, chosen, chosen, side, limit, None)
 
 
-def _candidates(batch: Batch, which: Indices, k: int) -> NDArray[np.bool_]:
+def _candidates(batch: Batch, which: Indices, k: int) -> Mask:
     """Say which alternatives may be the chosen one, (m, k)."""
     rows = batch.rows
     candidates = np.ones((len(which), k), dtype=bool)
@@ -136,21 +143,20 @@ def _candidates(batch: Batch, which: Indices, k: int) -> NDArray[np.bool_]:
     return candidates
 
 
-def _several(
-    problem: Problem, batch: Batch, which: Indices, candidates: NDArray[np.bool_]
-) -> Atoms:
+def _several(problem: Problem, batch: Batch, which: Indices, candidates: Mask) -> Atoms:
     """Make one atom for each that may have been chosen with the recorded outcome."""
     assert batch.rows.outcome is not None
     row, chosen = np.nonzero(candidates)
     outcome = batch.rows.outcome[which[row]]
-    return _joined(problem, batch, which, row, chosen, outcome, np.zeros(len(row)))
+    beyond = np.zeros(len(which), dtype=bool)
+    return _joined(problem, batch, which, row, chosen, outcome, np.zeros(len(row)), beyond)
 
 
 def _integrated(
     problem: Problem,
     batch: Batch,
     which: Indices,
-    candidates: NDArray[np.bool_],
+    candidates: Mask,
     shapes: Sequence[Shape],
     mean: Array,
     spread: Array,
@@ -165,6 +171,8 @@ def _integrated(
         low, high = units.limits(between[which, 0]), units.limits(between[which, 1])
         low, high = np.where(np.isnan(low), -np.inf, low), np.where(np.isnan(high), np.inf, high)
     open_ended = np.isneginf(low) & np.isposinf(high)
+    beyond = open_ended & _narrower_is_other(candidates, spread, batch.rows.known.take(which))
+    over = candidates ^ beyond[:, None]
     parts = []
     for j, shape in enumerate(shapes):
         out = np.maximum(low - mean[:, j], mean[:, j] - high) / spread[:, j]
@@ -173,7 +181,7 @@ def _integrated(
         if shape.grid.stretched:
             kinds = [(np.ones_like(far), _stretched)]
         for of_kind, make in kinds:
-            mine = np.flatnonzero(candidates[:, j] & of_kind)
+            mine = np.flatnonzero(over[:, j] & of_kind)
             if len(mine):
                 outcome, log_weight = make(
                     shape, mean[mine, j], spread[mine, j], narrowest[mine], low[mine], high[mine]
@@ -191,8 +199,20 @@ def _integrated(
     order = np.argsort(row, kind="stable")
     outcome = outcome * units.outcome_unit + units.outcome_shift
     return _joined(
-        problem, batch, which, row[order], chosen[order], outcome[order], log_weight[order]
+        problem, batch, which, row[order], chosen[order], outcome[order], log_weight[order], beyond
     )
+
+
+def _narrower_is_other(candidates: Mask, spread: Array, known: RowData) -> Mask:
+    """Say in which rows (m,) the other of two alternatives is narrower than the chosen one."""
+    if candidates.shape[1] != 2:
+        return np.zeros(len(candidates), dtype=bool)
+    narrower = (candidates[:, 0] & (spread[:, 1] < spread[:, 0])) | (
+        candidates[:, 1] & (spread[:, 0] < spread[:, 1])
+    )
+    recorded = candidates.sum(axis=1) == 1
+    both = np.ones_like(recorded) if known.available is None else known.available.all(axis=1)
+    return np.asarray(narrower & recorded & both)
 
 
 def _trapezoids(
@@ -267,8 +287,9 @@ def _joined(
     chosen: Indices,
     outcome: Array,
     log_weight: Array,
+    beyond: Mask,
 ) -> Atoms:
-    """Ask the rule what explains each atom."""
+    """Ask the rule what explains each atom; in rows of `beyond` (m,) what does not."""
     rule: Any = problem.ordered_rule
     k = problem.equations.n_alternatives
     known = batch.rows.known.take(which[row])
@@ -290,4 +311,11 @@ def _joined(
     limit[each, chosen] = outcome
     limit = problem.units.limits(np.where(np.isfinite(limit), limit, 0.0))
     first = np.flatnonzero(np.diff(row, prepend=-1))
-    return Atoms(which, first, row, chosen, side, limit, log_weight)
+    member = chosen
+    if beyond.any():
+        turned = beyond[row]
+        side = np.where(turned[:, None], -side, side)
+        member = np.where(turned, 1 - chosen, chosen)
+        # What no outcome of the other is beyond does not come about.
+        log_weight = np.where(turned & ~side.any(axis=1), -np.inf, log_weight)
+    return Atoms(which, first, row, chosen, member, side, limit, log_weight)

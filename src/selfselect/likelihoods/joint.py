@@ -157,7 +157,7 @@ class JointRows(RowTerms):
             for piece in pieces_of(self.problem, self.natural, part, curvature=False):
                 atoms, rows, share = piece.atoms, at + piece.atoms.rows, piece.share[:, None]
                 loglik[rows] = piece.loglik
-                np.add.at(chance, (rows[atoms.row], atoms.chosen), piece.share)
+                np.add.at(chance, (rows[atoms.row], atoms.member), piece.share)
                 noise = residuals_of(self.problem, piece, covariance)
                 residual[rows] = np.add.reduceat(noise * share, atoms.first)
                 score[rows] = row_scores(self.natural, piece)
