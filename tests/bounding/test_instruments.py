@@ -137,3 +137,18 @@ def test_the_choice_and_the_outcome_are_no_instruments(options):
     data, _ = roy(200, 1)
     with pytest.raises(ss.errors.OptionError, match="is the outcome or the choice itself"):
         ss.bounds("y", data, chosen="job", **options)
+
+
+def test_bounds_that_are_far_from_crossing_reject_nothing():
+    rng = np.random.default_rng(0)
+    n_rows = 5_000
+    x, z = rng.standard_normal(n_rows), rng.integers(0, 5, n_rows)
+    noise = rng.standard_normal((n_rows, 2)) * np.exp(0.5 * x)[:, None]
+    latent = np.column_stack([0.5 + x, 0.8 - 0.5 * x]) + noise
+    chosen = latent.argmax(axis=1)
+    table = pd.DataFrame(
+        {"x": x, "z": z, "y": latent.max(axis=1), "job": np.array(["a", "b"])[chosen]}
+    )
+    formulas = {"a": "y ~ x + z", "b": "y ~ x"}
+    found = ss.bounds(formulas, table, chosen="job", instrument="z").tests[0]
+    assert found.statistic < -3.9 and found.p_value > 0.99
