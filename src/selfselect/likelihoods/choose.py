@@ -115,6 +115,10 @@ def choose_likelihood(problem: Problem) -> Likelihood:
                 f"A rule without `bounds` needs normal noise, not {noise.margin.name} one. Give "
                 "the rule a `bounds` method."
             )
+        from selfselect.likelihoods.polyhedra import Polyhedra, has_polyhedra
+
+        if correlation is None and has_polyhedra(problem):
+            return Polyhedra(problem)
         from selfselect.likelihoods.sampled import Sampled
 
         return Sampled(problem)

@@ -116,7 +116,7 @@ class Simulation:
         limit *= problem.inverse_scales(self.natural, batch.rows)
         limit /= self.natural[problem.layout.inverse_scale_positions]
         if not np.isin(status, (OBSERVED, BELOW, ABOVE, UNKNOWN)).all():
-            raise UnsupportedError("outcomes that were not observed are bounded on both sides")
+            raise UnsupportedError("outcomes that were not observed have no limit on one side each")
         return limit, status
 
     def search(self, *, dependent: bool) -> tuple[Array, World, World]:

@@ -29,6 +29,7 @@ __all__ = [
     "has_bounds",
     "has_projection",
     "is_trusted",
+    "linear_scores_of",
     "picks",
     "rank_of",
     "takes_costs",
@@ -211,6 +212,14 @@ def compares_scores(rule: Any) -> bool:
     of itself alone: what derives from it may pick otherwise.
     """
     return bool(vars(type(rule)).get("scored", False))
+
+
+def linear_scores_of(rule: Any) -> tuple[Array, Array] | None:
+    """Return M and c where a rule chooses the largest entry of M y + c, less costs; else None.
+
+    A class says so of itself alone: what derives from it may choose otherwise.
+    """
+    return rule.linear_scores() if "linear_scores" in vars(type(rule)) else None
 
 
 def picks(rule: Any) -> str:

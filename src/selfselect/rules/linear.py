@@ -123,7 +123,8 @@ class LinearArgmax:
             constant = [float(known.get(label, 0.0)) for label in alternatives]
         return replace(self, matrix=matrix, constant=constant)
 
-    def _parts(self) -> tuple[Array, Array]:
+    def linear_scores(self) -> tuple[Array, Array]:
+        """Return the matrix and the constant, in the order of the alternatives."""
         if isinstance(self.matrix, Mapping) or isinstance(self.constant, Mapping):
             raise RuleError(
                 "LinearArgmax holds weights by label and does not know the alternatives' order "
@@ -134,7 +135,7 @@ class LinearArgmax:
 
     def choose(self, latent: Array, rows: RowData = NO_ROW_DATA) -> Indices:
         """Return the chosen alternative of each row."""
-        matrix, constant = self._parts()
+        matrix, constant = self.linear_scores()
         score = latent @ matrix.T
         if self.constant is not None:
             score += constant
@@ -144,7 +145,7 @@ class LinearArgmax:
         self, latent: Array, chosen: Indices, outcome: Array, rows: RowData = NO_ROW_DATA
     ) -> Array:
         """Move to the nearest point of the polyhedron, by Hildreth's method."""
-        matrix, constant = self._parts()
+        matrix, constant = self.linear_scores()
         moved = np.array(latent, dtype=np.float64)
         moved[np.arange(len(moved)), chosen] = outcome
         for j in range(len(matrix)):

@@ -68,6 +68,12 @@ def choose_solver(problem: Problem, given: Any) -> tuple[Solver, str]:
             f"{why}, so the mass of explaining sets has no closed form; for convex sets the "
             "likelihood is concave in the coefficients, and draws from them lead to its optimum"
         )
+    if given is None and not has_bounds(problem.ordered_rule):
+        return solvers.Newton(), (
+            f"{type(problem.rule).__name__} has explaining sets bounded by planes, few enough for "
+            "their mass to be known by quadrature, so the likelihood is exact; it is concave in "
+            "the coefficients"
+        )
     if given is None:
         return solvers.Newton(), (
             f"{type(problem.rule).__name__} has box-shaped explaining sets and the noise is "

@@ -16,7 +16,7 @@ from selfselect.problem.problem import Problem
 from selfselect.progress import progress_bar
 from selfselect.samplers import BoxExact, Sampler
 from selfselect.samplers._chains import Chains
-from selfselect.solvers._draws import drawn_loglik, new_seed, start_chains
+from selfselect.solvers._draws import drawn_loglik, draws_boxes, new_seed, start_chains
 from selfselect.solvers._identification import never_chosen, undetermined
 from selfselect.solvers.base import Solution, TraceEntry
 from selfselect.solvers.climb import solve_spd
@@ -142,7 +142,7 @@ class DrawnSearch:
 
     def _run(self) -> None:
         sampler = self.solver.sampler
-        if sampler is None and not self.problem.likelihood.sampled:
+        if sampler is None and draws_boxes(self.problem):
             sampler = BoxExact()
         chains = start_chains(self.problem, self.engine, self.free, sampler, self.rng)
         first, most, follow = (

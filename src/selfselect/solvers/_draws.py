@@ -22,11 +22,19 @@ from selfselect.likelihoods.sampled import (
 )
 from selfselect.problem.batch import Batch
 from selfselect.problem.problem import Problem
+from selfselect.rules import has_bounds
 from selfselect.samplers import EllipticalSlice, Sampler
 from selfselect.samplers._chains import Chains
 from selfselect.solvers.climb import information_at, score_at
 
-__all__ = ["DrawnLoglik", "distance_to_optimum", "drawn_loglik", "new_seed", "start_chains"]
+__all__ = [
+    "DrawnLoglik",
+    "distance_to_optimum",
+    "drawn_loglik",
+    "draws_boxes",
+    "new_seed",
+    "start_chains",
+]
 
 Array = NDArray[np.float64]
 
@@ -41,6 +49,11 @@ DISTANCE_POINTS = 48
 
 FEWEST_DRAWS = 64
 MOST_DRAWS = 16_384
+
+
+def draws_boxes(problem: Problem) -> bool:
+    """Say whether explaining sets are boxes under independent noise, drawn from exactly."""
+    return has_bounds(problem.ordered_rule) and not problem.likelihood.sampled
 
 
 def new_seed(rng: Generator) -> int:

@@ -202,7 +202,11 @@ def require(solver: Any, problem: Problem) -> None:
             f"{type(solver).__name__} needs noise that is independent across alternatives: boxes "
             "have no closed form under correlated noise. Use MonteCarloNewton."
         )
+    likelihood = problem.likelihood
+    closed = likelihood.convex_sets and not likelihood.sampled
     for capability in solver.requires:
+        if capability is HasBounds and closed:
+            continue
         if not isinstance(problem.ordered_rule, capability):
             raise UnsupportedError(
                 f"{type(solver).__name__} cannot solve this problem: it needs a rule with "

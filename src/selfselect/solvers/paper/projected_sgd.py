@@ -15,7 +15,7 @@ from selfselect.errors import OptionError, UnsupportedError
 from selfselect.problem.problem import Problem
 from selfselect.progress import progress_bar
 from selfselect.samplers import BoxExact, EllipticalSlice, ProjectedLangevin, Sampler
-from selfselect.solvers._draws import distance_to_optimum, drawn_loglik
+from selfselect.solvers._draws import distance_to_optimum, drawn_loglik, draws_boxes
 from selfselect.solvers._start import gram_matrices, refuse_collinear
 from selfselect.solvers.base import Solution, require, require_counts
 from selfselect.solvers.paper._agreement import euclidean_distance, most_agreed
@@ -196,7 +196,7 @@ class ProjectedSGD:
     def _sampler(self, problem: Problem) -> Sampler:
         if self.sampler is not None:
             return self.sampler
-        return EllipticalSlice() if problem.likelihood.sampled else BoxExact()
+        return BoxExact() if draws_boxes(problem) else EllipticalSlice()
 
     def _refuse(self, problem: Problem, rows: Rows, sampler: Sampler) -> None:
         if problem.layout.scales is None:

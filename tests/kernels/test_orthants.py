@@ -1,0 +1,110 @@
+"""Chances of normals below their limits: values against quadrature and draws, and derivatives."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from scipy.special import ndtr
+
+from selfselect.kernels.bivariate import log_bivariate_cdf
+from selfselect.kernels.orthants import hermite_means, log_orthant, orthant_slopes
+from selfselect.kernels.trivariate import log_trivariate_cdf
+
+STEP = 1e-5
+NODES, WEIGHTS = np.polynomial.legendre.leggauss(40)
+
+
+def loadings(q, seed, dimensions=3):
+    """Return rows of length one that are not close to dependent."""
+    rng = np.random.default_rng(seed)
+    while True:
+        rows = rng.standard_normal((q, dimensions))
+        rows /= np.sqrt((rows**2).sum(axis=1))[:, None]
+        if np.linalg.eigvalsh(rows @ rows.T)[0] > 0.05:
+            return rows
+
+
+def by_quadrature(a, correlation):
+    """Integrate over the first of three normals by 1,200 nodes."""
+    given = correlation[1:, 0]
+    left = np.sqrt(1.0 - given**2)
+    rho = float((correlation[1, 2] - given[0] * given[1]) / (left[0] * left[1]))
+    found = np.empty(a.shape[1])
+    ends = np.linspace(-30.0, 0.0, 31)
+    for i, (x, y, z) in enumerate(a.T):
+        low, high = x + ends[:-1, None], x + ends[1:, None]
+        s = (0.5 * (low + high) + 0.5 * (high - low) * NODES).ravel()
+        weight = (0.5 * (high - low) * WEIGHTS).ravel()
+        value = log_bivariate_cdf((y - given[0] * s) / left[0], (z - given[1] * s) / left[1], rho)
+        value += -0.5 * s * s - 0.5 * np.log(2.0 * np.pi)
+        found[i] = value.max() + np.log(weight @ np.exp(value - value.max()))
+    return found
+
+
+@pytest.mark.parametrize("seed", range(4))
+@pytest.mark.parametrize("shift", [0.0, -6.0, -25.0])
+def test_three_normals_against_quadrature_also_far_out(seed, shift):
+    rows = loadings(3, seed)
+    correlation = rows @ rows.T
+    a = np.random.default_rng(seed).normal(shift, 1.5, (3, 8))
+    np.testing.assert_allclose(
+        log_trivariate_cdf(a, correlation), by_quadrature(a, correlation), rtol=1e-11, atol=1e-11
+    )
+
+
+def test_independent_normals_have_the_product():
+    a = np.random.default_rng(0).normal(size=(3, 50))
+    np.testing.assert_allclose(log_trivariate_cdf(a, np.eye(3)), np.log(ndtr(a)).sum(axis=0))
+
+
+def test_the_order_of_the_normals_does_not_matter():
+    rows = loadings(3, 5)
+    a = np.random.default_rng(1).normal(-1.0, 2.0, (3, 50))
+    order = [2, 0, 1]
+    here = log_trivariate_cdf(a, rows @ rows.T)
+    there = log_trivariate_cdf(a[order], rows[order] @ rows[order].T)
+    np.testing.assert_allclose(here, there, rtol=1e-11, atol=1e-11)
+
+
+@pytest.mark.parametrize("q", [1, 2, 3])
+def test_slopes_are_those_of_finite_differences_at_every_order(q):
+    rows = loadings(q, 2)
+    correlation = rows @ rows.T
+    limit = np.random.default_rng(q).normal(size=(q, 6))
+    log_chance, slopes = orthant_slopes(limit, correlation, 4)
+    np.testing.assert_array_equal(log_chance, log_orthant(limit, correlation))
+    for order in range(1, 5):
+        for place in range(q):
+            ends = []
+            for sign in (1.0, -1.0):
+                moved = limit.copy()
+                moved[place] += sign * STEP
+                log_there, there = orthant_slopes(moved, correlation, order - 1)
+                ends.append(np.exp(log_there - log_chance) * there[order - 1])
+            np.testing.assert_allclose(
+                slopes[order][place], (ends[0] - ends[1]) / (2.0 * STEP), rtol=1e-6, atol=1e-6
+            )
+
+
+def test_slopes_stay_finite_where_the_chance_underflows():
+    rows = loadings(3, 3)
+    limit = np.full((3, 1), -60.0)
+    log_chance, slopes = orthant_slopes(limit, rows @ rows.T, 2)
+    assert log_chance[0] < -1_000 and all(np.isfinite(one).all() for one in slopes)
+
+
+def test_means_of_hermite_polynomials_are_those_of_draws():
+    rows = loadings(2, 4)
+    limit = np.array([[0.3], [0.6]])
+    _, slopes = orthant_slopes(limit, rows @ rows.T, 4)
+    means = [one[..., 0] for one in hermite_means(slopes, rows)]
+    e = np.random.default_rng(0).standard_normal((400_000, 3))
+    e = e[(e @ rows.T <= limit[:, 0]).all(axis=1)]
+    error = 5.0 / np.sqrt(len(e))
+    np.testing.assert_allclose(means[1], e.mean(axis=0), atol=error)
+    np.testing.assert_allclose(means[2], e.T @ e / len(e) - np.eye(3), atol=2 * error)
+    for j, m in ((0, 1), (1, 2), (2, 0)):
+        square = e[:, m] ** 2 - 1.0
+        assert means[3][j, m, m] == pytest.approx(np.mean(e[:, j] * square), abs=2 * error)
+        both = np.mean((e[:, j] ** 2 - 1.0) * square)
+        assert means[4][j, j, m, m] == pytest.approx(both, abs=3 * error)
