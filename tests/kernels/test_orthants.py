@@ -7,7 +7,7 @@ import pytest
 from scipy.special import ndtr
 
 from selfselect.kernels.bivariate import log_bivariate_cdf
-from selfselect.kernels.orthants import hermite_means, log_orthant, orthant_slopes
+from selfselect.kernels.orthants import hermite_means, keys, log_orthant, orthant_slopes
 from selfselect.kernels.trivariate import log_trivariate_cdf
 
 STEP = 1e-5
@@ -81,9 +81,9 @@ def test_slopes_are_those_of_finite_differences_at_every_order(q):
                 moved[place] += sign * STEP
                 log_there, there = orthant_slopes(moved, correlation, order - 1)
                 ends.append(np.exp(log_there - log_chance) * there[order - 1])
-            np.testing.assert_allclose(
-                slopes[order][place], (ends[0] - ends[1]) / (2.0 * STEP), rtol=1e-6, atol=1e-6
-            )
+            wanted = (ends[0] - ends[1]) / (2.0 * STEP)
+            into = [keys(q, order)[tuple(sorted((place, *key)))] for key in keys(q, order - 1)]
+            np.testing.assert_allclose(slopes[order][into], wanted, rtol=1e-6, atol=1e-6)
 
 
 def test_slopes_stay_finite_where_the_chance_underflows():
@@ -97,14 +97,17 @@ def test_means_of_hermite_polynomials_are_those_of_draws():
     rows = loadings(2, 4)
     limit = np.array([[0.3], [0.6]])
     _, slopes = orthant_slopes(limit, rows @ rows.T, 4)
-    means = [one[..., 0] for one in hermite_means(slopes, rows)]
+    found = [one[:, 0] for one in hermite_means(slopes, rows)]
     e = np.random.default_rng(0).standard_normal((400_000, 3))
     e = e[(e @ rows.T <= limit[:, 0]).all(axis=1)]
     error = 5.0 / np.sqrt(len(e))
-    np.testing.assert_allclose(means[1], e.mean(axis=0), atol=error)
-    np.testing.assert_allclose(means[2], e.T @ e / len(e) - np.eye(3), atol=2 * error)
+    for key, mean in zip(keys(3, 2), found[2], strict=True):
+        drawn = np.mean(e[:, key[0]] * e[:, key[1]]) - (key[0] == key[1])
+        assert mean == pytest.approx(drawn, abs=2 * error)
+    np.testing.assert_allclose(found[1], e.mean(axis=0), atol=error)
     for j, m in ((0, 1), (1, 2), (2, 0)):
-        square = e[:, m] ** 2 - 1.0
-        assert means[3][j, m, m] == pytest.approx(np.mean(e[:, j] * square), abs=2 * error)
-        both = np.mean((e[:, j] ** 2 - 1.0) * square)
-        assert means[4][j, j, m, m] == pytest.approx(both, abs=3 * error)
+        square, third, fourth = e[:, m] ** 2 - 1.0, keys(3, 3), keys(3, 4)
+        mean = found[3][third[tuple(sorted((j, m, m)))]]
+        assert mean == pytest.approx(np.mean(e[:, j] * square), abs=2 * error)
+        mean = found[4][fourth[tuple(sorted((j, j, m, m)))]]
+        assert mean == pytest.approx(np.mean((e[:, j] ** 2 - 1.0) * square), abs=3 * error)

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cache, cached_property
 from typing import ClassVar
 
 import numpy as np
@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 
 from selfselect.data.rows import Rows
 from selfselect.kernels.hermite import ORDERS, hermite_values
-from selfselect.kernels.orthants import LARGEST, hermite_means, orthant_slopes
+from selfselect.kernels.orthants import LARGEST, hermite_means, keys, orthant_slopes
 from selfselect.kernels.status import OBSERVED
 from selfselect.kernels.tails import HALF_LOG_TWO_PI
 from selfselect.kernels.unknown_index import Curvature
@@ -61,6 +61,19 @@ def has_polyhedra(problem: Problem) -> bool:
 def _normals(matrix: Array, chosen: int) -> Array:
     """Return how the others' scores exceed the chosen one's with the others' outcomes."""
     return np.delete(np.delete(matrix - matrix[chosen], chosen, axis=0), chosen, axis=1)
+
+
+@cache
+def _places(k: int) -> tuple[Indices, Indices, Indices]:
+    """Return where means of a_j a_m, of a_j a_m² and of a_j² a_m² stand among those of an order."""
+    each = range(k)
+    tables = [
+        [[keys(k, sum(powers))[tuple(sorted([j] * powers[0] + [m] * powers[1]))] for m in each]
+         for j in each]
+        for powers in ((1, 1), (1, 2), (2, 2))
+    ]  # fmt: skip
+    pairs, squares, fours = (np.array(table, dtype=np.intp) for table in tables)
+    return pairs, squares, fours
 
 
 @dataclass(frozen=True, eq=False)
@@ -196,43 +209,39 @@ class PolyhedronRows(RowTerms):
         second = np.zeros((k, k, n if order >= 2 else 0))
         third = np.zeros((k, k, n if order >= 4 else 0))
         fourth = np.zeros_like(third)
-        each = np.arange(k)
+        pairs, squares, fours = _places(k)
         for rows, j, others in self._groups():
             loadings, limit = self._polyhedron(rows, j, others)
             log_mass[rows], slopes = orthant_slopes(limit, loadings @ loadings.T, order)
-            means = hermite_means(slopes, loadings)
-            free = np.delete(each, j)
-            polynomials = hermite_values(self.own[rows])
-            first[np.ix_(free, rows)] = means[1]
-            first[j, rows] = polynomials[1]
+            means, own = hermite_means(slopes, loadings), hermite_values(self.own[rows])
+            first[:, rows] = means[1]
+            first[j, rows] = own[1]
             if order >= 2:
-                second[np.ix_(free, free, rows)] = means[2]
-                second[np.ix_(each, each[[j]], rows)] = (polynomials[1] * first[:, rows])[:, None]
-                second[j][:, rows] = second[:, j][:, rows]
-                second[j, j, rows] = polynomials[2]
+                block = means[2][pairs]
+                block[j] = block[:, j] = own[1] * first[:, rows]
+                block[j, j] = own[2]
+                second[:, :, rows] = block
             if order >= 4:
-                third[np.ix_(free, free, rows)] = np.einsum("jmmn->jmn", means[3])
-                third[j, j, rows] = polynomials[3]
-                fourth[np.ix_(free, free, rows)] = np.einsum("jjmmn->jmn", means[4])
-                fourth[j, j, rows] = polynomials[4]
+                third[:, :, rows], fourth[:, :, rows] = means[3][squares], means[4][fours]
+                third[j, j, rows], fourth[j, j, rows] = own[3], own[4]
         return _Terms(log_mass, first, second, third, fourth)
 
     def _polyhedron(self, rows: Indices, j: int, others: Indices) -> tuple[Array, Array]:
-        """Return C (q, k - 1) and b (q, rows), one half-space per alternative that was open."""
+        """Return C (q, k) and b (q, rows), one half-space per alternative that was open."""
         units, known = self.problem.units, self.batch.rows.known
         found = linear_scores_of(self.problem.ordered_rule)
         assert found is not None
         matrix, constant = found
         lead = matrix[others] - matrix[j]
-        free = np.delete(np.arange(len(matrix)), j)
         room = constant[j] - constant[others] - units.outcome_shift * lead.sum(axis=1)
         limit = np.repeat(room[:, None], len(rows), axis=1)
         if known.costs is not None:
             limit += (known.costs[np.ix_(rows, others)] - known.costs[rows, j][:, None]).T
         limit /= units.outcome_unit
         limit -= np.outer(lead[:, j], self.outcome[rows])
-        loadings = lead[:, free] / self.inverse_scales[free]
-        limit -= loadings @ self.location[np.ix_(free, rows)]
+        loadings = lead / self.inverse_scales
+        loadings[:, j] = 0.0
+        limit -= loadings @ self.location[:, rows]
         length = np.sqrt((loadings**2).sum(axis=1))
         return loadings / length[:, None], limit / length[:, None]
 

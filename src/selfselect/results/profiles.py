@@ -47,6 +47,8 @@ def no_profile(fit: FitResult) -> str | None:
         return reason
     if not problem.likelihood.exact or fit.solution.loglik_error > 0:
         return "the likelihood is simulated, not exact; use covariance='bootstrap'"
+    if fit.solution.noise is not None and fit.solution.noise.any():
+        return "the estimates were drawn; fit with solver=None, whose likelihood is exact"
     if not problem.noise.margin.smooth:
         return f"the log-likelihood of {problem.noise.margin.name} noise has kinks; use 'wald'"
     if fit.method != "ml":

@@ -21,6 +21,12 @@ __all__ = ["MonteCarloNewton"]
 
 Array = NDArray[np.float64]
 
+FEWEST = 1_000
+PER_PARAMETER = 20
+SHARE = 20
+"""Rows of the smallest sample, rows of it by parameter, and rows by row of it: its optimum exists,
+and is so few standard errors away that one step over all rows leads next to theirs."""
+
 COARSE = 0.5
 """Monte-Carlo error, in standard errors of the sample, with which a sample's optimum will do."""
 
@@ -47,7 +53,8 @@ class MonteCarloNewton:
     sampler : of the latent outcomes, one of `selfselect.samplers`; None for `Antithetic`, with
         `Gibbs` where sets are narrow; and for `BoxExact`, which leaves no Monte-Carlo error, where
         they are boxes.
-    sample : rows of the sample that the first steps are taken on.
+    sample : the most rows of the sample that the first steps are taken on; it has a twentieth of
+        all rows where that is less.
     loglik_draws : draws per row that the log-likelihood is estimated from, once, at the end; None
         for some two million in all, from 64 to 16,384 a row. Its error is reported too.
     """
@@ -89,8 +96,10 @@ class MonteCarloNewton:
             grams = gram_matrices(problem, engine)
             refuse_collinear(problem, grams)
             start = least_squares_start(problem, grams)
-            if engine.n_rows > 2 * self.sample:
-                part = engine.sample(self.sample, rng)
+            sampled = max(FEWEST, PER_PARAMETER * problem.layout.n_free, engine.n_rows // SHARE)
+            sampled = min(sampled, self.sample)
+            if engine.n_rows > 2 * sampled:
+                part = engine.sample(sampled, rng)
                 coarse = DrawnSearch(self, problem, part, start, rng, progress, COARSE)
                 coarse.run()
                 start = coarse.free
