@@ -52,6 +52,19 @@ def test_three_normals_against_quadrature_also_far_out(seed, shift):
     )
 
 
+def test_a_steep_mode_with_a_long_tail_is_resolved():
+    """Two normals with a correlation of 0.96, far out: orders of integration agree."""
+    correlation = np.array([[1.0, 0.2704, 0.9645], [0.2704, 1.0, 0.0935], [0.9645, 0.0935, 1.0]])
+    a = np.array([[-7.3, -40.0, -7.0], [-6.05, -6.0, -300.0], [-6.41, -35.0, -6.0]])
+    wanted = by_quadrature(a[:, :1], correlation)
+    np.testing.assert_allclose(log_trivariate_cdf(a[:, :1], correlation), wanted, rtol=1e-12)
+    order = [2, 0, 1]
+    there = log_trivariate_cdf(a[order], correlation[np.ix_(order, order)])
+    np.testing.assert_allclose(log_trivariate_cdf(a, correlation), there, rtol=1e-12)
+    # A limit of -300 costs its square, whatever the others do.
+    assert there[2] == pytest.approx(-0.5 * 300.0**2, rel=1e-3)
+
+
 def test_independent_normals_have_the_product():
     a = np.random.default_rng(0).normal(size=(3, 50))
     np.testing.assert_allclose(log_trivariate_cdf(a, np.eye(3)), np.log(ndtr(a)).sum(axis=0))

@@ -37,6 +37,8 @@ REACH = 9.0
 FALL = 42.0
 """Distance from the mode, and fall of the logarithm, at which nothing of the integrand is left."""
 HALVINGS = 40
+DOUBLINGS = 6
+"""Of the curvature's width, until so far from the mode."""
 
 
 class _Path(NamedTuple):
@@ -155,18 +157,24 @@ def _log_tail_from(a: Array, correlation: Array) -> Array:
     mode = np.where(at_end > 0, a[0], high)
     # To the left the logarithm falls at least by its slope at the mode, and by half a square.
     steep = np.where(at_end > 0, at_end, 0.0)
+    to_left = FALL / np.maximum(steep, FALL / REACH)
     bend = bivariate_terms(*others(mode), angle).curvature[:2, :2]
     # Log-concave: rounding must not bend it the other way.
-    narrow = REACH / np.sqrt(1.0 - np.minimum(np.einsum("i,ijn,j->n", lean, bend, lean), 0.0))
-    to_left = np.minimum(narrow, FALL / np.maximum(steep, FALL / REACH))
-    to_right = np.minimum(narrow, a[0] - mode)
-    pieces = []
-    for start, size in ((mode - to_left, to_left), (mode, to_right)):
-        s = start + 0.5 * np.multiply.outer(1.0 + TAIL_NODES, size)
+    narrow = 1.0 / np.sqrt(1.0 - np.minimum(np.einsum("i,ijn,j->n", lean, bend, lean), 0.0))
+
+    def value(s: Array) -> Array:
         y, z = others(s)
-        value = log_bivariate_cdf(y.ravel(), z.ravel(), rho).reshape(s.shape)
-        value += -0.5 * s * s - HALF_LOG_TWO_PI
-        top = value.max(axis=0)
+        found = log_bivariate_cdf(y.ravel(), z.ravel(), rho).reshape(s.shape)
+        return np.asarray(found - 0.5 * s * s - HALF_LOG_TWO_PI)
+
+    pieces, top = [], value(mode)
+    for way, most in ((-1.0, to_left), (1.0, np.minimum(a[0] - mode, REACH))):
+        # It is curved by one at least, and away from the mode by less than there.
+        size = np.minimum(narrow, most)
+        for _ in range(DOUBLINGS):
+            far = top - value(mode + way * size) > FALL
+            size = np.where(far, size, np.minimum(2.0 * size, most))
+        s = mode + way * 0.5 * np.multiply.outer(1.0 + TAIL_NODES, size)
         with np.errstate(divide="ignore"):
-            pieces.append(top + np.log(TAIL_WEIGHTS @ np.exp(value - top) * 0.5 * size))
+            pieces.append(top + np.log(TAIL_WEIGHTS @ np.exp(value(s) - top) * 0.5 * size))
     return np.asarray(np.logaddexp(*pieces))
