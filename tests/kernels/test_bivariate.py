@@ -72,3 +72,12 @@ def test_slopes_and_curvature_are_differences(t):
         np.testing.assert_allclose(
             found.curvature[place], (up.slope - down.slope) / (2 * step), atol=1e-4
         )
+
+
+@pytest.mark.parametrize(
+    ("rho", "exact"), [(0.98, -15.572090596644292), (0.99, -15.403063901714559)]
+)
+def test_long_tails_beyond_a_steep_mode_are_integrated_whole(rho, exact):
+    """Values by mpmath, with thirty digits."""
+    found = log_bivariate_cdf(np.array([-5.0]), np.array([-5.0]), rho)
+    assert found[0] == pytest.approx(exact, rel=1e-11)

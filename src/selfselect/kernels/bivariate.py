@@ -38,6 +38,8 @@ one and more."""
 FALL = 42.0
 """Fall of the integrand's logarithm beyond which the rest is nothing."""
 HALVINGS = 60
+DOUBLINGS = 6
+"""Of the width that the curvature at the mode gives, until nothing of the integrand is left."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -127,18 +129,22 @@ def _log_tail(a: Array, b: Array, rho: float) -> Array:
     # To the left the logarithm falls at least by its slope at the mode, and by half a square.
     steep = np.maximum(slope(mode), 0.0)
     left = np.minimum(REACH, FALL / np.maximum(steep, FALL / REACH))
-    right = np.minimum(a - mode, REACH)
     narrow = 1.0 / np.sqrt(1.0 + rho**2 / q**2 * mills_terms((b - rho * mode) / q).slope)
-    left, right = np.minimum(left, REACH * narrow), np.minimum(right, REACH * narrow)
-    pieces = []
-    for start, size in ((mode - left, left), (mode, right)):
-        s = start[:, None] + 0.5 * size[:, None] * (1.0 + TAIL_NODES)
-        value = -0.5 * s * s - HALF_LOG_TWO_PI + log_cdf((b[:, None] - rho * s) / q)
-        top = value.max(axis=1)
-        total = np.exp(value - top[:, None]) @ TAIL_WEIGHTS * 0.5 * size
+
+    def value(s: Array) -> Array:
+        return np.asarray(-0.5 * s * s - HALF_LOG_TWO_PI + log_cdf((b - rho * s) / q))
+
+    pieces, top = [], value(mode)
+    for way, most in ((-1.0, left), (1.0, np.minimum(a - mode, REACH))):
+        # It is curved by one at least, and away from the mode by less than there.
+        size = np.minimum(narrow, most)
+        for _ in range(DOUBLINGS):
+            far = top - value(mode + way * size) > FALL
+            size = np.where(far, size, np.minimum(2.0 * size, most))
+        s = mode + way * 0.5 * np.multiply.outer(1.0 + TAIL_NODES, size)
         with np.errstate(divide="ignore"):
-            pieces.append(top + np.log(total))
-    return np.logaddexp(*pieces)
+            pieces.append(top + np.log(TAIL_WEIGHTS @ np.exp(value(s) - top) * 0.5 * size))
+    return np.asarray(np.logaddexp(*pieces))
 
 
 def bivariate_terms(a: Array, b: Array, t: float) -> BivariateTerms:
