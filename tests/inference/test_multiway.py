@@ -167,3 +167,79 @@ def test_a_missing_cluster_of_the_second_way_is_refused(panel):
 def test_labels_that_are_named_like_a_column_are_still_labels(panel):
     labels = np.where(panel["firm"] % 2 == 0, "firm", "year").tolist()
     assert "(2 clusters)" in fit(panel, cluster=labels).covariance.description
+
+
+@pytest.fixture(scope="module")
+def crossed():
+    """Return rows whose two-way covariance of steps is not positive before the repair."""
+    rng = np.random.default_rng(0)
+    n = 1500
+    x, z, q, v = (rng.normal(size=n) for _ in range(4))
+    noise = rng.normal(size=(n, 2)) @ np.array([[1.0, 0.5], [0.0, 0.8]])
+    works = 0.3 + 0.5 * x + 0.8 * z + noise[:, 0] > 0
+    w = 0.5 * q + 0.6 * noise[:, 1] + rng.normal(size=n)
+    utility = np.column_stack([0.5 * x + z, 0.3 * z - 0.5 * v, 0 * x]) + rng.gumbel(size=(n, 3))
+    best = utility.argmax(axis=1)
+    means = np.choose(best, [1 + 0.5 * x, 0.5 - 0.3 * x, 0.2 + 0.1 * x])
+    return pd.DataFrame({
+        "x": x, "z": z, "q": q, "v": v, "w": w, "works": works.astype(int),
+        "y": np.where(works, 1 + 0.7 * x + 0.5 * w + noise[:, 1], np.nan),
+        "job": np.array(list("abc"))[best],
+        "pay": means + 0.4 * (utility.max(axis=1) - 1) + rng.normal(size=n),
+        "f": rng.integers(0, 40, n), "t": rng.integers(0, 12, n),
+        "even": np.arange(n) % 10,
+        "large": np.where(np.arange(n) < 0.6 * n, 0, 1 + np.arange(n) % 15),
+    })  # fmt: skip
+
+
+def two_steps(table, **options):
+    return ss.sample_selection("y ~ x + w", "works ~ x + z", table, method="two-step", **options)
+
+
+def first_stage(table, **options):
+    return ss.sample_selection(
+        "y ~ x + w", "works ~ x + z", table, endogenous={"w": "~ q"}, **options
+    )
+
+
+def of_several(table, **options):
+    return ss.multinomial_switching("pay ~ x", "job ~ x + z + v", table, **options)
+
+
+@pytest.mark.parametrize(
+    ("model", "ways"),
+    [(two_steps, ["even", "large"]), (first_stage, ["even", "large"]), (of_several, ["f", "t"])],
+)
+def test_no_model_has_a_covariance_that_is_none(model, ways, crossed, tmp_path):
+    found = model(crossed, cluster=ways)
+    matrix = found.covariance.matrix
+    size = np.sqrt(np.maximum(np.diag(matrix), 1e-300))
+    assert np.linalg.eigvalsh(matrix / np.outer(size, size))[0] > -1e-9
+    assert "it was not positive, so negative eigenvalues were set" in found.covariance.description
+    found.save(tmp_path / "fit.json")
+    # What is repaired does not depend on the units of a covariate.
+    scaled = model(crossed.assign(x=crossed["x"] * 1e4), cluster=ways)
+    by_unit = np.array([1e4 if name.endswith(":x") else 1.0 for name in found.names])
+    np.testing.assert_allclose(
+        np.sqrt(np.diag(scaled.covariance.matrix)) * by_unit, np.sqrt(np.diag(matrix)), rtol=1e-3
+    )
+
+
+def test_two_ways_that_agree_are_not_repaired(crossed):
+    """Where one way nests the other, the intersection is the finer: the coarser remains."""
+    nested = crossed.assign(finer=crossed["even"] * 100 + np.arange(len(crossed)) % 4)
+    both, one = (two_steps(nested, cluster=ways) for ways in (["even", "finer"], "even"))
+    assert "not positive" not in both.covariance.description
+    np.testing.assert_allclose(both.cov_params(), one.cov_params(), rtol=1e-8, atol=1e-14)
+
+
+def test_a_negative_variance_of_a_combination_is_missing_not_zero(crossed):
+    found = of_several(crossed)
+    at = [found.names.index(name) for name in ("a:x", "b:x")]
+    matrix = np.array(found.covariance.matrix)
+    matrix[np.ix_(at, at)] = [[1.0, 2.0], [2.0, 1.0]]
+    bad = replace(found, covariance=replace(found.covariance, matrix=matrix))
+    made = bad.lincom("a:x - b:x, a:x - a:x, a:x + b:x")
+    np.testing.assert_allclose(made.table["std_error"], [np.nan, 0.0, np.sqrt(6.0)])
+    assert made.table.loc[0, ["p_value", "conf_low", "conf_high"]].isna().all()
+    assert "no standard error where the covariance gives a negative variance" in str(made)

@@ -29,6 +29,7 @@ __all__ = [
     "ONE_CLUSTER",
     "ClusterCount",
     "ClusterTotals",
+    "cluster_covariance",
     "cluster_products",
     "cluster_sizes",
     "cluster_totals",
@@ -38,12 +39,16 @@ __all__ = [
     "describe_clusters",
     "every_join",
     "join_ways",
+    "without_negative_eigenvalues",
 ]
 
 Array = NDArray[np.float64]
 Indices = NDArray[np.intp]
 
 ONE_CLUSTER = "There is only one cluster, so nothing can be said of its spread."
+
+ROUNDING = 1e-10
+"""Relative size below which a negative eigenvalue is rounding, not a covariance gone wrong."""
 
 UNEQUAL = 0.75
 """Effective clusters, as a share of all, below which descriptions say their number."""
@@ -160,6 +165,39 @@ def cluster_products(found: Parts, n_ways: int) -> tuple[Array, list[ClusterCoun
         factor = (-1.0) ** (len(which) + 1) * counted.count / (counted.count - 1.0)
         products += factor * (totals.T @ totals)
     return products, counts
+
+
+def cluster_covariance(found: Parts, n_ways: int) -> tuple[Array, list[ClusterCount], bool]:
+    """Return the covariance of estimates, of which `found` holds what clusters do to them.
+
+    It is that of `cluster_products`, of several ways without negative eigenvalues; the last value
+    says whether there were any.
+    """
+    products, counts = cluster_products(found, n_ways)
+    if n_ways == 1:
+        return products, counts, False
+    # The triangle of all ways and intersections together: what they subtract lies in it too.
+    triangle = np.linalg.qr(np.vstack([one.totals for one in found]))[1]
+    positive, repaired = without_negative_eigenvalues(products, triangle.T)
+    return positive, counts, repaired
+
+
+def without_negative_eigenvalues(products: Array, root: Array) -> tuple[Array, bool]:
+    """Set negative eigenvalues of a difference of covariances to zero, and say if any were.
+
+    They are those in units of a covariance of the same parameters, given by its `root` (p, r) whose
+    columns span the products, so what is repaired does not depend on the units of the covariates.
+    """
+    if not (np.isfinite(products).all() and np.isfinite(root).all()):
+        return products, False
+    sizes = np.sqrt((root**2).sum(axis=1, keepdims=True))
+    sizes[sizes == 0] = 1.0
+    inverse = np.linalg.pinv(root / sizes, rcond=ROUNDING) / sizes.T
+    values, axes = np.linalg.eigh(inverse @ products @ inverse.T)
+    if values[0] >= -ROUNDING * abs(values[-1]):
+        return products, False
+    carry = root @ axes
+    return (carry * np.maximum(values, 0.0)) @ carry.T, True
 
 
 def count_clusters(engine: Engine, sizes: tuple[int, ...]) -> list[ClusterCount]:

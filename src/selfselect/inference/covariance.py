@@ -6,7 +6,7 @@ All are of the reported parameters: the coefficients, scales and others that use
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -56,6 +56,9 @@ OTHER_NAMES = {
 UNCORRECTED = ("HC0", "HC1")
 """Sandwiches of plain scores of rows: as they are, and times n/(n - k) for k parameters."""
 
+REPAIRED = "; it was not positive, so negative eigenvalues were set to zero"
+"""What is said of a difference of ways of clustering that was no covariance."""
+
 FEW_CLUSTERS = 40
 """Clusters below which a page says what their number does to intervals."""
 
@@ -81,6 +84,24 @@ class Covariance:
     matrix: Array
     df: float = float("inf")
     missing: tuple[int, ...] = ()
+
+    @classmethod
+    def of_clusters(
+        cls,
+        kind: str,
+        description: str,
+        matrix: Array,
+        counts: Sequence[ClusterCount],
+        *,
+        repaired: bool = False,
+        missing: tuple[int, ...] = (),
+    ) -> Covariance:
+        """Return a covariance by clusters, of which there are `counts`; by rows if there are none.
+
+        `repaired` says whether negative eigenvalues were set to zero.
+        """
+        words = description + REPAIRED if repaired else description
+        return cls(kind, words, matrix, degrees(counts), missing)
 
     @property
     def shown(self) -> Array:
@@ -140,19 +161,22 @@ def estimate_covariance(
             problem, engine, solution, solver, kind, dependence, rng=rng, progress=progress
         )
         return describe_bootstrap(kind, draws, dependence, counts)
-    bread, df = _inverse(solution.information), float("inf")
+    bread = _inverse(solution.information)
     jacobian = problem.layout.report(solution.free).jacobian
     if kind == "observed":
         smooth = problem.noise.margin.smooth
-        free, description = bread, "observed information" if smooth else "outer product of scores"
+        description = "observed information" if smooth else "outer product of scores"
+        made = Covariance(kind, description, bread)
     else:
-        meat, description, df = _meat(problem, engine, solution, kind, dependence)
-        free = _inverse(meat) if kind == "opg" else bread @ meat @ bread
+        made = _meat(problem, engine, solution, kind, dependence)
+        middle = made.matrix
+        made = replace(made, matrix=_inverse(middle) if kind == "opg" else bread @ middle @ bread)
     if solution.noise is not None:
-        free, description = free + solution.noise, f"{description}, with Monte-Carlo error"
+        said = f"{made.description}, with Monte-Carlo error"
+        made = replace(made, matrix=made.matrix + solution.noise, description=said)
     held = list(solution.held)
     missing = tuple(np.flatnonzero(jacobian[:, held].any(axis=1)).tolist())
-    return Covariance(kind, description, jacobian @ free @ jacobian.T, df, missing)
+    return replace(made, matrix=jacobian @ made.matrix @ jacobian.T, missing=missing)
 
 
 def covariance_kind(kind: Any, dependence: Dependence) -> str | Bootstrap:
@@ -196,7 +220,7 @@ def describe_bootstrap(
     unit = f"{clusters[0]} clusters of {dependence.cluster_name}" if clusters else "rows"
     matrix = np.atleast_2d(np.cov(draws, rowvar=False))
     description = f"bootstrap of {unit}, {options.replications} samples"
-    return Covariance("bootstrap", description, matrix, degrees(counts))
+    return Covariance.of_clusters("bootstrap", description, matrix, counts)
 
 
 def _inverse(information: Array) -> Array:
@@ -211,25 +235,25 @@ def _inverse(information: Array) -> Array:
 
 def _meat(
     problem: Problem, engine: Engine, solution: Solution, kind: str, dependence: Dependence
-) -> tuple[Array, str, float]:
-    """Return the middle of the sandwich, its description and its degrees of freedom."""
+) -> Covariance:
+    """Return the middle of the sandwich, as the covariance of summed scores."""
     if problem.likelihood.sampled:
         return _drawn_meat(engine, solution, kind, dependence)
     clusters = dependence.clusters
     free, information = solution.free, solution.information
     if kind in ("opg", *UNCORRECTED):
         meat, count = row_products(problem, engine, free, repeated=dependence.repeated)
-        return *plain_meat(kind, meat, count, len(free)), float("inf")
+        meat, description = plain_meat(kind, meat, count, len(free))
+        return Covariance(kind, description, meat)
     if not clusters:
         meat = row_meat(problem, engine, free, information, repeated=dependence.repeated)
-        return meat, "robust (sandwich)", float("inf")
+        return Covariance(kind, "robust (sandwich)", meat)
     meat, counts = cluster_meat(problem, engine, free, information, clusters)
-    description = describe_clusters(dependence.cluster_name, counts)
+    repaired = False
     if len(counts) > 1:
         meat, repaired = make_positive(meat, information)
-        if repaired:
-            description += "; it was not positive, so negative eigenvalues were set to zero"
-    return meat, description, degrees(counts)
+    description = describe_clusters(dependence.cluster_name, counts)
+    return Covariance.of_clusters(kind, description, meat, counts, repaired=repaired)
 
 
 def plain_meat(kind: str, meat: Array, count: float, n_parameters: int) -> tuple[Array, str]:
@@ -249,16 +273,18 @@ def plain_meat(kind: str, meat: Array, count: float, n_parameters: int) -> tuple
 
 def _drawn_meat(
     engine: Engine, solution: Solution, kind: str, dependence: Dependence
-) -> tuple[Array, str, float]:
+) -> Covariance:
     """Return the middle of the sandwich where only draws know the rows' scores."""
     clusters = dependence.clusters
     nothing = np.full_like(solution.information, np.nan)
     drawn = nothing if solution.outer is None else solution.outer
     if kind in ("opg", *UNCORRECTED):
         count, n_free = float(engine.n_rows), len(solution.free)
-        return *plain_meat(kind, drawn, count, n_free), float("inf")
+        meat, description = plain_meat(kind, drawn, count, n_free)
+        return Covariance(kind, description, meat)
     if not clusters:
-        return drawn * engine.n_rows / (engine.n_rows - 1), "robust (sandwich)", float("inf")
+        meat = drawn * engine.n_rows / (engine.n_rows - 1)
+        return Covariance(kind, "robust (sandwich)", meat)
     if len(clusters) > 1:
         raise OptionError(
             "Clusters in several ways need a rule with bounds and independent noise. Cluster by "
@@ -266,4 +292,5 @@ def _drawn_meat(
         )
     counts = count_clusters(engine, clusters)
     description = describe_clusters(dependence.cluster_name, counts)
-    return drawn * counts[0].count / (counts[0].count - 1), description, degrees(counts)
+    meat = drawn * counts[0].count / (counts[0].count - 1)
+    return Covariance.of_clusters(kind, description, meat, counts)

@@ -25,6 +25,7 @@ from selfselect.inference.cluster_totals import (
     ClusterTotals,
     every_join,
     join_ways,
+    without_negative_eigenvalues,
 )
 from selfselect.likelihoods import Batch, evaluate, row_terms
 from selfselect.problem.problem import Problem
@@ -47,9 +48,6 @@ __all__ = [
 
 Array = NDArray[np.float64]
 Indices = NDArray[np.intp]
-
-ROUNDING = 1e-10
-"""Relative size below which a negative eigenvalue is rounding, not a covariance gone wrong."""
 
 CORRECTED_CLUSTERS = 100
 """Clusters up to which the scores of many rows are corrected; each costs an evaluation of its own.
@@ -334,12 +332,7 @@ def make_positive(meat: Array, information: Array) -> tuple[Array, bool]:
     if not np.isfinite(information).all():
         return meat, False  # At a boundary there is no covariance to repair.
     try:
-        root = np.linalg.cholesky(information)
+        root: Array = np.linalg.cholesky(information)
     except np.linalg.LinAlgError:
         return meat, False
-    half = np.linalg.solve(root, meat)
-    values, axes = np.linalg.eigh(np.linalg.solve(root, half.T))
-    if values[0] >= -ROUNDING * abs(values[-1]):
-        return meat, False
-    carry = root @ axes
-    return (carry * np.maximum(values, 0.0)) @ carry.T, True
+    return without_negative_eigenvalues(meat, root)

@@ -87,9 +87,10 @@ def _average(
         direct = (cells - mean) * share[:, None]
         if own and fit.influence is not None:
             both = direct + fit.influence @ jacobian.T
-            covariance = summed(rows, both, fit.covariance.kind, fit.dependence, len(fit.values))[0]
+            kind, size = fit.covariance.kind, len(fit.values)
+            covariance = summed(rows, both, kind, fit.dependence, size).matrix
         elif own:
-            covariance += summed(rows, direct, "HC0", fit.dependence, 0)[0]
+            covariance += summed(rows, direct, "HC0", fit.dependence, 0).matrix
         else:
             covariance += direct.T @ direct
     note = how_averaged(fit, len(rows), covariates, own=own)

@@ -27,10 +27,9 @@ from selfselect.data.rows import Rows
 from selfselect.errors import DataError
 from selfselect.inference.bootstrap import Bootstrap, resampled_estimates
 from selfselect.inference.cluster_totals import (
-    cluster_products,
+    cluster_covariance,
     cluster_totals,
     count_in_rows,
-    degrees,
     describe_clusters,
 )
 from selfselect.inference.covariance import UNCORRECTED, Covariance, plain_meat
@@ -272,13 +271,13 @@ def influences(model: Model, rows: Rows, found: TwoSteps) -> Array:
 
 def summed(
     rows: Rows, influence: Array, kind: str, dependence: Dependence, n_parameters: int
-) -> tuple[Array, str, float]:
-    """Return the summed products of influences, a description, and degrees of freedom."""
+) -> Covariance:
+    """Return the summed products of influences: the covariance of what rows have them on."""
     if dependence.clusters:
         found = cluster_totals(rows, influence, dependence.clusters)
-        products, counts = cluster_products(found, len(dependence.clusters))
+        matrix, counts, repaired = cluster_covariance(found, len(dependence.clusters))
         description = f"{describe_clusters(dependence.cluster_name, counts)}, over both steps"
-        return products, description, degrees(counts)
+        return Covariance.of_clusters(kind, description, matrix, counts, repaired=repaired)
     weights = _weights(rows)
     counted = weights > 0
     kept = influence[counted]
@@ -289,8 +288,8 @@ def summed(
     products = kept.T @ kept
     if kind in UNCORRECTED:
         made, description = plain_meat(kind, products, count, n_parameters)
-        return made, f"{description}, over both steps", float("inf")
-    return products * count / (count - 1.0), "robust (sandwich), over both steps", float("inf")
+        return Covariance(kind, f"{description}, over both steps", made)
+    return Covariance(kind, "robust (sandwich), over both steps", products * count / (count - 1.0))
 
 
 def robust_covariance(
@@ -298,8 +297,7 @@ def robust_covariance(
 ) -> tuple[Covariance, Array]:
     """Return the covariance of all estimates, and the influences it is made of."""
     influence = influences(model, rows, found)
-    matrix, description, df = summed(rows, influence, kind, dependence, len(found.values))
-    return Covariance(kind, description, matrix, df), influence
+    return summed(rows, influence, kind, dependence, len(found.values)), influence
 
 
 def bootstrap_covariance(
@@ -323,9 +321,9 @@ def bootstrap_covariance(
     unit = "rows"
     if dependence.clusters:
         unit = f"{dependence.clusters[0]} clusters of {dependence.cluster_name}"
-    return Covariance(
+    return Covariance.of_clusters(
         "bootstrap",
         f"bootstrap of {unit} over both steps, {len(done)} samples",
         np.atleast_2d(np.cov(done, rowvar=False)),
-        degrees(count_in_rows(rows, dependence.clusters)),
+        count_in_rows(rows, dependence.clusters),
     )

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 import numpy as np
+from numpy.typing import NDArray
 
 from selfselect.errors import OptionError
 from selfselect.results.expressions import Expression, read_expressions
@@ -15,6 +16,11 @@ if TYPE_CHECKING:
     from selfselect.results.estimates import Estimates
 
 __all__ = ["combine"]
+
+Array = NDArray[np.float64]
+
+ROUNDING = 1e-12
+"""Size of a variance below zero that is rounding, as a share of what its terms could add up to."""
 
 
 def combine(
@@ -38,7 +44,12 @@ def combine(
     unknown = slopes[:, list(fit.covariance.missing)].any(axis=1)
     covariance[unknown, :] = np.nan
     covariance[:, unknown] = np.nan
+    negative = _negative(covariance, slopes, fit)
+    covariance[negative, :] = np.nan
+    covariance[:, negative] = np.nan
     notes = [f"Standard errors by the delta method ({fit.covariance.description})."]
+    if negative.any():
+        notes.append("There is no standard error where the covariance gives a negative variance.")
     if unknown.any():
         names = [fit.names[i] for i in fit.covariance.missing if slopes[:, i].any()]
         notes.append(f"There is no standard error where {', '.join(names)} has none.")
@@ -55,6 +66,13 @@ def combine(
         notes=notes,
         tested=True,
     )
+
+
+def _negative(covariance: Array, slopes: Array, fit: Estimates) -> NDArray[np.bool_]:
+    """Say which combinations have a variance below zero by more than rounding."""
+    errors = np.sqrt(np.maximum(np.diag(fit.covariance.matrix), 0.0))
+    found: NDArray[np.bool_] = np.diag(covariance) < -ROUNDING * (np.abs(slopes) @ errors) ** 2
+    return found
 
 
 def _read(fit: Estimates, expressions: Sequence[str], linear: bool) -> list[Expression]:

@@ -34,10 +34,9 @@ from selfselect.data.unrecorded import Unrecorded
 from selfselect.errors import DataError, FormulaError, OptionError
 from selfselect.inference.bootstrap import Bootstrap, resampled_estimates
 from selfselect.inference.cluster_totals import (
-    cluster_products,
+    cluster_covariance,
     cluster_totals,
     count_in_rows,
-    degrees,
     describe_clusters,
 )
 from selfselect.inference.covariance import (
@@ -262,14 +261,14 @@ def carry_first_stages(
     through = endogenous.w @ bread
     parts = [through * (weights * one)[:, None] for one in residuals.T]
     influence = estimator.influence() + np.hstack(parts) @ reach.T
+    influence[:, list(spread.missing)] = 0.0  # What has no standard error, as `Covariance` wants.
     if dependence.clusters:
         found = cluster_totals(rows, influence, dependence.clusters)
-        matrix, counts = cluster_products(found, len(dependence.clusters))
-        words = describe_clusters(dependence.cluster_name, counts)
-        return Covariance(
-            "clustered", _words(words), _blank(matrix, spread.missing), degrees(counts),
-            spread.missing,
-        )  # fmt: skip
+        matrix, counts, repaired = cluster_covariance(found, len(dependence.clusters))
+        words = _words(describe_clusters(dependence.cluster_name, counts))
+        return Covariance.of_clusters(
+            "clustered", words, matrix, counts, repaired=repaired, missing=spread.missing
+        )
     if dependence.repeated:
         influence = influence / np.sqrt(np.where(weights > 0, weights, 1.0))[:, None]
     count = float(weights.sum() if dependence.repeated else (weights > 0).sum())
@@ -277,9 +276,7 @@ def carry_first_stages(
     matrix, words = products * count / (count - 1.0), "robust (sandwich)"
     if kind in UNCORRECTED:
         matrix, words = plain_meat(kind, products, count, len(products))
-    return Covariance(
-        kind, _words(words), _blank(matrix, spread.missing), float("inf"), spread.missing
-    )
+    return Covariance(kind, _words(words), matrix, missing=spread.missing)
 
 
 def _words(description: str) -> str:

@@ -19,9 +19,8 @@ from numpy.typing import NDArray
 from selfselect.engines.base import Engine, Parts
 from selfselect.errors import DataError, OptionError
 from selfselect.inference.cluster_totals import (
-    cluster_products,
+    cluster_covariance,
     cluster_totals,
-    degrees,
     describe_clusters,
 )
 from selfselect.inference.covariance import UNCORRECTED, Covariance, plain_meat
@@ -131,7 +130,8 @@ def two_step_covariance(
     estimate = _Estimate.read(problem, solution)
     sums = engine.sum(partial(_own_sums, estimate))
     first, breads, reach = _slopes(problem, solution, sums, by_model=kind == "observed")
-    df, description = float("inf"), "two-step (Heckman 1979; Greene 1981)"
+    carry, missing = _carry(problem, solution)
+    description = "two-step (Heckman 1979; Greene 1981)"
     if kind == "observed":
         internal = reach @ first @ reach.T
         for own, bread, j in _blocks(breads):
@@ -141,15 +141,16 @@ def two_step_covariance(
         task = partial(_influence, estimate, first @ reach.T, breads, dependence)
         found = engine.sum(task)
         if clusters:
-            internal, counts = cluster_products(found, len(clusters))
-            df, description = degrees(counts), describe_clusters(dependence.cluster_name, counts)
-        else:
-            products, count = found
-            internal, description = products * count / (count - 1.0), "robust (sandwich)"
-            if kind in UNCORRECTED:
-                internal, description = plain_meat(kind, products, count, len(products))
-    carry, missing = _carry(problem, solution)
-    return Covariance(kind, description, carry @ internal @ carry.T, df, missing)
+            internal, counts, repaired = cluster_covariance(found, len(clusters))
+            return Covariance.of_clusters(
+                kind, describe_clusters(dependence.cluster_name, counts),
+                carry @ internal @ carry.T, counts, repaired=repaired, missing=missing,
+            )  # fmt: skip
+        products, count = found
+        internal, description = products * count / (count - 1.0), "robust (sandwich)"
+        if kind in UNCORRECTED:
+            internal, description = plain_meat(kind, products, count, len(products))
+    return Covariance(kind, description, carry @ internal @ carry.T, missing=missing)
 
 
 def two_step_influence(problem: Problem, engine: Engine, solution: Solution) -> Array:
