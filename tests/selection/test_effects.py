@@ -319,3 +319,45 @@ def test_derivatives_of_means_where_an_outcome_is_selected(selection):
         move = 1e-6 * (np.arange(len(values)) == place)
         up, down = (weights @ moments.cells(values + d, rows) for d in (move, -move))
         np.testing.assert_allclose(slope[:, place], (up - down) / 2e-6, atol=DIFFERENCED)
+
+
+def shared_towns(seed, n_towns=40, size=20):
+    """Draw rows of towns that share covariates and noise."""
+    rng = np.random.default_rng(seed)
+    town = np.repeat(np.arange(n_towns), size)
+    x, z, u, v = 0.7 * rng.standard_normal((4, n_towns))[:, town] + rng.standard_normal(
+        (4, n_towns * size)
+    )
+    chosen = 0.3 + 0.5 * x + z + u > 0
+    y = np.where(chosen, 1 + 1.5 * x + 0.5 * u + v, 0.5 - 0.5 * x + v)
+    return pd.DataFrame({"x": x, "z": z, "chosen": chosen.astype(int), "y": y, "town": town})
+
+
+def clustered_steps(table):
+    return ss.switching("y ~ x", "chosen ~ x + z", table, method="two-step", cluster="town")
+
+
+def test_effects_after_two_steps_with_clusters_count_clusters_of_rows_as_a_sample():
+    table = shared_towns(0)
+    fit = clustered_steps(table)
+    sampled, fixed = (
+        fit.treatment_effects(1, 0, covariates=word).table for word in ("sampled", "fixed")
+    )
+    latent = fit.predict(table, kind="latent")
+    gain = latent[1] - latent[0]
+    assert sampled["estimate"][0] == pytest.approx(gain.mean())
+    totals = (gain - gain.mean()).groupby(table["town"]).sum() / len(table)
+    added = 40 / 39 * (totals**2).sum()
+    assert sampled["std_error"][0] ** 2 == pytest.approx(fixed["std_error"][0] ** 2 + added)
+    assert (sampled["std_error"] > fixed["std_error"]).all()
+    for effect in (fit.potential_outcomes(), fit.marginal_effects(), fit.decompose(1, 0)):
+        assert (effect.table["std_error"] > 0).any()
+
+
+def test_errors_of_effects_after_two_steps_with_clusters_match_the_spread_of_estimates():
+    found = [clustered_steps(shared_towns(seed)).treatment_effects(1, 0).table
+             for seed in range(100)]  # fmt: skip
+    spread = np.std([one["estimate"] for one in found], axis=0, ddof=1)
+    claimed = np.mean([one["std_error"] for one in found], axis=0)
+    # The spread of 100 estimates is known to 7%, and 40 clusters bias errors down a little.
+    np.testing.assert_allclose(claimed / spread, 1.0, atol=0.25)

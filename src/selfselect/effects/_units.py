@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
-from selfselect.inference.cluster_totals import join_ways
+from selfselect.inference.cluster_totals import cluster_totals, every_join, sign_of_join
 from selfselect.inference.sandwich import (
     cluster_scores,
     corrected_row_scores,
@@ -103,16 +103,18 @@ def _row_scores(fit: FitResult) -> Array:
 def _of_clusters(fit: FitResult, direct: Array, carry: Array | None) -> Iterator[UnitErrors]:
     rows = fit.rows
     assert rows.clusters is not None
-    ways, sizes = rows.clusters.reshape(len(rows), -1), rows.cluster_sizes
-    counted = np.ones(len(rows), dtype=bool) if rows.weights is None else rows.weights > 0
-    engine, solution = fit.engine_of_rows(), fit.solution
-    for one in cluster_scores(fit.problem, engine, solution.free, solution.information, sizes):
-        place = np.searchsorted(one.codes, join_ways(ways[counted], one.which, sizes))
-        totals = np.zeros((len(one.codes), direct.shape[1]))
-        np.add.at(totals, place, direct[counted])
-        totals *= np.sqrt(len(totals) / (len(totals) - 1.0))
-        moved = np.zeros_like(totals) if carry is None else one.scores @ carry
-        yield UnitErrors(one.sign, totals, moved)
+    sizes = rows.cluster_sizes
+    found = [one.totals * np.sqrt(one.counted.count / (one.counted.count - 1.0))
+             for one in cluster_totals(rows, direct, sizes)]  # fmt: skip
+    moved = [np.zeros_like(totals) for totals in found]
+    if carry is not None:
+        # Scores are asked for only where they count: two steps have none.
+        scores = cluster_scores(
+            fit.problem, fit.engine_of_rows(), fit.solution.free, fit.solution.information, sizes
+        )
+        moved = [one.scores @ carry for one in scores]
+    for which, totals, by_estimates in zip(every_join(len(sizes)), found, moved, strict=True):
+        yield UnitErrors(sign_of_join(which), totals, by_estimates)
 
 
 def without_negative(covariance: Array) -> Array:

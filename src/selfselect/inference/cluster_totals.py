@@ -39,6 +39,7 @@ __all__ = [
     "describe_clusters",
     "every_join",
     "join_ways",
+    "sign_of_join",
     "without_negative_eigenvalues",
 ]
 
@@ -162,7 +163,7 @@ def cluster_products(found: Parts, n_ways: int) -> tuple[Array, list[ClusterCoun
         counted, totals = clusters.counted, clusters.totals
         if len(which) == 1:
             counts.append(counted)
-        factor = (-1.0) ** (len(which) + 1) * counted.count / (counted.count - 1.0)
+        factor = sign_of_join(which) * counted.count / (counted.count - 1.0)
         products += factor * (totals.T @ totals)
     return products, counts
 
@@ -249,6 +250,11 @@ def _largest_codes(batch: Batch) -> Largest:
 def every_join(n_ways: int) -> list[tuple[int, ...]]:
     """Return all ways of clustering, then their intersections, each as the ways it is of."""
     return [which for n in range(1, n_ways + 1) for which in combinations(range(n_ways), n)]
+
+
+def sign_of_join(which: tuple[int, ...]) -> float:
+    """Return whether products of an intersection of ways are added, 1, or subtracted, -1."""
+    return (-1.0) ** (len(which) + 1)
 
 
 def join_ways(ways: Indices, which: tuple[int, ...], sizes: tuple[int, ...]) -> Indices:

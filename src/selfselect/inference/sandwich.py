@@ -25,6 +25,7 @@ from selfselect.inference.cluster_totals import (
     ClusterTotals,
     every_join,
     join_ways,
+    sign_of_join,
     without_negative_eigenvalues,
 )
 from selfselect.likelihoods import Batch, evaluate, row_terms
@@ -194,11 +195,6 @@ class ClusterScores:
     counted: ClusterCount
     scores: Array
 
-    @property
-    def sign(self) -> float:
-        """Whether outer products of the scores are added, 1, or subtracted, -1."""
-        return (-1.0) ** (len(self.which) + 1)
-
 
 def cluster_scores(
     problem: Problem, engine: Engine, free: Array, information: Array, sizes: tuple[int, ...]
@@ -246,7 +242,7 @@ def cluster_meat(
     meat = np.zeros((problem.layout.n_free,) * 2)
     counts: list[ClusterCount] = []
     for one in cluster_scores(problem, engine, free, information, sizes):
-        meat += one.sign * (one.scores.T @ one.scores)
+        meat += sign_of_join(one.which) * (one.scores.T @ one.scores)
         if len(one.which) == 1:
             counts.append(one.counted)
     return meat, counts
@@ -332,7 +328,7 @@ def make_positive(meat: Array, information: Array) -> tuple[Array, bool]:
     if not np.isfinite(information).all():
         return meat, False  # At a boundary there is no covariance to repair.
     try:
-        root: Array = np.linalg.cholesky(information)
+        root = np.asarray(np.linalg.cholesky(information), dtype=np.float64)
     except np.linalg.LinAlgError:
         return meat, False
     return without_negative_eigenvalues(meat, root)
