@@ -7,7 +7,7 @@ import pytest
 
 import selfselect as ss
 from selfselect.errors import DataError, OptionError
-from selfselect.inference import Bootstrap
+from selfselect.inference import Bootstrap, sandwich
 
 EXACT = 1e-6
 """Two fits of the same optimum, each within 1e-6 standard errors of it."""
@@ -42,6 +42,23 @@ def test_frequency_weights_are_repeated_rows_in_every_number(world, covariance):
         repeated.independence_test().statistic, rel=DRAWN
     )
     assert weighted.covariance.description == repeated.covariance.description
+
+
+@pytest.mark.parametrize("limit", [300, 500])
+@pytest.mark.parametrize("options", [{"covariance": "robust"}, {"cluster": "group"}])
+def test_frequency_weights_count_where_small_samples_are_corrected(
+    world, monkeypatch, limit, options
+):
+    """250 rows stand for 403: the limit is on those, whichever side of it they are."""
+    made = world("max", 250)
+    times = times_of(made)
+    assert 300 < times.sum() < 500
+    monkeypatch.setattr(sandwich, "CORRECTED_ROWS", limit)
+    weighted = made.fit(weights=times, weights_kind="frequency", **options)
+    repeated = made.fit(made.data.loc[made.data.index.repeat(times)], **options)
+    np.testing.assert_allclose(weighted.bse, repeated.bse, rtol=EXACT)
+    ours, theirs = (one.treatment_effects("a", "b").table for one in (weighted, repeated))
+    np.testing.assert_allclose(ours["std_error"], theirs["std_error"], rtol=1e-4)
 
 
 def test_a_bootstrap_of_frequency_weights_draws_single_rows(world):

@@ -93,9 +93,9 @@ def errors_of_units(
 
 def _row_scores(fit: FitResult) -> Array:
     engine, free = fit.engine_of_rows(), fit.solution.free
-    if not rows_are_few(fit.problem, engine):
-        return engine.collect(partial(free_scores, fit.problem, fit.problem.layout.natural(free)))
     repeated = rows_are_repeated(fit)
+    if not rows_are_few(fit.problem, engine, repeated=repeated):
+        return engine.collect(partial(free_scores, fit.problem, fit.problem.layout.natural(free)))
     task = partial(corrected_row_scores, fit.problem, free, fit.solution.information, repeated)
     return engine.collect(task)
 
@@ -109,8 +109,9 @@ def _of_clusters(fit: FitResult, direct: Array, carry: Array | None) -> Iterator
     moved = [np.zeros_like(totals) for totals in found]
     if carry is not None:
         # Scores are asked for only where they count: two steps have none.
+        engine, solution, repeated = fit.engine_of_rows(), fit.solution, rows_are_repeated(fit)
         scores = cluster_scores(
-            fit.problem, fit.engine_of_rows(), fit.solution.free, fit.solution.information, sizes
+            fit.problem, engine, solution.free, solution.information, sizes, repeated=repeated
         )
         moved = [one.scores @ carry for one in scores]
     for which, totals, by_estimates in zip(every_join(len(sizes)), found, moved, strict=True):

@@ -239,16 +239,16 @@ def _meat(
     """Return the middle of the sandwich, as the covariance of summed scores."""
     if problem.likelihood.sampled:
         return _drawn_meat(engine, solution, kind, dependence)
-    clusters = dependence.clusters
+    clusters, repeated = dependence.clusters, dependence.repeated
     free, information = solution.free, solution.information
     if kind in ("opg", *UNCORRECTED):
-        meat, count = row_products(problem, engine, free, repeated=dependence.repeated)
+        meat, count = row_products(problem, engine, free, repeated=repeated)
         meat, description = plain_meat(kind, meat, count, len(free))
         return Covariance(kind, description, meat)
     if not clusters:
-        meat = row_meat(problem, engine, free, information, repeated=dependence.repeated)
+        meat = row_meat(problem, engine, free, information, repeated=repeated)
         return Covariance(kind, "robust (sandwich)", meat)
-    meat, counts = cluster_meat(problem, engine, free, information, clusters)
+    meat, counts = cluster_meat(problem, engine, free, information, clusters, repeated=repeated)
     repaired = False
     if len(counts) > 1:
         meat, repaired = make_positive(meat, information)

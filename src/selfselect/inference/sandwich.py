@@ -92,15 +92,21 @@ def reduce_bias(scores: Array, parts: Array, information: Array) -> Array:
     return np.asarray(np.einsum("gij,gj->gi", axes, growth * along) @ root.T)
 
 
-def rows_are_few(problem: Problem, engine: Engine) -> bool:
+def rows_are_few(problem: Problem, engine: Engine, *, repeated: bool) -> bool:
     """Whether the parts of single rows in the information are found.
 
-    They are not where the log-likelihood has kinks: it has no second derivatives there.
+    They are not where the log-likelihood has kinks: it has no second derivatives there. Where rows
+    are `repeated`, all those count that they stand for.
     """
-    n_free = problem.layout.n_free
-    if not problem.noise.margin.smooth:
+    size = problem.layout.n_free**2
+    if not problem.noise.margin.smooth or engine.n_rows * size > CORRECTED_NUMBERS:
         return False
-    return engine.n_rows <= CORRECTED_ROWS and engine.n_rows * n_free**2 <= CORRECTED_NUMBERS
+    count = engine.sum(_weight_of_rows) if repeated else float(engine.n_rows)
+    return bool(count <= CORRECTED_ROWS and count * size <= CORRECTED_NUMBERS)
+
+
+def _weight_of_rows(batch: Batch) -> float:
+    return float(len(batch) if batch.rows.weights is None else batch.rows.weights.sum())
 
 
 def row_meat(
@@ -111,7 +117,7 @@ def row_meat(
     Weights are sampling weights, which multiply a row's score, unless rows are `repeated`: then
     each stands for as many of its kind, all with the same score.
     """
-    few = rows_are_few(problem, engine)
+    few = rows_are_few(problem, engine, repeated=repeated)
     meat, count = row_products(
         problem, engine, free, information if few else None, repeated=repeated
     )
@@ -197,14 +203,20 @@ class ClusterScores:
 
 
 def cluster_scores(
-    problem: Problem, engine: Engine, free: Array, information: Array, sizes: tuple[int, ...]
+    problem: Problem,
+    engine: Engine,
+    free: Array,
+    information: Array,
+    sizes: tuple[int, ...],
+    *,
+    repeated: bool,
 ) -> list[ClusterScores]:
     """Return the scores of clusters, of all ways of clustering and of all their intersections.
 
-    `sizes` says how many clusters each way has.
+    `sizes` says how many clusters each way has; rows may be `repeated`, as in `rows_are_few`.
     """
     joins = every_join(len(sizes))
-    few = rows_are_few(problem, engine)
+    few = rows_are_few(problem, engine, repeated=repeated)
     found = engine.sum(partial(_cluster_totals, problem, free, joins, sizes, few))
     made = []
     for which, clusters in zip(joins, found, strict=True):
@@ -231,7 +243,13 @@ def _large(problem: Problem, clusters: ClusterTotals, which: tuple[int, ...]) ->
 
 
 def cluster_meat(
-    problem: Problem, engine: Engine, free: Array, information: Array, sizes: tuple[int, ...]
+    problem: Problem,
+    engine: Engine,
+    free: Array,
+    information: Array,
+    sizes: tuple[int, ...],
+    *,
+    repeated: bool = False,
 ) -> tuple[Array, list[ClusterCount]]:
     """Return the summed outer products of clusters' scores, and how many clusters there are.
 
@@ -241,7 +259,7 @@ def cluster_meat(
     """
     meat = np.zeros((problem.layout.n_free,) * 2)
     counts: list[ClusterCount] = []
-    for one in cluster_scores(problem, engine, free, information, sizes):
+    for one in cluster_scores(problem, engine, free, information, sizes, repeated=repeated):
         meat += sign_of_join(one.which) * (one.scores.T @ one.scores)
         if len(one.which) == 1:
             counts.append(one.counted)
