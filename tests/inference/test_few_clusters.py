@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import json
+
 import numpy as np
 import pandas as pd
 import pytest
 from scipy import stats
 
 import selfselect as ss
-from selfselect.errors import OptionError
+from selfselect.errors import ArchiveError, OptionError
 from selfselect.inference import Bootstrap, sandwich
 from selfselect.inference.statistics import (
     interval_reach,
@@ -144,6 +146,80 @@ def test_clusters_of_unequal_size_count_as_few(method):
         weights_kind="frequency",
     )  # fmt: skip
     assert doubled.covariance.df == pytest.approx(effective - 1)
+
+
+def models(table, **options):
+    """Yield every kind of fit that takes clusters, of rows with three jobs."""
+    yield lambda: ss.sample_selection("y ~ x", "works ~ x + z", table, **options)
+    yield lambda: ss.sample_selection("y ~ x", "works ~ x + z", table, method="two-step", **options)
+    yield lambda: ss.sample_selection(
+        "y ~ x", "works ~ x + z", table, endogenous={"x": "~ q"}, **options
+    )
+    job = np.where(table["works"], np.where(table["q"] > 0, "a", "b"), "c")
+    whole = table.assign(job=job, y=table["y"].fillna(0) + table["q"])
+    yield lambda: ss.multinomial_switching("y ~ x", "job ~ x + z", whole, **options)
+    yield lambda: ss.fit("y ~ x", whole, chosen="job", **options)
+    yield lambda: ss.fit("y ~ x", whole, chosen="job", covariance=Bootstrap(3), seed=0, **options)
+
+
+@pytest.mark.parametrize("which", range(6))
+def test_a_cluster_of_nearly_all_rows_is_refused_as_one_cluster_is(which):
+    table = unequal(600, 0, 40)
+    table["q"] = table["x"] + np.random.default_rng(1).standard_normal(600)
+    one = table.assign(place=np.maximum(np.arange(600) - 589, 0))
+    assert one["place"].nunique() == 11
+    said = "The 11 clusters differ so much in size that they are worth 1.03 of equal size"
+    with pytest.raises(OptionError, match=said):
+        list(models(one, cluster="place"))[which]()
+
+
+def test_two_clusters_of_nearly_equal_size_count_as_two(villagers):
+    found = fit(villagers.assign(half=np.arange(240) < 118), cluster="half")
+    assert found.covariance.df == 1.0 and found.covariance.n_clusters == 2
+    assert found.wald_test("hunting:height = 0").p_value == pytest.approx(
+        found.pvalues["hunting", "height"]
+    )
+    assert "Few clusters (2)" in " ".join(str(found.summary()).split())
+    two = found.wald_test("hunting:height = 0, fishing:height = 0")
+    assert two.reason == "2 restrictions cannot be tested with 2 clusters"
+
+
+def test_many_clusters_that_are_worth_three_do_not_read_as_three(villagers, tmp_path):
+    """Of 240 rows 92, 92 and 48 are in three of 11 clusters, which are worth 3.0."""
+    town = np.repeat(np.arange(11), [92, 92, 48, *[1] * 8])
+    found = fit(villagers.assign(town=town), cluster="town")
+    assert f"{found.covariance.df + 1:.1f}" == "3.0" and found.covariance.n_clusters == 11
+    found.save(tmp_path / "fit.json")
+    for one in (found, ss.load(tmp_path / "fit.json")):
+        page = " ".join(str(one.summary()).split())
+        assert "Few clusters (3.0 of equal size are worth as much)" in page
+        assert "Where a few clusters hold most of the rows" in page
+    names = [f"{name} = 1" for name in found.names[:3]]
+    assert (
+        "3 restrictions cannot be tested with 2.99 clusters of equal size, which the 11 are "
+        in (found.wald_test(names).reason)
+    )
+    # Of 11 clusters of nearly equal size no few hold most of the rows.
+    even = fit(villagers.assign(town=np.repeat(np.arange(11), [30] * 3 + [20] * 6 + [15] * 2)),
+               cluster="town")  # fmt: skip
+    page = " ".join(str(even.summary()).split())
+    assert even.covariance.df + 1 < 10.5 and "of equal size are worth as much" in page
+    assert "Where a few clusters hold most of the rows" not in page
+
+
+def test_files_that_do_not_say_how_many_clusters_there_are_still_load(clustered, tmp_path):
+    path = tmp_path / "fit.json"
+    clustered.save(path)
+    content = json.loads(path.read_text())
+    del content["checksum"]  # Files may have none.
+    assert content["covariance"].pop("n_clusters") == 12
+    path.write_text(json.dumps(content))
+    old = ss.load(path)
+    assert old.covariance.n_clusters is None
+    assert "Few clusters (12)" in " ".join(str(old.summary()).split())
+    path.write_text(json.dumps(content | {"covariance": content["covariance"] | {"n_clusters": 1}}))
+    with pytest.raises(ArchiveError, match="number of clusters that no table has"):
+        ss.load(path)
 
 
 def test_large_clusters_are_corrected_among_many_small_ones(monkeypatch):

@@ -27,6 +27,7 @@ from selfselect.plain import archived
 
 __all__ = [
     "ONE_CLUSTER",
+    "UNEQUAL",
     "ClusterCount",
     "ClusterTotals",
     "cluster_covariance",
@@ -38,6 +39,7 @@ __all__ = [
     "degrees",
     "describe_clusters",
     "every_join",
+    "fewest",
     "join_ways",
     "sign_of_join",
     "without_negative_eigenvalues",
@@ -63,9 +65,26 @@ class ClusterCount:
     effective: float
 
 
+def fewest(counts: Sequence[ClusterCount]) -> ClusterCount:
+    """Return the way of clustering that has the fewest effective clusters."""
+    return min(counts, key=lambda one: one.effective)
+
+
 def degrees(counts: Sequence[ClusterCount]) -> float:
-    """Return the degrees of freedom that clusters leave: one less than the fewest effective."""
-    return min(one.effective for one in counts) - 1.0 if counts else float("inf")
+    """Return the degrees of freedom that clusters leave: one less than the fewest effective.
+
+    Fewer than two are refused, as one cluster is. Two of nearly equal size count as two.
+    """
+    if not counts:
+        return float("inf")
+    least = fewest(counts)
+    if round(least.effective, 1) < 2.0:
+        raise OptionError(
+            f"The {least.count} clusters differ so much in size that they are worth "
+            f"{least.effective:.2f} of equal size. Fewer than two say nothing of their spread. "
+            "Cluster by another column, or leave `cluster` out."
+        )
+    return max(least.effective - 1.0, 1.0)
 
 
 def describe_clusters(name: str | None, counts: Sequence[ClusterCount]) -> str:

@@ -17,10 +17,12 @@ from selfselect.engines.base import Engine
 from selfselect.errors import OptionError
 from selfselect.inference.bootstrap import Bootstrap, bootstrap_draws
 from selfselect.inference.cluster_totals import (
+    UNEQUAL,
     ClusterCount,
     count_clusters,
     degrees,
     describe_clusters,
+    fewest,
 )
 from selfselect.inference.dependence import Dependence
 from selfselect.inference.sandwich import (
@@ -77,6 +79,8 @@ class Covariance:
         where there are none.
     missing : positions of parameters without a standard error. Their entries in the matrix are
         zero, so that what depends on them takes them as given; tables show them as missing.
+    n_clusters : how many clusters the way has that `df` is of; None where there are none, and in
+        files that do not say.
     """
 
     kind: str
@@ -84,6 +88,7 @@ class Covariance:
     matrix: Array
     df: float = float("inf")
     missing: tuple[int, ...] = ()
+    n_clusters: int | None = None
 
     @classmethod
     def of_clusters(
@@ -101,7 +106,8 @@ class Covariance:
         `repaired` says whether negative eigenvalues were set to zero.
         """
         words = description + REPAIRED if repaired else description
-        return cls(kind, words, matrix, degrees(counts), missing)
+        number = fewest(counts).count if counts else None
+        return cls(kind, words, matrix, degrees(counts), missing, number)
 
     @property
     def shown(self) -> Array:
@@ -120,6 +126,20 @@ class Covariance:
     def sandwich(self) -> bool:
         """Whether rows, or clusters, are not taken at the likelihood's word."""
         return self.kind in ("robust", "clustered", *UNCORRECTED)
+
+    @property
+    def clusters_in_words(self) -> str:
+        """How many clusters there are; where sizes differ, how many of equal size are as good."""
+        effective = self.df + 1
+        count = effective if self.n_clusters is None else self.n_clusters
+        if round(effective, 1) == round(count):
+            return f"{count:.0f}"
+        return f"{effective:.1f} of equal size are worth as much"
+
+    @property
+    def unequal_clusters(self) -> bool:
+        """Whether a few clusters hold most of the rows."""
+        return self.n_clusters is not None and self.df + 1 < UNEQUAL * self.n_clusters
 
     @property
     def few_clusters(self) -> bool:

@@ -15,7 +15,12 @@ from selfselect.multinomial.corrections import find_correction
 from selfselect.multinomial.logit import Logit
 from selfselect.multinomial.two_steps import Model, TwoSteps
 from selfselect.plain import from_plain, to_plain
-from selfselect.results._archive_checks import check_covariance, check_equations, check_facts
+from selfselect.results._archive_checks import (
+    check_clusters,
+    check_covariance,
+    check_equations,
+    check_facts,
+)
 from selfselect.results.archive import write_content
 from selfselect.results.saved_codings import coding_content, read_coding
 
@@ -95,6 +100,7 @@ def rebuild(content: dict[str, Any]) -> MultinomialResult:
     if not (np.isfinite(logit.loglik) and logit.n_steps >= 0):
         raise ArchiveError("the choice holds numbers that no solver returns")
     check_covariance(covariance.matrix, "the covariance")
+    check_clusters(covariance)
     return MultinomialResult(
         read_coding(content["coding"], equations, facts),
         model,

@@ -55,7 +55,7 @@ FEWEST_MEASURED = 8
 """Clusters of the smallest design in which coverage was measured."""
 
 DOMINATED = 10
-"""Effective clusters of unequal size below which a few may hold most of the rows."""
+"""Effective clusters below which unequal sizes were measured to cost coverage."""
 
 PSEUDO_LIKELIHOOD = (
     "Probability weights are scaled to average 1: the log-likelihood, AIC and BIC are of a "
@@ -257,12 +257,10 @@ def _few_clusters(covariance: Covariance, measured: bool) -> str:
     corrected = covariance.kind != "bootstrap"
     how = "standard errors are corrected for their small number, and " if corrected else ""
     effective = covariance.df + 1
-    equal = round(effective, 1).is_integer()
-    number = f"{effective:.0f}" if equal else f"{effective:.1f} of equal size are worth as much"
     degrees = "1 degree" if covariance.df == 1 else f"{covariance.df:.4g} degrees"
     said = (
-        f"Few clusters ({number}): {how}intervals and p-values are those of Student's "
-        f"t with {degrees} of freedom."
+        f"Few clusters ({covariance.clusters_in_words}): {how}intervals and p-values are those of "
+        f"Student's t with {degrees} of freedom."
     )
     if not measured or round(effective) < FEWEST_MEASURED:
         where = f"with fewer than {FEWEST_MEASURED} clusters" if measured else "in such models"
@@ -271,7 +269,7 @@ def _few_clusters(covariance: Covariance, measured: bool) -> str:
         said += " Intervals of coefficients then cover about what they say, those of scales less."
         if corrected:
             said += " covariance='bootstrap' draws whole clusters and reaches about as much."
-    if not equal and effective < DOMINATED:
+    if covariance.unequal_clusters and effective < DOMINATED:
         said += (
             " Where a few clusters hold most of the rows, intervals cover less than they say: in "
             "simulations of selection models 83 to 93% where they said 95%."

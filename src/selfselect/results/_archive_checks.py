@@ -19,16 +19,23 @@ from selfselect.rules._labels import by_alternative
 
 if TYPE_CHECKING:
     from selfselect.data.design import DataFacts
+    from selfselect.inference.covariance import Covariance
     from selfselect.inference.statistics import TestResult
     from selfselect.results.fit_result import FitResult, SavedAnswers
 
-__all__ = ["check_coder", "check_covariance", "check_equations", "check_facts", "check_fit"]
+__all__ = [
+    "check_clusters", "check_coder", "check_covariance", "check_equations", "check_facts",
+    "check_fit",
+]  # fmt: skip
 
 Array = NDArray[np.float64]
 
 MOST_ALTERNATIVES = 1_000
 MOST_POINTS = 1 << 24
 """Alternatives, and points of a simulated or integrated likelihood, that a file may ask for."""
+
+MOST_CLUSTERS = 1 << 53
+"""Clusters up to which counts are exact as floating-point numbers."""
 
 ASYMMETRY = 1e-8
 """How far a matrix may be from its transpose, relative to its largest entry: products of matrices
@@ -179,12 +186,20 @@ def _check_numbers(fit: FitResult) -> None:
     if matrix.shape != (len(fit.values), len(fit.values)):
         raise ArchiveError("parameters and covariance differ in size")
     check_covariance(matrix, "the covariance")
+    check_clusters(fit.covariance)
     counts = ((solution.held, len(free)), (fit.covariance.missing, len(fit.values)))
     for places, count in counts:
         if not all(0 <= place < count for place in places):
             raise ArchiveError("a parameter without a standard error is none of its parameters")
     if solution.n_passes < 0 or solution.loglik_error < 0 or np.isposinf(solution.loglik):
         raise ArchiveError("the solution holds numbers that no solver returns")
+
+
+def check_clusters(covariance: Covariance) -> None:
+    """Refuse a number of clusters that no covariance is of."""
+    number = covariance.n_clusters
+    if number is not None and not 2 <= number <= MOST_CLUSTERS:
+        raise ArchiveError("the covariance is of a number of clusters that no table has")
 
 
 def check_covariance(matrix: Array, what: str) -> None:

@@ -79,16 +79,18 @@ def wald_test(
     spread = matrix @ covariance.matrix @ matrix.T
     if rank < len(matrix):
         return impossible_test(name, "some restrictions repeat or contradict others")
+    restrictions = "1 restriction" if rank == 1 else f"{rank} restrictions"
     if rank > covariance.df:
-        reason = f"{rank} restrictions cannot be tested with {covariance.df + 1:.3g} clusters"
+        reason = f"{restrictions} cannot be tested with {covariance.df + 1:.3g} clusters"
+        if covariance.unequal_clusters:
+            reason += f" of equal size, which the {covariance.n_clusters} are worth"
         return impossible_test(name, reason)
     sizes = np.sqrt(np.diag(spread))
     if not (sizes > 0).all() or np.linalg.matrix_rank(spread / np.outer(sizes, sizes)) < rank:
         remedy = "; draw more samples" if covariance.kind == "bootstrap" else ""
+        vary = f"{restrictions} varies" if rank == 1 else f"{restrictions} vary together"
         return impossible_test(
-            name,
-            f"the covariance ({covariance.description}) does not show how {rank} restrictions vary "
-            f"together{remedy}",
+            name, f"the covariance ({covariance.description}) does not show how {vary}{remedy}"
         )
     statistic = float(gap @ np.linalg.solve(spread, gap))
     return wald_statistic_test(name, statistic, rank, null, covariance.df)
