@@ -1,13 +1,14 @@
 """Tests of the tests: faults are put into the package, and each room's own tests must find them.
 
-    python tools/mutants.py                          three mutants per room; writes the table
-    python tools/mutants.py rules noises --each 10   some rooms, whose part of the table is replaced
+    python tools/mutants.py                  five mutants per room; writes the table
+    python tools/mutants.py rules noises     some rooms, whose part of the table is replaced
 
 A mutant is one change of one expression: an operator, a comparison, a sign or a constant. Mutants
 are drawn with a seed, room by room, and put into a copy of the tree. The tests of the room run
-once with a mark at every drawn place, which tells the tests that reach it; a mutant is then tried
-on those alone, the quickest first, until one fails. It is killed by a failure or by running out of
-time, and survives where all of them pass.
+once with a mark at every drawn place, which tells the tests that reach it. What a file of tests
+reaches is kept in build/ for as long as neither it nor the package changes. A mutant is then tried
+on the tests that reach it, until one fails. It is killed by a failure or by running out of time,
+and survives where all of them pass.
 """
 
 from __future__ import annotations
@@ -15,6 +16,7 @@ from __future__ import annotations
 import argparse
 import ast
 import builtins
+import hashlib
 import io
 import json
 import os
@@ -32,7 +34,11 @@ from tempfile import TemporaryDirectory
 ROOT = Path(__file__).resolve().parents[1]
 PAGE = ROOT / "docs" / "studies" / "mutants.md"
 RECORD = ROOT / "tools" / "mutants.json"
-"""What became of the mutants of each room when it was last tried, and what is said of survivors."""
+"""What became of the mutants of each room when it was last tried, and what is said of survivors:
+`equivalent` tells why nobody could see a mutant, `reasons` why a mutant is not killed."""
+
+REACH = ROOT / "build" / "mutants-reach.json"
+"""Which tests reach which mutants, by file of tests."""
 
 SELECTION = (
     "selection/*.py", "*/*selection*.py", "*/binary_*.py", "*/ordered_index.py",
@@ -44,12 +50,13 @@ ELSEWHERE = ("*/*torch*.py", "engines/*dask*.py", "engines/_cluster.py",
 
 TESTS: dict[str, tuple[str, ...]] = {
     "bounding": ("tests/bounding",),
-    "cli": ("tests/cli", "tests/hostile/test_outputs.py", "tests/hostile/test_files.py"),
-    "data": ("tests/data", "tests/engines/test_files.py", "tests/hostile/test_files.py"),
+    "cli": ("tests/cli",),
+    "data": ("tests/data", "tests/engines/test_files.py"),
     "effects": ("tests/effects",),
     "engines": ("tests/engines/test_files.py", "tests/engines/test_memory.py",
                 "tests/engines/test_checkpoint.py", "tests/engines/test_tree.py",
                 "tests/engines/test_contract.py"),
+    "explore": ("tests/explore",),
     "inference": ("tests/inference",),
     "kernels": ("tests/kernels",),
     "likelihoods": ("tests/likelihoods", "tests/noises/test_spreads.py"),
@@ -65,10 +72,24 @@ TESTS: dict[str, tuple[str, ...]] = {
     "selection": ("tests/selection",),
     "simulators": ("tests/simulators",),
     "solvers": ("tests/solvers", "tests/test_unknown_index.py"),
+    "verdict": ("tests/verdict",),
 }  # fmt: skip
-"""The tests of each room: those of its folder, and where files and outputs are tried, those under
-`engines` and `hostile`. Files of selection models count to the room `selection`, wherever they
+"""The tests of each room. Files of selection models count to the room `selection`, wherever they
 are, and shapes to `noises`."""
+
+HOSTILE = "tests/hostile"
+"""Tests of every room: hostile files, labels, values and arguments. A mutant is tried on those that
+reach it after the tests of its room."""
+
+IGNORED_KEYWORDS = ("strict", "stacklevel")
+"""Arguments that change no value: whether `zip` checks lengths, and the line a warning names."""
+
+IGNORED_NAMES = ("_S", "_SECONDS", "_AT_ONCE", "PATIENCE")
+"""Ends of the names of constants that change no value: times, and rows that are worked on at
+once."""
+
+TIMED = ("timeout", "delay", "mininterval", "patience", "seconds", "sleep", "wait")
+"""Arguments and functions that take a time."""
 
 OPERATORS: dict[type[ast.AST], tuple[str, ...]] = {
     ast.Add: ("-",), ast.Sub: ("+",), ast.Mult: ("/",), ast.Div: ("*",), ast.Pow: ("*",),
@@ -92,11 +113,14 @@ reach it."""
 MOST_S = 1_200.0
 """Seconds for the tests of a room as they are."""
 
-FACTOR, SLACK_S = 8.0, 60.0
+FACTOR, SLACK_S = 4.0, 45.0
 """A mutant is out of time after so many times the seconds its tests take, and these."""
 
 MARK = 'getattr(__import__("builtins"), "_mark", {}.get)'
 """Marks a place; does nothing in processes that tests start."""
+
+AROUND = 50
+"""Characters that are shown to either side of a change."""
 
 NO_TESTS = 5
 """What pytest returns where it has collected nothing."""
@@ -112,6 +136,8 @@ class Mutant:
     start, end : where the expression begins and ends, as places in the text.
     before, after : the expression.
     line : its first line.
+    shown : what is shown of the change: the expression, or the line around a constant.
+    number : which of those that look the same in this file.
     """
 
     path: str
@@ -120,6 +146,8 @@ class Mutant:
     before: str
     after: str
     line: int
+    shown: tuple[str, str]
+    number: int
 
     def place(self, text: str, put: str) -> str:
         """Return the text of a file with something in the place of the expression."""
@@ -132,16 +160,24 @@ class Mutant:
     @property
     def name(self) -> str:
         """Return words that stay the same while lines move."""
-        where = self.path.removeprefix("src/selfselect/")
-        return f"{where}: {_flat(self.before)} → {_flat(self.after)}"
+        again = f" ({self.number + 1})" if self.number else ""
+        return f"{self.file}{again}: {self.shown[0]} → {self.shown[1]}"
+
+    @property
+    def file(self) -> str:
+        """Return the path below the package."""
+        return self.path.removeprefix("src/selfselect/")
+
+    def rank(self, seed: int) -> float:
+        """Return a number by which mutants are drawn: it stays while other lines change."""
+        return random.Random(f"{seed} {self.name}").random()
 
 
 @dataclass
 class Verdict:
     """What became of a mutant: killed, out of time, survived or not reached."""
 
-    mutant: str
-    line: int
+    mutant: Mutant
     n_tests: int
     fate: str
     by: str = ""
@@ -150,7 +186,17 @@ class Verdict:
     def __str__(self) -> str:
         by = f" by {self.by}" if self.by else ""
         spent = f"{self.seconds:.0f} s of {self.n_tests} tests"
-        return f"{self.fate} after {spent}{by}: line {self.line} of {self.mutant}"
+        return f"{self.fate} after {spent}{by}: line {self.mutant.line} of {self.mutant.name}"
+
+    def plain(self) -> dict:
+        """Return what is remembered."""
+        one = self.mutant
+        before, after = one.shown
+        return {
+            "mutant": one.name, "file": one.file, "line": one.line, "before": before,
+            "after": after, "n_tests": self.n_tests, "fate": self.fate, "by": self.by,
+            "seconds": round(self.seconds),
+        }  # fmt: skip
 
 
 def files_of(room: str) -> list[Path]:
@@ -168,7 +214,7 @@ def files_of(room: str) -> list[Path]:
     return [path for path in keep if not among(path, ELSEWHERE)]
 
 
-def mutants_of(path: Path, rng: random.Random) -> Iterator[Mutant]:
+def mutants_of(path: Path, seed: int) -> Iterator[Mutant]:
     """Yield one mutant for every expression of a file that can be changed."""
     text = path.read_text(encoding="utf-8")
     starts = [0]
@@ -181,26 +227,75 @@ def mutants_of(path: Path, rng: random.Random) -> Iterator[Mutant]:
         return starts[line - 1] + len(lines[line - 1].encode()[:column].decode())
 
     name = path.relative_to(ROOT).as_posix()
+    met: dict[tuple[str, str], int] = {}
     for node in _walk(ast.parse(text)):
         begin, end = at(node.lineno, node.col_offset), at(node.end_lineno, node.end_col_offset)
         whole = text[begin:end]
-        after = _changed(node, whole, rng)
-        if after is not None and after != whole:
-            yield Mutant(name, begin, end, whole, after, node.lineno)
+        after = _changed(node, whole, random.Random(f"{seed} {name} {whole}"))
+        if after is None or after == whole:
+            continue
+        if isinstance(node, ast.Constant | ast.UnaryOp) and node.lineno == node.end_lineno:
+            first, last = starts[node.lineno - 1], starts[node.lineno]
+            shown = _shown(text[first:last], f"{text[first:begin]}{after}{text[end:last]}")
+        else:
+            shown = _shown(whole, after)
+        number = met.get(shown, 0)
+        met[shown] = number + 1
+        yield Mutant(name, begin, end, whole, after, node.lineno, shown, number)
+
+
+SKIPPED = (ast.JoinedStr, ast.pattern, ast.Raise)
 
 
 def _walk(node: ast.AST) -> Iterator[ast.expr]:
-    """Yield expressions; not those in annotations, decorators, f-strings and patterns."""
+    """Yield expressions whose change may change a value.
+
+    Not those in annotations, decorators, f-strings, patterns, and errors that are raised; nor
+    unions of types, times, and whether `zip` checks lengths.
+    """
     for key, value in ast.iter_fields(node):
         if key in ("annotation", "returns", "decorator_list", "type_params"):
             continue
         for child in value if isinstance(value, list) else [value]:
-            if isinstance(child, ast.JoinedStr | ast.pattern | ast.Raise):
+            if isinstance(child, SKIPPED) or _changes_nothing(child):
                 continue
             if isinstance(child, ast.expr):
                 yield child
             if isinstance(child, ast.AST):
                 yield from _walk(child)
+
+
+def _changes_nothing(node: object) -> bool:
+    """Say whether all that is below a node is about types, times or checks of lengths."""
+    if isinstance(node, ast.keyword):
+        return node.arg in IGNORED_KEYWORDS or _is_timed(node.arg)
+    if isinstance(node, ast.Call):
+        called = ast.unparse(node.func).rsplit(".", maxsplit=1)[-1]
+        return called in ("isinstance", "issubclass", "cast", "TypeVar") or _is_timed(called)
+    if isinstance(node, ast.Assign | ast.AnnAssign):
+        targets = node.targets if isinstance(node, ast.Assign) else [node.target]
+        names = [one.id for one in targets if isinstance(one, ast.Name)]
+        return any(name.endswith(IGNORED_NAMES) or name == "__all__" for name in names) or (
+            isinstance(node.value, ast.BinOp) and _is_union(node.value)
+        )
+    if isinstance(node, ast.Compare):
+        return isinstance(node.left, ast.Name) and node.left.id == "__name__"
+    return False
+
+
+def _is_timed(name: str | None) -> bool:
+    return name is not None and name.lower().strip("_") in TIMED
+
+
+def _is_union(node: ast.expr) -> bool:
+    """Say whether an expression is a union of types: all its sides begin with capitals."""
+    if isinstance(node, ast.BinOp) and isinstance(node.op, ast.BitOr):
+        return _is_union(node.left) and _is_union(node.right)
+    if isinstance(node, ast.Subscript):
+        return _is_union(node.value)
+    if isinstance(node, ast.Constant):
+        return node.value is None
+    return isinstance(node, ast.Name) and (node.id in vars(builtins) or node.id[:1].isupper())
 
 
 def _changed(node: ast.expr, whole: str, rng: random.Random) -> str | None:
@@ -213,7 +308,7 @@ def _changed(node: ast.expr, whole: str, rng: random.Random) -> str | None:
         return None if lead is None else f"({whole.removeprefix(lead).lstrip()})"
     if isinstance(node, ast.BinOp):
         sides = (node.left, node.right)
-        if any(_is_text(side) for side in sides) or _names_types(sides, node.op):
+        if any(_is_text(side) for side in sides) or _is_union(node):
             return None
         return _swap(whole, type(node.op), rng)
     if isinstance(node, ast.BoolOp) and len(node.values) == 2:
@@ -236,15 +331,6 @@ def _other_constant(value: object) -> str | None:
 def _is_text(node: ast.expr) -> bool:
     return isinstance(node, ast.JoinedStr) or (
         isinstance(node, ast.Constant) and isinstance(node.value, str | bytes)
-    )
-
-
-def _names_types(sides: tuple[ast.expr, ...], op: ast.operator) -> bool:
-    """Say whether an expression is a union of types."""
-    return isinstance(op, ast.BitOr) and any(
-        (isinstance(side, ast.Constant) and side.value is None)
-        or (isinstance(side, ast.Name) and side.id in vars(builtins))
-        for side in sides
     )
 
 
@@ -290,15 +376,13 @@ def _places(text: str, token: str) -> Iterator[int]:
         return
 
 
-def draw(rooms: list[str], each: int, seed: int) -> dict[str, list[Mutant]]:
+def draw(each: int, seed: int) -> dict[str, list[Mutant]]:
     """Draw so many mutants from each room."""
     drawn = {}
-    for room in rooms:
-        rng = random.Random(f"{seed} {room}")
-        everything = [one for path in files_of(room) for one in mutants_of(path, rng)]
-        rng.shuffle(everything)
+    for room in TESTS:
+        everything = [one for path in files_of(room) for one in mutants_of(path, seed)]
         kept: list[Mutant] = []
-        for one in everything:
+        for one in sorted(everything, key=lambda one: one.rank(seed)):
             if len(kept) == each:
                 break
             if not any(one.overlaps(other) for other in kept):
@@ -316,18 +400,19 @@ class Marks:
 
     wanted: list[str] | None
     test: str = ""
-    stage: str = ""
+    stage: str = "import"
     reached: dict[str, list[str]] = field(default_factory=dict)
-    seconds: dict[str, float] = field(default_factory=dict)
+    seconds: dict[str, dict[str, float]] = field(default_factory=dict)
     failed: list[str] = field(default_factory=list)
 
-    def mark(self, number: int) -> None:
+    def mark(self, name: str) -> None:
         """Note that a mark was reached by the test that runs."""
-        tests = self.reached.setdefault(str(number), [])
-        # What a fixture does serves every test of its module.
-        name = f"{self.test.split('::')[0]}::*" if self.stage == "setup" else self.test
-        if name not in tests:
-            tests.append(name)
+        # What a fixture does serves every test of its module; an import serves all.
+        module = f"{self.test.split('::')[0]}::*"
+        by = {"import": "*", "setup": module, "call": self.test}[self.stage]
+        tests = self.reached.setdefault(name, [])
+        if by not in tests:
+            tests.append(by)
 
     def pytest_collection_modifyitems(self, items: list) -> None:
         """Keep the tests that are wanted, in the order that is wanted."""
@@ -348,7 +433,8 @@ class Marks:
     def pytest_runtest_logreport(self, report: object) -> None:
         """Add up its seconds, and note a failure."""
         name = report.nodeid
-        self.seconds[name] = self.seconds.get(name, 0.0) + report.duration
+        spent = self.seconds.setdefault(name, {"setup": 0.0, "call": 0.0, "teardown": 0.0})
+        spent[report.when] += report.duration
         if report.failed and name not in self.failed:
             self.failed.append(name)
 
@@ -423,68 +509,154 @@ class Tree:
         return {**json.loads(found.read_text()), "said": said}
 
 
-def try_room(tree: Tree, room: str, mutants: list[Mutant]) -> Iterator[Verdict]:
-    """Run the tests of a room with marks, then try each of its mutants."""
-    originals = {one.path: tree.read(one.path) for one in mutants}
-    for path, text in originals.items():
-        marked = text
-        # From the end on, so that places before stay as they are.
-        for i, one in reversed(list(enumerate(mutants))):
-            if one.path == path:
-                marked = one.place(marked, f"({MARK}({i}) or ({one.before}))")
-        tree.write(path, marked)
-    base = tree.run(list(TESTS[room]), None, [], MOST_S)
-    for path, text in originals.items():
-        tree.write(path, text)
-    if base is None or not base.get("seconds"):
-        sys.exit(f"The tests of {room} do not run as they are, or take too long.")
-    for name in base["failed"]:
-        print(f"{room}: left out, for it fails without a mutant: {name}", flush=True)
-    seconds = {name: base["seconds"][name] for name in base["seconds"].keys() - base["failed"]}
-    for i, one in enumerate(mutants):
-        wanted = _chosen(base["reached"].get(str(i), []), seconds)
+class Reach:
+    """Which tests reach which mutants, file by file of tests, and how long they take."""
+
+    def __init__(self, tree: Tree, mutants: list[Mutant]) -> None:
+        self.tree, self.mutants = tree, mutants
+        self.kept = json.loads(REACH.read_text(encoding="utf-8")) if REACH.exists() else {}
+        package = [path.read_bytes() for path in sorted((ROOT / "src").rglob("*.py"))]
+        shared = [path.read_bytes() for path in sorted((ROOT / "tests").rglob("conftest.py"))]
+        named = [one.name.encode() for one in mutants]
+        self.base = hashlib.sha256(b"".join([*package, *shared, *named]))
+
+    def of(self, places: list[str]) -> list[dict]:
+        """Return what the tests of some folders or files reach; run those that are not known."""
+        files = [path for one in places for path in _test_files(ROOT / one)]
+        keys = {path.relative_to(ROOT).as_posix(): self._key(path) for path in files}
+        new = [name for name, key in keys.items() if self.kept.get(name, {}).get("key") != key]
+        if new:
+            self._run(new, keys)
+        return [self.kept[name] for name in keys]
+
+    def _key(self, path: Path) -> str:
+        key = self.base.copy()
+        key.update(path.read_bytes())
+        return key.hexdigest()
+
+    def _run(self, names: list[str], keys: dict[str, str]) -> None:
+        originals = {one.path: self.tree.read(one.path) for one in self.mutants}
+        for path, text in originals.items():
+            marked = text
+            # From the end on, so that places before stay as they are.
+            here = [one for one in self.mutants if one.path == path]
+            for one in sorted(here, key=lambda one: -one.start):
+                marked = one.place(marked, f"({MARK}({one.name!r}) or ({one.before}))")
+            self.tree.write(path, marked)
+        found = self.tree.run(names, None, [], MOST_S)
+        for path, text in originals.items():
+            self.tree.write(path, text)
+        if found is None or not found.get("seconds"):
+            said = "" if found is None else found["said"]
+            sys.exit(f"Tests do not run as they are, or take too long: {', '.join(names)}\n{said}")
+        for name in found["failed"]:
+            print(f"left out, for it fails without a mutant: {name}", flush=True)
+        for name in names:
+
+            def is_here(test: str, name: str = name) -> bool:
+                return test == "*" or test.split("::", maxsplit=1)[0] == name
+
+            self.kept[name] = {
+                "key": keys[name],
+                "seconds": {
+                    test: spent for test, spent in found["seconds"].items()
+                    if is_here(test) and test not in found["failed"]
+                },
+                "reached": {
+                    mutant: kept for mutant, tests in found["reached"].items()
+                    if (kept := list(filter(is_here, tests)))
+                },
+            }  # fmt: skip
+        REACH.parent.mkdir(exist_ok=True)
+        REACH.write_text(json.dumps(self.kept), encoding="utf-8")
+
+
+def _test_files(place: Path) -> list[Path]:
+    return [place] if place.is_file() else sorted(place.rglob("test_*.py"))
+
+
+def try_room(
+    tree: Tree, reach: Reach, room: str, mutants: list[Mutant], killers: dict[str, str]
+) -> Iterator[Verdict]:
+    """Try each mutant of a room on the tests that reach it.
+
+    `killers` names the tests that killed mutants when the room was last tried; they come first.
+    """
+    own, hostile = reach.of(list(TESTS[room])), reach.of([HOSTILE])
+    for one in mutants:
+        wanted, seconds = _chosen(one.name, own, hostile, killers.get(one.name, ""))
         if not wanted:
-            yield Verdict(one.name, one.line, 0, "not reached")
+            yield Verdict(one, 0, "not reached")
             continue
-        tree.write(one.path, one.place(originals[one.path], one.after))
+        original = tree.read(one.path)
+        tree.write(one.path, one.place(original, one.after))
         began = time.monotonic()
         files = list(dict.fromkeys(name.split("::")[0] for name in wanted))
-        limit = FACTOR * sum(seconds[name] for name in wanted) + SLACK_S
-        found = tree.run(files, wanted, ["-x"], limit)
-        tree.write(one.path, originals[one.path])
+        found = tree.run(files, wanted, ["-x"], FACTOR * seconds + SLACK_S)
+        tree.write(one.path, original)
         took = time.monotonic() - began
         if found is None:
-            yield Verdict(one.name, one.line, len(wanted), "out of time", seconds=took)
+            yield Verdict(one, len(wanted), "out of time", seconds=took)
         elif found["code"] == NO_TESTS:
             sys.exit(f"None of the tests that reach a mutant of {room} was found again.")
         elif found["code"]:
             by = found["failed"][0] if found["failed"] else "the import"
-            yield Verdict(one.name, one.line, len(wanted), "killed", by, took)
+            yield Verdict(one, len(wanted), "killed", by, took)
         else:
-            yield Verdict(one.name, one.line, len(wanted), "survived", seconds=took)
+            yield Verdict(one, len(wanted), "survived", seconds=took)
 
 
-def _chosen(reached: list[str], seconds: dict[str, float]) -> list[str]:
-    """Return the tests that a mutant is tried on, the quickest first."""
-    whole = {name.removesuffix("*") for name in reached if name.endswith("::*")}
-    # What is reached while modules are imported may matter to any test.
-    every = "" in reached or "::" in whole
+def _chosen(
+    mutant: str, own: list[dict], hostile: list[dict], killer: str
+) -> tuple[list[str], float]:
+    """Return the tests that a mutant is tried on, and the seconds that they take.
 
-    def reaches(name: str) -> bool:
-        return every or name in reached or f"{name.split('::', maxsplit=1)[0]}::" in whole
+    The quickest tests are taken, those of the room before the others, and module by module, for a
+    module's fixtures are made once.
+    """
+    total = 0.0
+    modules: dict[str, list[str]] = {}
+    for files in (own, hostile):
+        costs = {}
+        for one in files:
+            tests = one["reached"].get(mutant, [])
+            every = "*" in tests or any(test.endswith("::*") for test in tests)
+            costs |= {
+                name: spent["call"] for name, spent in one["seconds"].items()
+                if every or name in tests
+            }  # fmt: skip
+        fixtures = {
+            name.split("::", maxsplit=1)[0]: max(part["setup"] for part in one["seconds"].values())
+            for one in files for name in one["seconds"]
+        }  # fmt: skip
+        for name in sorted(costs, key=lambda name: (name != killer, costs[name], name)):
+            module = name.split("::", maxsplit=1)[0]
+            more = costs[name] + (0.0 if module in modules else fixtures[module])
+            if total + more > LONGEST_S and modules:
+                continue
+            total += more
+            modules.setdefault(module, []).append(name)
+    return [name for tests in modules.values() for name in tests], total
 
-    chosen, total = [], 0.0
-    for name in sorted(filter(reaches, seconds), key=seconds.__getitem__):
-        total += seconds[name]
-        if total > LONGEST_S and chosen:
-            break
-        chosen.append(name)
-    return chosen
+
+def _shown(before: str, after: str) -> tuple[str, str]:
+    """Return two texts on one line each; of long ones, the part around what differs."""
+    before, after = " ".join(before.split()), " ".join(after.split())
+    same = _n_alike(before, after)
+    rest = _n_alike(before[same:][::-1], after[same:][::-1])
+    first, last = max(same - AROUND, 0), max(rest - AROUND, 0)
+
+    def cut(text: str) -> str:
+        middle = text[first : len(text) - last]
+        return f"{'…' if first else ''}{middle}{'…' if last else ''}"
+
+    return cut(before), cut(after)
 
 
-def _flat(text: str) -> str:
-    text = " ".join(text.split())
-    return text if len(text) <= 70 else f"{text[:34]} … {text[-34:]}"
+def _n_alike(one: str, other: str) -> int:
+    """Return how many characters two texts begin with alike."""
+    pairs = enumerate(zip(one, other, strict=False))
+    return next((i for i, (a, b) in pairs if a != b), min(len(one), len(other)))
 
 
 def _last_line(text: str) -> str:
@@ -495,42 +667,57 @@ HEAD = """# Tests of the tests
 
 Small faults are put into the package, one at a time, and the tests of the room they are in must
 find them: an operator, a comparison, a sign or a constant is changed (`a < b` into `a <= b` or
-`a >= b`, `n` into `n + 1`, a decimal into its double). Mutants are drawn at random with a seed,
-three or more from each room. Each is tried on the quickest tests of its own room that reach it, up
-to {longest:.0f} seconds of them, and not on the rest of the suite. Files that need a graphics card
-or run on the workers of a cluster, and C++, are left out. Files of selection models count to the
-room `selection`.
+`a >= b`, `n` into `n + 1`, a decimal into its double). From each room {each} mutants are drawn, at
+random with a seed. A mutant is tried on the quickest tests of its own room that reach it, up to
+{longest:.0f} seconds of them, and on those under `tests/hostile`; not on the rest of the suite.
+Not drawn: types, times, sizes of work that change no value, the texts of errors, and whether `zip`
+checks lengths. Files that need a graphics card or run on the workers of a cluster, and C++, are
+left out. Files of selection models count to the room `selection`.
 
-Made by `make mutants` (`python tools/mutants.py`); `python tools/mutants.py rules noises --each 10`
-tries some rooms and replaces their part of the table.
+A mutant is equivalent where nobody could tell it from the package by what it returns; why is said
+below, from reading the code. Those that run out of time count as killed.
+
+Made by `make mutants` (`python tools/mutants.py`); `python tools/mutants.py rules noises` tries
+some rooms and replaces their part of the table.
 """
 
 
 def page(record: dict) -> str:
-    """Return the table of rooms, and the survivors, as Markdown."""
-    rooms, reasons = record["rooms"], record["reasons"]
-    rows = ["| room | mutants | killed | survived |", "|---|--:|--:|--:|"]
-    alive = []
+    """Return the table of rooms, the survivors and the equivalent mutants, as Markdown."""
+    rooms, equivalent, reasons = record["rooms"], record["equivalent"], record["reasons"]
+    rows = ["| room | mutants | killed | survived | equivalent |", "|---|--:|--:|--:|--:|"]
+    alive, same = [], []
     counts = {}
     for room, verdicts in rooms.items():
         left = [one for one in verdicts if one["fate"] in ("survived", "not reached")]
-        counts[room] = (len(verdicts), len(verdicts) - len(left), len(left))
-        alive += left
+        here = [one for one in left if one["mutant"] in equivalent]
+        dead = len(verdicts) - len(left)
+        counts[room] = (len(verdicts), dead, len(left) - len(here), len(here))
+        alive += [one for one in left if one not in here]
+        same += here
     counts["all"] = tuple(map(sum, zip(*counts.values(), strict=True)))
-    rows += [f"| {room} | {' | '.join(map(str, three))} |" for room, three in counts.items()]
-    share = counts["all"][1] / counts["all"][0]
-    rows += ["", f"{share:.0%} were killed by the tests of their own room."]
+    rows += [f"| {room} | {' | '.join(map(str, four))} |" for room, four in counts.items()]
+    n, killed, _, n_same = counts["all"]
+    rows += [
+        "",
+        f"{killed / n:.0%} of all, and {killed / (n - n_same):.0%} of those that are not "
+        "equivalent, were killed by the tests of their own room.",
+    ]
+    each = max(map(len, rooms.values()))
     untried = [room for room in TESTS if room not in rooms]
     rows += ["", f"Rooms that were not tried: {', '.join(untried)}."] if untried else []
-    rows += ["", "## Survivors", "", "What is said of them comes from reading the code.", ""]
-    for one in alive:
-        path, change = one["mutant"].split(": ", 1)
-        before, after = change.split(" → ")
-        reason = reasons.get(one["mutant"], "Not looked at.")
-        rows.append(f"* `{path}`, line {one['line']}: `{before}` → `{after}`. {reason}")
-    rows += [] if alive else ["None."]
-    head = HEAD.format(longest=LONGEST_S)
-    return "\n".join([head, *rows]) + "\n"
+    rows += ["", "## Survivors", "", *_listed(alive, reasons)]
+    rows += ["", "## Equivalent mutants", "", *_listed(same, equivalent)]
+    return "\n".join([HEAD.format(longest=LONGEST_S, each=each), *rows]) + "\n"
+
+
+def _listed(verdicts: list[dict], reasons: dict[str, str]) -> list[str]:
+    """Return a line for each mutant, with what is said of it."""
+    return [
+        f"* `{one['file']}`, line {one['line']}: `{one['before']}` → `{one['after']}`. "
+        + reasons.get(one["mutant"], "Not looked at.")
+        for one in verdicts
+    ] or ["None."]
 
 
 def main() -> None:
@@ -539,9 +726,10 @@ def main() -> None:
     parser.add_argument(
         "rooms", nargs="*", help=f"rooms to try; all where none is named: {', '.join(TESTS)}"
     )
-    parser.add_argument("--each", type=int, default=3, help="mutants per room")
+    parser.add_argument("--each", type=int, default=5, help="mutants per room")
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--list", action="store_true", help="print the mutants and try none")
+    parser.add_argument("--page", action="store_true", help="write the page again and try none")
     parser.add_argument("--inside", type=Path, help=argparse.SUPPRESS)
     asked = parser.parse_args()
     if asked.inside:
@@ -549,25 +737,39 @@ def main() -> None:
     wrong = sorted(set(asked.rooms) - set(TESTS))
     if wrong:
         parser.error(f"there is no room {wrong[0]!r}; rooms are {', '.join(TESTS)}")
-    drawn = draw(asked.rooms or list(TESTS), asked.each, asked.seed)
+    if asked.page:
+        write_page()
+        return
+    drawn = draw(asked.each, asked.seed)
+    rooms = asked.rooms or list(TESTS)
     if asked.list:
-        for room, mutants in drawn.items():
-            for one in mutants:
+        for room in rooms:
+            for one in drawn[room]:
                 print(f"{room}: line {one.line} of {one.name}")
         return
     with TemporaryDirectory() as folder:
         tree = Tree(Path(folder))
-        for room, mutants in drawn.items():
+        reach = Reach(tree, [one for mutants in drawn.values() for one in mutants])
+        for room in rooms:
+            before = json.loads(RECORD.read_text(encoding="utf-8"))["rooms"].get(room, [])
+            killers = {one["mutant"]: one["by"] for one in before}
             verdicts = []
-            for verdict in try_room(tree, room, mutants):
+            for verdict in try_room(tree, reach, room, drawn[room], killers):
                 print(f"{room}: {verdict}", flush=True)
-                verdicts.append({**vars(verdict), "seconds": round(verdict.seconds)})
+                verdicts.append(verdict.plain())
+            # Read again: reasons may have been written meanwhile.
             record = json.loads(RECORD.read_text(encoding="utf-8"))
             tried = {**record["rooms"], room: verdicts}
             record["rooms"] = {one: tried[one] for one in TESTS if one in tried}
             text = json.dumps(record, indent=1, ensure_ascii=False)
             RECORD.write_text(text + "\n", encoding="utf-8")
-            PAGE.write_text(page(record), encoding="utf-8")
+            write_page()
+
+
+def write_page() -> None:
+    """Write the page from what is remembered."""
+    record = json.loads(RECORD.read_text(encoding="utf-8"))
+    PAGE.write_text(page(record), encoding="utf-8")
 
 
 if __name__ == "__main__":
