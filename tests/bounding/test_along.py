@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 import selfselect as ss
+from selfselect.bounding import along as along_room
 from selfselect.errors import DataError, OptionError
 
 NUMBERS = ["lower", "upper", "conf_low", "conf_high"]
@@ -63,6 +64,32 @@ def test_weights_count_as_duplicates_and_files_as_tables(tmp_path):
     for what in ("distribution", "quantiles", "means"):
         ours, theirs = (getattr(found, what).select_dtypes("number") for found in both)
         assert np.allclose(ours, theirs, atol=1e-6), what
+
+
+def test_many_values_are_put_into_bins(monkeypatch):
+    data, _ = simulate(2_000, 5)
+    ask = {"chosen": "job", "along": "x", "points": [0.0, 1.0], "support": (-20.0, 20.0)}
+    every = ss.bounds("y", data, **ask)
+    monkeypatch.setattr(along_room, "BINS", 200)
+    binned = ss.bounds("y", data, **ask)
+    for what in ("distribution", "means"):
+        ours, theirs = (getattr(found, what)[NUMBERS] for found in (binned, every))
+        assert np.allclose(ours, theirs, rtol=0.01, atol=0.01), what
+        assert not np.allclose(ours, theirs, rtol=0, atol=1e-12), what
+
+
+def test_rows_beyond_the_sampled_values_count_to_the_last_bin(monkeypatch):
+    data, _ = simulate(600, 6, x=lambda rng, n: np.append(rng.integers(0, 2, n - 1), 1.01))
+    cells = ss.bounds("y", {**data, "x": np.floor(data["x"])}, chosen="job", by="x", points=[0.5])
+    monkeypatch.setattr(along_room, "SAMPLE", 100)
+    found = ss.bounds("y", data, chosen="job", along="x", points=[0.5]).distribution
+    for x in (0.0, 1.0):
+        own, its = (
+            table[(table["x"] == x) & (table["at"] == 0.5)].set_index("of")[["lower", "upper"]]
+            for table in (found, cells.distribution)
+        )
+        assert len(own) == 3
+        assert np.allclose(own, its.loc[own.index], atol=1e-3)
 
 
 def test_means_along_are_least_squares_of_both_ends():

@@ -135,6 +135,25 @@ def test_several_ways_of_clustering_are_at_least_as_wide_as_each(villagers):
     assert (width["both"] >= np.maximum(width["one"], width["two"]) - 1e-9).all()
 
 
+def test_clusters_may_be_labels_beside_the_table(villagers):
+    ask = {"chosen": "job", "support": (0, 300)}
+    named = ss.bounds("income", villagers, cluster="village", **ask).means
+    beside = ss.bounds("income", villagers, cluster=villagers["village"].to_numpy(), **ask).means
+    alone = ss.bounds("income", villagers, **ask).means
+    pd.testing.assert_frame_equal(beside, named)
+    assert not np.allclose(named["conf_low"], alone["conf_low"])
+
+
+def test_differences_that_are_equal_on_paper_are_equal_however_large_the_outcomes():
+    tenths = np.tile(np.arange(1, 10), 40)
+    job = np.repeat(["a", "b"], 180)
+    data = {"y": 1_000_000 + tenths / 10, "job": job}
+    found = ss.bounds("y", data, chosen="job", points=[0.3], support=(1_000_000, 1_000_001))
+    own = found.distribution.query("of == 'a - b' and at == 0.3")
+    # Where a is chosen, it is ahead by at most what it is above the least outcome.
+    assert own["lower"].item() == pytest.approx(np.mean((job == "b") | (tenths <= 3)), abs=EXACT)
+
+
 def test_a_fit_of_long_data_has_bounds_of_its_cases():
     sample = ss.simulators.tender(200, seed=1)
     result = ss.fit(

@@ -192,6 +192,21 @@ def test_simulated_worlds_stay_as_they_are(name: str, total: float, truth: float
     assert sample.params.abs().sum() == pytest.approx(truth, rel=1e-10)
 
 
+@pytest.mark.parametrize(
+    ("kind", "outcomes", "truth"),
+    [
+        ("rare", 127.8058095354, 6.5),
+        ("ties", 85.3300582218, 9.0),
+        ("huge", 440.2391635870, 1500000392.185),
+        ("collinear", 40.9367110000, 4.7),
+    ],
+)
+def test_hostile_worlds_stay_as_they_are(kind: str, outcomes: float, truth: float) -> None:
+    sample = ss.simulators.hostile(kind, 40, seed=3)
+    assert sample.data["outcome"].abs().sum() == pytest.approx(outcomes, rel=1e-10)
+    assert sample.params.abs().sum() == pytest.approx(truth, rel=1e-10)
+
+
 def test_samples_beyond_memory_are_refused() -> None:
     with pytest.raises(ss.errors.SelfSelectError, match="Ask for less"):
         ss.simulators.village(10**13)
