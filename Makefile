@@ -37,11 +37,15 @@ demo: .venv/ready            ## simulate the village, fit naive and corrected, p
 test: .venv/test-ready       ## all tests but the slow studies
 	$(BIN)/python -m pytest -n 2 -q
 
+SANITIZE := -g -fsanitize=address,undefined -fno-sanitize-recover=all
+SANITIZED := build/sanitize/selfselect/kernels/_native.abi3.so
+
 sanitize: .venv/test-ready   ## tests of the compiled kernels under address and undefined sanitizers
 	rm -rf build/sanitize
-	CFLAGS='-g -fsanitize=address,undefined -fno-sanitize-recover=all' \
-	LDFLAGS='-fsanitize=address,undefined' \
+	CFLAGS='$(SANITIZE)' CXXFLAGS='$(SANITIZE)' LDFLAGS='-fsanitize=address,undefined' \
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps --target build/sanitize .
+	nm -D $(SANITIZED) | grep -q __asan_report || { echo '$(SANITIZED) lacks the address sanitizer'; exit 1; }
+	nm -D $(SANITIZED) | grep -q __ubsan_handle || { echo '$(SANITIZED) lacks the undefined sanitizer'; exit 1; }
 	LD_PRELOAD="$$(gcc -print-file-name=libasan.so) $$(gcc -print-file-name=libubsan.so)" \
 	ASAN_OPTIONS=detect_leaks=0 PYTHONPATH=build/sanitize \
 	$(BIN)/python -m pytest -q -p no:cacheprovider tests/kernels -k 'not torch'

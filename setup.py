@@ -85,7 +85,7 @@ def sources(pattern):
 
 def is_current(built, digest):
     """Say whether a module was built from these sources, by this file, without extra flags."""
-    if "CFLAGS" in os.environ or not built.is_file():
+    if {"CFLAGS", "CXXFLAGS"} & set(os.environ) or not built.is_file():
         return False
     newer = built.stat().st_mtime > (HERE / "setup.py").stat().st_mtime
     return newer and f"digest of the sources: {digest}".encode() in built.read_bytes()
