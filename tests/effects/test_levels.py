@@ -63,6 +63,20 @@ def test_level_effects_are_those_of_simulated_levels(roy: ss.FitResult) -> None:
     assert effects["effect"].tolist() == ["ATE", "ATT", "ATU"] * 2
 
 
+def test_levels_of_log1p_are_those_of_the_logarithm_less_one_and_stay_above_minus_one(
+    table: pd.DataFrame, roy: ss.FitResult
+) -> None:
+    lower = table.assign(wage=table["wage"] - 1.0)
+    shifted = ss.fit(
+        {"a": "np.log1p(wage) ~ x", "b": "np.log1p(wage) ~ x + z"}, lower, chosen="job"
+    )
+    columns = ["estimate", "conf_low", "conf_high"]
+    found, expected = (
+        fit.potential_outcomes(scale="level").table[columns] for fit in (shifted, roy)
+    )
+    np.testing.assert_allclose(found, expected - 1.0, rtol=0, atol=1e-7)
+
+
 def test_switching_effects_are_those_of_simulated_levels(switching: ss.FitResult) -> None:
     rng = np.random.default_rng(9)
     index = switching.predict(kind="chance")

@@ -172,6 +172,11 @@ def test_two_steps_have_a_curve_with_errors(table: pd.DataFrame) -> None:
     assert slope == pytest.approx(mills, rel=1e-9)
 
 
+def test_two_bootstrap_samples_are_the_fewest_that_have_a_spread(result: ss.FitResult) -> None:
+    curve = result.mte(kind="polynomial", degree=2, replications=2).table
+    assert (curve["std_error"] > 0).all()
+
+
 def test_a_polynomial_is_least_squares_on_the_propensity(result: ss.FitResult) -> None:
     found = result.mte(kind="polynomial", degree=3, replications=5)
     p, rows = found.curve.propensity(result.rows), result.table
