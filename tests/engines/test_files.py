@@ -100,6 +100,25 @@ def test_folders_that_name_a_value_are_a_column(table, tmp_path):
     assert_as_in_memory(str(tmp_path), ordered, "outcome ~ x1 + region")
 
 
+@pytest.mark.parametrize("engine", [ss.engines.Parquet, "parquet", 4])
+def test_what_is_no_engine_is_refused(table, engine):
+    with pytest.raises(OptionError, match="it is not an engine"):
+        fit(table, engine=engine)
+
+
+def test_samples_of_a_bootstrap_all_differ(table, tmp_path):
+    table.to_parquet(tmp_path / "rows.parquet")
+    engine = fit(tmp_path / "rows.parquet").engine
+    rng = np.random.default_rng(1)
+    totals = [
+        engine.resampled(rng, repeated=False, n_clusters=0).sum(
+            lambda batch: float(batch.rows.weights @ batch.rows.outcome)
+        )
+        for _ in range(60)
+    ]
+    assert len(set(totals)) == 60
+
+
 def test_memory_reads_files_at_once(table, tmp_path):
     pattern = write(tmp_path, *halves(table))
     found = fit(pattern, engine=ss.engines.Memory())
