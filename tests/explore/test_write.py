@@ -88,6 +88,20 @@ def test_more_alternatives_than_a_page_has_room_for_are_refused(tmp_path: Path) 
         fit.explore(tmp_path / "page.html")
 
 
+@pytest.mark.parametrize(("highest", "step"), [(47.0, 1.0), (75.0, 2.0), (217.0, 5.0)])
+def test_sliders_take_some_fifty_steps_of_one_two_or_five(
+    tmp_path: Path, highest: float, step: float
+) -> None:
+    table = choices(["a", "b"], 1, 400)
+    table["x0"] = np.linspace(0.0, highest, len(table))
+    ss.fit("y ~ x0", table, chosen="who").explore(tmp_path / "page.html")
+    control = Reader(tmp_path / "page.html").data["controls"][0]
+    shown = [float(value) for value in control["shown"]]
+    # The typical value stands among the round ones.
+    shown.pop(control["typical"])
+    assert shown == np.arange(0.0, highest + 1e-9, step).tolist()
+
+
 def test_three_hundred_covariates_stay_one_small_file(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
