@@ -122,8 +122,8 @@ MARK = 'getattr(__import__("builtins"), "_mark", {}.get)'
 AROUND = 50
 """Characters that are shown to either side of a change."""
 
-NO_TESTS = 5
-"""What pytest returns where it has collected nothing."""
+PYTEST_FAULT, NO_TESTS = 3, 5
+"""What pytest returns where it goes wrong itself, and where it has collected nothing."""
 
 
 @dataclass(frozen=True)
@@ -138,6 +138,7 @@ class Mutant:
     line : its first line.
     shown : what is shown of the change: the expression, or the line around a constant.
     number : which of those that look the same in this file.
+    at_import : whether it runs when its module is imported, as a default of an argument does.
     """
 
     path: str
@@ -148,6 +149,7 @@ class Mutant:
     line: int
     shown: tuple[str, str]
     number: int
+    at_import: bool
 
     def place(self, text: str, put: str) -> str:
         """Return the text of a file with something in the place of the expression."""
@@ -228,7 +230,7 @@ def mutants_of(path: Path, seed: int) -> Iterator[Mutant]:
 
     name = path.relative_to(ROOT).as_posix()
     met: dict[tuple[str, str], int] = {}
-    for node in _walk(ast.parse(text)):
+    for node, at_import in _walk(ast.parse(text), at_import=True):
         begin, end = at(node.lineno, node.col_offset), at(node.end_lineno, node.end_col_offset)
         whole = text[begin:end]
         after = _changed(node, whole, random.Random(f"{seed} {name} {whole}"))
@@ -241,14 +243,15 @@ def mutants_of(path: Path, seed: int) -> Iterator[Mutant]:
             shown = _shown(whole, after)
         number = met.get(shown, 0)
         met[shown] = number + 1
-        yield Mutant(name, begin, end, whole, after, node.lineno, shown, number)
+        yield Mutant(name, begin, end, whole, after, node.lineno, shown, number, at_import)
 
 
 SKIPPED = (ast.JoinedStr, ast.pattern, ast.Raise)
+FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda)
 
 
-def _walk(node: ast.AST) -> Iterator[ast.expr]:
-    """Yield expressions whose change may change a value.
+def _walk(node: ast.AST, *, at_import: bool) -> Iterator[tuple[ast.expr, bool]]:
+    """Yield expressions whose change may change a value, and whether an import runs them.
 
     Not those in annotations, decorators, f-strings, patterns, and errors that are raised; nor
     unions of types, times, and whether `zip` checks lengths.
@@ -256,13 +259,14 @@ def _walk(node: ast.AST) -> Iterator[ast.expr]:
     for key, value in ast.iter_fields(node):
         if key in ("annotation", "returns", "decorator_list", "type_params"):
             continue
+        now = at_import and not (isinstance(node, FUNCTIONS) and key == "body")
         for child in value if isinstance(value, list) else [value]:
             if isinstance(child, SKIPPED) or _changes_nothing(child):
                 continue
             if isinstance(child, ast.expr):
-                yield child
+                yield child, now
             if isinstance(child, ast.AST):
-                yield from _walk(child)
+                yield from _walk(child, at_import=now)
 
 
 def _changes_nothing(node: object) -> bool:
@@ -394,7 +398,7 @@ def draw(each: int, seed: int) -> dict[str, list[Mutant]]:
 # What runs inside of pytest.
 
 
-@dataclass
+@dataclass(eq=False)
 class Marks:
     """Records which tests reach the marks, how long each takes, and the first that fails."""
 
@@ -517,7 +521,7 @@ class Reach:
         self.kept = json.loads(REACH.read_text(encoding="utf-8")) if REACH.exists() else {}
         package = [path.read_bytes() for path in sorted((ROOT / "src").rglob("*.py"))]
         shared = [path.read_bytes() for path in sorted((ROOT / "tests").rglob("conftest.py"))]
-        named = [one.name.encode() for one in mutants]
+        named = [f"{one.name} {one.at_import}".encode() for one in mutants]
         self.base = hashlib.sha256(b"".join([*package, *shared, *named]))
 
     def of(self, places: list[str]) -> list[dict]:
@@ -537,12 +541,8 @@ class Reach:
     def _run(self, names: list[str], keys: dict[str, str]) -> None:
         originals = {one.path: self.tree.read(one.path) for one in self.mutants}
         for path, text in originals.items():
-            marked = text
-            # From the end on, so that places before stay as they are.
             here = [one for one in self.mutants if one.path == path]
-            for one in sorted(here, key=lambda one: -one.start):
-                marked = one.place(marked, f"({MARK}({one.name!r}) or ({one.before}))")
-            self.tree.write(path, marked)
+            self.tree.write(path, _marked(path, text, here))
         found = self.tree.run(names, None, [], MOST_S)
         for path, text in originals.items():
             self.tree.write(path, text)
@@ -571,6 +571,32 @@ class Reach:
         REACH.write_text(json.dumps(self.kept), encoding="utf-8")
 
 
+def _marked(path: str, text: str, mutants: list[Mutant]) -> str:
+    """Return the text of a file with its mutants marked.
+
+    What an import runs tells nothing of the tests that use it: there, every function is marked.
+    """
+    puts = [
+        (one.start, one.end, f"({MARK}({one.name!r}) or ({one.before}))")
+        for one in mutants if not one.at_import
+    ]  # fmt: skip
+    if any(one.at_import for one in mutants):
+        starts = [0]
+        for line in text.splitlines(keepends=True):
+            starts.append(starts[-1] + len(line))
+        for node in ast.walk(ast.parse(text)):
+            if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
+                said = ast.get_docstring(node) is not None
+                first = node.body[1 if said and len(node.body) > 1 else 0]
+                above = [one.lineno for one in getattr(first, "decorator_list", [])]
+                at = starts[min([first.lineno, *above]) - 1]
+                puts.append((at, at, f"{' ' * first.col_offset}{MARK}({path!r})\n"))
+    # From the end on, so that places before stay as they are.
+    for start, end, put in sorted(puts, reverse=True):
+        text = text[:start] + put + text[end:]
+    return text
+
+
 def _test_files(place: Path) -> list[Path]:
     return [place] if place.is_file() else sorted(place.rglob("test_*.py"))
 
@@ -584,7 +610,7 @@ def try_room(
     """
     own, hostile = reach.of(list(TESTS[room])), reach.of([HOSTILE])
     for one in mutants:
-        wanted, seconds = _chosen(one.name, own, hostile, killers.get(one.name, ""))
+        wanted, seconds = _chosen(one, own, hostile, killers.get(one.name, ""))
         if not wanted:
             yield Verdict(one, 0, "not reached")
             continue
@@ -597,8 +623,8 @@ def try_room(
         took = time.monotonic() - began
         if found is None:
             yield Verdict(one, len(wanted), "out of time", seconds=took)
-        elif found["code"] == NO_TESTS:
-            sys.exit(f"None of the tests that reach a mutant of {room} was found again.")
+        elif found["code"] in (PYTEST_FAULT, NO_TESTS):
+            sys.exit(f"The tests that reach {one.name} do not run:\n{found['said']}")
         elif found["code"]:
             by = found["failed"][0] if found["failed"] else "the import"
             yield Verdict(one, len(wanted), "killed", by, took)
@@ -607,31 +633,31 @@ def try_room(
 
 
 def _chosen(
-    mutant: str, own: list[dict], hostile: list[dict], killer: str
+    mutant: Mutant, own: list[dict], hostile: list[dict], killer: str
 ) -> tuple[list[str], float]:
     """Return the tests that a mutant is tried on, and the seconds that they take.
 
     The quickest tests are taken, those of the room before the others, and module by module, for a
-    module's fixtures are made once.
+    module's fixtures are made once. Where an import runs the mutant, any test may meet it, and
+    those that call a function of its file come first.
     """
     total = 0.0
     modules: dict[str, list[str]] = {}
     for files in (own, hostile):
-        costs = {}
+        costs: dict[str, tuple[bool, bool, float, str]] = {}
+        fixtures = {}
         for one in files:
-            tests = one["reached"].get(mutant, [])
-            every = "*" in tests or any(test.endswith("::*") for test in tests)
-            costs |= {
-                name: spent["call"] for name, spent in one["seconds"].items()
-                if every or name in tests
-            }  # fmt: skip
-        fixtures = {
-            name.split("::", maxsplit=1)[0]: max(part["setup"] for part in one["seconds"].values())
-            for one in files for name in one["seconds"]
-        }  # fmt: skip
-        for name in sorted(costs, key=lambda name: (name != killer, costs[name], name)):
+            reached = one["reached"].get(mutant.path if mutant.at_import else mutant.name, [])
+            every = "*" in reached or any(test.endswith("::*") for test in reached)
+            setup = max((spent["setup"] for spent in one["seconds"].values()), default=0.0)
+            fixtures |= dict.fromkeys(one["seconds"], setup)
+            for name, spent in one["seconds"].items():
+                near = every or name in reached
+                if near or mutant.at_import:
+                    costs[name] = (name != killer, not near, spent["call"], name)
+        for name in sorted(costs, key=costs.__getitem__):
             module = name.split("::", maxsplit=1)[0]
-            more = costs[name] + (0.0 if module in modules else fixtures[module])
+            more = costs[name][2] + (0.0 if module in modules else fixtures[name])
             if total + more > LONGEST_S and modules:
                 continue
             total += more

@@ -73,6 +73,16 @@ def test_moments_add_up_to_those_of_unselected_noise(k: int) -> None:
     np.testing.assert_allclose(found.pair_fall.sum(axis=-1), 0.0, atol=10 * MOMENT)
 
 
+@pytest.mark.parametrize("k", [2, 3])
+def test_what_slopes_need_is_computed_where_it_is_asked_for(k: int) -> None:
+    means, scales = draw(20, k)
+    plain, more = largest_moments(means, scales), largest_moments(means, scales, slopes=True)
+    assert plain.fall is None and plain.pair is None and plain.pair_fall is None
+    assert more.fall is not None and more.pair is not None and more.pair_fall is not None
+    np.testing.assert_allclose(plain.chance, more.chance, atol=EXACT)
+    np.testing.assert_allclose(plain.first, more.first, atol=EXACT)
+
+
 def test_slopes_are_those_of_the_values() -> None:
     means, scales = draw(20, 3, seed=5)
     found = largest_moments(means, scales, slopes=True)

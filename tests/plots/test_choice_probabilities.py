@@ -25,6 +25,12 @@ def test_chances_are_those_predicted_with_the_other_covariates_at_their_means(
     np.testing.assert_allclose(wide.sum(axis=1), 1.0, atol=1e-12)
 
 
+def test_chances_of_zero_and_one_are_as_far_from_the_edges(known: ss.FitResult) -> None:
+    low, high = ss.plots.choice_probabilities(known, "height").axes[0].get_ylim()
+    assert low < 0 < 1 < high
+    assert -low == pytest.approx(high - 1)
+
+
 def test_bands_are_as_wide_as_parameters_drawn_from_their_covariance_make_them(
     known: ss.FitResult,
 ) -> None:
