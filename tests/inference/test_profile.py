@@ -165,6 +165,22 @@ def test_profiles_agree_with_standard_errors_in_large_samples():
     assert np.abs(gap.to_numpy() / fit.bse.to_numpy()[:, None]).max() < 0.05
 
 
+def test_the_slope_of_a_profile_leads_to_its_ends_in_a_few_steps(monkeypatch):
+    from selfselect.inference.profile import _Walk
+
+    fit = selection(weak(2_000, strength=1.0))
+    planes, visit = [], _Walk.visit
+
+    def counted(self, origin, target):
+        planes.append(target)
+        return visit(self, origin, target)
+
+    monkeypatch.setattr(_Walk, "visit", counted)
+    fit.conf_int(method="profile", params="selection:z")
+    # Two ends, each by Newton's method from where standard errors put it.
+    assert len(planes) <= 8
+
+
 def test_a_chosen_few_are_the_same_as_among_all(fit, ends):
     few = fit.conf_int(method="profile", params=["selection:z", "scale"])
     assert list(few.index) == [("selection", "z"), ("outcome", "scale")]
