@@ -28,6 +28,13 @@ def test_slopes_are_those_of_differences(function: object) -> None:
     np.testing.assert_allclose(function(t)[1], (up - down) / (2 * step), rtol=1e-6, atol=1e-8)
 
 
+def test_a_noise_has_mean_zero_over_choosing_and_not_choosing() -> None:
+    t = np.array([1e-4, 2e-3, 0.01, 0.02, 0.039, 0.041, 0.3, 1.7, 5.01, 20.0])
+    chosen, unchosen = chosen_normal(t)[0], unchosen_normal(t)[0]
+    chance, rest = np.exp(-t), -np.expm1(-t)
+    np.testing.assert_allclose(chance * chosen + rest * unchosen, 0.0, atol=1e-12)
+
+
 def test_limits_are_reached_without_warnings() -> None:
     ends = np.array([0.0, 1e-12, 700.0])
     for function in (chosen_normal, unchosen_normal, unchosen_gumbel):

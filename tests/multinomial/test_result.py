@@ -151,6 +151,8 @@ def test_estimates_stand_beside_least_squares_and_the_roy_model(
     np.testing.assert_allclose(compared["corrected"]["b"], dmf1.params["b"][:2], rtol=1e-12)
     np.testing.assert_allclose(compared["roy"]["b"], roy.params["b"][:2], rtol=1e-12)
     assert compared["roy_se"].notna().all()
+    moved = dmf1.params["b"][:2] - b
+    np.testing.assert_allclose(compared["difference under the model"]["b"], moved, rtol=1e-9)
     with pytest.raises(OptionError, match="other rows"):
         dmf1.compare(ss.fit(OUTCOMES, table[:500], chosen="job"))
     with pytest.raises(OptionError, match=r"Give a fit of selfselect\.fit"):
