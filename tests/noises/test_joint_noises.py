@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from selfselect.errors import OptionError
-from selfselect.noises import Correlated, SharedShock, as_noise
+from selfselect.noises import Correlated, KnownCovariance, SharedShock, as_noise
 
 LABELS = ["a", "b", "c"]
 
@@ -133,3 +133,42 @@ def test_correlations_follow_their_alternatives_to_another_order(order):
 )
 def test_names_say_what_is_free(noise, said):
     assert said in noise.name
+
+
+COVARIANCE = [[1.0, 0.6, 0.0], [0.6, 4.0, -0.5], [0.0, -0.5, 2.0]]
+
+
+@pytest.mark.parametrize(
+    ("matrix", "message"),
+    [
+        ([[1.0, 0.5]], r"square matrix of finite numbers; it has shape \(1, 2\)"),
+        ([1.0, 2.0], r"square matrix of finite numbers; it has shape \(2,\)"),
+        ([[1.0, np.nan], [np.nan, 1.0]], "square matrix of finite numbers"),
+        ([[1.0, 0.5], [0.4, 1.0]], "not symmetric"),
+        ([[1.0, 2.0], [2.0, 1.0]], "not positive definite"),
+        ([["one", 0.0], [0.0, 1.0]], "must hold numbers"),
+    ],
+)
+def test_a_known_covariance_must_be_one(matrix, message):
+    with pytest.raises(OptionError, match=message):
+        KnownCovariance(matrix)
+
+
+def test_a_known_covariance_is_given_in_order_or_by_alternative():
+    named = KnownCovariance(
+        {"c": {"c": 2.0, "b": -0.5}, "a": {"a": 1.0, "b": 0.6, "c": 0.0}, "b": {"b": 4.0}}
+    )
+    for noise in (KnownCovariance(COVARIANCE), named):
+        np.testing.assert_array_equal(noise.covariance(LABELS), COVARIANCE)
+        np.testing.assert_allclose(noise.fixed_scales(LABELS), np.sqrt([1.0, 4.0, 2.0]))
+        assert noise.known_correlation(LABELS)[0, 1] == pytest.approx(0.3)
+    with pytest.raises(OptionError, match="3 rows but there are 2 alternatives: a, b"):
+        KnownCovariance(COVARIANCE).covariance(["a", "b"])
+    with pytest.raises(OptionError, match="No covariance is given for 'a' and 'b'"):
+        KnownCovariance({"a": {"a": 1.0}, "b": {"b": 1.0}}).covariance(["a", "b"])
+
+
+def test_draws_have_the_known_covariance():
+    drawn = KnownCovariance(COVARIANCE).draw(200_000, (), LABELS, np.random.default_rng(1))
+    np.testing.assert_allclose(np.cov(drawn.T), COVARIANCE, atol=0.05)
+    assert KnownCovariance(np.diag([1.0, 4.0, 2.0])).known_correlation(LABELS) is None
