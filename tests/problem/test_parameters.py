@@ -5,8 +5,8 @@ import pytest
 
 import selfselect as ss
 from selfselect.data.equations import Equations
-from selfselect.noises import Independent
-from selfselect.problem.parameters import COMMON, SCALE, Layout, flat_names
+from selfselect.noises import Correlated, Independent
+from selfselect.problem.parameters import COMMON, SCALE, Layout, flat_names, is_of_scale
 from selfselect.problem.units import Units
 
 EXACT = 1e-12
@@ -74,6 +74,31 @@ def test_a_report_means_the_same_locations_in_the_users_units(layout, free):
         plain = np.column_stack([np.ones(6), covariates])[:, equation.columns]
         outside = (y - plain @ coefficients[j]) / scales[j]
         np.testing.assert_allclose(inside, outside, rtol=1e-10)
+
+
+@pytest.mark.parametrize("kind_of_noise", [Independent, Correlated])
+def test_slopes_of_log_scales_have_places_of_their_own(kind_of_noise):
+    data = ss.simulators.village(60, seed=1).data
+    noise = kind_of_noise(scale={"fishing": "~ height + weight", "hunting": "~ height"})
+    layout = ss.pose("income ~ weight", data, chosen="job", noise=noise).problem.layout
+    own = len(noise.extras(layout.equations.alternatives))
+    assert layout.n_noise_extras == own
+    first = layout.n_natural - 3
+    assert [spread.places.tolist() for spread in layout.spread_of] == [
+        [first, first + 1],
+        [first + 2],
+    ]
+    free = layout.gather(np.arange(1.0, 1.0 + layout.n_natural))
+    assert [label for label in layout.report(free).labels if is_of_scale(label[1])] == [
+        ("fishing", "log scale: Intercept"),
+        ("fishing", "log scale: height"),
+        ("fishing", "log scale: weight"),
+        ("hunting", "log scale: Intercept"),
+        ("hunting", "log scale: height"),
+    ]
+    plain = ss.pose("income ~ weight", data, chosen="job").problem.layout
+    terms = [term for _, term in plain.report(np.ones(plain.n_free)).labels]
+    assert [term for term in terms if is_of_scale(term)] == [SCALE, SCALE]
 
 
 def test_labels_end_with_the_scales_that_are_estimated(layout, kind):

@@ -102,6 +102,26 @@ def test_scores_are_pulled_back_along_the_derivative_of_the_natural_parameters(l
     np.testing.assert_allclose(layout.pull_back_vector(score, free), wanted, atol=100 * DIFFERENCE)
 
 
+def test_sums_of_products_give_the_least_squares_of_what_is_shared_and_offset(layout):
+    """Moving the solution in any direction makes the sum of squared residuals larger."""
+    rng = np.random.default_rng(5)
+    ties = layout.ties
+    designs = [rng.normal(size=(40, (ties.alternative == j).sum())) for j in range(3)]
+    outcomes = [rng.normal(size=40) for _ in designs]
+    both = [np.column_stack([x, y]) for x, y in zip(designs, outcomes, strict=True)]
+    total, towards = ties.gather_grams([one.T @ one for one in both])
+
+    def squares(moved):
+        each = ties.coefficients(moved)
+        parts = [each[ties.alternative == j] for j in range(3)]
+        residuals = [y - x @ v for x, y, v in zip(designs, outcomes, parts, strict=True)]
+        return sum(float(one @ one) for one in residuals)
+
+    best = np.linalg.solve(total, towards)
+    np.testing.assert_allclose(differences(squares, best), 0.0, atol=1e-6)
+    assert squares(best) < squares(best + 0.01 * rng.normal(size=len(best)))
+
+
 def test_every_alternative_has_the_coefficients_it_shares_and_one_for_its_offset(layout):
     each = layout.coefficients_of(layout.report(some_free(layout)).values)
     # Read off the internal parameters, not off the places in the report.
