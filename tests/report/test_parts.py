@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 import numpy as np
 import pandas as pd
 import pytest
@@ -11,7 +13,7 @@ from selfselect.report.chapters import diagnosis_chapter
 from selfselect.report.charts import chart, one_of
 from selfselect.report.covariates import covariate_tables
 from selfselect.report.document import Findings, Folded, Pictures
-from selfselect.report.effects_chapter import effects_chapter, pairs_compared
+from selfselect.report.effects_chapter import _closures, effects_chapter, pairs_compared
 from selfselect.report.templates import render_page
 
 ORDER = ["none", "some", "much"]
@@ -33,6 +35,18 @@ def fit() -> ss.FitResult:
 def test_every_pair_is_compared(fit: ss.FitResult) -> None:
     pairs = pairs_compared(fit)
     assert {frozenset(pair) for pair in pairs} == {frozenset(p) for p in ("ab", "ac", "bc")}
+
+
+def test_more_alternatives_make_the_picture_of_a_closure_higher(fit: ss.FitResult) -> None:
+    two = ss.fit("income ~ height", ss.simulators.village(200, seed=1).data, chosen="job")
+    sizes = []
+    for one in (two, fit):
+        _, choice = _closures(one, 0.95)
+        (drawing, *_) = choice.options[0][1].drawings
+        box = re.search(r'viewBox="0 0 [\d.]+ ([\d.]+)"', drawing.svg)
+        assert box is not None
+        sizes.append(float(box[1]))
+    assert sizes[1] > sizes[0] > 100.0
 
 
 def test_categories_are_shares_in_their_own_order(fit: ss.FitResult) -> None:

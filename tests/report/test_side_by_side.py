@@ -36,6 +36,15 @@ def test_every_equation_has_a_column_and_every_estimate_its_error(
                 assert shown == error == ""
 
 
+def test_rows_and_log_likelihood_are_the_facts_that_stand_with_the_table(
+    switching: ss.FitResult,
+) -> None:
+    facts = dict(switching.side_by_side().facts)
+    assert set(facts) == {"Rows", "Log-likelihood"}
+    assert facts["Rows"].startswith("300")
+    assert float(facts["Log-likelihood"]) == pytest.approx(switching.llf, abs=0.01)
+
+
 def test_latex_has_one_table_with_rules_and_escapes(villagers: pd.DataFrame) -> None:
     table = villagers.rename(columns={"height": "body_height"}).assign(
         job=villagers["job"].replace({"hunting": "hunting & more"})

@@ -9,7 +9,7 @@ import pytest
 import selfselect as ss
 from selfselect.errors import MissingRowsWarning
 from selfselect.inference.statistics import TestResult
-from selfselect.report.summary import compare_page, format_number
+from selfselect.report.summary import DEVIATION, compare_page, format_number
 
 WIDTH = 79
 
@@ -209,3 +209,21 @@ def test_warnings_point_at_the_line_that_called_however_deep_they_arise():
         with pytest.warns(MissingRowsWarning) as caught:
             call()
         assert {one.filename for one in caught} == {__file__}
+
+
+@pytest.mark.parametrize(
+    ("shape", "deviation"), [("normal", None), ("logistic", 10 * np.pi / np.sqrt(3))]
+)
+def test_a_known_scale_has_its_standard_deviation_below_where_that_is_another(
+    shape: str, deviation: float | None
+) -> None:
+    data = ss.simulators.village(200, seed=1).data
+    noise = ss.noises.Independent(scale=10.0, shape=shape)
+    page = ss.fit("income ~ height", data, chosen="job", noise=noise).summary()
+    for block in page.blocks:
+        rows = {row[0]: row[1:] for row in block.rows}
+        assert rows["scale"][:2] == (format_number(10.0), "(fixed)")
+        if deviation is None:
+            assert DEVIATION not in rows
+        else:
+            assert rows[DEVIATION][:2] == (format_number(deviation), "(fixed)")
