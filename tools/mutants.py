@@ -2,6 +2,7 @@
 
     python tools/mutants.py                  five mutants per room; writes the table
     python tools/mutants.py rules noises     some rooms, whose part of the table is replaced
+    python tools/mutants.py --again          only mutants that no test killed when last tried
 
 A mutant is one change of one expression: an operator, a comparison, a sign or a constant. Mutants
 are drawn with a seed, room by room, and put into a copy of the tree. The tests of the room run
@@ -59,7 +60,8 @@ TESTS: dict[str, tuple[str, ...]] = {
     "explore": ("tests/explore",),
     "inference": ("tests/inference",),
     "kernels": ("tests/kernels",),
-    "likelihoods": ("tests/likelihoods", "tests/noises/test_spreads.py"),
+    "likelihoods": ("tests/likelihoods", "tests/noises/test_spreads.py",
+                    "tests/noises/test_types.py"),
     "moments": ("tests/moments",),
     "multinomial": ("tests/multinomial",),
     "noises": ("tests/noises",),
@@ -74,8 +76,10 @@ TESTS: dict[str, tuple[str, ...]] = {
     "solvers": ("tests/solvers", "tests/test_unknown_index.py"),
     "verdict": ("tests/verdict",),
 }  # fmt: skip
-"""The tests of each room. Files of selection models count to the room `selection`, wherever they
-are, and shapes to `noises`."""
+"""The tests of each room: those of its folder, and where another folder tests its files, those
+as well: files are read by tests of engines, and likelihoods of spreads and types are tested with
+these noises. Files of selection models count to the room `selection`, wherever they are, and shapes
+to `noises`."""
 
 HOSTILE = "tests/hostile"
 """Tests of every room: hostile files, labels, values and arguments. A mutant is tried on those that
@@ -121,6 +125,8 @@ MARK = 'getattr(__import__("builtins"), "_mark", {}.get)'
 
 AROUND = 50
 """Characters that are shown to either side of a change."""
+
+KILLED = ("killed", "out of time")
 
 PYTEST_FAULT, NO_TESTS = 3, 5
 """What pytest returns where it goes wrong itself, and where it has collected nothing."""
@@ -608,6 +614,8 @@ def try_room(
 
     `killers` names the tests that killed mutants when the room was last tried; they come first.
     """
+    if not mutants:
+        return
     own, hostile = reach.of(list(TESTS[room])), reach.of([HOSTILE])
     for one in mutants:
         wanted, seconds = _chosen(one, own, hostile, killers.get(one.name, ""))
@@ -700,11 +708,12 @@ Not drawn: types, times, sizes of work that change no value, the texts of errors
 checks lengths. Files that need a graphics card or run on the workers of a cluster, and C++, are
 left out. Files of selection models count to the room `selection`.
 
-A mutant is equivalent where nobody could tell it from the package by what it returns; why is said
-below, from reading the code. Those that run out of time count as killed.
+A mutant is equivalent where nobody could tell it from the package by what it returns, rounding left
+aside; why is said below, from reading the code. Those that run out of time count as killed.
 
 Made by `make mutants` (`python tools/mutants.py`); `python tools/mutants.py rules noises` tries
-some rooms and replaces their part of the table.
+some rooms and replaces their part of the table; `--again` tries only mutants that were not killed
+last time.
 """
 
 
@@ -715,7 +724,7 @@ def page(record: dict) -> str:
     alive, same = [], []
     counts = {}
     for room, verdicts in rooms.items():
-        left = [one for one in verdicts if one["fate"] in ("survived", "not reached")]
+        left = [one for one in verdicts if one["fate"] not in KILLED]
         here = [one for one in left if one["mutant"] in equivalent]
         dead = len(verdicts) - len(left)
         counts[room] = (len(verdicts), dead, len(left) - len(here), len(here))
@@ -754,6 +763,9 @@ def main() -> None:
     )
     parser.add_argument("--each", type=int, default=5, help="mutants per room")
     parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument(
+        "--again", action="store_true", help="try only mutants that were not killed last time"
+    )
     parser.add_argument("--list", action="store_true", help="print the mutants and try none")
     parser.add_argument("--page", action="store_true", help="write the page again and try none")
     parser.add_argument("--inside", type=Path, help=argparse.SUPPRESS)
@@ -777,12 +789,16 @@ def main() -> None:
         tree = Tree(Path(folder))
         reach = Reach(tree, [one for mutants in drawn.values() for one in mutants])
         for room in rooms:
-            before = json.loads(RECORD.read_text(encoding="utf-8"))["rooms"].get(room, [])
-            killers = {one["mutant"]: one["by"] for one in before}
-            verdicts = []
-            for verdict in try_room(tree, reach, room, drawn[room], killers):
+            last = json.loads(RECORD.read_text(encoding="utf-8"))["rooms"].get(room, [])
+            before = {one["mutant"]: one for one in last}
+            dead = {name for name, one in before.items() if one["fate"] in KILLED}
+            wanted = [one for one in drawn[room] if not (asked.again and one.name in dead)]
+            found = {one.name: before[one.name] for one in drawn[room] if one not in wanted}
+            killers = {name: before[name]["by"] for name in dead}
+            for verdict in try_room(tree, reach, room, wanted, killers):
                 print(f"{room}: {verdict}", flush=True)
-                verdicts.append(verdict.plain())
+                found[verdict.mutant.name] = verdict.plain()
+            verdicts = [found[one.name] | {"line": one.line} for one in drawn[room]]
             # Read again: reasons may have been written meanwhile.
             record = json.loads(RECORD.read_text(encoding="utf-8"))
             tried = {**record["rooms"], room: verdicts}

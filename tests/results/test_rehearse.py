@@ -7,6 +7,7 @@ import pytest
 
 import selfselect as ss
 from selfselect.errors import OptionError, UnsupportedError
+from selfselect.inference.rehearsal import Drawn, Ended
 from selfselect.inference.simulation import redraw
 
 CLOSE = 0.3
@@ -46,6 +47,22 @@ def test_intervals_are_t_and_percentiles_need_99_samples(rehearsed, villagers):
     assert np.allclose(width[0] / width[1], 1.0, atol=0.35)
     with pytest.raises(OptionError, match="no method 'bca'"):
         many.conf_int(method="bca")
+
+
+def test_where_fewer_than_half_of_the_samples_can_be_fitted_there_is_no_rehearsal(
+    villagers, monkeypatch
+):
+    fit = ss.fit("income ~ height", villagers, chosen="job")
+    done = Drawn(Ended.RETURNED, fit.values, fit.bse.to_numpy())
+
+    def with_failures(failures):
+        drawn = [Drawn(Ended.FAILED)] * failures + [done] * (10 - failures)
+        monkeypatch.setattr("selfselect.results.rehearse.rehearse_fits", lambda *_, **__: drawn)
+        return fit.rehearse(10, seed=1)
+
+    assert len(with_failures(5).draws) == 5
+    with pytest.raises(UnsupportedError, match="Only 4 of 10 samples"):
+        with_failures(6)
 
 
 def test_the_same_seed_gives_the_same_samples(villagers):
