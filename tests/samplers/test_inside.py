@@ -36,6 +36,14 @@ def test_a_few_thin_sets_are_looked_for_with_many_points():
     np.testing.assert_array_equal(found[:, 0], 0.0)
 
 
+def test_many_thin_sets_are_found_by_the_points_of_rows_with_similar_outcomes():
+    target = rows_of(thin, 500)
+    found = find_inside(target, np.random.default_rng(0))
+    assert target.contains(found).all()
+    # Few rows hit their slice by chance; the others share the points of these.
+    assert len(np.unique(found[:, 1])) < 100
+
+
 @pytest.mark.parametrize("n_rows", [3, 500])
 def test_rows_that_nothing_explains_are_named(n_rows):
     with pytest.raises(RuleError, match=rf"In {n_rows} of {n_rows} rows \(rows 0, 1, 2"):

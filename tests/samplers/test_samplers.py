@@ -173,6 +173,20 @@ def test_langevin_starts_at_the_projection_of_zero_within_its_ball():
         assert (np.linalg.norm(latent * others, axis=1) <= sampler.radius + 1e-5).all()
 
 
+def test_langevin_does_not_depend_on_the_unit_of_the_outcome():
+    means, outcome = np.random.default_rng(2).normal(size=(50, 2)), np.linspace(-1.0, 2.0, 50)
+    scales, chosen = np.array([0.5, 1.5]), np.arange(50) % 2
+    ended = []
+    for unit in (1.0, 7.0):
+        target = Target(Maximum(), chosen, unit * outcome, unit * means, unit * scales)
+        sampler, rng = ProjectedLangevin(gamma=0.5), np.random.default_rng(3)
+        latent = sampler.init(target, rng)
+        for _ in range(30):
+            latent = sampler.step(target, latent, rng).latent
+        ended.append(latent / unit)
+    np.testing.assert_allclose(*ended, rtol=1e-9, atol=1e-9)
+
+
 def test_a_ball_that_misses_a_set_is_refused():
     target = Target(Minimum(), np.array([0]), np.array([3.0]), np.array([[3.0, 4.0]]), np.ones(2))
     with pytest.raises(RuleError, match="does not meet the explaining sets"):
