@@ -9,8 +9,9 @@ from scipy.linalg import sqrtm
 
 import selfselect as ss
 from selfselect.noises.selection import BOUNDARY, NEARLY_ONE
-from selfselect.solvers.climb import climb
-from selfselect.solvers.selection_search import fit_independent
+from selfselect.solvers.climb import Climb, Point, climb
+from selfselect.solvers.selection_search import _leads_to, fit_independent
+from selfselect.solvers.status import Ending, Status
 
 OPTIMUM = 1e-6
 """Newton's method stops nearer than this, in standard errors."""
@@ -245,6 +246,28 @@ def test_a_climb_holds_what_it_is_told_to_hold_and_ends_where_the_others_are_bes
     moving = ~correlations_held(model)
     assert np.abs(score * errors)[moving].max() < OPTIMUM
     assert np.abs(score * errors)[~moving].max() > 1e-3
+
+
+def test_a_climb_is_cut_short_only_where_it_leads_to_an_optimum_of_all_parameters():
+    """On a parabola around zero; one standard error is one."""
+
+    done = Ending(Status.CONVERGED, {"steps": 3, "method": "Newton"})
+
+    def optimum(ending=done, held=False):
+        return Climb(np.zeros(2), 0.0, np.eye(2), ending, (), 1, np.array([held, False]))
+
+    def point(left_over, held=False):
+        free = np.array([3.0, left_over])
+        step = np.array([-3.0, 0.0])
+        return Point(
+            free, -0.5 * free @ free, -free, np.eye(2), step, 9.0, 3.0, np.array([held] * 2)
+        )
+
+    assert _leads_to(optimum(), point(0.5))
+    assert not _leads_to(optimum(), point(1.5))
+    assert not _leads_to(optimum(Ending(Status.STOPPED, {"sentence": "Stopped."})), point(0.5))
+    assert not _leads_to(optimum(held=True), point(0.5))
+    assert not _leads_to(optimum(), point(0.5, held=True))
 
 
 def test_a_search_that_ends_at_several_optima_lists_each_start(union_wages, model_of):
