@@ -12,6 +12,8 @@ import selfselect as ss
 from selfselect.errors import ConvergenceWarning, OptionError, UnsupportedError
 from selfselect.noises import Correlated, Independent, SharedShock
 from selfselect.noises.correlated import NEARLY_ONE, ONE
+from selfselect.solvers.climb import log_likelihood
+from selfselect.solvers.continuation import _rough_climb
 
 SAME = 1e-6
 """Both fits end within 1e-6 standard errors of the optimum; log-likelihoods agree far better."""
@@ -47,6 +49,30 @@ def test_without_correlation_the_fit_is_the_independent_one(correlated, noise, i
     assert joined.converged and joined.llf == pytest.approx(plain.llf, rel=1e-10)
     np.testing.assert_allclose(joined.params, plain.params, atol=SAME)
     np.testing.assert_allclose(joined.bse, plain.bse, rtol=1e-5)
+
+
+def test_a_climb_whose_correlations_do_not_go_with_a_fixed_one_begins_without_them():
+    rng = np.random.default_rng(1)
+    x = rng.normal(size=(200, 3))
+    latent = x + rng.normal(size=(200, 3))
+    table = pd.DataFrame(x, columns=["xa", "xb", "xc"]).assign(
+        y=latent.max(axis=1), who=np.array(list("abc"))[latent.argmax(axis=1)]
+    )
+    posed = ss.pose(
+        {label: f"y ~ x{label}" for label in "abc"}, table, chosen="who",
+        noise=Correlated(correlation={("a", "b"): 0.8}),
+    )  # fmt: skip
+    problem, layout = posed.problem, posed.problem.layout
+    # Of three, a and b cannot be alike while c is like the one and unlike the other.
+    impossible, possible = (
+        np.concatenate([[0.0, 1.0, 1.0] * 3, own]) for own in ([0.9, -0.9], [0.0, 0.0])
+    )
+    assert len(impossible) == layout.n_free
+    assert not np.isfinite(log_likelihood(problem, posed.engine, impossible))
+    found = _rough_climb(problem, posed.engine, impossible)
+    expected = _rough_climb(problem, posed.engine, possible)
+    np.testing.assert_allclose(found.free, expected.free, rtol=1e-12)
+    assert found.loglik > log_likelihood(problem, posed.engine, possible)
 
 
 def test_one_start_is_one_start_and_finds_the_same_optimum_of_a_market():
