@@ -154,6 +154,7 @@ def test_the_rule_alone_says_that_those_who_choose_gain(sure):
         (("hunting", "fishing", "LATE"), "no effect"),
         (("farming", "fishing"), "no alternative"),
         (7, "not understood"),
+        (7, r"or for an effect: 'hunting - fishing', or \('hunting', 'fishing', 'ATT'\)"),
         ("hunting:height, fishing:height", "one at a time"),
     ],
 )
