@@ -525,15 +525,16 @@ class Reach:
     def __init__(self, tree: Tree, mutants: list[Mutant]) -> None:
         self.tree, self.mutants = tree, mutants
         self.kept = json.loads(REACH.read_text(encoding="utf-8")) if REACH.exists() else {}
-        package = [path.read_bytes() for path in sorted((ROOT / "src").rglob("*.py"))]
-        shared = [path.read_bytes() for path in sorted((ROOT / "tests").rglob("conftest.py"))]
+        package = [path.read_bytes() for path in sorted((tree.home / "src").rglob("*.py"))]
+        shared = [path.read_bytes() for path in sorted((tree.home / "tests").rglob("conftest.py"))]
         named = [f"{one.name} {one.at_import}".encode() for one in mutants]
         self.base = hashlib.sha256(b"".join([*package, *shared, *named]))
 
     def of(self, places: list[str]) -> list[dict]:
         """Return what the tests of some folders or files reach; run those that are not known."""
-        files = [path for one in places for path in _test_files(ROOT / one)]
-        keys = {path.relative_to(ROOT).as_posix(): self._key(path) for path in files}
+        home = self.tree.home
+        files = [path for one in places for path in _test_files(home / one)]
+        keys = {path.relative_to(home).as_posix(): self._key(path) for path in files}
         new = [name for name, key in keys.items() if self.kept.get(name, {}).get("key") != key]
         if new:
             self._run(new, keys)

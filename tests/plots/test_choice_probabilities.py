@@ -27,7 +27,7 @@ def test_chances_are_those_predicted_with_the_other_covariates_at_their_means(
 
 def test_chances_of_zero_and_one_are_as_far_from_the_edges(known: ss.FitResult) -> None:
     low, high = ss.plots.choice_probabilities(known, "height").axes[0].get_ylim()
-    assert low < 0 < 1 < high
+    assert low < 0 and high > 1
     assert -low == pytest.approx(high - 1)
 
 
