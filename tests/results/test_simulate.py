@@ -67,6 +67,24 @@ def test_a_selection_equation_selects_in_draws():
     assert drawn["y"].notna().all()
 
 
+def test_a_selection_equation_selects_among_new_rows():
+    rng = np.random.default_rng(0)
+    x, z, u, e = rng.normal(size=(4, 1_000))
+    chosen = z + u > 0
+    y = np.where(chosen, 1 + x + 0.5 * u + e, np.nan)
+    table = pd.DataFrame({"x": x, "z": z, "s": chosen * 1, "y": y})
+    new = pd.DataFrame({"x": 0.5, "z": [0.3] * 4_000})
+    one = ss.sample_selection("y ~ x", "s ~ z", table)
+    both = ss.switching("y ~ x", "s ~ z", table.assign(y=np.where(chosen, y, 0.2 * x + e)))
+    for fit in (one, both):
+        drawn = fit.simulate(new, seed=1)
+        chance = np.ravel(fit.predict(new[:1], kind="chance"))[-1]
+        assert (drawn["s"] == 1).mean() == pytest.approx(chance, abs=0.03)
+        mean = fit.predict(new[:1], kind="outcome").to_numpy().item()
+        assert drawn["y"].mean() == pytest.approx(mean, abs=0.08)
+    assert one.simulate(new, seed=1)["y"].notna().equals(one.simulate(new, seed=1)["s"] == 1)
+
+
 @pytest.mark.filterwarnings("ignore::selfselect.errors.ConvergenceWarning")
 def test_people_are_drawn_with_their_types():
     sample = ss.simulators.village(200, seed=1)

@@ -36,7 +36,7 @@ def simulate(fit: FitResult, data: Any, seed: int | None) -> pd.DataFrame:
         # New rows lack no outcome that is drawn for them.
         problem = replace(problem, partial=False)
         reason = None
-        if problem.noise.mixed or problem.noise.sign_only:
+        if problem.noise.mixed or problem.noise.sign_only or problem.noise.selected:
             rows = replace(rows, outcome=np.zeros(len(rows)), chosen=np.zeros(len(rows), np.intp))
             reason = why_no_redraw(problem, rows)
     if reason is not None:
