@@ -123,3 +123,14 @@ def test_the_report_holds_summary_effects_and_assumptions(
     loaded.report(tmp_path / "loaded.html")
     page = (tmp_path / "loaded.html").read_text(encoding="utf-8")
     assert "which keeps none" in page and "no longer has its rows" in page
+
+
+def test_a_fit_of_columns_with_colons_in_their_names_loads(
+    table: pd.DataFrame, tmp_path: Path
+) -> None:
+    named = table.rename(columns={"x": "a:x", "z1": "b:z"})
+    fit = ss.multinomial_switching("y ~ `a:x`", "job ~ `a:x` + `b:z` + z2", named)
+    fit.save(tmp_path / "fit.json")
+    loaded = ss.load(tmp_path / "fit.json")
+    assert str(loaded.summary()) == str(fit.summary())
+    assert loaded.predict(named).equals(fit.predict(named))

@@ -14,6 +14,7 @@ import pytest
 
 import selfselect as ss
 from selfselect.errors import ArchiveError, DataError, SelfSelectError
+from selfselect.results._archive_checks import check_coder
 from selfselect.results.archive import sealed
 
 Rules, Noises = ss.rules, ss.noises
@@ -67,6 +68,42 @@ def assert_same(one: ss.FitResult, other: ss.FitResult) -> None:
     assert (one.status, one.solver_reason) == (other.status, other.solver_reason)
     for form in ("to_text", "to_html", "to_latex", "to_markdown"):
         assert getattr(one.summary(), form)() == getattr(other.summary(), form)()
+
+
+def test_every_fit_with_colons_in_names_or_nested_categories_loads(
+    villagers: pd.DataFrame, path: Path
+) -> None:
+    table = villagers.rename(columns={"height": "a:x", "clan": "c:c"})
+    table["bank"] = np.where(table.index % 2, "left", "right")
+    table["home"] = (table["job"] == "fishing").astype(int)
+    fits = [
+        ss.fit(formula, table, chosen="job")
+        for formula in (
+            "income ~ `a:x`",
+            "income ~ `a:x` * weight",
+            "income ~ `c:c` * `a:x`",
+            "income ~ C(`c:c`) + `a:x` - 1",
+            "income ~ bank + bank:`c:c`",
+        )
+    ]
+    noise = ss.noises.Independent(scale="~ `a:x`")
+    fits += [
+        ss.fit("income ~ `a:x`", table, chosen="job", noise=noise),
+        ss.fit("income ~ weight", table, chosen="job", cost={"fishing": "~ `a:x`"}),
+        ss.switching("income ~ `a:x`", "home ~ `a:x` + weight", table),
+    ]
+    for fit in fits:
+        fit.save(path)
+        loaded = ss.load(path)
+        assert str(loaded.summary()) == str(fit.summary())
+        assert loaded.predict(table).equals(fit.predict(table))
+
+
+def test_columns_in_another_order_than_that_of_their_terms_are_refused() -> None:
+    check_coder("k + k:g", ("Intercept", "k[T.b]", "k[a]:g[T.w]", "k[b]:g[T.w]"))
+    for names in (("Intercept",), ("Intercept", "k[T.b]"), ("k[T.b]", "Intercept", "k[a]:g[T.w]")):
+        with pytest.raises(ArchiveError, match="are not those of"):
+            check_coder("x + k + k:g", names)
 
 
 @pytest.mark.parametrize("name", MODELS)

@@ -12,7 +12,7 @@ from selfselect.data.coding import check_known
 from selfselect.data.equations import INTERCEPT, SELECTION, Equation, Equations
 from selfselect.data.selection_coding import cut_names
 from selfselect.data.sizes import refuse_beyond_memory
-from selfselect.data.terms import parse_side
+from selfselect.data.terms import Factor, Method, Term, parse_side
 from selfselect.errors import ArchiveError
 from selfselect.inference.moments import SUBJECTS
 from selfselect.rules._labels import by_alternative
@@ -43,18 +43,26 @@ round."""
 
 
 def check_coder(text: str, names: tuple[str, ...]) -> None:
-    """Refuse names of columns that are not those a formula makes, or in another order."""
-    left = list(names)
-    for term in parse_side(text):
-        parts = [re.escape(INTERCEPT if one == "1" else one) for one in map(str, term.factors)]
-        # A product may also make columns of some of its factors, so that none is lost.
-        one = re.compile("(?=.)" + "".join(rf"(:?{part}(\[.*\])?)?" for part in parts), re.DOTALL)
-        if not left or not one.fullmatch(left[0]):
-            raise ArchiveError(f"the columns {', '.join(names)} are not those of {text!r}")
-        while left and one.fullmatch(left[0]):
-            left.pop(0)
-    if left or len(set(names)) < len(names):
+    """Refuse names of columns that are not those a formula makes, or in another order.
+
+    A name may be one of several terms: of ``k`` and of ``k:g``, where both are categories. So the
+    terms that the names met so far may have come to are kept.
+    """
+    terms = [_names_of(term) for term in parse_side(text)]
+    reached = {-1}
+    for name in names:
+        following = {place + step for place in reached for step in (0, 1)} - {-1, len(terms)}
+        reached = {place for place in following if terms[place].fullmatch(name)}
+    if len(terms) - 1 not in reached or len(set(names)) < len(names):
         raise ArchiveError(f"the columns {', '.join(names)} are not those of {text!r}")
+
+
+def _names_of(term: Term) -> re.Pattern[str]:
+    """Return what names of a term's columns look like: a column is named without its backticks."""
+    constant = Factor("1", Method.LITERAL)
+    parts = [re.escape(INTERCEPT if one == constant else one.expr) for one in term.factors]
+    # A product may also make columns of some of its factors, so that none is lost.
+    return re.compile("(?=.)" + "".join(rf"(:?{part}(\[.*\])?)?" for part in parts), re.DOTALL)
 
 
 def check_equations(equations: Equations, *, own_covariates: bool, several: bool = False) -> None:
