@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 import numpy as np
@@ -255,3 +256,23 @@ def test_columns_of_numbers_are_coded_as_by_formulaic(text):
 
 def test_a_number_without_its_zero_is_the_same_left_side():
     assert parse_formula("I(wage**.5) ~ x").outcome == "I(wage**.5)"
+
+
+@pytest.mark.parametrize("name", ["np", "contr", "Treatment", "Sum", "Helmert", "Diff", "Poly", "C"])
+def test_a_column_may_have_the_name_of_a_function(name: str, frame: pd.DataFrame) -> None:
+    named = frame.rename(columns={"x": name})
+    for text in ("x", "z * x", "I(x**2)", "`x` + poly(z, 2)", "log(1 + x**2)"):
+        coder, made = Coder.learn(re.sub(r"\bx\b", name, text), named)
+        np.testing.assert_array_equal(made, Coder.learn(text, frame)[1])
+        again = Coder.restore(coder.text, coder.names, coder.state())
+        np.testing.assert_array_equal(again.code(named), made)
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["y ~ np + np.log(x)", "np.log(np) ~ x", "y ~ C + C(pet)", "y ~ Sum + C(pet, Sum)",
+     "y ~ contr + C(pet, contr.sum)", "y ~ log(log)", "y ~ Poly + C(pet, contr=Poly)"],
+)  # fmt: skip
+def test_a_column_and_a_function_of_one_name_are_refused_together(text: str) -> None:
+    with pytest.raises(FormulaError, match="both as a column and as a function. Rename"):
+        parse_formula(text)

@@ -40,8 +40,11 @@ Use = Literal["label", "logic", "arithmetic", "value"]
 _USES: dict[str, Use] = {"C": "label", "hashed": "label", "I": "value"}
 """How functions use their first argument, where it is not arithmetic."""
 
-_NOT_COLUMNS = frozenset({"np", "contr", "Treatment", "Sum", "Helmert", "Diff", "Poly"})
-"""Names that stand for something else than a column even where they are not called."""
+_MODULES = frozenset({"np", "contr"})
+"""Names that stand for something else than a column before a dot."""
+
+_CONTRASTS = frozenset({"Treatment", "Sum", "Helmert", "Diff", "Poly"})
+"""Names that stand for something else than a column after the first argument of ``C(...)``."""
 
 _ACROSS_ROWS = frozenset({"lag"})
 """Transforms of formulaic that look at other rows than their own."""
@@ -216,7 +219,19 @@ def _parse_side(side: str, text: str) -> tuple[Term, ...]:
         for factor in term.factors:
             if factor.method is Method.PYTHON:
                 _refuse_code(factor.expr, text)
+    _refuse_functions_as_columns(parsed, text)
     return parsed
+
+
+def _refuse_functions_as_columns(terms: tuple[Term, ...], text: str) -> None:
+    """Refuse a column that has the name of a function of the same side: there is one of a name."""
+    code = [one.expr for term in terms for one in term.factors if one.method is Method.PYTHON]
+    trees = [expression_tree(one)[0] for one in code]
+    for name in sorted(columns_in(terms) & {one for tree in trees for one in _functions_in(tree)}):
+        raise FormulaError(
+            f"The formula {text!r} uses {name} both as a column and as a function. Rename the "
+            "column."
+        )
 
 
 @lru_cache(maxsize=256)
@@ -272,8 +287,8 @@ def _refuse_code(expression: str, text: str) -> None:
         raise FormulaError(
             f"The formula {text!r} uses {what} in {expression!r}. A formula may use columns, "
             "arithmetic, np.log and other elementwise NumPy functions, and the transforms "
-            f"{', '.join(sorted(set(TRANSFORMS) - _NOT_COLUMNS))}. Compute anything else as a "
-            "column first."
+            f"{', '.join(sorted(set(TRANSFORMS) - _MODULES - _CONTRASTS))}. Compute "
+            "anything else as a column first."
         )
 
     try:
@@ -413,16 +428,25 @@ def calls_in(side: str) -> list[tuple[str, set[str]]]:
 def _columns_of(expression: str) -> set[str]:
     """Return the columns in a Python expression: all names but those of functions."""
     tree, aliases = expression_tree(expression)
-    functions: set[int] = set()
-    found: set[str] = set()
+    return {aliases.get(name, name) for name, _ in _uses_in(tree.body, "value")}
+
+
+def _functions_in(tree: ast.AST) -> Iterator[str]:
+    """Yield the names of an expression that are no columns: functions, modules and contrasts."""
     for node in ast.walk(tree):
-        if isinstance(node, ast.Call):
-            functions.add(id(node.func))
-            if isinstance(node.func, ast.Name) and node.func.id == "Q":
-                found |= {str(part.value) for part in node.args if isinstance(part, ast.Constant)}
-        elif isinstance(node, ast.Name) and id(node) not in functions:
-            found.add(aliases.get(node.id, node.id))
-    return found - _NOT_COLUMNS
+        if isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name):
+            yield node.value.id
+        if isinstance(node, ast.Call) and isinstance(node.func, ast.Name):
+            yield node.func.id
+            yield from (one.id for one in _options_of(node) if _is_contrast(one, node.func.id))
+
+
+def _options_of(call: ast.Call) -> list[Any]:
+    return [*call.args[1:], *(option.value for option in call.keywords)]
+
+
+def _is_contrast(node: ast.AST, function: str) -> bool:
+    return function == "C" and isinstance(node, ast.Name) and node.id in _CONTRASTS
 
 
 def uses_of_columns(side: str) -> dict[str, set[Use]]:
@@ -436,7 +460,7 @@ def uses_of_columns(side: str) -> dict[str, set[Use]]:
                 tree, aliases = expression_tree(factor.expr)
                 for name, use in _uses_in(tree.body, "value"):
                     found.setdefault(aliases.get(name, name), set()).add(use)
-    return {name: uses for name, uses in found.items() if name not in _NOT_COLUMNS}
+    return found
 
 
 def _uses_in(node: ast.AST, use: Use) -> Iterator[tuple[str, Use]]:
@@ -450,10 +474,13 @@ def _uses_in(node: ast.AST, use: Use) -> Iterator[tuple[str, Use]]:
             yield from ((str(one.value), use) for one in node.args if isinstance(one, ast.Constant))
             return
         first = _USES.get(name, "arithmetic")
-        for place, one in enumerate(node.args):
-            yield from _uses_in(one, first if place == 0 else "arithmetic")
-        for option in node.keywords:
-            yield from _uses_in(option.value, "arithmetic")
+        for one in node.args[:1]:
+            yield from _uses_in(one, first)
+        for one in _options_of(node):
+            if not _is_contrast(one, name):
+                yield from _uses_in(one, "arithmetic")
+        return
+    if isinstance(node, ast.Attribute):
         return
     inner: Use = "arithmetic"
     if isinstance(node, ast.BinOp) and isinstance(node.op, _LOGIC):
