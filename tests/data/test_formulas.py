@@ -258,7 +258,9 @@ def test_a_number_without_its_zero_is_the_same_left_side():
     assert parse_formula("I(wage**.5) ~ x").outcome == "I(wage**.5)"
 
 
-@pytest.mark.parametrize("name", ["np", "contr", "Treatment", "Sum", "Helmert", "Diff", "Poly", "C"])
+@pytest.mark.parametrize(
+    "name", ["np", "contr", "Treatment", "Sum", "Helmert", "Diff", "Poly", "C"]
+)
 def test_a_column_may_have_the_name_of_a_function(name: str, frame: pd.DataFrame) -> None:
     named = frame.rename(columns={"x": name})
     for text in ("x", "z * x", "I(x**2)", "`x` + poly(z, 2)", "log(1 + x**2)"):
@@ -274,5 +276,5 @@ def test_a_column_may_have_the_name_of_a_function(name: str, frame: pd.DataFrame
      "y ~ contr + C(pet, contr.sum)", "y ~ log(log)", "y ~ Poly + C(pet, contr=Poly)"],
 )  # fmt: skip
 def test_a_column_and_a_function_of_one_name_are_refused_together(text: str) -> None:
-    with pytest.raises(FormulaError, match="both as a column and as a function. Rename"):
+    with pytest.raises(FormulaError, match=r"both as a column and as a function\. Rename"):
         parse_formula(text)
