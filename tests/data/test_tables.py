@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -112,3 +113,35 @@ def test_columns_of_a_frame_that_stand_together_are_not_copied(wanted):
     assert list(frame.columns) == ["a", "b", "c"]
     frame.loc[:, "b"] = 2.0
     assert (found == 1.0).all(axis=None)
+
+
+@pytest.mark.parametrize("read", ["frame", "lazy", "arrow", "file", "file in pieces", "ipc"])
+def test_categories_of_polars_without_an_order_are_sorted_and_an_enum_keeps_its_order(
+    read: str, villagers: pd.DataFrame, tmp_path: Path
+) -> None:
+    def names(kind: Any, *, backwards: bool) -> list[str]:
+        table = pl.from_pandas(villagers).with_columns(pl.col("clan").cast(kind))
+        table = table.reverse() if backwards else table
+        table.write_parquet(tmp_path / "rows.parquet")
+        table.write_ipc(tmp_path / "rows.arrow")
+        data: Any = {
+            "frame": table,
+            "lazy": table.lazy(),
+            "arrow": table.to_arrow(),
+            "file": str(tmp_path / "rows.parquet"),
+            "file in pieces": str(tmp_path / "rows.parquet"),
+            "ipc": str(tmp_path / "rows.arrow"),
+        }[read]
+        engine = ss.engines.Parquet(batch_rows=100) if read == "file in pieces" else None
+        fit = ss.fit("income ~ height + clan", data, chosen="job", engine=engine)
+        return [term for label, term in fit.params.index if label == "fishing"]
+
+    clans = sorted(set(villagers["clan"]))
+    for backwards in (False, True):
+        expected = [f"clan[T.{one}]" for one in clans[1:]]
+        assert [
+            one for one in names(pl.Categorical, backwards=backwards) if "clan" in one
+        ] == expected
+        expected = [f"clan[T.{one}]" for one in clans[-2::-1]]
+        enum = pl.Enum(clans[::-1])
+        assert [one for one in names(enum, backwards=backwards) if "clan" in one] == expected

@@ -22,6 +22,7 @@ __all__ = [
     "may_change_labels",
     "name_of",
     "other_encoding",
+    "polars_categories",
     "reading",
     "reason_of",
     "refuse_changed",
@@ -42,6 +43,9 @@ LONG_IN_BYTES = re.compile(rb'[,;\n\r"\t +-][1-9][0-9]{15}')
 """The same after a separator, in bytes. Two patterns are looked for faster than one of both."""
 
 CHUNK = 1 << 24
+
+POLARS_CATEGORIES = b"_PL_CATEGORICAL"
+"""How polars marks a column of `polars.Categorical`; one of `polars.Enum` has another mark."""
 
 ENCODING = (
     "Say how it is encoded, such as encoding='cp1252' (Windows, Western Europe), 'latin-1' or "
@@ -243,6 +247,18 @@ def text_as_categories(schema: Any, inside: Any) -> tuple[Any, dict[str, Any]]:
             schema = schema.set(i, pyarrow.field(one.name, numbers))
             types[one.name] = one.type
     return schema, types
+
+
+def polars_categories(schema: Any) -> dict[str, Any]:
+    """Return the columns that were categories of polars without an order, and the type of a label.
+
+    They are listed in the order in which they were met, which says nothing: they are text.
+    """
+    return {
+        one.name: one.type.value_type
+        for one in schema
+        if any(key.startswith(POLARS_CATEGORIES) for key in one.metadata or {})
+    }
 
 
 def kind_of(type_: Any) -> str:

@@ -30,6 +30,7 @@ from selfselect.data.file_types import (
     may_change_labels,
     name_of,
     other_encoding,
+    polars_categories,
     reading,
     reason_of,
     refuse_changed,
@@ -93,6 +94,7 @@ def open_files(data: Any, *, batch_rows: int | None = None, encoding: str | None
             "an Arrow dataset",
             {name: file_state(name) for name in getattr(data, "files", ())},
             batch_rows,
+            polars_categories(data.schema),
         )
     if not are_files(data):
         raise DataError(
@@ -122,9 +124,10 @@ def open_files(data: Any, *, batch_rows: int | None = None, encoding: str | None
         typed = partial(_text_dataset, kind, encoding, schema, folders)
         return Files(typed(names, {}), title, states, batch_rows, typed=typed)
     schema = common_schema(dataset)
-    text: dict[str, Any] = {}
+    text = polars_categories(dataset.schema)
     if kind == "parquet":
-        schema, text = text_as_categories(schema, next(dataset.get_fragments()).physical_schema)
+        schema, plain = text_as_categories(schema, next(dataset.get_fragments()).physical_schema)
+        text |= plain
         form = pyarrow_dataset.ParquetFileFormat(dictionary_columns=sorted(text))
     dataset = pyarrow_dataset.dataset(
         names, format=form, schema=schema, partitioning=_partitioning(folders)
@@ -160,8 +163,8 @@ class Files:
     title : what it is, for messages.
     states : what changes when a file does, by its name, as it was when the files were opened.
     batch_rows : rows read at a time; None for as many as suit the columns.
-    text : columns of text that are read as categories, which is how Parquet holds them, and the
-        types they have.
+    text : columns of text that are read as categories, which is how Parquet and polars hold them,
+        and the types they have.
     typed : of files of separated text, makes a dataset of some of them with other types of some
         columns.
     types : those types.

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from difflib import get_close_matches
 from typing import Any
 
 import numpy as np
 import pandas as pd
 
+from selfselect.data.file_types import polars_categories
 from selfselect.data.files import Files, are_files
 from selfselect.data.text_files import TextFiles, open_whole
 from selfselect.errors import DataError
@@ -71,7 +72,20 @@ def to_frame(data: Any, columns: Iterable[str]) -> pd.DataFrame:
     frame = _through_narwhals(data).select(wanted)
     frame = frame.collect() if hasattr(frame, "collect") else frame
     made: pd.DataFrame = frame.to_pandas()
+    for name in _categories_as_met(frame):
+        labels = made[name].cat.categories
+        made[name] = made[name].cat.reorder_categories(sorted(labels))
     return made
+
+
+def _categories_as_met(frame: Any) -> Iterator[str]:
+    """Yield the columns whose categories are listed in the order in which rows hold them."""
+    import narwhals.stable.v2 as nw
+
+    if frame.implementation.is_polars():
+        yield from (name for name, kind in frame.schema.items() if kind == nw.Categorical)
+    elif frame.implementation.is_pyarrow():
+        yield from polars_categories(frame.to_native().schema)
 
 
 def in_table_order(data: Any, columns: Iterable[str]) -> list[str]:
