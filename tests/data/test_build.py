@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -280,3 +281,50 @@ def test_a_recorded_outcome_of_which_no_number_can_be_made_is_not_missing(
     for missing_outcome in ("raise", "silent", "drop"):
         with pytest.raises(DataError, match=r"not a number in 1 rows \(row 5\)"):
             build_design(formula, villagers, chosen="job", missing_outcome=missing_outcome)
+
+
+# what outcomes decide
+
+
+@pytest.mark.parametrize(
+    "asked",
+    [
+        {"formula": "income ~ height + income"},
+        {"formula": "np.log(income) ~ height + income"},
+        {"formula": "income ~ height * np.log(income)"},
+        {"formula": {"fishing": "income ~ height", "hunting": "income ~ I(income**2)"}},
+        {"formula": "I(income / weight) ~ height + log(income * weight)"},
+        {"formula": "income ~ height", "cost": {"fishing": "~ income"}},
+        {"formula": "income ~ height", "offset": {"fishing": "income"}},
+    ],
+)
+def test_the_outcome_is_refused_as_its_own_covariate(
+    asked: dict[str, Any], villagers: pd.DataFrame, tmp_path: Path
+) -> None:
+    villagers.to_parquet(tmp_path / "rows.parquet")
+    for data, engine in ((villagers, None), (str(tmp_path), ss.engines.Parquet())):
+        with pytest.raises(FormulaError, match=r"hold the outcome .* itself"):
+            fit(data, engine=engine, **asked)
+
+
+@pytest.mark.parametrize(
+    "asked",
+    [
+        {"formula": "income ~ job"},
+        {"formula": "income ~ height * C(job)"},
+        {"formula": {"fishing": "income ~ height", "hunting": "income ~ job"}},
+        {"formula": "income ~ height", "cost": {"fishing": "~ job"}},
+        {"formula": "income ~ height", "noise": ss.noises.Independent(scale="~ job")},
+    ],
+)
+def test_the_choice_is_refused_as_a_covariate(
+    asked: dict[str, Any], villagers: pd.DataFrame, tmp_path: Path
+) -> None:
+    villagers.to_parquet(tmp_path / "rows.parquet")
+    for data, engine in ((villagers, None), (str(tmp_path), ss.engines.Parquet())):
+        with pytest.raises(FormulaError, match="hold the choice 'job'"):
+            fit(data, engine=engine, **asked)
+
+
+def test_a_part_of_a_ratio_may_explain_it(villagers: pd.DataFrame) -> None:
+    assert fit(villagers, "I(income / weight) ~ height + weight").converged

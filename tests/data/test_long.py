@@ -11,7 +11,7 @@ import pytest
 import selfselect as ss
 from selfselect.cli.main import main
 from selfselect.data.build_long import build_long_design
-from selfselect.errors import DataError, MissingRowsWarning, OptionError
+from selfselect.errors import DataError, FormulaError, MissingRowsWarning, OptionError
 
 SURE = 5.0
 LONG: dict[str, Any] = {"chosen": "won", "case": "tender", "alternatives": "firm"}
@@ -274,3 +274,10 @@ def test_options_that_do_not_go_with_long_data_are_refused(tenders: pd.DataFrame
     bids = tenders.assign(bid=np.arange(len(tenders)) * 1.0)
     with pytest.raises(DataError, match="'bid' has several values in"):
         fit(bids, chosen=None)
+
+
+def test_the_outcome_and_the_choice_are_no_covariates(tenders: pd.DataFrame) -> None:
+    with pytest.raises(FormulaError, match="hold the outcome 'bid' itself"):
+        fit(tenders, "bid ~ size + np.log(bid)")
+    with pytest.raises(FormulaError, match="hold the choice 'won'"):
+        fit(tenders, "bid ~ size + won")

@@ -10,7 +10,7 @@ import pytest
 from scipy.special import ndtri
 
 import selfselect as ss
-from selfselect.errors import OptionError, UnsupportedError
+from selfselect.errors import FormulaError, OptionError, UnsupportedError
 from selfselect.multinomial.corrections import CORRECTIONS
 
 from .conftest import made
@@ -232,3 +232,8 @@ def test_the_page_says_that_an_outcome_has_two_values(table: pd.DataFrame) -> No
         "y ~ x", "job ~ x + z1 + z2", table.assign(y=1.0 * (table["y"] > 1))
     )
     assert said in two.summary().notes
+
+
+def test_the_outcome_is_refused_as_its_own_covariate(table: pd.DataFrame) -> None:
+    with pytest.raises(FormulaError, match="hold the outcome 'y' itself"):
+        ss.multinomial_switching("y ~ x + I(y**2)", "job ~ x + z1 + z2", table)

@@ -31,6 +31,7 @@ __all__ = [
     "expression_tree",
     "parse_formula",
     "parse_formulas",
+    "refuse_decided_covariates",
     "uses_of_columns",
 ]
 
@@ -167,6 +168,32 @@ def parse_formulas(formula: str | Mapping[Any, str]) -> ParsedFormula | dict[Any
             "recorded outcome: give the same left side for every alternative."
         )
     return parsed
+
+
+def refuse_decided_covariates(
+    formulas: Iterable[ParsedFormula], offsets: Iterable[str] = (), chosen: str | None = None
+) -> None:
+    """Refuse right sides and offsets that hold the outcome, or the choice that outcomes decide.
+
+    A ratio may be explained by a part of it, as wages per hour by hours: only a term with all
+    columns of the left side is a function of the outcome.
+    """
+    formulas = tuple(formulas)
+    left = formulas[0]
+    sides = [(one.terms, term) for one in formulas for term in parse_side(one.terms)]
+    used = [(text, columns_in([term])) for text, term in sides]
+    used += [(column, {column}) for column in offsets]
+    for text, columns in used:
+        if chosen in columns:
+            raise FormulaError(
+                f"The covariates {text!r} hold the choice {chosen!r}, which the outcomes decide. "
+                "Leave it out: every alternative has coefficients of its own."
+            )
+        if left.outcome_columns and columns >= set(left.outcome_columns):
+            raise FormulaError(
+                f"The covariates {text!r} hold the outcome {left.outcome!r} itself, or what is "
+                "computed from it. Leave that out: an outcome does not explain itself."
+            )
 
 
 def _arithmetic(left: str, text: str) -> str:

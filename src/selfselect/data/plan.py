@@ -16,7 +16,7 @@ from selfselect.data.alternatives import label_rows
 from selfselect.data.checks import check_word
 from selfselect.data.coding import OutcomeCoder, check_known
 from selfselect.data.costs import parse_cost, split_costs
-from selfselect.data.formulas import ParsedFormula, parse_formulas
+from selfselect.data.formulas import ParsedFormula, parse_formulas, refuse_decided_covariates
 from selfselect.data.missing import drop_unrecorded, find_any_absent, find_incomplete
 from selfselect.data.restrictions import offset_columns
 from selfselect.data.spreads import Spreads, parse_spreads
@@ -236,7 +236,7 @@ def read_plan(
     unrecorded = Unrecorded.read(missing_outcome, outcome_between, possible)
     parsed = parse_formulas(formula)
     first = next(iter(parsed.values())) if isinstance(parsed, dict) else parsed
-    return Plan(
+    plan = Plan(
         parsed=parsed,
         chosen=chosen,
         alternatives=alternatives,
@@ -255,3 +255,5 @@ def read_plan(
         panel=panel,
         weighing=None if weighing is None else parse_cost(weighing.strip(), first.outcome),
     )
+    refuse_decided_covariates(plan.right_sides, offset_columns(offset), chosen)
+    return plan

@@ -16,7 +16,7 @@ from selfselect.data.checks import first_rows
 from selfselect.data.coding import OutcomeCoder
 from selfselect.data.columns import to_numbers
 from selfselect.data.equations import INTERCEPT, Equations
-from selfselect.data.formulas import ParsedFormula
+from selfselect.data.formulas import ParsedFormula, refuse_decided_covariates
 from selfselect.data.missing import drop_unrecorded, find_any_absent, find_incomplete
 from selfselect.data.plan import Contents, Kept, Learner
 from selfselect.data.restrictions import offset_columns
@@ -80,6 +80,9 @@ class SelectionPlan:
     available: Mapping[Any, str] | None = None
     unrecorded: Unrecorded = EVERYTHING_RECORDED
     panel: ClassVar[None] = None
+
+    def __post_init__(self) -> None:
+        refuse_decided_covariates(self.each, offset_columns(self.offset))
 
     @property
     def each(self) -> list[ParsedFormula]:
