@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from functools import wraps
+
 import numpy as np
 import pandas as pd
 import pytest
 
 import selfselect as ss
+from selfselect import noise_choice
 from selfselect.errors import DataError, OptionError
 
 CHEAP = {
@@ -120,3 +123,42 @@ def test_a_rejection_that_matters_ends_with_what_to_try():
     skewed = ss.fit(FORMULA, positive, chosen="j").rejections()
     assert "positive and skewed, so fit its logarithm first" in skewed[-1]
     assert not ss.fit(FORMULA, draw("normal"), chosen="j").rejections()
+
+
+@pytest.mark.parametrize(
+    ("asked", "words"),
+    [
+        ({"candidates": ["independent"]}, "must be noises by name"),
+        ({"candidates": {"odd": "nope"}}, "is not a noise"),
+        ({"effect": ("b",)}, "must be two alternatives"),
+        ({"effect": "ab"}, "must be two alternatives"),
+        ({"answers": 5}, "must be expressions of parameters"),
+        ({"answers": {"a": 5}}, "must be a function of a fit"),
+        ({"answers": "nope"}, "'nope' is no parameter"),
+        ({"effect": ("b", "zz")}, "no alternative 'zz'"),
+        ({"answers": "a:x *", "candidates": CHEAP}, "cannot be read"),
+    ],
+)
+def test_options_are_checked_before_the_second_fit(asked, words, monkeypatch):
+    fitted = []
+
+    @wraps(ss.fit)
+    def counted(*args, **options):
+        fitted.append(1)
+        return ss.fit(*args, **options)
+
+    monkeypatch.setattr(noise_choice, "fit", counted)
+    given = {"formula": FORMULA, "data": draw("normal", 300), "chosen": "j"} | asked
+    with pytest.raises(OptionError, match=words):
+        ss.choose_noise(**given)
+    assert len(fitted) <= 1
+
+
+def test_an_answer_that_only_another_noise_has_is_kept():
+    data = draw("correlated", 300)
+    candidates = {"normal": "independent", "correlated": "correlated"}
+    found = ss.choose_noise(
+        FORMULA, data, chosen="j", answers="a & b:correlation", candidates=candidates
+    )
+    known = found.table["a & b:correlation"].notna()
+    assert known["correlated"] and not known["normal"]

@@ -12,11 +12,14 @@ import pandas as pd
 from selfselect import noises
 from selfselect._fit import fit
 from selfselect.data.formulas import parse_formulas
+from selfselect.effects.treatment_effects import two_alternatives
 from selfselect.errors import ConvergenceWarning, OptionError, SelfSelectError, without_warnings
+from selfselect.posing import pose
 from selfselect.progress import progress_bar
 from selfselect.report.page import Block, Page
 from selfselect.report.summary import format_number
 from selfselect.results.call import arguments_for
+from selfselect.results.expressions import read_expressions
 from selfselect.results.fit_result import FitResult
 from selfselect.results.rejections import assumptions_tested
 from selfselect.results.tables import Tables
@@ -170,9 +173,7 @@ def choose_noise(
     """
     given = arguments_for(locals(), fit) | {"progress": False}
     asked = _answers(answers, effect)
-    tried = default_candidates(formula, panel) if candidates is None else dict(candidates)
-    if not tried:
-        raise OptionError("There is no noise among the candidates. Name at least one.")
+    tried = default_candidates(formula, panel) if candidates is None else _named(candidates)
     fits: dict[str, FitResult] = {}
     rows = []
     with progress_bar(progress, what="Noises", total=len(tried)) as bar:
@@ -182,12 +183,15 @@ def choose_noise(
                 # The table says which fits did not converge.
                 with without_warnings(ConvergenceWarning):
                     found = fit(**given, noise=noise)
-                fits[name] = found
-                rows.append({"noise": name, **_row(found, asked)})
             except SelfSelectError as error:
                 if name == next(iter(tried)) and candidates is None:
                     raise  # What the simplest noise refuses is wrong with the data or the call.
                 rows.append({"noise": name, "converged": False, "note": str(error)})
+            else:
+                if not fits:
+                    _check_asked(found, answers, effect, given, tried)
+                fits[name] = found
+                rows.append({"noise": name, **_row(found, asked)})
             bar.update(1)
     table = pd.DataFrame(rows).set_index("noise")
     for text in ("rejected", "untested", "note"):
@@ -228,20 +232,88 @@ def default_candidates(formula: str | Mapping[Any, str], panel: str | None) -> d
     return tried
 
 
+def _named(candidates: Any) -> dict[str, Any]:
+    """Return the noises that a user named."""
+    if not isinstance(candidates, Mapping):
+        raise OptionError(
+            f"candidates={candidates!r} must be noises by name, such as "
+            "{'normal': 'independent', 'correlated': 'correlated'}."
+        )
+    if not candidates:
+        raise OptionError("There is no noise among the candidates. Name at least one.")
+    for noise in candidates.values():
+        noises.as_noise(noise)
+    return {str(name): noise for name, noise in candidates.items()}
+
+
+def _check_asked(
+    found: FitResult,
+    answers: Any,
+    effect: tuple[Any, Any] | None,
+    given: Mapping[str, Any],
+    tried: Mapping[str, Any],
+) -> None:
+    """Refuse after the first fit what could be asked of no fit."""
+    if effect is not None:
+        two_alternatives(found, *effect)
+    if isinstance(answers, Mapping):
+        return
+    for text in _texts(answers):
+        try:
+            read_expressions(text, found.names, found.values)
+        except OptionError:
+            # Another noise may have the parameter. Rows in files are not read for that.
+            if not found.has_rows or any(_has_names(given, one, text) for one in tried.values()):
+                continue
+            raise
+
+
+def _has_names(given: Mapping[str, Any], noise: Any, text: str) -> bool:
+    """Say whether a text is an expression of the parameters of a model."""
+    from selfselect.verdict.questions import Unsolved
+
+    try:
+        model = Unsolved(pose(**arguments_for(given, pose), noise=noise).problem)
+        read_expressions(text, model.names, model.values)
+    except SelfSelectError:
+        return False
+    return True
+
+
 Answer = Callable[[FitResult], tuple[float, float]]
 
 
 def _answers(answers: Any, effect: tuple[Any, Any] | None) -> dict[str, Answer]:
     """Return what is asked of a fit, by its words: an estimate and its standard error."""
     if isinstance(answers, Mapping):
+        for name, one in answers.items():
+            if not callable(one):
+                raise OptionError(
+                    f"answers={{{name!r}: {one!r}}} must be a function of a fit. Give expressions "
+                    "of parameters as a list of texts."
+                )
         asked: dict[str, Answer] = {str(name): _called(one) for name, one in answers.items()}
     else:
-        texts = [answers] if isinstance(answers, str) else list(answers)
-        asked = {text: _combined(text) for text in texts}
+        asked = {text: _combined(text) for text in _texts(answers)}
     if effect is not None:
+        if not isinstance(effect, tuple | list) or len(effect) != 2:
+            raise OptionError(
+                f"effect={effect!r} must be two alternatives, (to, versus): the effect of the "
+                "first instead of the second."
+            )
         to, versus = effect
         asked[f"average effect of {to} over {versus}"] = _effect(to, versus)
     return asked
+
+
+def _texts(answers: Any) -> list[str]:
+    texts = [answers] if isinstance(answers, str) else answers
+    if not isinstance(texts, Sequence) or not all(isinstance(one, str) for one in texts):
+        raise OptionError(
+            f"answers={answers!r} must be expressions of parameters, such as "
+            "'fishing:height - hunting:height', a list of them, or functions of a fit by name."
+        )
+    return list(texts)
 
 
 def _called(function: Callable[[FitResult], Any]) -> Answer:

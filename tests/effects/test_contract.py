@@ -228,3 +228,24 @@ def test_columns_of_a_fit_of_arrays_are_found_by_name(name: str, world: Any) -> 
         EFFECTS[name](estimator.result_, data=rows).table for rows in (table, table[["x1", "x0"]])
     )
     pd.testing.assert_frame_equal(given, turned)
+
+
+def test_refusals_name_what_is_in_the_way() -> None:
+    villagers = ss.simulators.village(300, seed=1).data
+    costly = ss.fit("income ~ height", villagers, chosen="job", cost={"fishing": "~ weight"})
+    for ask in (
+        lambda: costly.gains("fishing", "hunting"),
+        lambda: costly.counterfactual(rule="min"),
+        lambda: costly.counterfactual(data=villagers),
+    ):
+        with pytest.raises(UnsupportedError, match="known costs: the costs of this fit are est"):
+            ask()
+    paid = villagers.assign(income=villagers["income"].where(villagers["job"] == "fishing"))
+    alone = ss.sample_selection("income ~ height", "~ height + weight", paid)
+    for ask in (
+        alone.policy,
+        lambda: alone.gains("outcome", "outcome"),
+        lambda: alone.counterfactual(data=paid),
+    ):
+        with pytest.raises(UnsupportedError, match="several outcomes, and sample selection has"):
+            ask()

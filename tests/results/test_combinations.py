@@ -143,6 +143,8 @@ def test_values_without_a_derivative_are_refused(result: ss.FitResult) -> None:
     for text in ("log(0*hunting:height - 1)", "sqrt(hunting:height - hunting:height)"):
         with pytest.raises(OptionError, match="not a finite number"):
             result.nlcom(text)
+    with pytest.raises(OptionError, match="too large to be squared"):
+        result.nlcom("exp(400 + 0*hunting:height) * exp(hunting:height)")
     with pytest.raises(OptionError, match="is text"):
         result.nlcom(["hunting:height"])  # type: ignore[arg-type]
 

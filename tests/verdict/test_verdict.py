@@ -11,6 +11,7 @@ import pytest
 import selfselect as ss
 from selfselect.report.explain import verdict_chapter
 from selfselect.results.archive import sealed
+from selfselect.verdict import verdict as verdict_module
 from selfselect.verdict.models import differences, other_models
 from selfselect.verdict.questions import read_question
 
@@ -156,6 +157,8 @@ def test_the_rule_alone_says_that_those_who_choose_gain(sure):
         (7, "not understood"),
         (7, r"or for an effect: 'hunting - fishing', or \('hunting', 'fishing', 'ATT'\)"),
         ("hunting:height, fishing:height", "one at a time"),
+        ("hunting:height/0", "'hunting:height/0' or its derivative is not a finite number"),
+        ("exp(1000*hunting:height)", "too large to be squared"),
     ],
 )
 def test_questions_that_cannot_be_asked_are_refused(sure, question, match):
@@ -168,6 +171,16 @@ def test_a_fit_of_other_rows_is_refused_beside_it(sure):
     fit = ss.fit(other.formula, other.data, chosen="job")
     with pytest.raises(ss.errors.OptionError, match="same rows"):
         sure.verdict(also={"other": fit})
+
+
+def test_options_are_checked_before_any_model_is_fitted(sure, monkeypatch):
+    monkeypatch.setattr(verdict_module, "other_models", lambda *_: pytest.fail("too late"))
+    for support, words in (((5, -5), "is empty"), (3, "is no pair"), ("x", "is no pair")):
+        with pytest.raises(ss.errors.OptionError, match=words):
+            sure.verdict(support=support)
+    for also in ([sure], sure):
+        with pytest.raises(ss.errors.OptionError, match="takes fits by name"):
+            sure.verdict(also=also)
 
 
 def test_a_verdict_is_saved_and_loaded_with_its_fit(careful, shared, tmp_path):

@@ -23,7 +23,7 @@ from selfselect.problem.problem import Problem
 from selfselect.rules import compares_scores, has_bounds
 from selfselect.rules._labels import by_alternative
 
-__all__ = ["Targets", "why_no_bounds"]
+__all__ = ["Targets", "read_support", "why_no_bounds"]
 
 Array = NDArray[np.float64]
 
@@ -81,7 +81,7 @@ class Targets:
         reason = why_no_bounds(problem)
         if reason is not None:
             raise UnsupportedError(f"There are no bounds: {reason}.")
-        return cls(problem, _read_support(support, problem.equations.alternatives))
+        return cls(problem, read_support(support, problem.equations.alternatives))
 
     @property
     def n_alternatives(self) -> int:
@@ -196,7 +196,7 @@ def _decimals(problem: Problem) -> int:
     return DIGITS - int(np.ceil(np.log10(abs(units.outcome_shift) + 10.0 * units.outcome_unit)))
 
 
-def _read_support(support: Any, alternatives: tuple[Any, ...]) -> Array:
+def read_support(support: Any, alternatives: tuple[Any, ...]) -> Array:
     """Return the lowest and highest outcome (2, k) that are possible."""
     every = np.tile(np.array([[-np.inf], [np.inf]]), (1, len(alternatives)))
     if support is None:

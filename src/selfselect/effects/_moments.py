@@ -106,16 +106,26 @@ def cells(vector: Any, k: int) -> Cells:
 
 def refuse_joint(problem: Problem) -> None:
     """Refuse where draws of latent outcomes would need more than independent noise."""
-    if problem.noise.joint or problem.equations.costs:
+    in_the_way = []
+    if problem.noise.joint:
+        in_the_way.append(f"the noise of this fit is {problem.noise.name}")
+    if problem.equations.costs:
+        in_the_way.append("the costs of this fit are estimated")
+    if in_the_way:
         raise UnsupportedError(
-            "What is simulated needs noise that is independent across alternatives and known "
-            f"costs, not {problem.noise.name}. Other effects are there: treatment_effects, "
+            "What is simulated needs noise that is independent across alternatives, and known "
+            f"costs: {' and '.join(in_the_way)}. Other effects are there: treatment_effects, "
             "potential_outcomes, choice_probabilities, decompose."
         )
 
 
 def refuse_selection(problem: Problem, what: str) -> None:
     """Refuse what depends on how the outcomes of a model with a selection equation correlate."""
+    if problem.noise.selected and problem.equations.n_alternatives == 1:
+        raise UnsupportedError(
+            f"{what} on several outcomes, and sample selection has one. Its mean among all and "
+            "among the selected: potential_outcomes."
+        )
     if problem.noise.selected:
         raise UnsupportedError(
             f"{what} on the correlation of the outcomes' noises. With a selection equation no row "

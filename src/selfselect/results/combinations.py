@@ -97,9 +97,9 @@ def _read(fit: Estimates, expressions: Sequence[str], linear: bool) -> list[Expr
             raise OptionError(
                 f"The expression {one.text!r} is not linear in the parameters. Use nlcom."
             )
-        if not (np.isfinite(one.value) and np.isfinite(one.slope).all()):
+        if not one.has_error:
             raise OptionError(
                 f"The expression {one.text!r} or its derivative is not a finite number at the "
-                "estimates, so it has no standard error there."
+                "estimates, or too large to be squared, so it has no standard error there."
             )
     return found

@@ -65,6 +65,12 @@ class Expression:
     text: str = ""
     is_equation: bool = False
 
+    @property
+    def has_error(self) -> bool:
+        """Whether it can have a standard error: squares of derivatives are numbers as well."""
+        with np.errstate(over="ignore", invalid="ignore"):
+            return bool(np.isfinite(self.value) and np.isfinite(self.slope @ self.slope))
+
     def __add__(self, other: Expression) -> Expression:
         return Expression(
             self.value + other.value, self.slope + other.slope, max(self.degree, other.degree)
@@ -134,6 +140,10 @@ def linear_restrictions(hypothesis: Any, names: Sequence[str]) -> tuple[Array, A
         for one in rows:
             if one.degree > 1:
                 raise OptionError(_not_linear("hypothesis", one.text))
+            if one.degree == 0:
+                raise OptionError(
+                    f"The hypothesis {one.text!r} has no parameter, so there is nothing to test."
+                )
             if not (np.isfinite(one.value) and np.isfinite(one.slope).all()):
                 raise OptionError(f"The hypothesis {one.text!r} divides by zero.")
         return (
@@ -182,6 +192,11 @@ def _tokens(text: str, names: Sequence[str], what: str) -> list[Token]:
                 )
             tokens.append(Token(position[found[0]], *found.span()))
         elif found := _NUMBER.match(text, place):
+            if np.isinf(float(found[0])):
+                raise OptionError(
+                    f"In the {what} {text!r}, the number {found[0]} is larger than double "
+                    "precision holds."
+                )
             tokens.append(Token(float(found[0]), *found.span()))
         elif found := _FUNCTION.match(text, place) or _SIGN.match(text, place):
             sign = "^" if found[0] == "**" else found[0]

@@ -235,8 +235,15 @@ def read_question(fit: FitResult | Unsolved, question: Any) -> Question:
 
 def _refuse_what_models_do_not_share(fit: FitResult | Unsolved, question: str) -> None:
     """Refuse expressions of what means another thing under another noise, and of nothing."""
-    slope = read_expressions(question, fit.names, fit.values)[0].slope
-    asked = [name for name, one in zip(fit.names, slope, strict=True) if one != 0.0]
+    found = read_expressions(question, fit.names, fit.values)[0]
+    if not found.has_error:
+        if isinstance(fit, Unsolved):
+            return  # It may have one at the estimates.
+        raise OptionError(
+            f"{question!r} or its derivative is not a finite number at the estimates, or too large "
+            "to be squared, so it has no standard error there."
+        )
+    asked = [name for name, one in zip(fit.names, found.slope, strict=True) if one != 0.0]
     if not asked:
         raise OptionError(f"{question!r} does not depend on any parameter. {_examples(fit)}")
     shared = {f"{e.alternative}:{t}" for e in fit.problem.equations.each for t in e.estimated}

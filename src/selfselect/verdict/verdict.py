@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
+from selfselect.bounding.targets import read_support
 from selfselect.errors import (
     ArchiveError,
     ConvergenceWarning,
@@ -152,6 +153,7 @@ def make_verdict(
         return made
     refuse_without_rows(fit.has_rows)
     asked = read_question(fit, question)
+    read_support(support, fit.problem.equations.alternatives)
     given = _others(fit, also)
     makers = {**other_models(fit, number), **dict.fromkeys(given)}
     rows = [_least_squares(asked, fit, level), _answered(THE_FIT, fit, fit, asked, level)]
@@ -211,6 +213,11 @@ def restore_verdict(fit: FitResult, saved: SavedVerdict) -> None:
 
 def _others(fit: FitResult, also: Mapping[str, FitResult] | None) -> dict[str, FitResult]:
     """Return other fits that the user gives, and refuse those of other rows."""
+    if not isinstance(also, Mapping | None):
+        raise OptionError(
+            "also= takes fits by name, such as also={'switching': fit}, not "
+            f"{type(also).__name__}."
+        )
     for name, one in (also or {}).items():
         if name in (THE_FIT, LEAST_SQUARES, RULE):
             raise OptionError(f"also={{{name!r}: ...}} has the name of another row. Rename it.")
