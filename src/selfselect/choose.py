@@ -35,6 +35,7 @@ from selfselect.problem.units import measure_units
 from selfselect.results.call import arguments_for
 from selfselect.results.fit_result import FitResult
 from selfselect.results.overfitting import least_squares_fit
+from selfselect.results.tables import counted
 from selfselect.rules import as_rule
 from selfselect.solvers._search import SearchSpace
 from selfselect.solvers._start import gram_matrices, refuse_collinear
@@ -52,7 +53,7 @@ MOST_NUMBERS = 1_000
 """Numbers of alternatives that one call tries."""
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class NumberOfAlternatives:
     """How many alternatives the data supports.
 
@@ -73,6 +74,10 @@ class NumberOfAlternatives:
     reason: str
     fits: dict[int, FitResult]
     scree: Array
+
+    def __repr__(self) -> str:
+        said = f"{self.recommended} recommended; {counted(len(self.table))} in .table"
+        return f"<NumberOfAlternatives: {said}; print it to read>"
 
     def __str__(self) -> str:
         return f"{self.table.to_string(float_format='{:.4g}'.format)}\n{self.reason}"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+from dataclasses import replace
 
 import matplotlib.pyplot as plt
 import numpy as np
@@ -100,6 +101,15 @@ def test_sensitivity_shows_every_correlation(fit):
     assert "The likelihood supports" in html
 
 
+def villagers():
+    return ss.simulators.village(300, seed=1).data
+
+
+def test_one_row_is_not_rows(fit):
+    one = replace(fit.treatment_effects("hunting", "fishing"), table=pd.DataFrame({"x": [1.0]}))
+    assert "1 row in .table" in repr(one)
+
+
 @pytest.mark.parametrize(
     "ask",
     [
@@ -109,9 +119,23 @@ def test_sensitivity_shows_every_correlation(fit):
         lambda fit: fit.departures(),
         lambda fit: fit.policy(),
         lambda fit: fit.gains("hunting", "fishing", draws=500),
+        lambda fit: fit.diagnose(),
+        ss.assumptions,
+        lambda _: ss.choose_alternatives("income ~ height + weight", villagers(), [1, 2]),
         lambda _: ss.pose("y ~ 1", {"y": [1.0, 2.5, 3.0] * 4, "j": ["a", "b"] * 6}, chosen="j"),
     ],
-    ids=["summary", "explain", "bounds", "departures", "policy", "gains", "pose"],
+    ids=[
+        "summary",
+        "explain",
+        "bounds",
+        "departures",
+        "policy",
+        "gains",
+        "diagnosis",
+        "assumptions",
+        "alternatives",
+        "pose",
+    ],
 )
 def test_a_result_is_one_line_until_it_is_printed(fit, ask):
     found = ask(fit)

@@ -16,7 +16,7 @@ from selfselect.errors import OptionError
 from selfselect.inference.statistics import format_p_value, interval_ends, two_sided_p_values
 from selfselect.results.levels import asked_logarithm
 from selfselect.results.rejections import rejections
-from selfselect.results.tables import check_level
+from selfselect.results.tables import check_level, counted
 
 if TYPE_CHECKING:
     from selfselect.multinomial.result import MultinomialResult
@@ -121,7 +121,9 @@ class EffectTable:
         return self.to_page().to_text()
 
     def __repr__(self) -> str:
-        return f"<EffectTable: {self.title}; {len(self.table)} rows in .table; print it to read>"
+        return (
+            f"<EffectTable: {self.title}; {counted(len(self.table))} in .table; print it to read>"
+        )
 
     def _repr_html_(self) -> str:
         return self.to_page().to_html()

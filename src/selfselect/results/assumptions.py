@@ -41,7 +41,7 @@ class Assumption:
     sentence: str
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Assumptions:
     """What the theory assumes, as measured on a fit."""
 
@@ -50,6 +50,10 @@ class Assumptions:
 
     def __getitem__(self, name: str) -> float:
         return {one.name: one.value for one in self.each}[name]
+
+    def __repr__(self) -> str:
+        n_missed = sum(not one.met for one in self.each)
+        return f"<Assumptions: {len(self.each)} measured, {n_missed} not met; print it to read>"
 
     def __str__(self) -> str:
         mark = {True: "  ", False: "! "}

@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING
 
 import pandas as pd
 
+from selfselect.results.tables import counted
+
 if TYPE_CHECKING:
     from selfselect.report.page import Page
 
@@ -36,7 +38,7 @@ class Comparison:
         return self.to_page().to_text()
 
     def __repr__(self) -> str:
-        return f"<Comparison: {len(self.table)} rows in .table; print it for the page>"
+        return f"<Comparison: {counted(len(self.table))} in .table; print it for the page>"
 
     def _repr_html_(self) -> str:
         return self.to_page().to_html()

@@ -45,7 +45,7 @@ class Finding:
     sentence: str
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Diagnosis:
     """What was looked at and found, in the order of reading."""
 
@@ -55,6 +55,11 @@ class Diagnosis:
     def weak(self) -> tuple[Finding, ...]:
         """The findings a reader should worry about."""
         return tuple(finding for finding in self.findings if finding.verdict == "weak")
+
+    def __repr__(self) -> str:
+        n_findings, n_weak = len(self.findings), len(self.weak)
+        said = f"{n_findings} finding{'' if n_findings == 1 else 's'}, {n_weak} weak"
+        return f"<Diagnosis: {said}; print it to read>"
 
     def __str__(self) -> str:
         mark = {"fine": "  ", "weak": "! ", "note": "? "}

@@ -38,6 +38,11 @@ __all__ = [
 Array = NDArray[np.float64]
 
 
+def counted(n_rows: int) -> str:
+    """Return a number of rows in words: 1 row, 2 rows."""
+    return f"{n_rows} row{'' if n_rows == 1 else 's'}"
+
+
 class Tables:
     """A result made of tables: its repr is one line that names them, and printing it shows all."""
 
@@ -46,7 +51,7 @@ class Tables:
         for name, one in vars(self).items():
             table = one.table if hasattr(one, "to_blocks") else one
             if isinstance(table, pd.DataFrame | pd.Series):
-                sizes.append(f".{name} ({len(table)} rows)")
+                sizes.append(f".{name} ({counted(len(table))})")
         return f"<{type(self).__name__}: {', '.join(sizes)}; print it to read>"
 
 

@@ -52,6 +52,6 @@ def saying_why(simple: Solution, problem: Problem, reason: str) -> Solution:
     assert simple.settled is not None
     said = (
         f"Asked for was a {problem.noise.name.split(',')[0]}, but {reason} "
-        f"The estimates are those of its limit, {simple.settled.name.split(',')[0]} noise."
+        f"The estimates are those of simpler noise: {simple.settled.name.split(',')[0]}."
     )
     return replace(simple, ending=simple.ending.noting(said))

@@ -26,7 +26,7 @@ from selfselect.report.summary import format_number
 from selfselect.results.fit_result import FitResult
 from selfselect.results.page_methods import VERDICT
 from selfselect.results.rejections import assumptions_tested
-from selfselect.results.tables import check_level
+from selfselect.results.tables import check_level, counted
 from selfselect.seeds import check_seed
 from selfselect.solvers.base import is_fragile, starts_at_best
 from selfselect.solvers.status import Status
@@ -115,7 +115,7 @@ class Verdict:
         return self.to_page().to_text()
 
     def __repr__(self) -> str:
-        return f"<Verdict on {self.question}: {len(self.table)} rows in .table>"
+        return f"<Verdict on {self.question}: {counted(len(self.table))} in .table>"
 
     def _repr_html_(self) -> str:
         return self.to_page().to_html()

@@ -25,8 +25,8 @@ __all__ = ["FLOOR", "MixtureFamily", "MixtureShape"]
 Array = NDArray[np.float64]
 
 FLOOR = 0.05
-"""Smallest spread of a component, in standard deviations of the noise: a component that ends there
-lies on a few rows."""
+"""Smallest spread of a component, in standard deviations of the noise. The likelihood has no limit
+where a component collapses onto outcomes that are close together, so spreads need a limit."""
 
 FEWEST = 0.005
 """Share of a component below which the data does not show it."""
@@ -219,9 +219,10 @@ class MixtureFamily(Family):
         if spread.min() < 1.5 * FLOOR:
             m = int(spread.argmin())
             return (
-                f"component {m + 1} of the mixture collapses: its share is {100 * share[m]:.2g}% "
-                f"and its spread {spread[m]:.2g} standard deviations of the noise, so it lies on a "
-                "few rows that are close together. Use fewer components."
+                f"component {m + 1} of the mixture is as narrow as the search allows: its share is "
+                f"{100 * share[m]:.2g}% and its spread {spread[m]:.2g} standard deviations of the "
+                "noise. Either it collapses onto outcomes that are close together, or many "
+                "outcomes have hardly any noise. Use fewer components."
             )
         return None
 
