@@ -47,8 +47,8 @@ class Mixture(Shaped):
 
     Parameters
     ----------
-    components : how many. Where the data do not show the last one (it has almost no spread, or cannot
-        be told from the others), the estimates are those with one component fewer, and the
+    components : how many. Where the data do not show the last one (it has almost no spread, or
+        cannot be told from the others), the estimates are those with one component fewer, and the
         status says so. ``"bic"`` fits 1 to 4 and keeps the fit with the smallest BIC. One
         component is normal noise.
     each : whether every alternative has a mixture of its own; else one is that of all.
