@@ -28,7 +28,7 @@ DESIGNS = {
     "weak exclusion, 300 rows": ("selection", 300, 0.1, 1.0),
     "weak exclusion, 1,000 rows": ("selection", 1_000, 0.1, 1.0),
     "strong exclusion, 300 rows": ("selection", 300, 0.8, 1.0),
-    "silent alternative, 1,000 rows": ("silent", 1_000, 0.0, 0.4),
+    "silent alternative, 1,000 rows": ("silent", 1_000, 0.0, 0.5),
     "brackets, weak exclusion, 500 rows": ("brackets", 500, 0.1, 1.0),
 }
 """Kind, rows, strength of the exclusion, and the share of the replications that is run."""

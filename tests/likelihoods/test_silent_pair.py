@@ -67,3 +67,22 @@ def test_chances_are_those_of_the_difference(noise: str, rule: str, ratio: float
             whole.hessian[place], (up.score - down.score) / size, rtol=1e-4,
             atol=1e-5 * np.abs(whole.hessian).max(),
         )  # fmt: skip
+
+
+def test_a_scale_that_runs_away_is_named() -> None:
+    """Choices alone tell of the scale of b, and in this sample they want it without limit."""
+    rng = np.random.default_rng([23, 1_000, 1])
+    x, z = rng.standard_normal((2, 1_000))
+    latent = np.column_stack([0.2 + 0.8 * x + 0.3 * z, 0.1 - 0.6 * x + 0.2 * z])
+    latent += rng.standard_normal((1_000, 2))
+    a = latent[:, 0] > latent[:, 1]
+    table = pd.DataFrame(
+        {"x": x, "z": z, "who": np.where(a, "a", "b"), "y": np.where(a, latent[:, 0], np.nan)}
+    )
+    with pytest.warns(ss.errors.ConvergenceWarning, match="the scale of 'b' has no upper limit"):
+        found = ss.fit("y ~ x + z", table, chosen="who", missing_outcome="silent")
+    assert not found.converged and found.bse.isna().all()
+    advised = ss.fit(
+        "y ~ x + z", table, chosen="who", missing_outcome="silent", noise=ss.noises.Independent("common"),
+    )  # fmt: skip
+    assert advised.converged and (advised.bse > 0).all()

@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 from selfselect.engines.base import Engine
 from selfselect.likelihoods._pieces import noise_covariance
 from selfselect.problem.problem import Problem
-from selfselect.solvers.climb import log_likelihood
+from selfselect.solvers.climb import log_likelihood, scale_without_limit
 from selfselect.solvers.status import Ending, Status
 
 __all__ = ["ends_at_boundary", "find_boundary"]
@@ -22,9 +22,10 @@ of 95% the limit is then outside of the interval."""
 
 def find_boundary(problem: Problem, free: Array) -> Ending | None:
     """Return an ending that names what is at its limit, or None where nothing is."""
+    found = scale_without_limit(problem, free)
     layout, natural = problem.layout, problem.layout.natural(free)
-    if not layout.n_noise_extras:
-        return None
+    if found is not None or not layout.n_noise_extras:
+        return found
     first = int(layout.starts[-1])
     reason = problem.noise.boundary(
         problem.equations.alternatives,
@@ -41,8 +42,8 @@ def ends_at_boundary(problem: Problem, engine: Engine, free: Array) -> Ending | 
     A correlation of 0.996 may be an optimum like any other.
     """
     found = find_boundary(problem, free)
-    if found is None:
-        return None
+    if found is None or not problem.layout.n_noise_extras:
+        return found
     layout, natural = problem.layout, problem.layout.natural(free)
     of_noise = slice(int(layout.starts[-1]), int(layout.starts[-1]) + layout.n_noise_extras)
     limit = problem.noise.at_limit(natural[of_noise])

@@ -28,6 +28,7 @@ __all__ = [
     "climb",
     "information_at",
     "log_likelihood",
+    "scale_without_limit",
     "score_at",
     "solve_spd",
 ]
@@ -46,6 +47,8 @@ ENOUGH = 1e-4
 ROUNDING = 1e-13
 """Relative rounding of a log-likelihood summed over many rows."""
 
+GONE = 1e-5
+"""Inverse scale, in units of the recorded outcomes, at which a scale has left them behind."""
 KEEP_OF_H = 0.1
 """A step may shrink an inverse scale to this fraction of itself and no further: it is positive."""
 
@@ -329,7 +332,8 @@ def climb(
         def watch(here: Point, n_steps: int) -> Ending | None:
             bar.update()
             bar.set_postfix_str(f"log-likelihood {here.loglik:.4f}")
-            return None if stop is None else stop(here, n_steps)
+            ended = scale_without_limit(problem, here.free)
+            return ended if ended is not None or stop is None else stop(here, n_steps)
 
         found = ascend(hill, start, max_steps=max_steps, stop=watch)
     last = found.point
@@ -340,6 +344,27 @@ def climb(
         last.free, last.loglik, last.information, found.ending, found.trace, hill.n_passes,
         last.held,
     )  # fmt: skip
+
+
+def scale_without_limit(problem: Problem, free: Array) -> Ending | None:
+    """Return an ending that names a scale which has left all outcomes behind, or None.
+
+    Only a scale that choices alone tell of can do so: one of recorded outcomes is of their size.
+    """
+    layout = problem.layout
+    gone = layout.free_inverse_scales[free[layout.free_inverse_scales] < GONE]
+    if not len(gone):
+        return None
+    lost = np.isin(layout.position[layout.inverse_scale_positions], gone)
+    alternative = problem.equations.alternatives[int(lost.argmax())]
+    return Ending(
+        Status.AT_BOUNDARY,
+        {
+            "reason": f"the scale of {alternative!r} has no upper limit: the likelihood rises as "
+            "its outcomes scatter more and more, because the rows say too little of them. "
+            "Estimate one scale for all, noise=Independent('common'), or give it a known one."
+        },
+    )
 
 
 def approach(
