@@ -82,7 +82,6 @@ def test_a_scale_that_runs_away_is_named() -> None:
     with pytest.warns(ss.errors.ConvergenceWarning, match="the scale of 'b' has no upper limit"):
         found = ss.fit("y ~ x + z", table, chosen="who", missing_outcome="silent")
     assert not found.converged and found.bse.isna().all()
-    advised = ss.fit(
-        "y ~ x + z", table, chosen="who", missing_outcome="silent", noise=ss.noises.Independent("common"),
-    )  # fmt: skip
+    common = ss.noises.Independent("common")
+    advised = ss.fit("y ~ x + z", table, chosen="who", missing_outcome="silent", noise=common)
     assert advised.converged and (advised.bse > 0).all()
