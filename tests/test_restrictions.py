@@ -384,8 +384,8 @@ def test_restrictions_that_restrict_nothing_or_everything_are_refused(
 def test_offsets_must_be_columns_of_numbers(workers: pd.DataFrame) -> None:
     with pytest.raises(OptionError, match="offset=3 is not possible"):
         ss.fit("y ~ x", workers, chosen="job", offset=3)
-    with pytest.raises(DataError, match="The offset column 'job' must hold numbers"):
-        ss.fit("y ~ x", workers, chosen="job", offset="job")
+    with pytest.raises(DataError, match="The offset column 'town' must hold numbers"):
+        ss.fit("y ~ x", workers.assign(town="Bergen"), chosen="job", offset="town")
     with pytest.raises(DataError, match="no column 'bonuss'"):
         ss.fit("y ~ x", workers, chosen="job", offset={"b": "bonuss"})
 
