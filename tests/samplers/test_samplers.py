@@ -256,6 +256,26 @@ def test_what_is_not_available_stays_at_its_mean():
         assert (latent[:, 2] == 0).all() and (latent[:, 1] <= -0.5).all()
 
 
+def test_what_is_not_available_varies_where_a_rule_mixes_outcomes():
+    """The outcome of c is part of what a and b are compared by, though c cannot be chosen."""
+    mixing = np.array([[1.0, 0.2, 0.9], [0.1, 1.0, -0.8], [0.0, 0.0, 1.0]])
+    rule, n_rows = LinearArgmax(mixing), 400
+    known = RowData(available=np.array([[True, True, False]] * n_rows))
+    means = np.tile([0.3, 0.1, 0.2], (n_rows, 1))
+    target = Target(
+        rule, np.zeros(n_rows, int), np.full(n_rows, -0.4), means, np.ones(3), known=known
+    )
+    drawn = np.random.default_rng(0).standard_normal((200_000, 3)) + means[0]
+    drawn[:, 0] = -0.4
+    scores = drawn @ mixing.T
+    explained = drawn[scores[:, 0] >= scores[:, 1]].mean(axis=0)
+    assert explained[2] > 0.9
+    for sampler in (EllipticalSlice(), Antithetic(), Gibbs(), Rejection()):
+        away = run(sampler, target, n_steps=60, burn=20)[0].mean(axis=0)
+        # 400 chains of 60 steps have errors of about a hundredth.
+        np.testing.assert_allclose((means[0] + away)[1:], explained[1:], atol=0.05)
+
+
 def test_diagnostics_see_slow_chains_and_chains_that_disagree():
     rng = np.random.default_rng(0)
     noise = rng.standard_normal((4, 2_000))

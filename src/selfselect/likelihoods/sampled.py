@@ -184,10 +184,7 @@ class SampledRows:
     @cached_property
     def informed(self) -> Array | None:
         """Whether (n, k) the row says something of the alternative; None where it does of all."""
-        available = self.rows.known.available
-        if available is None or self.precision is not None:
-            return None
-        return available.astype(np.float64)
+        return self.target.informed
 
     @cached_property
     def _base(self) -> Array:

@@ -18,7 +18,7 @@ from numpy.random import Generator
 from numpy.typing import NDArray
 
 from selfselect.errors import UnsupportedError
-from selfselect.rules.base import NO_ROW_DATA, RowData
+from selfselect.rules.base import NO_ROW_DATA, RowData, has_bounds
 
 __all__ = ["Draw", "Sampler", "Target", "require_capability"]
 
@@ -91,16 +91,23 @@ class Target:
 
     @cached_property
     def spread(self) -> Array:
-        """Standard deviation (n, k) of what varies: zero for the observed outcome.
-
-        An alternative that is not available is left at its mean where noise is independent: the
-        row says nothing of it.
-        """
+        """Standard deviation (n, k) of what varies: zero for the observed outcome."""
         spread = np.repeat(self.scales[None, :], len(self), axis=0)
         spread[np.arange(len(self)), self.chosen] = 0.0
-        if self.known.available is not None and self.correlation is None:
-            spread *= self.known.available
-        return spread
+        return spread if self.informed is None else spread * self.informed
+
+    @property
+    def informed(self) -> Array | None:
+        """Whether (n, k) the row says something of the alternative; None where it does of all.
+
+        Where noise is independent and the rule bounds each outcome on its own, a row says nothing
+        of an alternative that is not available, which is left at its mean. Other rules may compare
+        outcomes that such an alternative is part of.
+        """
+        available = self.known.available
+        if available is None or self.correlation is not None or not has_bounds(self.rule):
+            return None
+        return available.astype(np.float64)
 
     def deviations(self, rng: Generator, times: int | None = None) -> Array:
         """Draw normal deviations (n, k) from `center`, whatever the rule says of them.
