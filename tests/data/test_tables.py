@@ -119,6 +119,12 @@ def test_columns_of_a_frame_that_stand_together_are_not_copied(wanted):
 def test_categories_of_polars_without_an_order_are_sorted_and_an_enum_keeps_its_order(
     read: str, villagers: pd.DataFrame, tmp_path: Path
 ) -> None:
+    if read == "arrow":
+        try:
+            pl.DataFrame({"clan": ["elk"]}, schema={"clan": pl.Categorical}).to_arrow().to_pandas()
+        except pa.ArrowTypeError:
+            pytest.skip("this pyarrow does not convert the unsigned dictionaries of polars")
+
     def names(kind: Any, *, backwards: bool) -> list[str]:
         table = pl.from_pandas(villagers).with_columns(pl.col("clan").cast(kind))
         table = table.reverse() if backwards else table
