@@ -124,3 +124,29 @@ def test_what_cannot_be_gone_along_is_refused():
         ss.bounds("y", {**data, "g": np.array(["p", "q"] * 100)}, chosen="job", along="g")
     with pytest.raises(DataError, match="one value only"):
         ss.bounds("y", {**data, "g": np.ones(200)}, chosen="job", along="g")
+
+
+def test_far_values_of_the_covariate_do_not_keep_logits_from_their_optimum():
+    from scipy.optimize import minimize
+
+    rng = np.random.default_rng(5)
+    x = rng.standard_t(2, 800)
+    latent = 5.0 * np.tanh(x)[:, None] * [1.0, -0.5] + rng.normal(size=(800, 2))
+    data = {"x": x, "y": latent.max(axis=1), "job": np.array(["a", "b"])[latent.argmax(axis=1)]}
+    found = ss.bounds("y", data, chosen="job", along="x").distribution
+    terms = np.linalg.qr(np.vander(x, 3, increasing=True))[0]
+    # The upper end of either outcome is the observed one. Shares at smaller values are not
+    # monotone as fitted, and bounds are.
+    large = found[(found["of"] == "a") & (found["at"] > 3.1)]
+    assert large["at"].nunique() >= 10
+    for at, own in large.groupby("at"):
+        below = data["y"] <= at
+
+        def loss(free, below=below):
+            index = terms @ free
+            return np.logaddexp(0.0, index).sum() - index[below].sum()
+
+        best = minimize(loss, np.zeros(3), method="BFGS", options={"gtol": 1e-8})
+        places = [int(np.flatnonzero(x == one)[0]) for one in own["x"]]
+        expected = 1.0 / (1.0 + np.exp(-terms[places] @ best.x))
+        assert np.allclose(own["lower"], expected, atol=1e-3)

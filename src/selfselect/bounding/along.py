@@ -27,6 +27,7 @@ from selfselect.inference.dependence import Dependence
 from selfselect.inference.statistics import interval_reach
 from selfselect.kernels.special import expit
 from selfselect.problem.batch import Batch, Parts
+from selfselect.solvers.climb import ROUNDING, Hill, Point, ascend
 
 __all__ = ["bounds_along"]
 
@@ -49,8 +50,9 @@ DEGREE = 2
 FEWEST = 5.0
 """Rows on either side of a value below which its share is taken as the same everywhere."""
 
-STEPS, CLOSE = 25, 1e-9
-"""Newton steps, and the step of the index that ends them."""
+STEPS, CLOSE, FLAT = 200, 1e-10, 1e-4
+"""Newton steps of a logit at most; twice the gain in log-likelihood below which it is fitted, and
+below which it is where steps do not shorten."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -131,7 +133,7 @@ def bounds_along(
     total = float(binned.weight.sum())
     share = binned.below.sum(axis=0) / total
     curved = np.minimum(share, 1.0 - share) * total >= FEWEST
-    found = _climb(binned, share, total, curved)
+    found = _climb(binned, share, name, curved)
     slopes, spread, least = _spread(logits, binned, engine, found, curved, dependence)
     df = max(min(dependence.clusters) - 1.0, 1.0) if dependence.clusters else float("inf")
     reach = interval_reach(asked.level, df)
@@ -255,24 +257,59 @@ def _count(logits: Logits, probability: bool, batch: Batch) -> Parts:
     )  # fmt: skip
 
 
-def _climb(binned: Binned, share: Array, total: float, curved: NDArray[np.bool_]) -> Array:
-    """Maximise the log-likelihoods of all logits at once by Newton's method."""
-    found = np.zeros((len(share), binned.design.shape[1]))
+def _climb(binned: Binned, share: Array, name: str, curved: NDArray[np.bool_]) -> Array:
+    """Maximise the log-likelihood of every logit (M, p); those not `curved` are level."""
+    total, size = float(binned.weight.sum()), binned.design.shape[1]
     inside = np.clip(share, 0.5 / total, 1.0 - 0.5 / total)
+    found = np.zeros((len(share), size))
     found[:, 0] = np.log(inside / (1.0 - inside))
-    for _ in range(STEPS):
-        chance = expit(binned.design @ found.T)
-        score = (binned.below - binned.weight[:, None] * chance).T @ binned.design
-        information = _information(binned, chance, curved)
-        # A little of the identity keeps logits that a covariate separates from running away.
-        ridge = 1e-9 * np.trace(information, axis1=1, axis2=2)
-        information += ridge[:, None, None] * np.eye(information.shape[1])
-        step = np.linalg.solve(information, score[..., None])[..., 0]
-        step = np.where(curved[:, None], np.clip(step, -2.0, 2.0), 0.0)
-        found = np.clip(found + step, -30.0, 30.0)
-        if np.abs(step).max(initial=0.0) < CLOSE:
-            break
+    # Terms without correlation and of the same size, whatever the tails of the covariate.
+    basis = np.linalg.qr(binned.design * np.sqrt(binned.weight / total)[:, None], mode="r")
+    terms = np.linalg.solve(basis.T, binned.design.T).T
+    for place in np.flatnonzero(curved):
+        hill = _Share(terms, binned.weight, binned.below[:, place])
+        ascent = ascend(hill, basis @ found[place], max_steps=STEPS)
+        if not ascent.ending.converged:
+            raise DataError(
+                f"A logit in {name!r} and its square was not fitted in {STEPS} Newton steps. A few "
+                f"values of {name!r} may lie far from all others: go along its logarithm or its "
+                "rank instead, or give cells by `by`."
+            )
+        found[place] = np.linalg.solve(basis, ascent.point.free)
     return found
+
+
+class _Share(Hill):
+    """The log-likelihood of one logit, of counts in bins."""
+
+    def __init__(self, terms: Array, weight: Array, below: Array) -> None:
+        self.terms, self.weight, self.below = terms, weight, below
+        self.total = float(weight.sum())
+
+    def at(self, place: Array) -> Point:
+        index = self.terms @ place
+        chance = expit(index)
+        loglik = float(self.below @ index - self.weight @ np.logaddexp(0.0, index))
+        score = self.terms.T @ (self.below - self.weight * chance)
+        information = self.terms.T @ (self.terms * (self.weight * chance * (1 - chance))[:, None])
+        # A little of the identity keeps the step finite where the log-likelihood is flat.
+        information += (1e-14 * np.trace(information) + 1e-18 * self.total) * np.eye(len(place))
+        step = np.asarray(np.linalg.solve(information, score), dtype=np.float64)
+        gain = max(float(score @ step), 0.0)
+        return Point(place, loglik, score, information, step, gain, float(np.sqrt(gain)))
+
+    def arrived(self, here: Point, before: float, size: float) -> bool:
+        del size
+        # Where the covariate separates rows, the log-likelihood has a limit and no optimum: steps
+        # go on and gain ever less.
+        return here.gain < CLOSE or (here.gain < FLAT and here.distance > 0.5 * before)
+
+    def slack(self, here: Point) -> float:
+        return ROUNDING * (abs(here.loglik) + self.total)
+
+    def largest_step(self, here: Point) -> float:
+        del here
+        return 1.0
 
 
 def _products(design: Array, weights: Array) -> Array:

@@ -205,13 +205,13 @@ def bounds_of_fit(fit: FitResult, by: Any, instrument: str | None, asked: Asked)
         met, codes = learn_clusters(frame, labels)
         rows, n_labels = engine.rows, len(labels)
         clusters = [one.reshape(len(rows), -1) for one in (codes, rows.clusters) if one is not None]
-        told = replace(
+        recorded = replace(
             rows,
             covariates=frame[list(numbers)].to_numpy(dtype=np.float64),
             clusters=np.hstack(clusters) if clusters else None,
         )
         # What a row says of the alternatives does not depend on its covariates.
-        own = Memory().load(problem, told)
+        own = Memory().load(problem, recorded)
         levels = [list(one) for one in met]
         cells = _cells(names, instrument, numbers, labels, levels, numbers, own)
     found = compute_bounds(

@@ -29,7 +29,6 @@ THIN = 0.01
 """Share of the covariates' variation, in its weakest direction, that lies where the alternative
 was chosen; below it the equation rests on the assumed shape of the noise."""
 ILL_CONDITIONED = 1e6
-LARGE_ERROR = 10.0
 WEAK_MILLS = 0.1
 """Share of the Mills ratio's spread below which it is all but a combination of covariates."""
 SAMPLE = 20_000
