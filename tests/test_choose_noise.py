@@ -125,6 +125,42 @@ def test_a_rejection_that_matters_ends_with_what_to_try():
     assert not ss.fit(FORMULA, draw("normal"), chosen="j").rejections()
 
 
+def test_a_rule_that_half_of_the_choices_ignore_is_doubted_and_switching_is_named():
+    data = draw("normal", 2_000)
+    rng = np.random.default_rng(3)
+    x, z = data["x"], data["z"]
+    latent = np.column_stack([1.0 + 0.8 * x + 0.9 * z, 0.5 - 0.6 * x])
+    latent += rng.normal(size=latent.shape)
+    at_random = rng.random(len(x)) < 0.5
+    chosen = np.where(at_random, rng.integers(0, 2, len(x)), latent.argmax(axis=1))
+    data = data.assign(y=latent[np.arange(len(x)), chosen], j=np.array(["a", "b"])[chosen])
+    fit = ss.fit(FORMULA, data, chosen="j")
+    said = fit.rejections()
+    assert "The rule itself may be wrong" in said[-1]
+    assert "stays in doubt under other noises. If it does, switching() lets" in said[-1]
+    assert "Try " not in " ".join(said)
+    found = ss.choose_noise(FORMULA, data, chosen="j", candidates=CHEAP, progress=False)
+    assert found.rule_in_doubt
+    assert "The rule itself may be wrong: switching() lets choices" in str(found).replace(
+        "\n  ", " "
+    )
+
+    def error(params):
+        truth = {("a", "x"): 0.8, ("a", "z"): 0.9, ("b", "x"): -0.6}
+        return float(
+            np.sqrt(np.mean([(params[name] - value) ** 2 for name, value in truth.items()]))
+        )
+
+    switching = ss.switching(FORMULA, "j ~ x + z", data)
+    assert error(switching.params) < error(fit.params)
+
+
+def test_a_moving_scale_may_raise_doubts_of_the_rule_that_the_best_noise_ends():
+    found = ss.choose_noise(FORMULA, draw("moving scale"), chosen="j", progress=False)
+    assert found.best.startswith("moving scale")
+    assert not found.rule_in_doubt
+
+
 @pytest.mark.parametrize(
     ("asked", "words"),
     [

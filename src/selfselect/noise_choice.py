@@ -21,7 +21,7 @@ from selfselect.report.summary import format_number
 from selfselect.results.call import arguments_for
 from selfselect.results.expressions import read_expressions
 from selfselect.results.fit_result import FitResult
-from selfselect.results.rejections import assumptions_tested
+from selfselect.results.rejections import assumptions_tested, rule_in_doubt, without_the_rule
 from selfselect.results.tables import Tables
 
 __all__ = ["CLOSE", "NoiseChoice", "choose_noise", "default_candidates"]
@@ -63,6 +63,19 @@ class NoiseChoice(Tables):
         sound = self.table[self.table["converged"]]
         return list(sound.index[sound["bic"] <= sound["bic"].min() + CLOSE])
 
+    @property
+    def rule_in_doubt(self) -> bool:
+        """Whether no noise explains how the corrected slopes differ from least squares.
+
+        It is read off the best fit, or the next one for which that was measured, and is False
+        where no test rejects the best one.
+        """
+        if not self.table.loc[self.best, "rejected"]:
+            return False
+        ordered = [self.fits[name] for name in self.table.index if name in self.fits]
+        measured = (rule_in_doubt(one) for one in (self.result, *ordered))
+        return next((one for one in measured if one is not None), False)
+
     def sentences(self) -> tuple[str, ...]:
         """Say which noise fits best, what stays rejected, and how much the answers depend on it."""
         said = [f"The smallest BIC has {self.best!r}."]
@@ -75,6 +88,8 @@ class NoiseChoice(Tables):
                 f"Its tests still reject {left}: none of these noises describes the data, and the "
                 "answers may be off by more than their standard errors say."
             )
+            if self.rule_in_doubt:
+                said.append(f"The rule itself may be wrong: {without_the_rule(self.result)}")
         untested = str(self.table.loc[self.best, "untested"])
         if untested:
             said.append(f"Not tested there: {untested}.")

@@ -20,9 +20,11 @@ __all__ = [
     "assumptions_tested",
     "departures_of",
     "rejections",
+    "rule_in_doubt",
     "tests_in_words",
     "untested",
     "what_to_try",
+    "without_the_rule",
 ]
 
 LOOKED_AT = 5_000
@@ -104,7 +106,8 @@ def what_to_try(fit: FitResult) -> str:
     found = departures_of(fit, ask=False)
     small = isinstance(found, Departures) and found.small
     test = assumptions_tested(fit).get("independence")
-    remedies = [] if small or test is None or not test.rejects() else _remedies(fit)
+    vain = small or rule_in_doubt(fit)
+    remedies = [] if vain or test is None or not test.rejects() else _remedies(fit)
     off = "" if small else "What rests on the model may be off by more than intervals say. "
     return off + (f"Try {', '.join(remedies)}. " if remedies else "") + said[-1]
 
@@ -188,8 +191,9 @@ def _suspects(fit: FitResult, found: Departures | str | None, tails: bool, scale
         " Noise is correlated across alternatives, or choices did not follow the rule alone "
         "(costs, rationing, reasons unrelated to outcomes)."
     )
-    # What does little harm needs no remedy that may do more.
-    remedies = [] if isinstance(found, Departures) and found.small else _remedies(fit)
+    # What does little harm needs no remedy that may do more; a wrong rule needs no other noise.
+    measured = isinstance(found, Departures)
+    remedies = [] if measured and (found.small or not found.explained) else _remedies(fit)
     if remedies:
         said += f" Try {', '.join(remedies)}."
     if tails and remedies:
@@ -223,6 +227,11 @@ def _next(fit: FitResult, found: Departures | str | None) -> str:
     said = " NEXT: "
     if _positive_and_skewed(fit):
         said += "the outcome is positive and skewed, so fit its logarithm first; "
+    if isinstance(found, Departures) and not found.explained:
+        return (
+            f"{said}selfselect.choose_noise() says whether the rule stays in doubt under other "
+            f"noises. If it does, {without_the_rule(fit)}"
+        )
     said += (
         "selfselect.choose_noise() fits the model under other shapes, moving scales and correlated "
         "noise, and says how much the answer depends on them. "
@@ -230,6 +239,22 @@ def _next(fit: FitResult, found: Departures | str | None) -> str:
     if fit.facts.panel is None:
         said += "Where people are observed more than once, give panel=. "
     return said + "Where no noise helps, the rule may be wrong."
+
+
+def without_the_rule(fit: FitResult) -> str:
+    """Say what to try where no noise explains the fit, so that its rule is in doubt (a clause)."""
+    problem = fit.problem
+    closer = "least squares may be closer to the truth than fits that use it."
+    if problem.index != "known" or problem.rank is not None:
+        return closer
+    door = "switching()" if problem.equations.n_alternatives == 2 else "multinomial_switching()"
+    return f"{door} lets choices follow an equation of their own instead of the rule, and {closer}"
+
+
+def rule_in_doubt(fit: FitResult) -> bool | None:
+    """Say whether no noise explains how a fit differs from least squares; None if not measured."""
+    found = departures_of(fit, ask=False)
+    return not found.explained if isinstance(found, Departures) else None
 
 
 def _positive_and_skewed(fit: FitResult) -> bool:
