@@ -8,13 +8,14 @@ from __future__ import annotations
 
 import os
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager
 from contextvars import ContextVar, copy_context
 from functools import cache
 from numbers import Integral
 from threading import Lock
+from time import perf_counter
 from typing import Any, TypeVar
 
 from selfselect.cores import available_cores
@@ -26,6 +27,7 @@ __all__ = [
     "one_blas_thread",
     "parallel_map",
     "set_threads",
+    "shared_map",
     "thread_count",
 ]
 
@@ -34,6 +36,8 @@ Result = TypeVar("Result")
 AHEAD = 2
 """Items per thread that wait for their turn: none may stand idle, and few should be in memory."""
 
+WORTH_THREADS = 0.002
+"""Seconds of work below which no threads are started for it."""
 
 _asked: int | None = None
 """What `set_threads` was given."""
@@ -181,3 +185,25 @@ def parallel_map(
         finally:
             # After an error or an interrupt nothing that has not begun is waited for.
             pool.shutdown(cancel_futures=True)
+
+
+def shared_map(
+    task: Callable[[Any], Result], items: Sequence[Any], n_threads: int | None = None
+) -> Iterator[Result]:
+    """Do as `parallel_map` for items of equal size, with threads only where they pay.
+
+    The first item shows how long the others take. Starting threads costs half a millisecond, and
+    several on a busy machine.
+    """
+    n_threads = thread_count() if n_threads is None else n_threads
+    if n_threads <= 1 or len(items) < 2:
+        yield from map(task, items)
+        return
+    with one_blas_thread():
+        begun = perf_counter()
+        yield _alone(task, items[0])
+        left = (len(items) - 1) * (perf_counter() - begun)
+        if left < WORTH_THREADS:
+            yield from (_alone(task, item) for item in items[1:])
+        else:
+            yield from parallel_map(task, items[1:], n_threads=n_threads)

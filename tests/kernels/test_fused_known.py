@@ -34,6 +34,9 @@ BLOCK: Final = 256
 SUM_TOLERANCE: Final = 1e-12
 """Of the sum of the rows' absolute terms."""
 
+ROUNDINGS: Final = 1e-15
+"""Relative error of an end of an interval: it is a sum of some terms."""
+
 TERM_TOLERANCE: Final = 1e-12
 """One row alone: the oracle's own curvature loses 900 ulps next to its far-left threshold."""
 
@@ -112,6 +115,9 @@ class Case(RowArguments):
         bends = [
             np.abs(end) * density + density**2 for end, density in zip(ends, densities, strict=True)
         ]
+        # Roundings of the ends move the logarithm of the mass between them by their densities.
+        moved = [np.abs(end) * density for end, density in zip(ends, densities, strict=True)]
+        sizes.loglik[here] += ROUNDINGS / SUM_TOLERANCE * sum(moved)
         sizes.residual[here] = sum(densities)
         sizes.score_h[here] = densities[0] * low + densities[1] * high
         # Squares of sums of both ends are squares of differences in the oracle.

@@ -264,7 +264,7 @@ def _climb(binned: Binned, share: Array, name: str, curved: NDArray[np.bool_]) -
     found = np.zeros((len(share), size))
     found[:, 0] = np.log(inside / (1.0 - inside))
     # Terms without correlation and of the same size, whatever the tails of the covariate.
-    basis = np.linalg.qr(binned.design * np.sqrt(binned.weight / total)[:, None], mode="r")
+    basis = np.linalg.qr(binned.design * np.sqrt(binned.weight / total)[:, None]).R
     terms = np.linalg.solve(basis.T, binned.design.T).T
     for place in np.flatnonzero(curved):
         hill = _Share(terms, binned.weight, binned.below[:, place])

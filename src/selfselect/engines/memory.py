@@ -18,7 +18,7 @@ from selfselect.engines.base import ROWS_AT_ONCE, Sum
 from selfselect.kernels.compiled import extension, warn_where_slow
 from selfselect.likelihoods import Backend, Batch
 from selfselect.problem.problem import Problem
-from selfselect.threads import check_threads, parallel_map
+from selfselect.threads import check_threads, parallel_map, shared_map
 
 __all__ = ["Memory", "RowsInMemory", "backend_for", "ungrouped"]
 
@@ -141,8 +141,7 @@ class RowsInMemory:
         )
 
     def _run(self, task: Callable[[Batch], Any]) -> Iterator[Any]:
-        few = self.n_rows <= CHUNK[self.batch.backend]
-        yield from parallel_map(task, self._chunks, n_threads=1 if few else self.n_threads)
+        yield from shared_map(task, self._chunks, self.n_threads)
 
     def sum(self, task: Callable[[Batch], Sum]) -> Sum:
         total: Sum = reduce(add, self._run(task))

@@ -192,8 +192,8 @@ def _suspects(fit: FitResult, found: Departures | str | None, tails: bool, scale
         "(costs, rationing, reasons unrelated to outcomes)."
     )
     # What does little harm needs no remedy that may do more; a wrong rule needs no other noise.
-    measured = isinstance(found, Departures)
-    remedies = [] if measured and (found.small or not found.explained) else _remedies(fit)
+    vain = isinstance(found, Departures) and (found.small or not found.explained)
+    remedies = [] if vain else _remedies(fit)
     if remedies:
         said += f" Try {', '.join(remedies)}."
     if tails and remedies:
