@@ -47,6 +47,9 @@ VALUES = 39
 
 DEGREE = 2
 
+FLATTEST = 1e-15
+"""Smallest curvature in any direction, as a share of the largest."""
+
 FEWEST = 5.0
 """Rows on either side of a value below which its share is taken as the same everywhere."""
 
@@ -142,7 +145,7 @@ def bounds_along(
     for x in places:
         d = logits.powers(np.array([x]))[0]
         index = found @ d
-        error = np.sqrt(np.maximum(np.einsum("p,mpq,q->m", d, spread, d), 0.0))
+        error = np.sqrt(np.einsum("p,mapq,q->am", d, spread, d).max(axis=0, initial=0.0))
         tail = 0.5 * (1.0 - asked.level)
         middle = np.where(curved, expit(index), share)
         low = np.where(curved, expit(index - reach * error), lower_share(share, total, tail))
@@ -151,9 +154,14 @@ def bounds_along(
             # The lower ends of rows give the upper bound of a distribution function.
             own = [slice(starts[2 * place + end], starts[2 * place + end + 1]) for end in (0, 1)]
             key = {name: x, "of": label}
-            upper, lower = (np.maximum.accumulate(middle[one]) for one in own)
-            most = np.maximum.accumulate(high[own[0]])
-            fewest = np.maximum.accumulate(low[own[1]])
+            # Logits of their own do not know which share is larger; putting both in order, and
+            # making them rise, brings them closer to the truth.
+            crossed = middle[own[1]] > middle[own[0]]
+            ends = [
+                np.where(crossed, shares[own[1 - end]], shares[own[end]])
+                for shares, end in ((middle, 1), (middle, 0), (low, 1), (high, 0))
+            ]
+            lower, upper, fewest, most = (np.maximum.accumulate(one) for one in ends)
             rows = zip(logits.values[place], lower, upper, fewest, most, strict=True)
             frames["distribution"] += [{**key, **_row(*row)} for row in rows]
             frames["quantiles"] += [
@@ -325,6 +333,13 @@ def _information(binned: Binned, chance: Array, curved: NDArray[np.bool_]) -> Ar
     return found
 
 
+def _inverse(information: Array) -> Array:
+    """Invert (M, p, p), with huge variances in directions of which the rows say nothing."""
+    values, vectors = np.linalg.eigh(information)
+    values = np.maximum(values, FLATTEST * values[:, -1:])
+    return np.asarray(np.einsum("mpi,mi,mqi->mpq", vectors, 1.0 / values, vectors))
+
+
 def _spread(
     logits: Logits,
     binned: Binned,
@@ -333,7 +348,11 @@ def _spread(
     curved: NDArray[np.bool_],
     dependence: Dependence,
 ) -> tuple[Array, Array, Array]:
-    """Return coefficients of the ends, covariances (M, p, p) of logits, and those of the ends."""
+    """Return coefficients of the ends, covariances (M, 2, p, p) of logits, and those of the ends.
+
+    Logits have one by the rows' scores and one by the curvature, of which the larger counts: where
+    the covariate separates rows the former knows of no error.
+    """
     design, chance = binned.design, expit(binned.design @ found.T)
     gram = design.T @ (design * binned.weight[:, None])
     slopes = np.asarray(np.linalg.solve(gram, design.T @ binned.ends).T, dtype=np.float64)
@@ -348,10 +367,12 @@ def _spread(
         residual = binned.ends_squared - 2.0 * line * binned.varied
         residual += line**2 * binned.squares[:, None]
         meat = _products(design, np.hstack([varied, np.maximum(residual, 0.0)]))
-    bread, inverse = np.linalg.inv(_information(binned, chance, curved)), np.linalg.inv(gram)
+    bread, inverse = _inverse(_information(binned, chance, curved)), np.linalg.inv(gram)
     covariance = bread @ meat[: len(found)] @ bread
     of_ends = inverse @ meat[len(found) :] @ inverse
-    return np.where(binned.infinite[:, None] > 0, np.nan, slopes), covariance, of_ends
+    by_curvature = bread * (binned.squares.sum() / binned.weight.sum())
+    both = np.stack([covariance, by_curvature], axis=1)
+    return np.where(binned.infinite[:, None] > 0, np.nan, slopes), both, of_ends
 
 
 def _by_cluster(
@@ -406,7 +427,10 @@ def _quantile(
 def _mean(d: Array, slopes: Array, spread: Array, place: int, reach: float) -> dict[str, float]:
     ends = [2 * place, 2 * place + 1]
     middle = slopes[ends] @ d
-    error = reach * np.sqrt(np.einsum("p,mpq,q->m", d, spread[ends], d))
+    error = reach * np.sqrt(np.maximum(np.einsum("p,mpq,q->m", d, spread[ends], d), 0.0))
+    if middle[0] > middle[1]:
+        # Lines of their own may cross where rows are few; the ends of a row never do.
+        middle, error = middle[::-1], error[::-1]
     infinite = np.array([-np.inf, np.inf])
     low, high = np.where(np.isnan(middle), infinite, middle)
     least, most = np.where(np.isnan(middle), infinite, middle + error * [-1.0, 1.0])
