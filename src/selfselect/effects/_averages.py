@@ -237,12 +237,13 @@ def transform(averages: Averages, function: Callable[[Any], Any]) -> Averages:
     Derivatives are taken by complex steps, exact to rounding: `function` must take a complex
     vector (q,) and be made of sums, products and quotients.
     """
-    # The mean over a group that no row is expected to be in is not a number.
+    # The mean over a group that no row is expected to be in is not a number, nor is its error.
     with np.errstate(divide="ignore", invalid="ignore"):
         value = np.asarray(function(averages.mean), dtype=float)
         slope = _slope(function, averages.mean)
-    covariance = slope @ averages.covariance @ slope.T
-    return Averages(value, covariance, slope @ averages.jacobian)
+        covariance = slope @ averages.covariance @ slope.T
+        jacobian = slope @ averages.jacobian
+    return Averages(value, covariance, jacobian)
 
 
 def beside_parameters(
