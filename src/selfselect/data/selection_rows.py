@@ -93,8 +93,7 @@ class SelectionCoder(LearntCoder[SelectionPlan, SelectionCoding]):
             equations = equations.with_offsets(offsets)
         equations = share(equations, shared_terms(equations, plan.shared))
         known = KnownColumns.resolve(None, plan.available, labels)
-        columns = plan.first.outcome_columns
-        recorded = [own[own[list(columns)].notna().all(axis=1)] for own in frames[1:]]
+        recorded = [_with_outcome(own, plan.first.outcome_columns) for own in frames[1:]]
         outcome, _ = plan.outcome_coder(max(recorded, key=len))
         places = tuple(range(1, len(coders)))
         coding = SelectionCoding(equations, coders, places, known, plan.term_columns, outcome)
@@ -155,6 +154,8 @@ class SelectionCoder(LearntCoder[SelectionPlan, SelectionCoding]):
             # Effects ask what the rows of one alternative would have in another.
             columns = [column - 1 for column in coding.equation_of(place).columns if column]
             wanted = np.isnan(covariates[:, columns]).any(axis=1)
+            if not wanted.any():
+                continue
             absent = find_any_absent(frame, coder.kinds)
             others = np.flatnonzero(wanted if absent is None else wanted & ~absent)
             if len(others):
@@ -162,6 +163,12 @@ class SelectionCoder(LearntCoder[SelectionPlan, SelectionCoding]):
                 if coded is not None:
                     coding.place_side(place, others, coded, covariates)
         return covariates
+
+
+def _with_outcome(frame: pd.DataFrame, columns: Sequence[str]) -> pd.DataFrame:
+    """Return the rows whose outcome was recorded: the frame itself where that is all of them."""
+    absent = find_any_absent(frame, columns)
+    return frame if absent is None else frame[~absent]
 
 
 def own_rows(shown: Indices, n_alternatives: int) -> list[Indices]:

@@ -132,7 +132,7 @@ class SecondStep:
 
 def second_steps(problem: Problem, engine: Engine, gamma: Array) -> tuple[SecondStep, ...]:
     """Regress every outcome on its covariates and the Mills ratio at given γ."""
-    sums = engine.sum(partial(_sums, problem, gamma))
+    sums = engine.sum(partial(_own_sums, problem, gamma))
     return tuple(_regress(*sums[3 * j : 3 * j + 3]) for j in range(len(problem.equations.each)))
 
 
@@ -175,27 +175,28 @@ def first_coefficients(selection: Equation, totals: Sequence[float] = ()) -> Arr
     return found
 
 
-def _sums(problem: Problem, gamma: Array, batch: Batch) -> Parts:
-    """Return, by alternative, products of covariates, Mills ratio and outcome, and two totals.
-
-    Last are the products of the selection's covariates in all rows.
-    """
-    rows = batch.rows
+def _own_sums(problem: Problem, gamma: Array, batch: Batch) -> Parts:
+    """Return, by alternative, products of covariates, Mills ratio and outcome, and two totals."""
     parts: list[Array | float] = []
     for j in range(problem.equations.n_alternatives):
         own = own_regressors(problem, gamma, batch, j)
-        joined = np.column_stack([own.x, own.ratio, own.outcome])
+        joined = np.vstack([own.x.T, own.ratio, own.outcome])
         parts += [
-            joined.T @ (joined * own.weights[:, None]),
+            (joined * own.weights) @ joined.T,
             float(own.weights.sum()),
             float(own.weights @ own.delta),
         ]
-    selection = problem.equations.selection
+    return Parts(parts)
+
+
+def _sums(problem: Problem, gamma: Array, batch: Batch) -> Parts:
+    """Return the same, and last the products of the selection's covariates in all rows."""
+    rows, selection = batch.rows, problem.equations.selection
     assert selection is not None
     columns = selection.with_one_constant().columns
     z = problem.units.design(rows.covariates, columns)
     counted = z if rows.weights is None else z * rows.weights[:, None]
-    return Parts([*parts, z.T @ counted])
+    return Parts([*_own_sums(problem, gamma, batch), z.T @ counted])
 
 
 def _regress(products: Array, total: float, shrunk: float) -> SecondStep:
