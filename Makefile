@@ -119,8 +119,9 @@ docs: .venv/docs-ready       ## the site, in docs/_build/html; fails on a broken
 	$(BIN)/python -m sphinx -W --keep-going -q -b html docs docs/_build/html
 	$(BIN)/python docs/_site/check_links.py docs/_build/html
 
-screenshots: .venv/test-ready   ## pictures of report and explore for the documentation; needs chromium
+screenshots: .venv/test-ready   ## pictures of report, explore and badges for the documentation; needs chromium
 	$(BIN)/python docs/screenshots.py
+	$(BIN)/python docs/badges.py
 
 clean:
 	rm -rf .venv .envs demo dist build docs/_build docs/_pages docs/gallery docs/reference .pytest_cache .mypy_cache .ruff_cache

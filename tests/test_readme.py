@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import runpy
 from pathlib import Path
 
 import pytest
@@ -37,3 +38,18 @@ def test_its_links_lead_to_files() -> None:
     assert links
     missing = [link for link in links if not (ROOT / link).exists()]
     assert not missing
+
+
+def test_its_badges_say_what_the_project_says() -> None:
+    badges = runpy.run_path(str(ROOT / "docs" / "badges.py"))
+    facts = badges["facts"]()
+    assert set(facts) == {"python", "licence", "tests"}
+    for name, value in facts.items():
+        file = ROOT / "docs" / "images" / f"badge-{name}.svg"
+        assert file.read_text(encoding="utf-8") == badges["badge"](name, value), (
+            "run python docs/badges.py"
+        )
+        assert f"![{name}: {value}](docs/images/badge-{name}.svg)" in README
+    assert "MIT License" in (ROOT / "LICENSE").read_text(encoding="utf-8")
+    assert facts["licence"] == "MIT"
+    assert not re.search(r"!\[[^]]*\]\(http", README)  # no picture from the network

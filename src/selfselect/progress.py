@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from time import monotonic
 from typing import Any
 
 __all__ = ["progress_bar"]
@@ -26,6 +27,32 @@ class _Silent:
         """Do nothing."""
 
 
+class _Patient:
+    """A bar that shows nothing before its time.
+
+    tqdm draws a text beside the bar at once, and does not wipe out what it drew too early.
+    """
+
+    def __init__(self, bar: Any) -> None:
+        self.bar = bar
+        self.due = monotonic() + PATIENCE_S
+
+    def __enter__(self) -> _Patient:
+        self.bar.__enter__()
+        return self
+
+    def __exit__(self, *raised: Any) -> None:
+        self.bar.__exit__(*raised)
+
+    def update(self, n: int = 1) -> None:
+        """Count `n` more."""
+        self.bar.update(n)
+
+    def set_postfix_str(self, text: str) -> None:
+        """Show a text beside the bar."""
+        self.bar.set_postfix_str(text, refresh=monotonic() > self.due)
+
+
 def progress_bar(
     show: bool | None, *, what: str, total: int | None = None, unit: str = "it"
 ) -> Any:
@@ -44,7 +71,8 @@ def progress_bar(
     from tqdm.auto import tqdm
 
     counts_rows = unit == "rows"
-    return tqdm(
+    bar = tqdm(
         desc=what, total=total, delay=PATIENCE_S, leave=False, file=sys.stderr,
         unit=" rows" if counts_rows else unit, unit_scale=counts_rows,
     )  # fmt: skip
+    return _Patient(bar)

@@ -140,6 +140,20 @@ def test_the_choice_and_the_outcome_are_no_instruments(options):
         ss.bounds("y", data, chosen="job", **options)
 
 
+@pytest.mark.parametrize(
+    ("formula", "words"),
+    [
+        ("y ~ y", "hold the outcome 'y' itself"),
+        ("y ~ x + np.log(y)", "hold the outcome 'y' itself"),
+        ({"a": "y ~ x", "b": "y ~ x + job"}, "hold the choice 'job'"),
+    ],
+)
+def test_the_choice_and_the_outcome_are_no_covariates(formula, words):
+    data, _ = roy(200, 1)
+    with pytest.raises(ss.errors.FormulaError, match=words):
+        ss.bounds(formula, data, chosen="job")
+
+
 def test_bounds_that_are_far_from_crossing_reject_nothing():
     rng = np.random.default_rng([0, 5_000])
     n_rows = 5_000

@@ -97,6 +97,18 @@ def test_a_fit_is_said_in_words_and_judged(shell: Callable[..., str], folder: Pa
     assert "Give --verdict too" in shell(*asked, "--question", "hunting:height", code=2)
 
 
+@pytest.mark.parametrize(
+    ("effect", "words"),
+    [("ATT", "for those who choose it (ATT)"), ("ATU", "for those who do not choose it (ATU)")],
+)
+def test_a_verdict_on_the_effect_for_those_who_choose(
+    shell: Callable[..., str], folder: Path, effect: str, words: str
+) -> None:
+    asked = ("fit", folder / "rows.csv", "income ~ height", "--chosen", "job")
+    said = shell(*asked, "--verdict", "--question", f"hunting - fishing, {effect}")
+    assert words in " ".join(said.split())
+
+
 def test_a_verdict_is_saved_with_its_fit(shell: Callable[..., str], folder: Path) -> None:
     asked = ("fit", folder / "rows.csv", "income ~ height", "--chosen", "job", "--verdict")
     shell(*asked, "--save", folder / "judged.json")
@@ -112,6 +124,7 @@ def test_a_verdict_is_saved_with_its_fit(shell: Callable[..., str], folder: Path
         ("hunting:height = 1", "--question: .*has an '='"),
         ("hunting:scale", "--question: .*another thing under another noise"),
         ("hunting - hunting", "--question: .*compared with itself"),
+        ("hunting - fishing, ATX", "--question: There is no effect 'ATX'. Use one of ATE, ATT"),
     ],
 )
 @pytest.mark.parametrize(

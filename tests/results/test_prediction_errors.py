@@ -178,6 +178,16 @@ def test_files_of_predictions_have_a_column_for_each_quantity(
     np.testing.assert_allclose(made.to_numpy(), expected.to_numpy(), rtol=1e-12)
 
 
+def test_errors_that_take_seconds_show_progress(
+    result: ss.FitResult, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr("selfselect.progress.PATIENCE_S", 0.0)
+    result.predict(kind="chance", level=0.95, progress=True)
+    assert "Standard errors" in capsys.readouterr().err
+    result.predict(kind="chance", level=0.95)  # standard error is no terminal
+    assert not capsys.readouterr().err
+
+
 def test_what_has_no_errors_is_refused(result: ss.FitResult, villagers: pd.DataFrame) -> None:
     with pytest.raises(OptionError, match="is not a confidence level"):
         result.predict(level=95)

@@ -7,7 +7,7 @@ import pandas as pd
 import pytest
 
 import selfselect as ss
-from selfselect.errors import ConvergenceWarning
+from selfselect.errors import ConvergenceWarning, DataError
 
 
 @pytest.fixture(scope="module")
@@ -23,6 +23,27 @@ def switching(table):
 @pytest.fixture(params=["selection", "switching"])
 def fit(request):
     return request.getfixturevalue(request.param)
+
+
+@pytest.mark.parametrize("method", ["ml", "two-step"])
+def test_a_choice_in_backticks_is_the_column_of_that_name(table, method, tmp_path):
+    renamed = table.rename(columns={"chosen": "my choice"})
+    formulas = {"in": "y ~ x", "out": "y ~ x + w"}
+    result = ss.switching(formulas, "`my choice` ~ x + z", renamed, method=method)
+    same = ss.switching(formulas, "chosen ~ x + z", table, method=method)
+    np.testing.assert_allclose(result.params, same.params)
+    assert result.facts.chosen == "my choice"
+    assert "my choice" in result.simulate(seed=1)
+    result.save(tmp_path / "fit.json")
+    loaded = ss.load(tmp_path / "fit.json")
+    np.testing.assert_allclose(
+        loaded.predict(renamed, kind="chance"), result.predict(kind="chance")
+    )
+
+
+def test_a_choice_in_backticks_may_be_misspelt(table):
+    with pytest.raises(DataError, match="no column 'my chosen'"):
+        ss.switching("y ~ x", "`my chosen` ~ x + z", table)
 
 
 def test_parameters_are_labelled_by_alternative_and_term(selection, switching):

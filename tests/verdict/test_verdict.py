@@ -147,6 +147,23 @@ def test_the_rule_alone_says_that_those_who_choose_gain(sure):
     assert (wide.conf_low, wide.conf_high) == (-other.conf_high, -other.conf_low)
 
 
+@pytest.mark.parametrize("effect", ["ATE", "ATT", "ATU"])
+def test_an_effect_is_asked_for_in_a_text(sure, effect):
+    asked = read_question(sure, f"hunting - fishing, {effect.lower()}")
+    assert asked == read_question(sure, ("hunting", "fishing", effect))
+    table = sure.treatment_effects("hunting", "fishing").table
+    (row,) = table[table["effect"] == effect].to_dict("records")
+    assert asked.of_fit(sure, 0.95).estimate == pytest.approx(row["estimate"])
+
+
+def test_a_comma_in_a_label_is_part_of_it():
+    data = ss.simulators.village(500, seed=2).data
+    named = data.replace({"job": {"fishing": "fishing, ATT"}})
+    fit = ss.fit("income ~ height + weight", named, chosen="job")
+    assert read_question(fit, "hunting - fishing, ATT").effect == "ATE"
+    assert read_question(fit, "hunting - fishing, ATT, ATU").effect == "ATU"
+
+
 @pytest.mark.parametrize(
     ("question", "match"),
     [
@@ -155,7 +172,7 @@ def test_the_rule_alone_says_that_those_who_choose_gain(sure):
         (("hunting", "fishing", "LATE"), "no effect"),
         (("farming", "fishing"), "no alternative"),
         (7, "not understood"),
-        (7, r"or for an effect: 'hunting - fishing', or \('hunting', 'fishing', 'ATT'\)"),
+        (7, "or for an effect: 'hunting - fishing', or 'hunting - fishing, ATT'"),
         ("hunting:height, fishing:height", "one at a time"),
         ("hunting:height/0", "'hunting:height/0' or its derivative is not a finite number"),
         ("exp(1000*hunting:height)", "too large to be squared"),

@@ -21,7 +21,12 @@ from selfselect.data.clusters import cluster_columns, learn_clusters
 from selfselect.data.columns import find_kind
 from selfselect.data.costs import split_costs
 from selfselect.data.design import Design
-from selfselect.data.formulas import ParsedFormula, parse_formula, parse_formulas
+from selfselect.data.formulas import (
+    ParsedFormula,
+    parse_formula,
+    parse_formulas,
+    refuse_decided_covariates,
+)
 from selfselect.data.tables import column_names, to_frame
 from selfselect.engines.base import Engine
 from selfselect.engines.choose import engine_for
@@ -130,6 +135,9 @@ def bounds(
     parsed = _outcomes(formula, column_names(data) if source is None else source.names)
     names, instrument = _read_names(by), _read_instrument(instrument)
     _refuse_twice(names, instrument)
+    refuse_decided_covariates(
+        parsed.values() if isinstance(parsed, dict) else [parsed], chosen=chosen
+    )
     _refuse_decided(parsed, chosen, instrument=instrument, along=along)
     every = names if instrument is None else (*names, instrument)
     if along is not None:

@@ -32,7 +32,8 @@ printing_options = together(
     ),
     click.option(
         "--question", metavar="EXPRESSION",
-        help="What --verdict is on: 'a:x - b:x', or 'b - a' for the effect of b instead of a.",
+        help="What --verdict is on: 'a:x - b:x'; 'b - a' for the effect of b instead of a on "
+        "everyone; 'b - a, ATT' on those who choose b; 'b - a, ATU' on the others.",
     ),
     click.option(
         "--compare", is_flag=True, help="Put least squares beside the corrected estimates."

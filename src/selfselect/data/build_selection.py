@@ -123,17 +123,17 @@ def check_both_sides(
     if plan.switching:
         if len(labels) < 2:
             raise DataError(
-                f"Every row has {labels[0]!r} in {plan.selection.outcome!r}: there is no selection "
+                f"Every row has {labels[0]!r} in {plan.choice!r}: there is no selection "
                 "to model. Give rows of several alternatives."
             )
-        check_counts(counts, [1] * len(labels), labels, plan.selection.outcome)
+        check_counts(counts, [1] * len(labels), labels, plan.choice)
         return
     if counts[0] in (0, n_rows):
         every, why = ("Every", "least squares is right")
         if not counts[0]:
             every, why = ("No", "no outcome is observed")
         raise DataError(
-            f"{every} row is selected by {plan.selection.outcome!r}: then {why}, and there is no "
+            f"{every} row is selected by {plan.choice!r}: then {why}, and there is no "
             "selection to model. Give rows of both kinds."
         )
 
@@ -156,7 +156,7 @@ def describe_selection(
     counts = [tally.counts[label] for label in labels]
     sizes = [len(equation.terms) + 2 for equation in coder.coding.equations.each]
     if plan.switching:
-        check_counts(counts, sizes, labels, plan.selection.outcome)
+        check_counts(counts, sizes, labels, plan.choice)
     elif counts[0] < sizes[0]:
         raise DataError(
             f"Only {counts[0]} of {tally.n_rows} rows are selected with a known outcome, but its "
@@ -168,7 +168,7 @@ def describe_selection(
         counts = [int(tally.repeated[label]) for label in labels]
     return DataFacts(
         formulas=tuple(one.text for one in coder.formulas),
-        chosen=plan.selection.outcome,
+        chosen=plan.choice,
         weights=plan.weights,
         cluster=" and ".join(plan.ways) or None,
         n_rows=tally.n_rows,

@@ -27,6 +27,7 @@ __all__ = [
     "ParsedFormula",
     "Use",
     "calls_in",
+    "column_alone",
     "columns_in",
     "expression_tree",
     "parse_formula",
@@ -168,6 +169,12 @@ def parse_formulas(formula: str | Mapping[Any, str]) -> ParsedFormula | dict[Any
             "recorded outcome: give the same left side for every alternative."
         )
     return parsed
+
+
+def column_alone(formula: ParsedFormula) -> str:
+    """Return the left side; the name without its backticks where it is a column and no more."""
+    name = formula.outcome.removeprefix("`").removesuffix("`")
+    return name if formula.outcome_columns == (name,) else formula.outcome
 
 
 def refuse_decided_covariates(

@@ -16,7 +16,7 @@ from selfselect.data.checks import first_rows
 from selfselect.data.coding import OutcomeCoder
 from selfselect.data.columns import to_numbers
 from selfselect.data.equations import INTERCEPT, Equations
-from selfselect.data.formulas import ParsedFormula, refuse_decided_covariates
+from selfselect.data.formulas import ParsedFormula, column_alone, refuse_decided_covariates
 from selfselect.data.missing import drop_unrecorded, find_any_absent, find_incomplete
 from selfselect.data.plan import Contents, Kept, Learner
 from selfselect.data.restrictions import offset_columns
@@ -105,6 +105,11 @@ class SelectionPlan:
         """The formulas of outcomes and of the selection."""
         return (*self.each, self.selection)
 
+    @cached_property
+    def choice(self) -> str:
+        """The left side of the selection; the name of its column, where it is no more than that."""
+        return column_alone(self.selection)
+
     @property
     def chosen(self) -> tuple[str, ...]:
         """The columns that say which rows were selected."""
@@ -113,7 +118,7 @@ class SelectionPlan:
     @property
     def label_columns(self) -> tuple[str, ...]:
         """The columns of alternatives and of clusters."""
-        return (*((self.selection.outcome,) if self.switching else ()), *self.ways)
+        return (*((self.choice,) if self.switching else ()), *self.ways)
 
     @cached_property
     def term_columns(self) -> tuple[str, ...]:
@@ -141,12 +146,12 @@ class SelectionPlan:
             else:
                 selected = _truth(frame, self.selection)
             return np.where(selected, 0, -1).astype(np.intp), [OUTCOME]
-        if self.selection.outcome not in frame:
+        if self.choice not in frame:
             raise OptionError(
-                f"The left side of the selection, {self.selection.outcome!r}, is not a column. "
+                f"The left side of the selection, {self.choice!r}, is not a column. "
                 "Name the column that says which alternative was chosen."
             )
-        return label_rows(frame[self.selection.outcome])
+        return label_rows(frame[self.choice])
 
     def shown(self, frame: pd.DataFrame, codes: Indices) -> Indices:
         """Return `codes` where the outcome, or a limit of it, was recorded, and -1 elsewhere."""
@@ -260,7 +265,7 @@ def _of_label(given: Any, label: Label) -> Any:
 
 def _truth(frame: pd.DataFrame, selection: ParsedFormula) -> Mask:
     """Read the left side of a selection as true or false."""
-    name = selection.outcome
+    name = column_alone(selection)
     what = f"The selection {name!r} must be true or false (1 or 0)"
     advice = f"Make a column that is, such as data[{name!r}] == {{value}}."
     if not len(frame):

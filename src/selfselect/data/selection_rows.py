@@ -38,7 +38,7 @@ def find_alternatives(
     if not plan.switching:
         assert isinstance(plan.outcomes, ParsedFormula)
         return (OUTCOME,), (plan.outcomes,)
-    name = plan.selection.outcome
+    name = plan.choice
     labels, _, formulas = recorded_alternatives(frame[name], name, plan.outcomes)
     if plan.ordered is not None:
         order = order_of(plan.ordered, labels, frame[name])
@@ -104,7 +104,7 @@ class SelectionCoder(LearntCoder[SelectionPlan, SelectionCoding]):
         """Return the alternative of each row, -1 where none was selected."""
         if not self.plan.switching:
             return self.plan.choices(frame)[0]
-        name = self.plan.selection.outcome
+        name = self.plan.choice
         return code_chosen(frame[name], name, self.labels)
 
     def values(self, frame: pd.DataFrame) -> CodedValues:

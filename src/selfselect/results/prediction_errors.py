@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 
 from selfselect.errors import UnsupportedError
 from selfselect.moments.choose import moments_of
+from selfselect.progress import progress_bar
 
 if TYPE_CHECKING:
     from selfselect.results.estimates import Estimates
@@ -55,12 +56,22 @@ def root_of(covariance: Array) -> Array:
     return np.asarray(sizes[:, None] * axes[:, kept] * np.sqrt(variances[kept]))
 
 
-def errors_of_rows(fit: Estimates, predict: Callable[[Array], Array], values: Array) -> Array:
+def errors_of_rows(
+    fit: Estimates,
+    predict: Callable[[Array], Array],
+    values: Array,
+    progress: bool | None = None,
+) -> Array:
     """Return the standard errors of `values`, which `predict` makes of reported parameters."""
     variance = np.zeros_like(values)
-    for direction in root_of(fit.covariance.matrix).T:
-        up, down = (predict(fit.values + sign * STEP * direction) for sign in (1.0, -1.0))
-        variance += ((up - down) / (2.0 * STEP)) ** 2
+    directions = root_of(fit.covariance.matrix).T
+    with progress_bar(progress, what="Standard errors", total=2 * len(directions)) as bar:
+        for direction in directions:
+            ends = []
+            for sign in (1.0, -1.0):
+                ends.append(predict(fit.values + sign * STEP * direction))
+                bar.update(1)
+            variance += ((ends[0] - ends[1]) / (2.0 * STEP)) ** 2
     return np.sqrt(variance)
 
 

@@ -31,6 +31,7 @@ class PredictionMethods(FitMethods):
         scale: Scale = "model",
         *,
         level: float | None = None,
+        progress: bool | None = None,
     ) -> pd.DataFrame | pd.Series[Any]:
         """Predict for new rows, or for those of the fit where `data` is None.
 
@@ -50,6 +51,7 @@ class PredictionMethods(FitMethods):
             ``conf_low`` and ``conf_high`` of each. Intervals are of these means and chances, by
             the errors of the estimates (delta method), not of single outcomes. Those of chances
             are made on the logit scale, those of levels and noise scales on the log scale.
+        progress : whether to show progress; None shows it on a terminal for what takes seconds.
 
         Examples
         --------
@@ -60,7 +62,7 @@ class PredictionMethods(FitMethods):
         >>> made["hunting"].columns.tolist()
         ['estimate', 'std_error', 'conf_low', 'conf_high']
         """
-        return predict(self._fit, data, kind, scale, level)
+        return predict(self._fit, data, kind, scale, level, progress)
 
     def simulate(self, data: Any = None, *, seed: int | None = None) -> pd.DataFrame:
         """Draw outcomes and choices from the fitted model: a table that can be fitted again.

@@ -41,16 +41,21 @@ NEEDED = {"latent": "outcomes", "scale": "outcomes", "chance": "selection"}
 
 
 def predict(
-    fit: FitResult, data: Any, kind: str, scale: str = "model", level: float | None = None
+    fit: FitResult,
+    data: Any,
+    kind: str,
+    scale: str = "model",
+    level: float | None = None,
+    progress: bool | None = None,
 ) -> pd.DataFrame | pd.Series[Any]:
     """Predict for the rows of `data`, or for those of the fit where it is None."""
     if data is None:
         rows = fit.rows
         index = pd.RangeIndex(len(rows)) if fit.row_labels is None else fit.row_labels
         asked = find_kind(fit, kind, scale, level)
-        values, columns, errors = _predicted(fit, rows, asked)
+        values, columns, errors = _predicted(fit, rows, asked, progress)
         return _labelled(fit, values, columns, errors, index, asked)
-    made, n_lacking = predict_new(fit, data, kind, scale, level)
+    made, n_lacking = predict_new(fit, data, kind, scale, level, progress)
     if n_lacking:
         warn_user(
             say_lacking(n_lacking, len(made), "covariate", "predictions"),
@@ -60,12 +65,17 @@ def predict(
 
 
 def predict_new(
-    fit: FitResult, data: Any, kind: str, scale: str, level: float | None = None
+    fit: FitResult,
+    data: Any,
+    kind: str,
+    scale: str,
+    level: float | None = None,
+    progress: bool | None = False,
 ) -> tuple[pd.DataFrame | pd.Series[Any], int]:
     """Predict for new rows; return, too, how many lack a covariate and so have no predictions."""
     asked = find_kind(fit, kind, scale, level)
     coded = _code(fit, data, kind)
-    values, columns, errors = _predicted(fit, coded.rows, asked)
+    values, columns, errors = _predicted(fit, coded.rows, asked, progress)
 
     def in_place(found: Array) -> Array:
         full = np.full((len(coded.index), found.shape[1]), np.nan)
@@ -150,13 +160,15 @@ def _labelled(
 
 
 def _predicted(
-    fit: FitResult, rows: Rows, asked: Asked
+    fit: FitResult, rows: Rows, asked: Asked, progress: bool | None
 ) -> tuple[Array, pd.Index[Any], Array | None]:
     """Return predictions (n, c), their columns, and their standard errors where they are wanted."""
     values, columns = _values(fit, fit.values, rows, asked)
     if asked.level is None:
         return values, columns, None
-    errors = errors_of_rows(fit, lambda reported: _values(fit, reported, rows, asked)[0], values)
+    errors = errors_of_rows(
+        fit, lambda reported: _values(fit, reported, rows, asked)[0], values, progress
+    )
     return values, columns, errors
 
 

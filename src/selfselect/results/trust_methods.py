@@ -137,8 +137,8 @@ class TrustMethods(FitMethods):
         question : a parameter or an expression of several, such as
             ``"hunting:height - fishing:height"``; or (to, versus), the mean effect of one
             alternative instead of another, with ``"ATT"`` or ``"ATU"`` as a third for those who
-            choose `to` and for those who do not. None, of two alternatives, for the mean effect of
-            the second instead of the first.
+            choose `to` and for those who do not; as text ``"hunting - fishing, ATT"``. None, of
+            two alternatives, for the mean effect of the second instead of the first.
         also : other fits of the same rows, by name, such as a switching regression with an
             excluded covariate that this fit does not have.
         support : (lowest, highest) outcome that is possible, for the bounds of the rule alone.

@@ -95,7 +95,7 @@ def estimate(
         table: Any = open_files(data) if source is None and are_files(data) else source or data
         if hasattr(table, "with_labels"):
             texts = [one.text for one in plan.right_sides]
-            chosen = plan.selection.outcome if plan.switching else None
+            chosen = plan.choice if plan.switching else None
             table = table.with_labels(label_columns(texts, chosen=chosen, cluster=told["cluster"]))
         if plan.endogenous is None:
             design = build_selection_design(

@@ -209,8 +209,8 @@ def read_question(fit: FitResult | Unsolved, question: Any) -> Question:
             raise OptionError(f"Say what the verdict is on. {_examples(fit)}")
         question = (labels[1], labels[0])
     if isinstance(question, str):
-        pair = _pair(question, labels)
-        if pair is None:
+        effect_asked = _effect(question, labels)
+        if effect_asked is None:
             found = read_expressions(question, fit.names, fit.values)
             if len(found) != 1:
                 raise OptionError(f"{question!r} asks {len(found)} questions. Ask one at a time.")
@@ -221,7 +221,7 @@ def read_question(fit: FitResult | Unsolved, question: Any) -> Question:
                 )
             _refuse_what_models_do_not_share(fit, question)
             return Question(found[0].text, found[0].text)
-        question = pair
+        question = effect_asked
     if not isinstance(question, list | tuple) or len(question) not in (2, 3):
         raise OptionError(f"question={question!r} is not understood. {_examples(fit)}")
     effect = str(question[2]).upper() if len(question) == 3 else "ATE"
@@ -256,6 +256,16 @@ def _refuse_what_models_do_not_share(fit: FitResult | Unsolved, question: str) -
             )
 
 
+def _effect(text: str, labels: Any) -> tuple[Any, ...] | None:
+    """Return two alternatives where a text is their difference, and the effect after a comma."""
+    pair = _pair(text, labels)
+    if pair is not None:
+        return pair
+    difference, comma, effect = text.rpartition(",")
+    pair = _pair(difference, labels)
+    return (*pair, effect.strip()) if comma and pair is not None else None
+
+
 def _pair(text: str, labels: Any) -> tuple[Any, Any] | None:
     """Return two alternatives where a text is their difference."""
     by_name = {str(label): label for label in labels}
@@ -272,5 +282,5 @@ def _examples(fit: FitResult | Unsolved) -> str:
     said = f"Ask for a parameter or an expression of several, such as {names[0]!r}"
     if len(labels) > 1:
         difference = f"{labels[1]} - {labels[0]}"
-        said += f", or for an effect: {difference!r}, or ({labels[1]!r}, {labels[0]!r}, 'ATT')"
+        said += f", or for an effect: {difference!r}, or '{difference}, ATT'"
     return f"{said}."

@@ -1,0 +1,49 @@
+"""Progress bars appear after seconds, and leave nothing behind."""
+
+from __future__ import annotations
+
+import time
+
+import pytest
+
+import selfselect as ss
+from selfselect import progress
+from selfselect.progress import progress_bar
+
+
+def test_what_is_done_at_once_shows_nothing(capsys: pytest.CaptureFixture[str]) -> None:
+    with progress_bar(True, what="Steps") as bar:
+        for step in range(5):
+            bar.set_postfix_str(f"step {step}")
+            bar.update(1)
+    assert not capsys.readouterr().err
+
+
+def test_a_fit_that_takes_milliseconds_shows_nothing(capsys: pytest.CaptureFixture[str]) -> None:
+    sample = ss.simulators.village(200, seed=1)
+    ss.fit(sample.formula, sample.data, chosen="job", progress=True)
+    assert not capsys.readouterr().err
+
+
+def test_what_takes_longer_shows_its_text_and_is_wiped_out(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(progress, "PATIENCE_S", 0.05)
+    with progress_bar(True, what="Steps", total=3) as bar:
+        for step in range(3):
+            time.sleep(0.15)  # longer than the patience, and than tqdm waits between two drawings
+            bar.update(1)
+            bar.set_postfix_str(f"step {step}")
+    shown = capsys.readouterr().err
+    assert "Steps" in shown and "step 2" in shown
+    assert not shown.rsplit("\r", 2)[1].strip()
+
+
+def test_there_is_no_bar_where_standard_error_is_no_terminal(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(progress, "PATIENCE_S", 0.0)
+    with progress_bar(None, what="Steps", total=1) as bar:
+        bar.set_postfix_str("now")
+        bar.update(1)
+    assert not capsys.readouterr().err
