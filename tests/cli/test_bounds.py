@@ -54,3 +54,10 @@ def test_every_option_of_the_function_is_one_of_the_command():
     for option in inspect.signature(ss.bounds).parameters:
         wanted = named.get(option, renamed.get(option, option))
         assert wanted is None or wanted in taken, option
+
+
+def test_the_outcome_alone_is_enough(villagers, capsys):
+    assert run(villagers, "income ~ 1", "--chosen", "job") == 0
+    expected = capsys.readouterr().out
+    assert run(villagers, "income", "--chosen", "job") == 0
+    assert capsys.readouterr().out == expected

@@ -82,6 +82,20 @@ def test_fit_prints_the_summary_and_saves(
     assert ss.load(tmp_path / "f.json").llf == expected.llf
 
 
+@pytest.mark.parametrize("option", ["--save", "--report"])
+def test_a_target_that_cannot_be_written_is_refused_before_the_fit(
+    option: str, shell: Shell, table: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def never(*_: object, **__: object) -> None:
+        raise AssertionError("the model was fitted")
+
+    monkeypatch.setattr(ss, "fit", never)
+    said = shell("fit", table, FORMULA, "--chosen", "job", option, tmp_path / "none" / "f")
+    assert said.code == 2
+    assert "there is no folder" in said.err
+    assert "The fit" not in said.err
+
+
 @pytest.mark.parametrize("ending", ["csv", "tsv", "txt", "parquet", "csv.gz"])
 def test_every_kind_of_file_is_read(
     ending: str, shell: Shell, villagers: pd.DataFrame, tmp_path: Path
@@ -314,6 +328,13 @@ def test_bad_input_is_one_line_on_standard_error_and_code_2(
     assert said.out == "" or case == "nowhere to save"
 
 
+@pytest.fixture
+def folders_vanish(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let a folder that is not there seem to have been there before the fit."""
+    monkeypatch.setattr("selfselect.cli._tables.refuse_target", lambda _: None)
+
+
+@pytest.mark.usefixtures("folders_vanish")
 def test_a_fit_that_cannot_be_saved_is_printed_all_the_same(
     shell: Shell, table: Path, tmp_path: Path
 ) -> None:
@@ -497,6 +518,7 @@ def test_a_report_shows_the_command_that_made_it(shell: Shell, table: Path, tmp_
     assert f"selfselect fit {table} 'income ~ height' --chosen job" in text
 
 
+@pytest.mark.usefixtures("folders_vanish")
 def test_a_report_that_cannot_be_written_leaves_the_fit(
     shell: Shell, table: Path, tmp_path: Path
 ) -> None:

@@ -74,8 +74,11 @@ class Shown:
 
     @classmethod
     def take(cls, options: dict[str, Any], *files: str) -> Shown:
-        """Take those options out of all; `files` are read, so they are not written over."""
-        from selfselect.cli._tables import refuse_inputs
+        """Take those options out of all; `files` are read, so they are not written over.
+
+        What cannot be written is refused here, before the work that would be lost.
+        """
+        from selfselect.cli._tables import check_target
 
         names = [name for name in cls.__dataclass_fields__ if name != "seed"]
         found = cls(**{name: options.pop(name) for name in names}, seed=options["seed"])
@@ -83,7 +86,7 @@ class Shown:
             raise click.UsageError("--question is what --verdict is on. Give --verdict too.")
         refuse_twice(found.save, found.report, what="output")
         for target in (found.save, found.report):
-            refuse_inputs(target, *files)
+            check_target(target, *files)
         return found
 
     def show(self, fit: Callable[[], Any]) -> int:

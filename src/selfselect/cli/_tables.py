@@ -27,6 +27,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "check_out",
+    "check_target",
     "for_spreadsheets",
     "joined",
     "labels_of",
@@ -115,7 +116,7 @@ def labels_of(fit: FitResult) -> list[str]:
     return [*named, *(name for coder in coders for name in sorted(coder.categorical))]
 
 
-def check_out(path: str | None, *inputs: str) -> None:
+def check_target(path: str | None, *inputs: str) -> None:
     """Refuse a file that cannot be written to, before the work that would be lost."""
     if path is None or path == STANDARD:
         return
@@ -124,6 +125,13 @@ def check_out(path: str | None, *inputs: str) -> None:
         refuse_target(path)
     except OSError as error:
         raise _unwritten(path, error) from error
+
+
+def check_out(path: str | None, *inputs: str) -> None:
+    """Do the same for a table, whose ending must be one of theirs."""
+    check_target(path, *inputs)
+    if path is None or path == STANDARD:
+        return
     ending = Path(path).suffix.lower()
     if ending not in (*TEXT, *PARQUET, *COMPRESSED):
         raise DataError(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from pathlib import Path
 from typing import Any
 
 import click
@@ -104,7 +105,7 @@ def command(
 ) -> int:
     """Bound potential outcomes of DATA by the rule alone, with no assumption on the noise.
 
-    FORMULA has the outcome on its left side; its right side may be 1.
+    FORMULA is the outcome, alone or as the left side of a formula.
     """
     import selfselect as ss
     from selfselect.cli._formats import show_table
@@ -112,6 +113,9 @@ def command(
     from selfselect.posing import label_columns
 
     files, formula = split_words(words)
+    if formula is None and not equations and len(files) > 1 and not Path(files[-1]).exists():
+        # The outcome alone is a formula, too: the rule needs no covariates.
+        formula = files.pop()
     check_out(out, *files)
     cluster, formulas = clusters_of(clusters), formulas_of(formula, equations)
     labels = label_columns(formulas, chosen=chosen, cluster=cluster)

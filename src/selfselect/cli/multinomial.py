@@ -95,11 +95,11 @@ def command(
     import selfselect as ss
     from selfselect.cli._formats import json_lines, render
     from selfselect.cli._streams import STANDARD, refuse_twice, write_file
-    from selfselect.cli._tables import refuse_inputs
+    from selfselect.cli._tables import check_target
 
     refuse_twice(save, report, what="output")
     for path in (save, report):
-        refuse_inputs(path, *words)
+        check_target(path, *words)
 
     # One by one: an alternative may be compared with several others.
     asked = [pair for one in effects for pair in pairs_of([one], "--effect").items()]

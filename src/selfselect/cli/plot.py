@@ -60,7 +60,7 @@ def command(
     """Draw a picture of the saved FIT, for the rows of DATA where it shows rows."""
     from selfselect.cli._saved import in_order, read_saved, with_rows
     from selfselect.cli._streams import read_fit, write_file
-    from selfselect.cli._tables import refuse_inputs
+    from selfselect.cli._tables import check_target
     from selfselect.errors import DataError
     from selfselect.results.files import whole_file
 
@@ -75,9 +75,9 @@ def command(
         result = read_fit(fit)
     else:
         fit, data = in_order(fit, data)
-        refuse_inputs(out, fit, data)
+        check_target(out, fit, data)
         result = with_rows(*read_saved(fit, data, encoding=encoding))
-    refuse_inputs(out, fit)
+    check_target(out, fit)
     given: dict[str, Any] = {"level": level} if what in (*ALONG[1:], "bounds", "gains") else {}
     if what in ("coefficients", "mte"):
         given = {"level": level}

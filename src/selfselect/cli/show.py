@@ -42,12 +42,12 @@ def command(
     """Print the saved FIT. Effects in words need rows to average over: DATA."""
     from selfselect.cli._formats import json_lines, render
     from selfselect.cli._streams import STANDARD, read_fit, write_file
-    from selfselect.cli._tables import labels_of, read_table, refuse_inputs
+    from selfselect.cli._tables import check_target, labels_of, read_table
     from selfselect.cli.main import NOT_CONVERGED
 
     if data is not None and not explain:
         raise click.UsageError("DATA is for --explain. Leave it out, or give --explain.")
-    refuse_inputs(report, fit, *([] if data is None else [data]))
+    check_target(report, fit, *([] if data is None else [data]))
     result = read_fit(fit)
     if (compare or diagnose or explain) and not hasattr(result, "diagnose"):
         raise click.UsageError(
