@@ -40,7 +40,7 @@ def test_terms_read_by_formulaic_name_factors_and_how_they_are_had():
     assert str(product) == "log(x):`a:b`"
 
 
-def test_a_fit_of_columns_loads_no_scipy_and_its_page_no_formulaic():
+def test_a_fit_of_columns_loads_no_scipy_and_its_pages_no_formulaic():
     code = (
         "import sys, selfselect as ss\n"
         "data = ss.simulators.village(200, seed=1).data\n"
@@ -48,6 +48,8 @@ def test_a_fit_of_columns_loads_no_scipy_and_its_page_no_formulaic():
         "loaded = {'scipy.special', 'formulaic'} & {*sys.modules}\n"
         "str(result.summary())\n"
         "loaded |= {'formulaic', 'scipy.sparse', 'scipy.linalg'} & {*sys.modules}\n"
+        "str(result.explain())\n"
+        "loaded |= {'formulaic'} & {*sys.modules}\n"
         "sys.exit(', '.join(loaded) or 0)"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
