@@ -3,9 +3,10 @@
 Noise is Student's t with 5 degrees of freedom, skewed (a centred gamma) or normal, independent
 across two alternatives; the largest outcome is observed and the choice is recorded, or with
 --index unknown not: both scales are one then, and alternatives, which have no names, are compared
-with the truth in the order that is closer to it. Each sample is fitted with normal noise, with a mixture of normals, and with the noise it was drawn from (Student's
-t with 5 degrees of freedom; a mixture of three for the gamma, which stands for it). Writes a
-Markdown table: coverage of 95% intervals and the root mean square error of the slopes.
+with the truth in the order that is closer to it. Each sample is fitted with normal noise, with a
+mixture of normals, and with the noise it was drawn from (Student's t with 5 degrees of freedom; a
+mixture of three for the gamma, which stands for it). Writes a Markdown table: coverage of 95%
+intervals and the root mean square error of the slopes.
 """
 
 from __future__ import annotations
@@ -115,8 +116,10 @@ def main() -> None:
     began = time.time()
     with multiprocessing.get_context("spawn").Pool(options.processes) as pool:
         done = pool.map(replicate, jobs, chunksize=1)
-    print(f"{options.index} index, n = {options.rows}, {options.replications} samples, Mixture({components!r}), "
-          f"{time.time() - began:.0f} s\n")  # fmt: skip
+    print(
+        f"{options.index} index, n = {options.rows}, {options.replications} samples, "
+        f"Mixture({components!r}), {time.time() - began:.0f} s\n"
+    )
     print("| truth | noise of the fit | coverage of slopes | lowest of four | rmse | rmse / true "
           "model's | converged |")  # fmt: skip
     print("|---|---|---|---|---|---|---|")

@@ -6,6 +6,7 @@ import os
 import threading
 import time
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -26,6 +27,8 @@ def as_by_default(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     for name in ("SELFSELECT_THREADS", "OMP_NUM_THREADS"):
         monkeypatch.delenv(name, raising=False)
     monkeypatch.setattr(threads, "available_cores", lambda: 6)
+    # Other tests may have loaded further libraries since.
+    threads._controller.cache_clear()
     yield
     ss.set_threads(None)
 
@@ -62,6 +65,44 @@ def test_the_limit_holds_until_the_last_thread_leaves_it() -> None:
         assert blas_threads() == [1] * len(before)
         second.__exit__(None, None, None)
         assert blas_threads() == before
+
+
+def test_the_limit_holds_whichever_thread_asks_for_it() -> None:
+    def inside() -> list[int]:
+        with one_blas_thread():
+            return blas_threads()
+
+    def in_a_thread() -> list[int]:
+        with ThreadPoolExecutor(1) as pool:
+            return pool.submit(inside).result()
+
+    before = blas_threads()
+    # The first thread to set a limit must not be the only one that can.
+    found = [inside(), in_a_thread(), in_a_thread(), inside()]
+    assert found == [[1] * len(before)] * 4
+    assert blas_threads() == before
+
+
+def test_a_limit_that_one_thread_began_may_be_ended_by_another() -> None:
+    with threadpool_limits(2, user_api="blas"):
+        before = blas_threads()
+        limit = one_blas_thread()
+        limit.__enter__()
+        with ThreadPoolExecutor(1) as pool:
+            pool.submit(limit.__exit__, None, None, None).result()
+        assert blas_threads() == before
+
+
+def test_sums_have_the_same_bits_in_every_thread() -> None:
+    rng = np.random.default_rng(0)
+    many, others = rng.standard_normal((2, 300_000))
+
+    def sums() -> float:
+        with one_blas_thread():
+            return float(many @ others)
+
+    with ThreadPoolExecutor(2) as pool:
+        assert {sums(), *pool.map(lambda _: sums(), range(4))} == {sums()}
 
 
 def test_one_thread_runs_in_the_caller() -> None:

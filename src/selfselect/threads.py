@@ -142,6 +142,7 @@ class _BlasLimit:
     def enter(self) -> None:
         with self.lock:
             if self.inside == 0:
+                _release_control()
                 self.held = _controller().limit(limits=1, user_api="blas")
             self.inside += 1
 
@@ -149,7 +150,21 @@ class _BlasLimit:
         with self.lock:
             self.inside -= 1
             if self.inside == 0:
+                _release_control()
                 self.held.restore_original_limits()
+                _release_control()
+
+
+def _release_control() -> None:
+    """Let this thread set the limit of the process, and any other one after it.
+
+    From version 3.8 on, threadpoolctl listens to the thread that was the first to set a limit, and
+    passes over all others without a word.
+    """
+    for library in _controller().lib_controllers:
+        release = getattr(library, "clear_controlling_thread", None)
+        if release is not None:
+            release(force=True)
 
 
 _blas = _BlasLimit()

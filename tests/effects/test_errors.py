@@ -131,3 +131,15 @@ def test_outcomes_far_from_zero_lose_no_digits(make_world: Any) -> None:
         near.treatment_effects("a", "b").table[columns],
         rtol=1e-4,
     )
+
+
+@pytest.mark.parametrize("cluster", [None, "town", ["town", "year"]])
+def test_gains_that_the_rule_makes_certain_have_no_error(cluster):
+    data = ss.simulators.village(400, seed=1).data
+    data = data.assign(town=np.arange(400) // 8, year=np.arange(400) % 20)
+    fit = ss.fit("income ~ height + weight", data, chosen="job", cluster=cluster)
+    table = fit.gains("hunting", "fishing", draws=4_000).table
+    above = table[table["quantity"] == "share above zero"].set_index("group")
+    for group, share in {"hunting chosen": 1.0, "fishing chosen": 0.0}.items():
+        assert above.loc[group, ["estimate", "std_error"]].tolist() == [share, 0.0]
+    assert above.loc["everyone", "std_error"] > 0.0

@@ -28,6 +28,9 @@ if TYPE_CHECKING:
 
 __all__ = ["UnitErrors", "errors_of_units", "rows_are_repeated", "without_negative"]
 
+ROUNDING = 1e-12
+"""Share of the largest eigenvalue below which a negative one is taken for a rounding error."""
+
 Array = NDArray[np.float64]
 Indices = NDArray[np.intp]
 
@@ -122,14 +125,17 @@ def without_negative(covariance: Array) -> Array:
     """Set negative eigenvalues of a sum of added and subtracted covariances to zero.
 
     They are those of the correlations, so that units do not matter. Errors that are not positive
-    to begin with, and those that are missing, are left as they are.
+    to begin with, those that are missing, and eigenvalues that are negative by rounding only are
+    left as they are; what does not vary at all has a variance of exactly zero.
     """
     variance = np.diag(covariance)
     if not np.isfinite(covariance).all() or not (variance > 0).any():
         return covariance
     scale = np.sqrt(np.where(variance > 0, variance, variance[variance > 0].min()))
     values, axes = np.linalg.eigh(covariance / np.outer(scale, scale))
-    if values[0] >= 0:
+    if values[0] >= -ROUNDING * values[-1]:
         return covariance
     carry = axes * scale[:, None]
-    return np.asarray((carry * np.maximum(values, 0.0)) @ carry.T)
+    repaired = (carry * np.maximum(values, 0.0)) @ carry.T
+    varies = covariance.any(axis=0)
+    return np.asarray(np.where(np.outer(varies, varies), repaired, 0.0))
