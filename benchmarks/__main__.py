@@ -16,6 +16,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
+import pandas as pd
 
 import selfselect as ss
 from benchmarks import (
@@ -34,6 +35,7 @@ from benchmarks import (
 from benchmarks.limits import Table, installed_size, seconds
 from benchmarks.timing import fresh_process, take_turns, with_bytecode
 from selfselect.inference.bootstrap import Bootstrap
+from selfselect.threads import thread_count
 
 SIZES = (500, 5_000, 50_000, 500_000)
 COMMAND = "make bench"
@@ -287,6 +289,40 @@ def second_tier(table: Table) -> None:
     )  # fmt: skip
 
 
+def how_much_is_data(table: Table) -> None:
+    """Measure bounds beside reading their rows, and a rehearsal beside its fits."""
+    data = ss.simulators.village(1_000_000, seed=1).data
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "rows.parquet"
+        data.to_parquet(path)
+        spent = take_turns(
+            {
+                "read": lambda: pd.read_parquet(path),
+                "bounds": lambda: ss.bounds("income", path, chosen="job"),
+            },
+            rounds=3,
+        )
+    table.add(
+        "`bounds` of a Parquet file / reading it", "1,000,000", spent["bounds"] / spent["read"],
+        "at most", 5.0, note=milliseconds(spent["bounds"], spent["read"]),
+    )  # fmt: skip
+    formula, frame = frames.frame_of(problems.maximum(20_000, 10, 3))
+    fitted, replications, workers = frames.fit(formula, frame), 39, thread_count()
+    engine = ss.engines.Memory(threads=1)
+    spent = take_turns(
+        {
+            "fit": lambda: frames.fit(formula, frame, engine=engine),
+            "rehearsal": lambda: fitted.rehearse(replications, seed=0, progress=False),
+        },
+        rounds=3,
+    )
+    table.add(
+        f"`rehearse({replications})` / (its fits' time / {workers} workers)", "20,000",
+        spent["rehearsal"] / (replications * spent["fit"] / workers), "at most", 1.2,
+        note=milliseconds(spent["rehearsal"], spent["fit"]),
+    )  # fmt: skip
+
+
 def without_bounds(table: Table) -> None:
     for rule in convex_rules.RULES:
         general, exact = convex_rules.ratio(20_000, 1.0, rule)
@@ -339,6 +375,7 @@ SECTIONS: dict[str, Callable[[Table], None]] = {
     "flexmix": against_flexmix,
     "fresh": fresh,
     "second": second_tier,
+    "data": how_much_is_data,
     "convex": without_bounds,
     "noises": other_noises,
 }

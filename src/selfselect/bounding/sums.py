@@ -225,30 +225,56 @@ def _count(targets: Targets, cells: Cells, grids: Grids, batch: Batch) -> Parts:
     ends = targets.ends(batch)
     below = np.zeros((len(targets.names), 2, n_cells, size + 1))
     moments = np.zeros((3, len(targets.names), 2, n_cells))
+    searched: _Searched | None = None
     for target, values in enumerate(grids.values):
-        for side in range(2):
+        # Upper ends first: lower ones are often the same, or infinite.
+        for side in (1, 0):
             end = ends[side][:, target]
-            place = _places(values, end, size)
-            counted = np.bincount(code * (size + 1) + place, weights, n_cells * (size + 1))
+            searched = _search(values, end, size, searched)
+            counted = np.bincount(
+                code * (size + 1) + searched.places, weights, n_cells * (size + 1)
+            )
             below[target, side] = counted.reshape(n_cells, size + 1)
             finite = np.isfinite(end)
             clipped = np.where(finite, end, 0.0)
             for k, power in enumerate((~finite, clipped, clipped**2)):
-                counts = power if weights is None else power * weights
-                moments[k, target, side] = np.bincount(code, counts, n_cells)
+                moments[k, target, side] = _by_code(code, power, weights, n_cells)
     weight = np.bincount(code, weights, n_cells).astype(np.float64)
     squares = weight if weights is None else np.bincount(code, weights**2, n_cells)
     return Parts((below, weight, squares, moments, _choices(targets, cells, grids, rows, code)))
 
 
-def _places(values: Array, end: Array, size: int) -> Indices:
-    """Return the first value of the grid that is not below each end; `size` beyond all of them."""
-    place = np.zeros(len(end), dtype=np.intp)
-    above = np.flatnonzero(end > -np.inf)
-    found = np.searchsorted(values, end[above])
-    found[found >= len(values)] = size
-    place[above] = found
-    return place
+def _by_code(code: Indices, values: Array, weights: Array | None, size: int) -> Array:
+    """Sum weighted values by code."""
+    if size == 1:
+        return np.array([np.sum(values if weights is None else values * weights)])
+    return np.bincount(code, values if weights is None else values * weights, size)
+
+
+@dataclass(frozen=True, eq=False)
+class _Searched:
+    """Ends with their places on a grid: the first value not below each, `size` beyond all."""
+
+    values: Array
+    ends: Array
+    places: Indices
+
+
+def _search(values: Array, ends: Array, size: int, last: _Searched | None) -> _Searched:
+    """Find the places of ends on a grid; those found before on the same grid are taken over."""
+    if last is not None and np.array_equal(values, last.values):
+        places = last.places.copy()
+        which = np.flatnonzero(ends != last.ends)
+    else:
+        places = np.empty(len(ends), dtype=np.intp)
+        which = np.arange(len(ends))
+    wanted = ends[which]
+    found = np.zeros(len(which), dtype=np.intp)
+    inside = np.isfinite(wanted)
+    found[inside] = np.searchsorted(values, wanted[inside])
+    found[(wanted == np.inf) | (found >= len(values))] = size
+    places[which] = found
+    return _Searched(values, ends, places)
 
 
 def _choices(targets: Targets, cells: Cells, grids: Grids, rows: Rows, code: Indices) -> Array:
