@@ -28,7 +28,7 @@ ROWS, DRAWS = 20_000, 200_000
 
 
 def beside_fit(
-    fit: FitResult, found: Bounds, targets: Targets, cells: Cells, told: Rows | None
+    fit: FitResult, found: Bounds, targets: Targets, cells: Cells, with_cells: Rows | None
 ) -> Bounds:
     """Add what a fit says of every number, and say where it lies outside the bounds.
 
@@ -37,18 +37,18 @@ def beside_fit(
     fit : of the same rule.
     found : bounds of its rows.
     targets, cells : what they are of.
-    told : the rows with the columns that tell cells apart; None where there are no cells.
+    with_cells : the rows with the columns that tell cells apart; None where there are no cells.
     """
     rng = np.random.default_rng(0)
-    if told is None:
+    if with_cells is None:
         rows = fit.engine_of_rows().sample(ROWS, rng).rows
         code = np.zeros(len(rows), dtype=np.intp)
     else:
-        which = np.arange(len(told))
+        which = np.arange(len(with_cells))
         if len(which) > ROWS:
-            which = spread_evenly(len(told), ROWS, rng)
+            which = spread_evenly(len(with_cells), ROWS, rng)
         rows = fit.rows.take(which)
-        code = Cells(cells.by).codes(told.take(which))
+        code = Cells(cells.by).codes(with_cells.take(which))
     natural = fit.problem.layout.natural(fit.solution.free)
     times = max(1, DRAWS // len(rows))
     every, copy = np.tile(np.arange(len(rows)), times), np.repeat(np.arange(times), len(rows))

@@ -180,8 +180,8 @@ def count_ends(
     shares = np.take_along_axis(below, references[:, :, None, :], axis=-1) / weight[:, None]
     kish = weight**2 / squares if by_probability else weight
     inside = (shares > 0.0) & (shares < 1.0) & (spread[..., :-1] > 0.0)
-    told = shares * (1.0 - shares) / np.where(inside, spread[..., :-1], 1.0)
-    effective = np.minimum(np.where(inside, told, kish[:, None]).min(axis=-1), kish)
+    worth = shares * (1.0 - shares) / np.where(inside, spread[..., :-1], 1.0)
+    effective = np.minimum(np.where(inside, worth, kish[:, None]).min(axis=-1), kish)
     df = max(min(dependence.clusters) - 1.0, 1.0) if dependence.clusters else float("inf")
     # Few clusters know their own spread badly: as a t distribution has it.
     effective = effective * (interval_reach(0.95) / interval_reach(0.95, df)) ** 2

@@ -49,14 +49,14 @@ def standardised(rows: TensorRows, parameters: Tensor) -> Tensor:
 def known_terms(a: Tensor, status: Tensor, weights: Tensor | None) -> KnownTerms:
     """Evaluate the terms of rows observed, below or above one limit; others add nothing."""
     observed, below = status == OBSERVED, status == BELOW
-    told = status <= ABOVE
+    limited = status <= ABOVE
     # An a that means nothing may be anything, and 0 * nan is not 0.
-    a = torch.where(told, a, 0.0)
+    a = torch.where(limited, a, 0.0)
     found = tails(torch.where(below, a, -a))
     residual = torch.where(observed, a, torch.where(below, -found.ratio, found.ratio))
     curvature = torch.where(observed, 1.0, found.ratio * found.excess)
     value = torch.where(observed, -0.5 * a * a, found.log_cdf)
-    weight = told.to(a.dtype) if weights is None else told * weights
+    weight = limited.to(a.dtype) if weights is None else limited * weights
     return KnownTerms(
         residual * weight,
         curvature * weight,

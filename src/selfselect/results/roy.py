@@ -40,9 +40,9 @@ def why_not_roy(roy: FitResult, fit: FitResult) -> str | None:
     same = roy.problem.equations.outcome == equations.outcome
     if not same or roy.facts.chosen != fit.facts.chosen:
         return "the two fits are of different outcomes or choices"
-    strange = _not_of_the_noise(roy)
-    if strange:
-        return f"the parameters {', '.join(strange)} have no counterpart in a switching regression"
+    others = _not_of_the_noise(roy)
+    if others:
+        return f"the parameters {', '.join(others)} have no counterpart in a switching regression"
     assert equations.selection is not None
     sides = {str(one.alternative): set(one.terms) for one in equations.each}
     counts = {str(label): count for label, count in fit.counts.items()}

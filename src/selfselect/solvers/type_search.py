@@ -109,15 +109,15 @@ class TypeSearch:
         found, records = self._search(problem, engine, rng, progress)
         large = engine.n_rows > 2 * LARGER_SAMPLE
         part = engine.sample(LARGER_SAMPLE, rng) if large else engine
-        told: dict[str, Any] = {"max_steps": self.max_steps, "progress": progress}
+        options: dict[str, Any] = {"max_steps": self.max_steps, "progress": progress}
         tol = ROUGH if large else self.tol
-        climbs = [climb(problem, part, one, tol=tol, **told) for one in found]
+        climbs = [climb(problem, part, one, tol=tol, **options) for one in found]
         best = max(climbs, key=lambda one: (one.converged, one.loglik))
         best = order_alternatives(problem, engine, best)
         free = types_by_weight(problem, best.free)
         held, free = self._hold(problem, part, engine.n_rows / part.n_rows, free)
         if large or not np.array_equal(free, best.free) or held is not problem:
-            best = climb(held, engine, free, tol=self.tol, **told)
+            best = climb(held, engine, free, tol=self.tol, **options)
         return self._solution(problem, held, engine, best, records)
 
     def _search(
