@@ -130,8 +130,10 @@ def main(arguments: list[str] | None = None) -> None:
 
 def _say(sentence: str) -> None:
     """Write to standard error; where nothing can be written there, the exit code has to do."""
+    from selfselect.visible import visible
+
     with suppress(OSError):
-        click.echo(sentence, err=True)
+        click.echo(visible(sentence), err=True)
 
 
 def _spelt(sentence: object, words: list[str]) -> str:

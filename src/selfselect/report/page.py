@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from selfselect.visible import on_one_line
+
 __all__ = ["Block", "Page"]
 
 
@@ -60,7 +62,7 @@ class Page:
         return render(self)
 
     def __repr__(self) -> str:
-        return f"<Page: {self.title}; print it to read>"
+        return f"<Page: {on_one_line(self.title)}; print it to read>"
 
     def __str__(self) -> str:
         return self.to_text()

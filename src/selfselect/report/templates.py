@@ -8,6 +8,8 @@ from functools import cache
 from importlib.resources import files
 from typing import Any
 
+from selfselect.visible import visible
+
 __all__ = ["render_page"]
 
 
@@ -45,6 +47,11 @@ def _file(name: str) -> str:
     return files("selfselect").joinpath(name).read_text(encoding="utf-8")
 
 
+def _shown(value: Any) -> Any:
+    """Return what a template shows of a value; markup, which holds no text of a user, as it is."""
+    return visible(value) if type(value) is str else value
+
+
 @cache
 def _environment() -> Any:
     # Imported here: most processes write no page.
@@ -56,6 +63,7 @@ def _environment() -> Any:
         undefined=StrictUndefined,
         trim_blocks=True,
         lstrip_blocks=True,
+        finalize=_shown,
     )
     environment.policies["json.dumps_kwargs"] = {
         "allow_nan": False,

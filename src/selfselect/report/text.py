@@ -5,6 +5,7 @@ from __future__ import annotations
 from textwrap import fill, wrap
 
 from selfselect.report.page import Block, Page
+from selfselect.visible import on_one_line, visible
 
 __all__ = ["render"]
 
@@ -13,7 +14,7 @@ WIDTH = 79
 
 def render(page: Page) -> str:
     """Render a page as text, its notices first."""
-    parts = [line.center(WIDTH).rstrip() for line in wrap(page.title, WIDTH) or [""]]
+    parts = [line.center(WIDTH).rstrip() for line in wrap(visible(page.title), WIDTH) or [""]]
     if page.notices:
         parts += [_paragraph(notice, "! ") for notice in page.notices]
     if page.facts or page.blocks:
@@ -26,7 +27,7 @@ def render(page: Page) -> str:
 
 
 def _paragraph(text: str, mark: str) -> str:
-    return fill(text, WIDTH, initial_indent=mark, subsequent_indent=" " * len(mark))
+    return fill(visible(text), WIDTH, initial_indent=mark, subsequent_indent=" " * len(mark))
 
 
 def _facts(facts: tuple[tuple[str, str], ...]) -> list[str]:
@@ -35,7 +36,7 @@ def _facts(facts: tuple[tuple[str, str], ...]) -> list[str]:
     lines: list[str] = []
     short: list[str] = []
     for name, value in facts:
-        entry = f"{name}: {value}"
+        entry = on_one_line(f"{name}: {value}")
         if len(entry) > half - 1:
             lines.append(fill(entry, WIDTH, subsequent_indent=" " * (len(name) + 2)))
         else:
@@ -48,8 +49,8 @@ def _facts(facts: tuple[tuple[str, str], ...]) -> list[str]:
 
 
 def _block(block: Block) -> list[str]:
-    cells = [block.header, *block.rows]
-    widths = [max(len(row[i]) for row in cells) for i in range(len(block.header))]
+    header, *rows = [tuple(map(on_one_line, row)) for row in (block.header, *block.rows)]
+    widths = [max(len(row[i]) for row in (header, *rows)) for i in range(len(header))]
     widths[0] = max(widths[0], 16)
     gap = max(1, min(3, (WIDTH - sum(widths)) // max(len(widths) - 1, 1)))
     rule = "-" * WIDTH
@@ -60,5 +61,5 @@ def _block(block: Block) -> list[str]:
         )
         return (row[0].ljust(widths[0]) + numbers).rstrip()
 
-    title = [block.title] if block.title else []
-    return [rule, *title, line(block.header), rule, *(line(row) for row in block.rows)]
+    title = [on_one_line(block.title)] if block.title else []
+    return [rule, *title, line(header), rule, *map(line, rows)]
