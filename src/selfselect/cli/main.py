@@ -130,10 +130,12 @@ def main(arguments: list[str] | None = None) -> None:
 
 def _say(sentence: str) -> None:
     """Write to standard error; where nothing can be written there, the exit code has to do."""
+    from selfselect.cli._terminal import on_terminal
+    from selfselect.report.text import fold
     from selfselect.visible import visible
 
-    with suppress(OSError):
-        click.echo(visible(sentence), err=True)
+    with suppress(OSError), on_terminal(err=True):
+        click.echo(fold(visible(sentence)), err=True)
 
 
 def _spelt(sentence: object, words: list[str]) -> str:
