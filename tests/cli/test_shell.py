@@ -152,6 +152,8 @@ def test_a_slip_of_the_keyboard_gets_a_hint(files, shell, call, hint):
 def test_a_file_that_is_not_there_is_told_from_its_neighbour(files, shell):
     _, _, err = shell("fit", files[1].with_name("vilagers.csv"), FORMULA, *FIT)
     assert "Did you mean" in err and "villagers.csv" in err
+    code, _, err = shell("show", files[0].with_name("ft.json"))
+    assert code == 2 and "Did you mean" in err and "fit.json" in err
 
 
 @pytest.mark.parametrize(

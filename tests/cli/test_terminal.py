@@ -96,6 +96,14 @@ def test_wide_terminals_and_pipes_get_the_same_page(
     assert printed == piped.stdout == f"{fit.summary()}\n"
 
 
+def test_a_page_to_explore_does_not_fill_a_terminal(files: tuple[Path, Path]) -> None:
+    code, printed = on_terminal(["explore", *map(str, files)], 200, {})
+    assert code == 2 and printed == (
+        "error: The page is not for a terminal. Give --out page.html, or send standard output to "
+        "a file.\n"
+    )
+
+
 def pages(fit: ss.FitResult) -> dict[str, Any]:
     pair = ("hunting", "fishing")
     return {

@@ -167,10 +167,11 @@ def test_the_shell_writes_the_page_to_standard_output(
     simple.save(tmp_path / "fit.json")
     choices(["a", "b"], 1, 60).to_csv(tmp_path / "rows.csv", index=False)
     monkeypatch.chdir(tmp_path)
-    with pytest.raises(SystemExit) as done:
-        main(["explore", "rows.csv", "fit.json", "--out", "-"])
-    assert done.value.code == 0
-    assert b"</html>" in capfdbinary.readouterr().out
+    for words in (["rows.csv", "fit.json", "--out", "-"], ["fit.json", "rows.csv"]):
+        with pytest.raises(SystemExit) as done:
+            main(["explore", *words])
+        assert done.value.code == 0
+        assert b"</html>" in capfdbinary.readouterr().out
     assert sorted(one.name for one in tmp_path.iterdir()) == ["fit.json", "rows.csv"]
 
 
