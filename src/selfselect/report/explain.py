@@ -218,11 +218,19 @@ def in_words(row: Any, level: float, unit: str = "", *, sign: bool = True) -> st
     if np.isnan(value):
         return "not known"
     known = np.isfinite([low, high]).all() and high > low
-    digits = _digits(0.5 * (high - low) if known else 0.1 * abs(value))
-    said = f"{_rounded(value, digits, sign)}{unit}"
+    half = 0.5 * (high - low)
+    digits = _digits(half if known else 0.1 * abs(value))
+    # Of an interval that reaches much farther to one side, the near end would be rounded away.
+    skewed = known and min(value - low, high - value) < 0.1 * half
+
+    def written(number: float) -> str:
+        own = max(digits, _digits(abs(number))) if skewed else digits
+        return f"{_rounded(number, own, sign)}{unit}"
+
+    said = written(value)
     if not known:
         return f"{said} (no interval)"
-    ends = f"{_rounded(low, digits, sign)}{unit} to {_rounded(high, digits, sign)}{unit}"
+    ends = f"{written(low)} to {written(high)}"
     open_sign = ", so its sign is not determined" if sign and low <= 0.0 <= high else ""
     return f"{said} ({100 * level:g}% {ends}{open_sign})"
 
