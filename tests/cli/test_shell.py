@@ -248,6 +248,24 @@ def test_the_manual_has_every_command_and_option(shell):
             assert not isinstance(one, click.Option) or one.opts[0] in plain
 
 
+@pytest.mark.parametrize("name", [(), *((name,) for name in cli.list_commands(click.Context(cli)))])
+def test_help_fits_sixty_columns(shell, name, monkeypatch):
+    monkeypatch.setenv("COLUMNS", "60")
+    code, out, _ = shell(*name, "--help")
+    # Commands to be copied stay on one line.
+    told, _, examples = out.partition("Example")
+    told += "\n" + examples.partition("Exit codes")[2]
+    lines = [line for line in told.splitlines() if "selfselect completion" not in line]
+    assert code == 0 and max(map(len, lines)) <= 60
+
+
+def test_a_long_list_of_choices_is_folded_between_them(shell, monkeypatch):
+    monkeypatch.setenv("COLUMNS", "60")
+    _, out, _ = shell("effects", "--help")
+    listed = " ".join(out.split()).replace("| ", "|")
+    assert "--what [outcomes|chances|marginal|treatment|mte|heterogeneity|" in listed
+
+
 def test_sixty_columns_and_no_colours_are_enough():
     done = subprocess.run(
         [sys.executable, "-m", "selfselect", "fit", "--help"], capture_output=True, text=True,
