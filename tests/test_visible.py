@@ -12,7 +12,7 @@ import pytest
 
 import selfselect as ss
 from selfselect.cli.main import main
-from selfselect.visible import visible
+from selfselect.visible import left_to_right, visible
 
 TURNED = "fi\u202eshing"
 COLOURED = "\x1b[31mhun\nting\u2067"
@@ -53,6 +53,15 @@ def test_what_turns_or_hides_text_is_written_as_python_writes_it(text: str, show
 )
 def test_all_other_text_stays_as_it_is(text: str) -> None:
     assert visible(text) == text
+
+
+def test_words_from_right_to_left_are_ended_in_pages_of_a_browser() -> None:
+    assert left_to_right("\u05d3\u05d9\u05d2: -6.4") == "\u05d3\u05d9\u05d2\u200e: -6.4"
+    assert (
+        left_to_right("\u0635\u064a\u062f \u0628\u0631, 5")
+        == "\u0635\u064a\u062f \u0628\u0631\u200e, 5"
+    )
+    assert left_to_right("a: 5, b\u202e") == r"a: 5, b\u202e"
 
 
 def pages(fit: ss.FitResult) -> dict[str, Any]:

@@ -4,13 +4,18 @@ from __future__ import annotations
 
 import re
 
-__all__ = ["on_one_line", "visible"]
+__all__ = ["FROM_THE_RIGHT", "left_to_right", "on_one_line", "visible"]
 
 HIDDEN = re.compile(
     # Control characters but tabs and line breaks; marks, embeddings, overrides and isolates of
     # direction; separators of lines; halves of pairs, which cannot be written.
     "[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u206f\ud800-\udfff]"
 )
+
+FROM_THE_RIGHT = "\u0590-\u08ff\ufb1d-\ufdff\ufe70-\ufefc\U00010800-\U00010fff\U0001e800-\U0001efff"
+"""Letters of scripts that run from right to left, Hebrew and Arabic among them."""
+
+WORDS = re.compile(f"[{FROM_THE_RIGHT}]+(?: [{FROM_THE_RIGHT}]+)*")
 
 
 def visible(text: str) -> str:
@@ -24,3 +29,12 @@ def visible(text: str) -> str:
 def on_one_line(text: str) -> str:
     """Do the same with spaces for tabs and line breaks, where text has one line to stand on."""
     return visible(text.replace("\t", " ").replace("\n", " "))
+
+
+def left_to_right(text: str) -> str:
+    """Do as `visible` does, and end words that run from right to left by a mark of direction.
+
+    For pages that a browser orders: numbers and signs after such a word would else stand before
+    it. Text to be typed or copied is not for this.
+    """
+    return WORDS.sub("\\g<0>\u200e", visible(text))

@@ -131,7 +131,8 @@ def test_hostile_names_are_text_wherever_they_stand(tmp_path: Path) -> None:
     assert not any(name.startswith("on") for _, attributes in reader.tags for name in attributes)
     kinds = [attributes.get("type") for tag, attributes in reader.tags if tag == "script"]
     assert kinds == ["application/json", None]
-    assert reader.data["labels"] == [HOSTILE, RIGHT_TO_LEFT.replace("\u202e", r"\u202e")]
+    turned = RIGHT_TO_LEFT.replace("\u202e", r"\u202e") + "\u200e"
+    assert reader.data["labels"] == [HOSTILE, turned]
     assert "\\u202e" in reader.data["codes"][1]
     policy = next(a["content"] for tag, a in reader.tags if tag == "meta" and "http-equiv" in a)
     assert policy and re.search("script-src 'sha256-", policy) and "'none'" in policy

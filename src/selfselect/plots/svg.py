@@ -21,7 +21,7 @@ from xml.etree import ElementTree
 import numpy as np
 
 from selfselect.plots.base import Marks, need_matplotlib
-from selfselect.visible import visible
+from selfselect.visible import left_to_right
 
 __all__ = ["ONE_BY_ONE", "Drawing", "draw_svg", "page_axes", "page_style"]
 
@@ -283,7 +283,7 @@ def _located(picture: HasMarks, marks: Marks, height: float) -> list[tuple[float
     low, high = np.array([box.p0, box.p1]) * 72.0 / axis.figure.dpi
     inside = ((places >= low - 2.0) & (places <= high + 2.0)).all(axis=1)
     return [
-        (round(float(x), 1), round(float(height - y), 1), visible(said))
+        (round(float(x), 1), round(float(height - y), 1), left_to_right(said))
         for (x, y), said, shown in zip(places, marks.texts, inside, strict=True)
         if shown
     ]
@@ -309,7 +309,7 @@ def _cleaned(text: str, name: str, description: str, points: dict[str, Any]) -> 
     for key in ("width", "height", "version"):
         root.attrib.pop(key, None)
     root.set("role", "img")
-    root.set("aria-label", visible(description))
+    root.set("aria-label", left_to_right(description))
     written = [
         _all_points(root, f"{name}-{gid}", places) for gid, places in points.items() if len(places)
     ]

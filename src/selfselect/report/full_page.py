@@ -11,7 +11,7 @@ import re
 from selfselect.plots.svg import Drawing
 from selfselect.report.document import Document, Part
 from selfselect.report.page import Block
-from selfselect.report.templates import render_page
+from selfselect.report.templates import render_page, typed
 
 __all__ = ["render"]
 
@@ -32,6 +32,7 @@ def render(document: Document) -> str:
         kind=_kind,
         loud=_loud,
         drawn=_drawn,
+        typed=typed,
         too_wide=_too_wide,
     )
 

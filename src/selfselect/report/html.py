@@ -5,7 +5,7 @@ from __future__ import annotations
 import html
 
 from selfselect.report.page import Block, Page
-from selfselect.visible import visible
+from selfselect.visible import left_to_right
 
 __all__ = ["render"]
 
@@ -28,7 +28,7 @@ def render(page: Page) -> str:
 
 def escape(text: str) -> str:
     """Return text as HTML shows it."""
-    return html.escape(visible(text))
+    return html.escape(left_to_right(text))
 
 
 def _block(block: Block) -> str:
