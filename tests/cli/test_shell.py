@@ -276,3 +276,17 @@ def test_sixty_columns_and_no_colours_are_enough():
     # The name of an option and what it takes stay together.
     assert max(len(line) for line in wrapped.splitlines() if "  -" not in line[:4]) <= 60
     assert not re.search("\x1b", done.stdout) and done.stderr == ""
+
+
+def test_formulas_may_be_longer_than_names_of_files(shell, tmp_path):
+    names = [f"covariate_{number}" for number in range(40)]
+    rng = np.random.default_rng([8, 1])
+    table = pd.DataFrame(rng.normal(size=(400, len(names))), columns=names)
+    table["y"], table["who"] = rng.normal(size=400), np.where(rng.random(400) < 0.5, "a", "b")
+    table.to_csv(tmp_path / "rows.csv", index=False)
+    formula = "y ~ " + " + ".join(names)
+    assert len(formula) > 255
+    code, out, _ = shell("fit", tmp_path / "rows.csv", formula, "--chosen", "who", "--json")
+    assert code == 0 and out.count(names[-1]) == 2
+    code, out, err = shell("fit", f"{'rows' * 100}.csv", formula, "--chosen", "who")
+    assert (code, out) == (2, "") and err.startswith("error: There is no file")

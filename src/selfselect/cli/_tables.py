@@ -13,7 +13,7 @@ from zipfile import BadZipFile
 import click
 import pandas as pd
 
-from selfselect.cli._streams import STANDARD, refuse_missing, standard_input
+from selfselect.cli._streams import STANDARD, is_there, refuse_missing, standard_input
 from selfselect.data.file_names import ending_of
 from selfselect.data.text_files import read_csv
 from selfselect.errors import DataError, MissingDependencyError
@@ -130,7 +130,7 @@ def check_out(path: str | None, *inputs: str) -> None:
 
 def refuse_inputs(path: str | None, *inputs: str) -> None:
     """Refuse to write over a file that is read: what was in it would be lost."""
-    if path is None or path == STANDARD or not Path(path).exists():
+    if path is None or path == STANDARD or not is_there(path):
         return
     target = Path(path).resolve()
     for one in inputs:

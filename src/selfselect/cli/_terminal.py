@@ -8,7 +8,9 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
-__all__ = ["on_terminal"]
+import click
+
+__all__ = ["on_terminal", "say"]
 
 
 @contextmanager
@@ -18,6 +20,15 @@ def on_terminal(*, err: bool = False) -> Iterator[None]:
 
     with narrowed(_columns_of(sys.stderr if err else sys.stdout)):
         yield
+
+
+def say(sentence: str) -> None:
+    """Write a sentence to standard error, folded where that is a narrow terminal."""
+    from selfselect.report.text import fold
+    from selfselect.visible import visible
+
+    with on_terminal(err=True):
+        click.echo(fold(visible(sentence)), err=True)
 
 
 def _columns_of(stream: Any) -> int | None:

@@ -158,12 +158,10 @@ def main(arguments: list[str] | None = None) -> None:
 
 def _say(sentence: str) -> None:
     """Write to standard error; where nothing can be written there, the exit code has to do."""
-    from selfselect.cli._terminal import on_terminal
-    from selfselect.report.text import fold
-    from selfselect.visible import visible
+    from selfselect.cli._terminal import say
 
-    with suppress(OSError), on_terminal(err=True):
-        click.echo(fold(visible(sentence)), err=True)
+    with suppress(OSError):
+        say(sentence)
 
 
 def _spelt(sentence: object, words: list[str]) -> str:
