@@ -20,6 +20,9 @@ VERDICTS = {"fine": "fine", "weak": "doubtful", "note": "note"}
 MANY_COLUMNS = 9
 """Columns from which a table is too wide for paper: each row is then printed as a list."""
 
+MANY_NOTICES = 10
+"""Warnings that are shown at once; the others are folded."""
+
 
 def render(document: Document) -> str:
     """Render a document as a whole page."""
@@ -33,6 +36,7 @@ def render(document: Document) -> str:
         loud=_loud,
         drawn=_drawn,
         typed=typed,
+        many=MANY_NOTICES,
         too_wide=_too_wide,
     )
 
