@@ -8,7 +8,7 @@ import re
 import shlex
 import sys
 import warnings
-from collections.abc import Sequence
+from collections.abc import Iterable
 from contextlib import suppress
 from difflib import get_close_matches
 from importlib import import_module
@@ -28,7 +28,7 @@ class _Formatter(click.HelpFormatter):
     """Help whose lists of choices fit the terminal."""
 
     def write_dl(
-        self, rows: Sequence[tuple[str, str]], col_max: int = 30, col_spacing: int = 2
+        self, rows: Iterable[tuple[str, str]], col_max: int = 30, col_spacing: int = 2
     ) -> None:
         room = max(self.width - self.current_indent, col_max)
         folded = [("\n".join(self._lines(first, room)), second) for first, second in rows]
