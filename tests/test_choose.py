@@ -152,7 +152,7 @@ def test_the_reason_says_by_how_much_and_whether_the_range_was_too_short(chosen)
     second = bic.drop(3).min()
     assert f"3 alternatives have the smallest BIC, {second - bic[3]:.1f} below" in chosen.reason
     assert "largest number tried" not in chosen.reason
-    assert str(chosen).endswith(chosen.reason)
+    assert chosen.reason in " ".join(str(chosen).split())
     short = choose(ss.simulators.gaussian(2_000, 3, 3, norm=2.5, seed=1).data, (1, 2))
     assert "it is the largest number tried, so more may be better still" in short.reason
 

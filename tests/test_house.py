@@ -17,7 +17,7 @@ import selfselect
 SOURCE = Path(selfselect.__file__).parent
 
 RANKS = [
-    {"errors", "progress", "cores"},
+    {"errors", "progress", "cores", "visible"},
     {"plain", "seeds", "threads"},
     {"kernels"},
     {"rules"},

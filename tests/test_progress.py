@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import io
+import sys
 import time
+from typing import Any
 
 import pytest
 
@@ -47,3 +50,31 @@ def test_there_is_no_bar_where_standard_error_is_no_terminal(
         bar.set_postfix_str("now")
         bar.update(1)
     assert not capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("ask", "bar"),
+    [
+        (lambda fit: fit.marginal_effects(), "Averages:"),
+        (lambda fit: fit.counterfactual(close=["fishing"]), "Averages:"),
+        (lambda fit: fit.gains("hunting", "fishing", draws=5_000), "Simulations:"),
+    ],
+    ids=["marginal effects", "a closure", "gains"],
+)
+def test_effects_over_many_rows_show_how_far_they_are(
+    ask: Any, bar: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    class Terminal(io.StringIO):
+        def isatty(self) -> bool:
+            return True
+
+    sample = ss.simulators.village(20_000, seed=1)
+    fit = ss.fit(sample.formula, sample.data, chosen="job")
+    terminal = Terminal()
+    monkeypatch.setattr(sys, "stderr", terminal)
+    ask(fit)
+    assert terminal.getvalue() == ""  # it takes less than two seconds
+    monkeypatch.setattr(progress, "PATIENCE_S", 0.0)
+    ask(fit)
+    assert bar in terminal.getvalue()
+    assert not terminal.getvalue().rsplit("\r", 2)[1].strip()

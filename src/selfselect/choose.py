@@ -32,6 +32,7 @@ from selfselect.options import (
 from selfselect.posing import rows_to_measure
 from selfselect.problem.problem import Problem
 from selfselect.problem.units import measure_units
+from selfselect.report.page import Block, Page
 from selfselect.results.call import arguments_for
 from selfselect.results.fit_result import FitResult
 from selfselect.results.overfitting import least_squares_fit
@@ -79,8 +80,16 @@ class NumberOfAlternatives:
         said = f"{self.recommended} recommended; {counted(len(self.table))} in .table"
         return f"<NumberOfAlternatives: {said}; print it to read>"
 
+    def to_page(self) -> Page:
+        """Compose a page, which renders as text, HTML, LaTeX and Markdown."""
+        block = Block.of("", self.table)
+        return Page("How many alternatives there are", (), (), (block,), (self.reason,))
+
     def __str__(self) -> str:
-        return f"{self.table.to_string(float_format='{:.4g}'.format)}\n{self.reason}"
+        return self.to_page().to_text()
+
+    def _repr_html_(self) -> str:
+        return self.to_page().to_html()
 
 
 def choose_alternatives(

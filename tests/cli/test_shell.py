@@ -152,6 +152,8 @@ def test_a_slip_of_the_keyboard_gets_a_hint(files, shell, call, hint):
 def test_a_file_that_is_not_there_is_told_from_its_neighbour(files, shell):
     _, _, err = shell("fit", files[1].with_name("vilagers.csv"), FORMULA, *FIT)
     assert "Did you mean" in err and "villagers.csv" in err
+    code, _, err = shell("show", files[0].with_name("ft.json"))
+    assert code == 2 and "Did you mean" in err and "fit.json" in err
 
 
 @pytest.mark.parametrize(
@@ -246,6 +248,24 @@ def test_the_manual_has_every_command_and_option(shell):
             assert not isinstance(one, click.Option) or one.opts[0] in plain
 
 
+@pytest.mark.parametrize("name", [(), *((name,) for name in cli.list_commands(click.Context(cli)))])
+def test_help_fits_sixty_columns(shell, name, monkeypatch):
+    monkeypatch.setenv("COLUMNS", "60")
+    code, out, _ = shell(*name, "--help")
+    # Commands to be copied stay on one line.
+    told, _, examples = out.partition("Example")
+    told += "\n" + examples.partition("Exit codes")[2]
+    lines = [line for line in told.splitlines() if "selfselect completion" not in line]
+    assert code == 0 and max(map(len, lines)) <= 60
+
+
+def test_a_long_list_of_choices_is_folded_between_them(shell, monkeypatch):
+    monkeypatch.setenv("COLUMNS", "60")
+    _, out, _ = shell("effects", "--help")
+    listed = " ".join(out.split()).replace("| ", "|")
+    assert "--what [outcomes|chances|marginal|treatment|mte|heterogeneity|" in listed
+
+
 def test_sixty_columns_and_no_colours_are_enough():
     done = subprocess.run(
         [sys.executable, "-m", "selfselect", "fit", "--help"], capture_output=True, text=True,
@@ -256,3 +276,17 @@ def test_sixty_columns_and_no_colours_are_enough():
     # The name of an option and what it takes stay together.
     assert max(len(line) for line in wrapped.splitlines() if "  -" not in line[:4]) <= 60
     assert not re.search("\x1b", done.stdout) and done.stderr == ""
+
+
+def test_formulas_may_be_longer_than_names_of_files(shell, tmp_path):
+    names = [f"covariate_{number}" for number in range(40)]
+    rng = np.random.default_rng([8, 1])
+    table = pd.DataFrame(rng.normal(size=(400, len(names))), columns=names)
+    table["y"], table["who"] = rng.normal(size=400), np.where(rng.random(400) < 0.5, "a", "b")
+    table.to_csv(tmp_path / "rows.csv", index=False)
+    formula = "y ~ " + " + ".join(names)
+    assert len(formula) > 255
+    code, out, _ = shell("fit", tmp_path / "rows.csv", formula, "--chosen", "who", "--json")
+    assert code == 0 and out.count(names[-1]) == 2
+    code, out, err = shell("fit", f"{'rows' * 100}.csv", formula, "--chosen", "who")
+    assert (code, out) == (2, "") and err.startswith("error: There is no file")

@@ -98,3 +98,12 @@ def test_threads_side_by_side_refuse_new_categories_every_time() -> None:
         sys.setswitchinterval(switch)
     assert found == [which % 2 == 1 for which in range(200)]
     assert list(warnings.filters) == filters
+
+
+@pytest.mark.parametrize("right", ["`my town`", "x * `my town`", "C(`my town`)", "x:`my town`"])
+def test_categories_of_a_column_that_needs_backticks_are_found(right):
+    rows = pd.DataFrame({"x": np.arange(30.0), "my town": np.array(["a", "b", "c"] * 10)})
+    coder, _ = Coder.learn(right, rows)
+    assert coder.categorical == {"my town"}
+    with pytest.raises(DataError, match="'my town' has 'new', not met when the model was fitted"):
+        coder.code(rows.assign(**{"my town": "new"}))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -231,3 +232,57 @@ def test_hostile_labels_are_shown_as_text(open_page: Any, tmp_path: Path) -> Non
     assert page.browser.title.startswith("Explore: income")
     assert page.browser.execute_script("return document.querySelectorAll('b').length") == 0
     assert page.browser.get_log("browser") == []
+
+
+ORDER = """
+const [id, first, second] = arguments;
+const root = document.getElementById(id);
+const walker = document.createTreeWalker(root, NodeFilter.SHOW_TEXT);
+const places = [first, second].map((wanted) => {
+  walker.currentNode = root;
+  for (let node = walker.nextNode(); node; node = walker.nextNode()) {
+    const at = node.data.indexOf(wanted);
+    if (at >= 0) {
+      const range = document.createRange();
+      range.setStart(node, at);
+      range.setEnd(node, at + wanted.length);
+      const box = range.getBoundingClientRect();
+      return [Math.round(box.top), box.left];
+    }
+  }
+  return null;
+});
+return places;
+"""
+"""Where two texts of an element begin, on which line and how far to the right."""
+
+
+def test_what_follows_a_label_from_right_to_left_stands_to_its_right(
+    open_page: Any, tmp_path: Path
+) -> None:
+    fisher, hunter, income = (
+        "\u05d3\u05d9\u05d2",
+        "\u05e6\u05d9\u05d3 \u05d1\u05e8",
+        "\u05d4\u05db\u05e0\u05e1\u05d4",
+    )
+    sample = ss.simulators.village(300, seed=3).data.rename(columns={"income": income})
+    sample["job"] = sample["job"].map({"fishing": fisher, "hunting": hunter})
+    fit = ss.fit(f"{income} ~ height", sample, chosen="job")
+    fit.report(tmp_path / "report.html")
+    fit.explore(tmp_path / "page.html")
+    page = open_page(tmp_path / "report.html")
+    value = re.search(rf"{fisher}\u200e?: ([+-][\d.]+)", page.text("answer"))
+    assert value is not None
+    (line, label), (below, number) = page.browser.execute_script(ORDER, "answer", fisher, value[1])
+    assert (line, label) < (below, number)
+    page = open_page(tmp_path / "page.html")
+    page.browser.execute_async_script(AFTER_FRAME)
+    for name, first, second in (
+        ("call", fisher, hunter),
+        ("compared", fisher, "less"),
+        ("title", income, "under"),
+    ):
+        (line, left), (below, right) = page.browser.execute_script(ORDER, name, first, second)
+        assert line == below and left < right
+    # What is copied is the call, with no mark of direction in it.
+    assert f"({fisher!r}, {hunter!r}, " in page.text("call")

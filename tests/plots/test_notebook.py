@@ -13,9 +13,11 @@ import pytest
 import selfselect as ss
 from selfselect import plots
 from selfselect.inference.statistics import impossible_test
+from selfselect.report.text import narrowed
 from selfselect.results.assumptions import Assumption, Assumptions
 from selfselect.results.diagnosis import Diagnosis, Finding
 from selfselect.results.pictures import Pictures
+from selfselect.results.types import UnobservedTypes
 
 PNG = b"\x89PNG"
 
@@ -99,6 +101,24 @@ def test_sensitivity_shows_every_correlation(fit):
     html = found._repr_html_()
     assert '<th style="text-align:left">0.3</th>' in html
     assert "The likelihood supports" in html
+
+
+def test_tables_of_alternatives_types_and_departures_show_as_pages(fit):
+    numbers = ss.choose_alternatives("income ~ height + weight", villagers(), [1, 2])
+    types = UnobservedTypes(
+        pd.DataFrame({"type 1": [0.25, 1.0], "type 2": [0.75, 0.0]}),
+        pd.DataFrame({"type 1": [0.6], "type 2": [0.4]}, index=["share of rows in <b>"]),
+    )
+    for shown in (numbers, types, fit.departures()):
+        html = shown._repr_html_()
+        with narrowed(60):
+            text = str(shown)
+        assert html.count("<table>") >= 1 and "color" not in html and "<b>" not in html
+        assert max(map(len, text.splitlines())) <= 60
+        assert repr(shown).count("\n") == 0
+    assert "<th>bic</th>" in numbers._repr_html_() and "<td>True</td>" in numbers._repr_html_()
+    assert "&lt;b&gt;</th><td>0.6000</td>" in types._repr_html_()
+    assert fit.departures().sentence[:20] in fit.departures()._repr_html_()
 
 
 def villagers():

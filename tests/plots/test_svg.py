@@ -123,3 +123,19 @@ def test_colours_are_left_to_the_page(known: ss.FitResult) -> None:
     svg, _ = drawn(known)
     assert re.findall(r"#[0-9a-f]{6}\b", svg) == []
     assert "var(--blue)" in svg and "var(--orange)" in svg
+
+
+def test_long_names_of_rows_take_two_lines_and_stay_in_their_panel() -> None:
+    long = {"fishing": "Managerial and professional occupations of all kinds",
+            "hunting": "$1 to $2 an hour, paid in the village where they live"}  # fmt: skip
+    table = ss.simulators.village(200, seed=1).data.replace({"job": long})
+    fit = ss.fit("income ~ height", table, chosen="job")
+    with page_style():
+        picture = ss.plots.coefficients(fit, axes=page_axes(2, width=3.3, height=2.3))
+    for drawing, axis in zip(draw_svg(picture, "one", "names"), picture.axes, strict=True):
+        names = [label.get_text() for label in axis.get_yticklabels()]
+        assert all(name.count("\n") == 1 and name.endswith("…") for name in names)
+        assert names[1].startswith("Managerial and")
+        extents = [label.get_window_extent() for label in axis.get_yticklabels()]
+        assert min(extent.x0 for extent in extents) >= 0.0
+        assert "$1 to $2" in drawing.svg

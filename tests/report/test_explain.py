@@ -219,6 +219,8 @@ def test_an_explanation_shows_itself_escaped(numbers):
         ((-5.9246, -7.5554, -4.2938), "-5.9 (95% -7.6 to -4.3)"),
         ((12_345.0, 11_000.0, 13_690.0), "+12,300 (95% +11,000 to +13,700)"),
         ((0.001234, -0.001, 0.003), "+0.0012 (95% -0.0010 to +0.0030, so its sign is not"),
+        ((-4.23, -99.56, 26_586.0), "-4.2 (95% -100 to +27,000, so its sign is not"),
+        ((-99.96, -99.99, 430.0), "-100 (95% -100 to +430, so its sign is not"),
         ((1.5, np.nan, np.nan), "+1.50 (no interval)"),
         ((np.nan, np.nan, np.nan), "not known"),
     ],

@@ -266,3 +266,32 @@ def test_many_alternatives_are_one_small_file_and_are_explained(tmp_path: Path) 
     answer, *_, assumed = fit.explain().answers
     assert "ATE" in answer and "ATT" not in answer
     assert "Not tested: the rule, the form of the means, independence" in assumed
+
+
+def test_warnings_beyond_ten_are_folded_and_all_are_there(tmp_path: Path) -> None:
+    rng = np.random.default_rng(4)
+    latent = rng.normal(size=(300, 30))
+    who = [f"a{j:02d}" for j in latent.argmax(axis=1)]
+    fit = ss.fit("y ~ 1", pd.DataFrame({"y": latent.max(axis=1), "who": who}), chosen="who")
+    fit.report(tmp_path / "fit.html")
+    text = (tmp_path / "fit.html").read_text(encoding="utf-8")
+    first, _, rest = text.partition('<section id="question">')[0].partition("<details>")
+    count = text.count('class="notice"')
+    assert count > 12 and first.count('class="notice"') == 10
+    assert rest.count('class="notice"') == count - 10
+    assert f"<summary>{count - 10} more warnings</summary>" in rest
+
+
+def test_a_long_formula_is_shortened_in_words_and_whole_in_the_call(tmp_path: Path) -> None:
+    rng = np.random.default_rng([11, 2])
+    names = [f"covariate_{i}" for i in range(40)]
+    x = pd.DataFrame(rng.normal(size=(300, 40)), columns=names)
+    latent = rng.normal(size=(300, 2))
+    table = x.assign(y=latent.max(axis=1), who=[f"a{j}" for j in latent.argmax(axis=1)])
+    formula = "y ~ " + " + ".join(names)
+    fit = ss.fit(formula, table, chosen="who")
+    said = fit.explain().answers[-1]
+    assert "follow y ~ covariate_0 + covariate_1 + " in said
+    assert " + ... + covariate_39, and that noise" in said and len(said) < 600
+    fit.report(tmp_path / "fit.html")
+    assert formula in (tmp_path / "fit.html").read_text(encoding="utf-8")

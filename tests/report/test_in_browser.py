@@ -234,6 +234,30 @@ def test_on_paper_everything_is_light_open_and_whole(view: Open) -> None:
         page.execute_cdp_cmd("Emulation.setEmulatedMedia", {"media": "", "features": [dark]})
 
 
+def test_no_page_ends_with_the_head_of_a_table(view: Open) -> None:
+    page = view("village")
+    page.execute_cdp_cmd("Emulation.setEmulatedMedia", {"media": "print"})
+    try:
+        found = page.execute_script(
+            "return [...document.querySelectorAll('.wide')].map((one) => ["
+            "one.querySelectorAll('tbody tr').length, getComputedStyle(one).breakInside, "
+            "getComputedStyle(one.querySelector('tbody tr')).breakAfter])"
+        )
+    finally:
+        page.execute_cdp_cmd("Emulation.setEmulatedMedia", {"media": ""})
+    assert len(found) > 10 and {rows > 12 for rows, *_ in found} == {False}
+    assert all(inside == after == "avoid" for _, inside, after in found)
+    assert (
+        page.execute_script(
+            "const one = document.querySelector('.wide').cloneNode(true);"
+            "const row = one.querySelector('tbody tr');"
+            "for (let i = 0; i < 20; i += 1) row.after(row.cloneNode(true));"
+            "document.body.append(one); return getComputedStyle(one).breakInside"
+        )
+        == "auto"
+    )
+
+
 def test_it_prints_to_pages(view: Open) -> None:
     page = view("village")
     made = page.execute_cdp_cmd("Page.printToPDF", {"paperWidth": 8.27, "paperHeight": 11.69})

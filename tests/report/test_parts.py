@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from pathlib import Path
 
 import numpy as np
 import pandas as pd
@@ -101,3 +102,16 @@ def test_a_category_longer_than_its_picture_is_drawn() -> None:
         "along", "along", lambda axes: ss.plots.choice_probabilities(fit, "cat", axes=axes)
     )
     assert isinstance(made, Pictures)
+
+
+def test_a_category_whose_column_needs_backticks_is_reported_and_explored(tmp_path: Path) -> None:
+    table = ss.simulators.village(300, seed=1).data
+    table["home town"] = ["north", "south", "west"] * 100
+    result = ss.fit("income ~ height + `home town`", table, chosen="job")
+    (home,) = (one for one in covariate_tables(result) if one.title.startswith("home town"))
+    assert [row[0] for row in home.rows] == ["north", "south", "west"]
+    for write, shown in ((result.report, ">south</th>"), (result.explore, ">south</option>")):
+        write(tmp_path / "page.html")
+        assert shown in (tmp_path / "page.html").read_text(encoding="utf-8")
+    drawn = result.plot.choice_probabilities("home town").data
+    assert list(drawn["value"].unique()) == ["north", "south", "west"]

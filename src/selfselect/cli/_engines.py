@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 import click
+
+from selfselect.cli._streams import is_there
+from selfselect.cli._terminal import say
 
 __all__ = ["ENGINE_HELP", "engine_named", "is_folder", "rows_of", "split_words", "tell_formulas"]
 
@@ -56,13 +60,13 @@ def split_words(words: Sequence[str]) -> tuple[list[str], str | None]:
 
 def tell_formulas(words: Sequence[str]) -> tuple[list[str], list[str]]:
     """Return files and formulas; a notice says so where a formula comes before a file."""
-    are_formulas = ["~" in word and not Path(word).exists() for word in words]
+    are_formulas = ["~" in word and not is_there(word) for word in words]
     files = [word for word, is_one in zip(words, are_formulas, strict=True) if not is_one]
     formulas = [word for word, is_one in zip(words, are_formulas, strict=True) if is_one]
     if not files:
         raise click.UsageError("No file is given.")
     if are_formulas != sorted(are_formulas):
-        click.echo("notice: in all commands DATA comes first, then formulas.", err=True)
+        say("notice: in all commands DATA comes first, then formulas.")
     return files, formulas
 
 
@@ -78,7 +82,7 @@ def rows_of(
     `encoding` and `labels` are as in `read_table`.
     """
     whole = engine is None or engine.partition(":")[0] in ("memory", "torch")
-    if whole and len(files) == 1 and not Path(files[0]).is_dir() and not _is_pattern(files[0]):
+    if whole and len(files) == 1 and not os.path.isdir(files[0]) and not _is_pattern(files[0]):
         from selfselect.cli._tables import read_table
 
         return read_table(files[0], encoding=encoding, labels=labels)
@@ -95,4 +99,4 @@ def is_folder(out: str | None) -> bool:
 
 
 def _is_pattern(word: str) -> bool:
-    return any(mark in word for mark in "*?[") and not Path(word).exists()
+    return any(mark in word for mark in "*?[") and not is_there(word)

@@ -11,6 +11,7 @@ import click
 import pandas as pd
 
 from selfselect.cli._tables import for_spreadsheets, write_table
+from selfselect.cli._terminal import on_terminal
 from selfselect.inference.statistics import TestResult
 from selfselect.options import Intervals
 from selfselect.results.fit_result import FitResult
@@ -62,7 +63,8 @@ def show_table(page: Any, table: pd.DataFrame, out: str | None, *, as_json: bool
     if as_json:
         click.echo(json_lines(table))
     elif out is None:
-        click.echo(str(page))
+        with on_terminal():
+            click.echo(str(page))
     else:
         write_table(table, out, index=False)
 

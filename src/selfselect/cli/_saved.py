@@ -5,9 +5,8 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-import click
-
 from selfselect.cli._streams import STANDARD, refuse_twice
+from selfselect.cli._terminal import say
 
 if TYPE_CHECKING:
     from selfselect.results.fit_result import FitResult
@@ -18,7 +17,7 @@ __all__ = ["in_order", "read_saved", "with_rows"]
 def in_order(fit: str, data: str) -> tuple[str, str]:
     """Return the names of a saved fit and of a table; a notice says so where they are swapped."""
     if data.lower().endswith(".json") and not fit.lower().endswith(".json") and fit != STANDARD:
-        click.echo("notice: in all commands the saved FIT comes first, then DATA.", err=True)
+        say("notice: in all commands the saved FIT comes first, then DATA.")
         return data, fit
     return fit, data
 

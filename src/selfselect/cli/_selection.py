@@ -20,6 +20,7 @@ from selfselect.cli._options import (
     weights_options,
 )
 from selfselect.cli._show import printing_options
+from selfselect.cli._terminal import say
 
 __all__ = ["read_model", "shared_options"]
 
@@ -87,10 +88,10 @@ def read_model(
 
     rows = read(formulas[-1])
     if wanted == 2 and by_column and _has_fewer_values(rows, *formulas):
-        click.echo(
+        say(
             "notice: in all commands the formula of outcomes comes first, then that of the "
-            "selection.", err=True,
-        )  # fmt: skip
+            "selection."
+        )
         formulas.reverse()
         rows = rows if files == ["-"] else read(formulas[-1])
     options["cluster"] = clusters_of(clusters)

@@ -10,6 +10,7 @@ import click
 
 from selfselect.cli._options import format_option, json_option, level_option, together
 from selfselect.cli._streams import STANDARD, refuse_twice, write_file
+from selfselect.cli._terminal import on_terminal
 from selfselect.options import Intervals
 
 __all__ = ["Shown", "printing_options"]
@@ -107,7 +108,8 @@ class Shown:
         if self.as_json:
             click.echo(json_lines(result.tidy(self.level, intervals=self.intervals)), err=taken)
         else:
-            click.echo(render(result, self.form, self.level, self.intervals), err=taken)
+            with on_terminal(err=taken):
+                click.echo(render(result, self.form, self.level, self.intervals), err=taken)
         if self.save and not (self.verdict and self.save == STANDARD):
             # Before the other models of a verdict, which take their time.
             write_file(self.save, result.save, ending=".json")
@@ -120,9 +122,11 @@ class Shown:
                 write_file(self.save, result.save, ending=".json")
         if self.explain:
             pages.append(result.explain(level=self.level))
-        for page in pages:
-            # Beside a table for programs, pages go to standard error.
-            click.echo(f"\n{page}", err=taken or self.as_json or self.form in ("csv", "json"))
+        # Beside a table for programs, pages go to standard error.
+        beside = taken or self.as_json or self.form in ("csv", "json")
+        with on_terminal(err=beside):
+            for page in pages:
+                click.echo(f"\n{page}", err=beside)
         if self.report:
             command = click.get_current_context().obj
             write_file(

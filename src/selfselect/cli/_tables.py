@@ -5,8 +5,6 @@ from __future__ import annotations
 import re
 import zlib
 from collections.abc import Sequence
-from contextlib import suppress
-from difflib import get_close_matches
 from io import BytesIO
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -15,7 +13,7 @@ from zipfile import BadZipFile
 import click
 import pandas as pd
 
-from selfselect.cli._streams import STANDARD, standard_input
+from selfselect.cli._streams import STANDARD, is_there, refuse_missing, standard_input
 from selfselect.data.file_names import ending_of
 from selfselect.data.text_files import read_csv
 from selfselect.errors import DataError, MissingDependencyError
@@ -60,8 +58,7 @@ def read_table(
     labels : columns that hold labels: 01 and 1 are two of them, so such a column is text.
     """
     source = Path(path)
-    if path != STANDARD and not source.exists():
-        raise DataError(f"There is no file {path!r}.{_near_file(source)}")
+    refuse_missing(path)
     if source.is_dir():
         raise DataError(f"{path!r} is a folder. Give one CSV or Parquet file.")
     try:
@@ -89,15 +86,6 @@ def _read_standard(encoding: str | None, labels: Sequence[Any]) -> pd.DataFrame:
     if content.getvalue().startswith(b"PAR1"):
         return _read_parquet(content)
     return read_csv(content, encoding, labels)
-
-
-def _near_file(source: Path) -> str:
-    """Name the file of the same folder that is spelt most alike."""
-    with suppress(OSError):
-        near = get_close_matches(source.name, [one.name for one in source.parent.iterdir()], n=1)
-        if near:
-            return f" Did you mean {str(source.with_name(near[0]))!r}?"
-    return ""
 
 
 def _read_parquet(source: Path | BytesIO) -> pd.DataFrame:
@@ -142,7 +130,7 @@ def check_out(path: str | None, *inputs: str) -> None:
 
 def refuse_inputs(path: str | None, *inputs: str) -> None:
     """Refuse to write over a file that is read: what was in it would be lost."""
-    if path is None or path == STANDARD or not Path(path).exists():
+    if path is None or path == STANDARD or not is_there(path):
         return
     target = Path(path).resolve()
     for one in inputs:

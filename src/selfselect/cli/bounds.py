@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from pathlib import Path
 from typing import Any
 
 import click
@@ -29,6 +28,7 @@ from selfselect.cli._options import (
     rule_option,
     weights_options,
 )
+from selfselect.cli._streams import is_there
 
 __all__ = ["command"]
 
@@ -113,7 +113,7 @@ def command(
     from selfselect.posing import label_columns
 
     files, formula = split_words(words)
-    if formula is None and not equations and len(files) > 1 and not Path(files[-1]).exists():
+    if formula is None and not equations and len(files) > 1 and not is_there(files[-1]):
         # The outcome alone is a formula, too: the rule needs no covariates.
         formula = files.pop()
     check_out(out, *files)

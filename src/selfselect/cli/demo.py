@@ -8,6 +8,12 @@ import click
 
 __all__ = ["command"]
 
+STORY = """\
+In a village everyone hunts or fishes, whichever earns more. We see what each villager earned and
+at which job, never what the other job would have paid. Least squares on the hunters alone is
+biased: those who hunt are those who happened to be good at it.
+"""
+
 
 @click.command("demo")
 @click.option("--rows", default=2_000, show_default=True, type=click.IntRange(min=100))
@@ -17,8 +23,10 @@ def command(rows: int, seed: int, folder: str) -> int:
     """Simulate hunters and fishers, fit them naively and corrected, print, save and draw both."""
     import selfselect as ss
     from selfselect.cli._tables import write_table
+    from selfselect.cli._terminal import on_terminal
     from selfselect.cli.main import NOT_CONVERGED
     from selfselect.errors import DataError, MissingDependencyError
+    from selfselect.report.text import fold, paragraph
     from selfselect.results.files import whole_file
 
     target = Path(folder)
@@ -26,16 +34,13 @@ def command(rows: int, seed: int, folder: str) -> int:
         target.mkdir(parents=True, exist_ok=True)
     except OSError as error:
         raise DataError(f"The folder {folder!r} cannot be made: {error.strerror}.") from error
-    click.echo(
-        "In a village everyone hunts or fishes, whichever earns more. We see what each villager\n"
-        "earned and at which job, never what the other job would have paid. Least squares on the\n"
-        "hunters alone is biased: those who hunt are those who happened to be good at it.\n"
-    )
-    sample = ss.simulators.village(rows, seed=seed)
-    result = ss.fit(sample.formula, sample.data, chosen=sample.chosen)
-    click.echo(f"{result.summary()}\n")
-    click.echo(f"{result.compare()}\n")
-    click.echo(_truth(sample, result))
+    with on_terminal():
+        click.echo(f"{paragraph(STORY)}\n")
+        sample = ss.simulators.village(rows, seed=seed)
+        result = ss.fit(sample.formula, sample.data, chosen=sample.chosen)
+        click.echo(f"{result.summary()}\n")
+        click.echo(f"{result.compare()}\n")
+        click.echo(fold(_truth(sample, result)))
     write_table(sample.data, str(target / "villagers.csv"), index=False)
     result.save(target / "fit.json")
     result.report(target / "fit.html")

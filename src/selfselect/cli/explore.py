@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import sys
+
 import click
 
 from selfselect.cli._encoding import encoding_option
@@ -13,7 +15,7 @@ __all__ = ["command"]
 @click.argument("fit")
 @click.argument("data")
 @click.option(
-    "--out", required=True, metavar="FILE", help="HTML file for the page; '-' for standard output."
+    "--out", default="-", metavar="FILE", help="HTML file for the page; else standard output."
 )
 @click.option("--rows", type=int, help="How many rows of DATA the page may hold.")
 @click.option("--level", type=float, default=0.95, show_default=True, help="Confidence level.")
@@ -23,11 +25,16 @@ def command(
 ) -> int:
     """Write a page that explores the saved FIT over the rows of DATA."""
     from selfselect.cli._saved import in_order, read_saved
-    from selfselect.cli._streams import write_file
+    from selfselect.cli._streams import STANDARD, write_file
     from selfselect.cli._tables import refuse_inputs
 
     fit, data = in_order(fit, data)
     refuse_inputs(out, fit, data)
+    if out == STANDARD and sys.stdout is not None and sys.stdout.isatty():
+        raise click.UsageError(
+            "The page is not for a terminal. Give --out page.html, or send standard output to a "
+            "file."
+        )
     result, table = read_saved(fit, data, encoding=encoding)
     if not hasattr(result, "explore"):
         raise click.UsageError("A multinomial switching regression has no page to explore.")

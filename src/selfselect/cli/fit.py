@@ -29,7 +29,6 @@ Examples:
   selfselect fit rows/*.parquet "income ~ height + weight" --chosen job --save fit.json
   cat villagers.csv | selfselect fit - "income ~ height" --chosen job --save - > fit.json
 
-\b
 Exit codes: 0 the fit converged, 2 bad input, 3 the fit did not converge.
 """
 

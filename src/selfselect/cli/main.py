@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import errno
 import os
+import re
 import shlex
 import sys
 import warnings
+from collections.abc import Iterable
 from contextlib import suppress
 from difflib import get_close_matches
 from importlib import import_module
@@ -20,6 +22,32 @@ UNEXPECTED, BAD_INPUT, NOT_CONVERGED, INTERRUPTED = 1, 2, 3, 130
 
 UNWRITABLE = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EBADF, errno.EIO)
 """Errors of devices that are full, closed or gone."""
+
+
+class _Formatter(click.HelpFormatter):
+    """Help whose lists of choices fit the terminal."""
+
+    def write_dl(
+        self, rows: Iterable[tuple[str, str]], col_max: int = 30, col_spacing: int = 2
+    ) -> None:
+        room = max(self.width - self.current_indent, col_max)
+        folded = [("\n".join(self._lines(first, room)), second) for first, second in rows]
+        super().write_dl(folded, col_max, col_spacing)
+
+    def _lines(self, first: str, room: int) -> list[str]:
+        """Begin a new line between two choices where one would be too long."""
+        lines = [""]
+        for part in re.split(r"(?<=\|)", first):
+            if lines[-1] and len(lines[-1] + part) > room:
+                lines.append(" " * (self.current_indent + 4))
+            lines[-1] += part
+        return lines
+
+
+class _Context(click.Context):
+    """What a command runs in."""
+
+    formatter_class = _Formatter
 
 
 class _Lazy(click.Group):
@@ -55,6 +83,7 @@ class _Lazy(click.Group):
             return None
         module = cmd_name.replace("-", "_")
         command: click.Command = import_module(f"selfselect.cli.{module}").command
+        command.context_class = _Context
         return command
 
     def resolve_command(
@@ -84,7 +113,6 @@ Examples:
   selfselect fit villagers.csv "income ~ height + weight" --chosen job --save fit.json
   selfselect predict fit.json villagers.csv --kind chance
 
-\b
 Exit codes: 0 the fit converged, 2 bad input, 3 the fit did not converge.
 """
 
@@ -130,8 +158,10 @@ def main(arguments: list[str] | None = None) -> None:
 
 def _say(sentence: str) -> None:
     """Write to standard error; where nothing can be written there, the exit code has to do."""
+    from selfselect.cli._terminal import say
+
     with suppress(OSError):
-        click.echo(sentence, err=True)
+        say(sentence)
 
 
 def _spelt(sentence: object, words: list[str]) -> str:

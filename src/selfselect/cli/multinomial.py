@@ -96,6 +96,7 @@ def command(
     from selfselect.cli._formats import json_lines, render
     from selfselect.cli._streams import STANDARD, refuse_twice, write_file
     from selfselect.cli._tables import check_target
+    from selfselect.cli._terminal import on_terminal
 
     refuse_twice(save, report, what="output")
     for path in (save, report):
@@ -111,12 +112,14 @@ def command(
         available=pairs_of(menus, "--available") or None, **options,
     )  # fmt: skip
     taken = STANDARD in (save, report)
-    shown = json_lines(result.tidy(level)) if as_json else render(result, form, level)
-    click.echo(shown, err=taken)
-    for to, versus in asked:
-        # A page beside a table for programs goes to standard error.
-        page = str(result.treatment_effects(to, versus, level=level))
-        click.echo("\n" + page, err=taken or as_json or form in ("csv", "json"))
+    with on_terminal(err=taken):
+        shown = json_lines(result.tidy(level)) if as_json else render(result, form, level)
+        click.echo(shown, err=taken)
+    # A page beside a table for programs goes to standard error.
+    beside = taken or as_json or form in ("csv", "json")
+    with on_terminal(err=beside):
+        for to, versus in asked:
+            click.echo(f"\n{result.treatment_effects(to, versus, level=level)}", err=beside)
     if save:
         write_file(save, result.save, ending=".json")
     if report:

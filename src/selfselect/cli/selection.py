@@ -17,7 +17,6 @@ Examples:
   selfselect selection women.csv "lwage ~ educ + exper" "inlf ~ educ + exper + age + kidslt6"
   selfselect selection women.csv "lwage ~ educ" "~ educ + kidslt6" --method two-step
 
-\b
 Exit codes: 0 the fit converged, 2 bad input, 3 the fit did not converge.
 """
 

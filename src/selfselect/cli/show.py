@@ -43,6 +43,7 @@ def command(
     from selfselect.cli._formats import json_lines, render
     from selfselect.cli._streams import STANDARD, read_fit, write_file
     from selfselect.cli._tables import check_target, labels_of, read_table
+    from selfselect.cli._terminal import on_terminal
     from selfselect.cli.main import NOT_CONVERGED
 
     if data is not None and not explain:
@@ -55,17 +56,22 @@ def command(
         )
     rows = None if data is None else read_table(data, labels=labels_of(result))
     taken = report == STANDARD
-    shown = json_lines(result.tidy(level)) if as_json else render(result, form, level, stars=stars)
-    click.echo(shown, err=taken)
+    with on_terminal(err=taken):
+        click.echo(
+            json_lines(result.tidy(level)) if as_json else render(result, form, level, stars=stars),
+            err=taken,
+        )
     pages = [
         *([result.explain(rows, level=level)] if explain else []),
         *([result.nlcom(*combinations, level=level)] if combinations else []),
         *([result.compare()] if compare else []),
         *([result.diagnose()] if diagnose else []),
     ]
-    for page in pages:
-        # Beside a table for programs, pages go to standard error.
-        click.echo(f"\n{page}", err=taken or as_json or form in ("csv", "json"))
+    # Beside a table for programs, pages go to standard error.
+    beside = taken or as_json or form in ("csv", "json")
+    with on_terminal(err=beside):
+        for page in pages:
+            click.echo(f"\n{page}", err=beside)
     if report:
         write_file(report, lambda path: result.report(path, level=level), ending=".html")
     return 0 if result.converged else NOT_CONVERGED

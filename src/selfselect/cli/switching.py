@@ -27,7 +27,6 @@ Examples:
   selfselect switching workers.csv "lwage ~ educ" "hours ~ educ + kids" \\
       --ordered none,part,full
 
-\b
 Exit codes: 0 the fit converged, 2 bad input, 3 the fit did not converge.
 """
 

@@ -29,7 +29,7 @@ from selfselect.data.columns import (
     unmet_categories,
 )
 from selfselect.data.equations import INTERCEPT
-from selfselect.data.formulas import Use, calls_in, columns_in, uses_of_columns
+from selfselect.data.formulas import Use, calls_in, columns_of_factor, uses_of_columns
 from selfselect.data.sizes import refuse_beyond_memory
 from selfselect.data.terms import Method, parse_side
 from selfselect.errors import DataError, FormulaError
@@ -162,7 +162,7 @@ class Coder:
     def categorical(self) -> frozenset[str]:
         """The columns that are coded as categories, numbers among them: ``C(year)``."""
         return frozenset(
-            column for name in self.factors for column in columns_in(parse_side(f"{name} - 1"))
+            column for name in self.factors for column in columns_of_factor(self.text, name)
         )
 
     @cached_property
@@ -237,7 +237,7 @@ class Coder:
 
     def categories_of(self, factor: str, frame: pd.DataFrame) -> NDArray[np.intp] | None:
         """Return the place of each row's category (n,); None where a factor is no single column."""
-        columns = columns_in(parse_side(f"{factor} - 1"))
+        columns = columns_of_factor(self.text, factor)
         if len(columns) != 1 or factor not in (*columns, *(f"C({one})" for one in columns)):
             return None
         return self._places(frame[next(iter(columns))], next(iter(columns)), factor)

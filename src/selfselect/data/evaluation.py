@@ -24,8 +24,8 @@ from selfselect.data.columns import (
     read_columns,
     unmet_categories,
 )
-from selfselect.data.formulas import columns_in
-from selfselect.data.terms import from_formulaic, parse_side
+from selfselect.data.formulas import columns_in, columns_of_factor
+from selfselect.data.terms import from_formulaic
 from selfselect.errors import DataError, FormulaError
 
 __all__ = ["Evaluated", "Part", "evaluate"]
@@ -163,7 +163,7 @@ def _materialise(
             )
         values = values.astype(np.float64, copy=False)
     except DataMismatchWarning as error:
-        raise DataError(_unseen_category(spec, columns, str(error))) from error
+        raise DataError(_unseen_category(spec, columns, text, str(error))) from error
     except (
         FormulaicError, TypeError, ValueError, LookupError, NameError, SyntaxError, ArithmeticError,
     ) as error:  # fmt: skip
@@ -179,11 +179,11 @@ def _materialise(
     return values, matrix.model_spec
 
 
-def _unseen_category(spec: ModelSpec, frame: pd.DataFrame, fallback: str) -> str:
+def _unseen_category(spec: ModelSpec, frame: pd.DataFrame, text: str, fallback: str) -> str:
     """Name the column and the categories that were not met in the fit."""
     for name, (_, learnt) in spec.encoder_state.items():
         known = learnt.get("categories")
-        columns = [column for column in columns_in(parse_side(f"{name} - 1")) if column in frame]
+        columns = [column for column in columns_of_factor(text, name) if column in frame]
         if known is None or len(columns) != 1:
             continue
         new = _new_categories(frame[columns[0]], known)

@@ -29,6 +29,7 @@ __all__ = [
     "calls_in",
     "column_alone",
     "columns_in",
+    "columns_of_factor",
     "expression_tree",
     "parse_formula",
     "parse_formulas",
@@ -443,6 +444,16 @@ def columns_in(formula: Iterable[Term]) -> set[str]:
             elif factor.method is Method.PYTHON:
                 found |= _columns_of(factor.expr)
     return found
+
+
+def columns_of_factor(side: str, name: str) -> set[str]:
+    """Return the data columns that one factor of a side needs; its name may need backticks."""
+    return columns_in(
+        Term((factor,))
+        for term in parse_side(side)
+        for factor in term.factors
+        if factor.expr == name
+    )
 
 
 def calls_in(side: str) -> list[tuple[str, set[str]]]:

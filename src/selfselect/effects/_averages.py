@@ -27,6 +27,7 @@ from selfselect.effects._units import errors_of_units, rows_are_repeated, withou
 from selfselect.engines.base import Parts
 from selfselect.errors import OptionError
 from selfselect.moments.base import latent_means
+from selfselect.progress import progress_bar
 from selfselect.threads import parallel_map
 
 if TYPE_CHECKING:
@@ -179,8 +180,14 @@ def average_means(fit: FitResult, *, covariates: str) -> Averages:
 
 def _by_blocks(task: Callable[[int], Any], n_rows: int) -> Iterator[Any]:
     """Yield what `task` returns for every block of rows; threads are not worth it for two."""
-    few = n_rows <= 2 * ROWS_AT_ONCE
-    yield from parallel_map(task, range(0, n_rows, ROWS_AT_ONCE), n_threads=1 if few else None)
+    starts = range(0, n_rows, ROWS_AT_ONCE)
+    if len(starts) <= 2:
+        yield from map(task, starts)
+        return
+    with progress_bar(None, what="Averages", total=n_rows, unit="rows") as bar:
+        for start, part in zip(starts, parallel_map(task, starts), strict=True):
+            bar.update(min(ROWS_AT_ONCE, n_rows - start))
+            yield part
 
 
 def _added(sums: Callable[[int], Parts], n_rows: int) -> Parts:

@@ -23,6 +23,7 @@ from selfselect.effects._moments import Setting, refuse_joint
 from selfselect.effects._units import errors_of_units, rows_are_repeated, without_negative
 from selfselect.errors import OptionError
 from selfselect.moments.base import latent_means
+from selfselect.progress import progress_bar
 from selfselect.seeds import check_seed
 
 if TYPE_CHECKING:
@@ -112,9 +113,11 @@ def simulate(
     value = statistic.value(here, every)
     directions = _axes(fit)
     along = np.zeros((len(value), len(directions)))
-    for place, step in enumerate(directions):
-        up, down = _moved(fit, step), _moved(fit, -step)
-        along[:, place] = 0.5 * (statistic.value(at(up), every) - statistic.value(at(down), every))
+    with progress_bar(None, what="Simulations", total=len(directions)) as bar:
+        for place, step in enumerate(directions):
+            up, down = (statistic.value(at(_moved(fit, one)), every) for one in (step, -step))
+            along[:, place] = 0.5 * (up - down)
+            bar.update(1)
     # Along each axis the estimates err by one step, so no derivative is needed in between.
     covariance = along @ along.T if len(directions) else np.full((len(value),) * 2, np.nan)
     jacobian = along @ np.linalg.pinv(directions).T if len(directions) else along

@@ -17,6 +17,7 @@ from selfselect.inference.statistics import format_p_value, interval_ends, two_s
 from selfselect.results.levels import asked_logarithm
 from selfselect.results.rejections import rejections
 from selfselect.results.tables import check_level, counted
+from selfselect.visible import on_one_line
 
 if TYPE_CHECKING:
     from selfselect.multinomial.result import MultinomialResult
@@ -121,9 +122,8 @@ class EffectTable:
         return self.to_page().to_text()
 
     def __repr__(self) -> str:
-        return (
-            f"<EffectTable: {self.title}; {counted(len(self.table))} in .table; print it to read>"
-        )
+        what, held = on_one_line(self.title), counted(len(self.table))
+        return f"<EffectTable: {what}; {held} in .table; print it to read>"
 
     def _repr_html_(self) -> str:
         return self.to_page().to_html()

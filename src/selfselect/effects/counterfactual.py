@@ -32,6 +32,7 @@ from selfselect.effects.base import (
 from selfselect.errors import OptionError
 from selfselect.options import Covariates
 from selfselect.rules import direction_of
+from selfselect.visible import on_one_line
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -122,7 +123,8 @@ class Counterfactual:
         return Block("Who moves, and their mean outcome", (name, "share", *rest), tuple(lines))
 
     def __repr__(self) -> str:
-        return f"<Counterfactual: if {self.question}; tables .outcomes, .shares and .moves>"
+        asked = on_one_line(self.question)
+        return f"<Counterfactual: if {asked}; tables .outcomes, .shares and .moves>"
 
     def __str__(self) -> str:
         return self.to_page().to_text()

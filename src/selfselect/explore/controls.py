@@ -21,6 +21,7 @@ from selfselect.data.coding import FormulaCoding
 from selfselect.data.rows import Rows
 from selfselect.effects._profiles import make_profiles
 from selfselect.effects._sample import code_rows, is_category, raw_table
+from selfselect.visible import left_to_right
 
 if TYPE_CHECKING:
     from selfselect.results.fit_result import FitResult
@@ -91,7 +92,7 @@ def make_controls(fit: FitResult, data: Any) -> Controls:
         numbers.append({"on": at, "values": list(map(_short, tables[on][:, place]))})
     controls = [
         {
-            "name": name,
+            "name": left_to_right(name),
             "code": repr(name),
             "category": is_category(fit, table[name]),
             "shown": [_shown(value) for value in values[name]],
@@ -197,7 +198,7 @@ def _plain(value: Any) -> Any:
 
 
 def _shown(value: Any) -> str:
-    return f"{value:.6g}" if isinstance(value, float) else str(value)
+    return f"{value:.6g}" if isinstance(value, float) else left_to_right(str(value))
 
 
 def _short(value: Any) -> float | int:

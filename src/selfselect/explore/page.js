@@ -73,6 +73,7 @@
     const head = document.createElement("th");
     const text = document.createElement("bdi");
     head.scope = "row";
+    text.dir = "ltr";
     text.textContent = title;
     head.append(text);
     made.append(head, ...cells);
@@ -334,7 +335,13 @@
       if (data.base) parts.push(data.base);
       lines.push(`result.counterfactual(${parts.join(", ")}, covariates='fixed'${level})`);
     }
-    find("call").textContent = lines.join("\n");
+    /* Each quoted part runs in the direction of its own letters. */
+    find("call").replaceChildren(...lines.join("\n").split(/('(?:[^'\\]|\\.)*')/).map((part, i) => {
+      if (i % 2 === 0) return part;
+      const quoted = document.createElement("bdi");
+      quoted.textContent = part;
+      return quoted;
+    }));
   };
 
   /* what happens when something is moved */

@@ -25,6 +25,7 @@ from selfselect.results.sensitivity import fits_along
 from selfselect.results.tables import check_level
 from selfselect.rules import direction_of
 from selfselect.solvers.continuation import Continuation
+from selfselect.visible import left_to_right
 
 if TYPE_CHECKING:
     from selfselect.results.fit_result import FitResult
@@ -83,6 +84,7 @@ def compose(
             "result.explore(path, data)."
         )
     equations = fit.problem.equations
+    labels = [left_to_right(str(label)) for label in equations.alternatives]
     k = equations.n_alternatives
     # Complete rows once and for all: what is left out is said once.
     complete = None if data is None else raw_table(fit, data)
@@ -98,13 +100,13 @@ def compose(
         "left_out": listed(controls.left_out),
         "sentence": sample.sentence,
         "about_correlation": about,
-        "outcome": str(equations.outcome),
+        "outcome": left_to_right(str(equations.outcome)),
         "level": level,
-        "labels": [str(label) for label in equations.alternatives],
+        "labels": labels,
         "computes": {
-            "labels": [str(label) for label in equations.alternatives],
+            "labels": labels,
             "codes": [repr(_plain(label)) for label in equations.alternatives],
-            "outcome": str(equations.outcome),
+            "outcome": left_to_right(str(equations.outcome)),
             "way": direction_of(fit.problem.ordered_rule),
             "level": level,
             "reach": interval_reach(level, fit.covariance.df),

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property, partial
 from pathlib import Path
@@ -24,6 +23,7 @@ from selfselect.options import Intervals
 from selfselect.problem.parameters import Reported
 from selfselect.results.comparison import Comparison
 from selfselect.results.estimates import Estimates
+from selfselect.visible import on_one_line
 
 if TYPE_CHECKING:
     from selfselect.effects.base import EffectTable
@@ -330,11 +330,9 @@ class MultinomialResult(Estimates):
         write_document(lambda: compose(self, level, command), path, level=level)
 
     def __repr__(self) -> str:
-        labels: Sequence[str] = [str(label) for label in self.alternatives]
-        return (
-            f"<MultinomialResult: {self.model.equations.outcome} of {', '.join(labels)}; "
-            f"{self.nobs} rows, correction {self.correction}>"
-        )
+        what = f"{self.model.equations.outcome} of {', '.join(map(str, self.alternatives))}"
+        rows = f"{self.nobs} rows, correction {self.correction}"
+        return f"<MultinomialResult: {on_one_line(what)}; {rows}>"
 
     def _repr_html_(self) -> str:
         return self.summary().to_html()

@@ -6,7 +6,6 @@ differ by line style and marker too, and the colours (Okabe and Ito's) differ in
 
 from __future__ import annotations
 
-import unicodedata
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -16,6 +15,7 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from selfselect.errors import MissingDependencyError, OptionError
+from selfselect.visible import on_one_line
 
 __all__ = [
     "CORRECTED",
@@ -205,9 +205,7 @@ def plain(text: object) -> str:
     Dollars would be read as mathematics, a leading underscore hides a legend entry, and control
     characters have no glyph and no place in SVG.
     """
-    clean = "".join(
-        "\ufffd" if unicodedata.category(letter) in ("Cc", "Cs") else letter for letter in str(text)
-    )
+    clean = on_one_line(str(text))
     return (" " if clean.startswith("_") else "") + clean.replace("$", r"\$")
 
 

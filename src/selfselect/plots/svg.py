@@ -13,6 +13,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
+from textwrap import wrap
 from threading import RLock
 from typing import Any, Protocol
 from xml.etree import ElementTree
@@ -20,6 +21,7 @@ from xml.etree import ElementTree
 import numpy as np
 
 from selfselect.plots.base import Marks, need_matplotlib
+from selfselect.visible import left_to_right
 
 __all__ = ["ONE_BY_ONE", "Drawing", "draw_svg", "page_axes", "page_style"]
 
@@ -130,9 +132,10 @@ def _make_room(figure: Any) -> None:
     (axis,) = figure.axes
     below = _legend_below(figure, axis)
     width, height = figure.get_size_inches()
-    longest = max((len(label.get_text()) for label in axis.get_yticklabels()), default=0)
+    beside = 0.2 + (LINE if axis.get_ylabel() else 0.0)
+    longest = _fold_names(axis, int((0.5 * width - beside) / LETTER))
     slanted = min(_slanted(axis), 0.4 * height)
-    left = min(0.2 + LETTER * longest + (LINE if axis.get_ylabel() else 0.0), 0.5 * width)
+    left = min(beside + LETTER * longest, 0.5 * width)
     bottom = 0.1 + LINE + (LINE if axis.get_xlabel() else 0.0) + below + slanted
     top = 0.1 + (LINE if axis.get_title() else 0.0)
     figure.subplots_adjust(
@@ -146,6 +149,22 @@ def _make_room(figure: Any) -> None:
     axis.yaxis.set_label_coords(
         0.95 * LINE / width, 0.5 * (inside.y0 + inside.y1), figure.transFigure
     )
+
+
+def _fold_names(axis: Any, most: int) -> int:
+    """Fold the names of rows that are longer than `most` letters; return the longest line's."""
+    names = [label.get_text() for label in axis.get_yticklabels()]
+    if max(map(len, names), default=0) > most:
+        # Dollars are escaped once lines are broken: a lone one would begin mathematics.
+        folded = [
+            "\n".join(wrap(name.replace(r"\$", "$"), most, max_lines=2, placeholder="…")).replace(
+                "$", r"\$"
+            )
+            for name in names
+        ]
+        axis.set_yticks(axis.get_yticks(), folded)
+        names = "\n".join(folded).split("\n")
+    return max(map(len, names), default=0)
 
 
 def _slanted(axis: Any) -> float:
@@ -264,7 +283,7 @@ def _located(picture: HasMarks, marks: Marks, height: float) -> list[tuple[float
     low, high = np.array([box.p0, box.p1]) * 72.0 / axis.figure.dpi
     inside = ((places >= low - 2.0) & (places <= high + 2.0)).all(axis=1)
     return [
-        (round(float(x), 1), round(float(height - y), 1), said)
+        (round(float(x), 1), round(float(height - y), 1), left_to_right(said))
         for (x, y), said, shown in zip(places, marks.texts, inside, strict=True)
         if shown
     ]
@@ -290,7 +309,7 @@ def _cleaned(text: str, name: str, description: str, points: dict[str, Any]) -> 
     for key in ("width", "height", "version"):
         root.attrib.pop(key, None)
     root.set("role", "img")
-    root.set("aria-label", description)
+    root.set("aria-label", left_to_right(description))
     written = [
         _all_points(root, f"{name}-{gid}", places) for gid, places in points.items() if len(places)
     ]

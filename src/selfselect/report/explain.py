@@ -39,6 +39,9 @@ MOST_ALTERNATIVES = 12
 HARDLY = 0.5
 """Standard errors of a coefficient below which least squares is said not to differ."""
 
+LONG = 240
+"""Letters of a formula that a sentence can bear."""
+
 ATE, ATT, ATU = "ATE", "ATT", "ATU"
 
 SPELLED = {
@@ -218,11 +221,19 @@ def in_words(row: Any, level: float, unit: str = "", *, sign: bool = True) -> st
     if np.isnan(value):
         return "not known"
     known = np.isfinite([low, high]).all() and high > low
-    digits = _digits(0.5 * (high - low) if known else 0.1 * abs(value))
-    said = f"{_rounded(value, digits, sign)}{unit}"
+    half = 0.5 * (high - low)
+    digits = _digits(half if known else 0.1 * abs(value))
+    # Of an interval that reaches much farther to one side, the near end would be rounded away.
+    skewed = known and min(value - low, high - value) < 0.1 * half
+
+    def written(number: float) -> str:
+        own = max(digits, _digits(abs(number))) if skewed else digits
+        return f"{_rounded(number, own, sign)}{unit}"
+
+    said = written(value)
     if not known:
         return f"{said} (no interval)"
-    ends = f"{_rounded(low, digits, sign)}{unit} to {_rounded(high, digits, sign)}{unit}"
+    ends = f"{written(low)} to {written(high)}"
     open_sign = ", so its sign is not determined" if sign and low <= 0.0 <= high else ""
     return f"{said} ({100 * level:g}% {ends}{open_sign})"
 
@@ -271,11 +282,20 @@ def _beside_least_squares(fit: FitResult) -> list[str]:
     return [f"{sentence}; the difference is selection bias as far as the model holds."]
 
 
+def _shortened(formula: str) -> str:
+    """Leave out the middle of a sum that is too long for a sentence."""
+    terms = formula.split(" + ")
+    if len(formula) <= LONG or len(terms) < 4:
+        return formula
+    most = max(2, int(LONG / 2 / (len(formula) / len(terms))))
+    return " + ".join([*terms[:most], "...", terms[-1]])
+
+
 def _assumptions(fit: FitResult) -> str:
     """Name the assumptions, which of them were tested, and which were not."""
     problem = fit.problem
     noise = problem.noise.name.replace(" (assumed)", "")
-    means = listed([str(one) for one in dict.fromkeys(fit.facts.formulas)])
+    means = listed([_shortened(str(one)) for one in dict.fromkeys(fit.facts.formulas)])
     said = f"This assumes that the recorded outcome is {selected(fit)}"
     if problem.equations.selection is not None:
         said = f"This assumes that {problem.rule.name}"

@@ -11,7 +11,7 @@ import re
 from selfselect.plots.svg import Drawing
 from selfselect.report.document import Document, Part
 from selfselect.report.page import Block
-from selfselect.report.templates import render_page
+from selfselect.report.templates import render_page, typed
 
 __all__ = ["render"]
 
@@ -19,6 +19,9 @@ VERDICTS = {"fine": "fine", "weak": "doubtful", "note": "note"}
 
 MANY_COLUMNS = 9
 """Columns from which a table is too wide for paper: each row is then printed as a list."""
+
+MANY_NOTICES = 10
+"""Warnings that are shown at once; the others are folded."""
 
 
 def render(document: Document) -> str:
@@ -32,6 +35,8 @@ def render(document: Document) -> str:
         kind=_kind,
         loud=_loud,
         drawn=_drawn,
+        typed=typed,
+        many=MANY_NOTICES,
         too_wide=_too_wide,
     )
 

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from html import escape
+import html
 
 from selfselect.report.page import Block, Page
+from selfselect.visible import left_to_right
 
 __all__ = ["render"]
 
@@ -23,6 +24,11 @@ def render(page: Page) -> str:
     notes = [f"<li>{escape(note)}</li>" for note in page.notes]
     parts += ["<ul>", *notes, "</ul>"] if notes else []
     return "\n".join([*parts, "</div>"])
+
+
+def escape(text: str) -> str:
+    """Return text as HTML shows it."""
+    return html.escape(left_to_right(text))
 
 
 def _block(block: Block) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from selfselect.report.page import Block, Page
+from selfselect.visible import visible
 
 __all__ = ["escape_latex", "render"]
 
@@ -15,7 +16,7 @@ _SPECIAL = {
 
 def escape_latex(text: str) -> str:
     """Escape what LaTeX would read as commands."""
-    return "".join(_SPECIAL.get(character, character) for character in text)
+    return "".join(_SPECIAL.get(character, character) for character in visible(text))
 
 
 def render(page: Page) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from selfselect.report.page import Block, Page
+from selfselect.visible import visible
 
 __all__ = ["render"]
 
@@ -19,7 +20,7 @@ def render(page: Page) -> str:
 
 def _safe(text: str) -> str:
     """Keep user text from being read as markup, and on one line."""
-    text = " ".join(text.split())
+    text = visible(" ".join(text.split()))
     for character in "\\`*_|<>[]":
         text = text.replace(character, "\\" + character)
     return text

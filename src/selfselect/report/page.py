@@ -3,6 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from selfselect.visible import on_one_line
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 __all__ = ["Block", "Page"]
 
@@ -14,6 +20,27 @@ class Block:
     title: str
     header: tuple[str, ...]
     rows: tuple[tuple[str, ...], ...]
+
+    @classmethod
+    def of(cls, title: str, table: pd.DataFrame) -> Block:
+        """Write a table whose index holds the names of its rows."""
+        from selfselect.report.summary import format_number
+
+        def written(value: Any) -> str:
+            return format_number(value) if isinstance(value, float) else str(value)
+
+        names = [
+            ", ".join(map(_named, one)) if isinstance(one, tuple) else _named(one)
+            for one in table.index
+        ]
+        values = table.astype(object).itertuples(index=False, name=None)
+        rows = tuple((name, *map(written, row)) for name, row in zip(names, values, strict=True))
+        head = ", ".join(str(name) for name in table.index.names if name is not None)
+        return cls(title, (head, *map(str, table.columns)), rows)
+
+
+def _named(value: Any) -> str:
+    return f"{value:g}" if isinstance(value, float) else str(value)
 
 
 @dataclass(frozen=True, repr=False)
@@ -60,7 +87,7 @@ class Page:
         return render(self)
 
     def __repr__(self) -> str:
-        return f"<Page: {self.title}; print it to read>"
+        return f"<Page: {on_one_line(self.title)}; print it to read>"
 
     def __str__(self) -> str:
         return self.to_text()

@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import base64
 import hashlib
+import re
 from functools import cache
 from importlib.resources import files
 from typing import Any
 
-__all__ = ["render_page"]
+from selfselect.visible import FROM_THE_RIGHT, left_to_right, visible
+
+__all__ = ["render_page", "typed"]
 
 
 def render_page(
@@ -45,6 +48,22 @@ def _file(name: str) -> str:
     return files("selfselect").joinpath(name).read_text(encoding="utf-8")
 
 
+def _shown(value: Any) -> Any:
+    """Return what a template shows of a value; markup, which holds no text of a user, as it is."""
+    return left_to_right(value) if type(value) is str else value
+
+
+def typed(text: str) -> Any:
+    """Return text to be typed as markup; what is quoted runs in the direction of its letters."""
+    from markupsafe import Markup, escape
+
+    parts = re.split(f"('[^']*[{FROM_THE_RIGHT}][^']*')", visible(text))
+    quoted = Markup("<bdi>{}</bdi>")
+    return Markup("").join(
+        quoted.format(part) if place % 2 else escape(part) for place, part in enumerate(parts)
+    )
+
+
 @cache
 def _environment() -> Any:
     # Imported here: most processes write no page.
@@ -56,6 +75,7 @@ def _environment() -> Any:
         undefined=StrictUndefined,
         trim_blocks=True,
         lstrip_blocks=True,
+        finalize=_shown,
     )
     environment.policies["json.dumps_kwargs"] = {
         "allow_nan": False,

@@ -37,6 +37,7 @@ from selfselect.results.simulated_departures import (
 from selfselect.results.tables import Tables, labels_index
 
 if TYPE_CHECKING:
+    from selfselect.report.page import Page
     from selfselect.results.fit_result import FitResult
 
 __all__ = ["Departures", "measure_departures", "measured_quickly", "why_not_measured"]
@@ -126,11 +127,25 @@ class Departures(Tables):
             kinds.append("moving spread")
         return f" ({', '.join(kinds)})" if kinds else ""
 
-    def __str__(self) -> str:
-        tables = [self.noise, self.slopes]
+    def to_page(self) -> Page:
+        """Compose a page, which renders as text, HTML, LaTeX and Markdown."""
+        from selfselect.report.page import Block, Page
+
+        blocks = [Block.of("Noise as the residuals show it", self.noise)]
         if self.correlations.any():
-            tables.insert(1, self.correlations.to_frame())
-        return "\n\n".join([self.sentence, *(str(table.round(4)) for table in tables)])
+            blocks.append(Block.of("Its correlations", self.correlations.to_frame()))
+        blocks.append(Block.of("Slopes, and their errors where it was simulated", self.slopes))
+        title = "What noise as the residuals show it does to the slopes"
+        said = (self.sentence,)
+        if self.small:
+            return Page(title, (), (), tuple(blocks), said)
+        return Page(title, said, (), tuple(blocks), ())
+
+    def __str__(self) -> str:
+        return self.to_page().to_text()
+
+    def _repr_html_(self) -> str:
+        return self.to_page().to_html()
 
 
 def why_not_measured(fit: FitResult) -> str | None:

@@ -61,8 +61,10 @@ class Diagnosis:
         return f"<Diagnosis: {said}; print it to read>"
 
     def __str__(self) -> str:
+        from selfselect.report.text import fold
+
         mark = {"fine": "  ", "weak": "! ", "note": "? "}
-        return "\n".join(mark[finding.verdict] + finding.sentence for finding in self.findings)
+        return "\n".join(fold(mark[one.verdict] + one.sentence) for one in self.findings)
 
     def _repr_html_(self) -> str:
         from selfselect.report.page import Page

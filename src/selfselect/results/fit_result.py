@@ -32,6 +32,7 @@ from selfselect.results.prediction_methods import PredictionMethods
 from selfselect.results.tables import labelled_series, naive_table
 from selfselect.results.trust_methods import TrustMethods
 from selfselect.solvers.base import Solution
+from selfselect.visible import on_one_line
 
 if TYPE_CHECKING:
     from selfselect.inference.profile import Surface
@@ -309,4 +310,4 @@ class FitResult(
             what = f"{self.model} of {self.problem.equations.outcome}, {self.method}"
         state = "converged" if self.converged else "NOT CONVERGED"
         likelihood = "" if np.isnan(self.llf) else f"log-likelihood {self.llf:.4f}, "
-        return f"<FitResult: {what}; {self.nobs} rows, {likelihood}{state}>"
+        return f"<FitResult: {on_one_line(what)}; {self.nobs} rows, {likelihood}{state}>"

@@ -94,16 +94,8 @@ class Sensitivity(Tables):
 
     def _repr_html_(self) -> str:
         from selfselect.report.page import Block, Page
-        from selfselect.report.summary import format_number
 
-        rows = tuple(
-            (f"{rho:g}", *(str(v) if isinstance(v, bool) else format_number(v) for v in values))
-            for rho, values in zip(
-                self.table.index, self.table.astype(object).to_numpy(), strict=True
-            )
-        )
-        header = (str(self.table.index.name or "correlation"), *map(str, self.table.columns))
-        block = Block("at each correlation", header, rows)
+        block = Block.of("at each correlation", self.table.rename_axis("correlation"))
         return Page("Sensitivity to correlation", (), (), (block,), (self.sentence(),)).to_html()
 
 

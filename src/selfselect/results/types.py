@@ -14,8 +14,10 @@ from selfselect.errors import UnsupportedError
 from selfselect.likelihoods import Batch, row_terms
 from selfselect.noises.types import type_label
 from selfselect.problem.problem import Problem
+from selfselect.results.tables import Tables
 
 if TYPE_CHECKING:
+    from selfselect.report.page import Page
     from selfselect.results.fit_result import FitResult
 
 __all__ = ["UnobservedTypes", "unobserved_types"]
@@ -23,8 +25,8 @@ __all__ = ["UnobservedTypes", "unobserved_types"]
 Array = NDArray[np.float64]
 
 
-@dataclass(frozen=True, eq=False)
-class UnobservedTypes:
+@dataclass(frozen=True, eq=False, repr=False)
+class UnobservedTypes(Tables):
     """The types of a fit.
 
     Attributes
@@ -40,8 +42,17 @@ class UnobservedTypes:
     people: pd.DataFrame
     table: pd.DataFrame
 
+    def to_page(self) -> Page:
+        """Compose a page, which renders as text, HTML, LaTeX and Markdown."""
+        from selfselect.report.page import Block, Page
+
+        return Page("Unobserved types", (), (), (Block.of("", self.table),), ())
+
     def __str__(self) -> str:
-        return str(self.table.to_string(float_format=lambda value: f"{value:.4g}"))
+        return self.to_page().to_text()
+
+    def _repr_html_(self) -> str:
+        return self.to_page().to_html()
 
 
 def unobserved_types(fit: FitResult) -> UnobservedTypes:

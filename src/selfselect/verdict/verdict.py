@@ -33,6 +33,7 @@ from selfselect.solvers.status import Status
 from selfselect.verdict.models import differences, other_models
 from selfselect.verdict.questions import Answer, Question, read_question, refuse_without_rows
 from selfselect.verdict.words import Row, agreed, depends, undetermined
+from selfselect.visible import on_one_line
 
 __all__ = ["SavedVerdict", "Verdict", "make_verdict", "restore_verdict", "saved_verdict"]
 
@@ -115,7 +116,7 @@ class Verdict:
         return self.to_page().to_text()
 
     def __repr__(self) -> str:
-        return f"<Verdict on {self.question}: {counted(len(self.table))} in .table>"
+        return f"<Verdict on {on_one_line(self.question)}: {counted(len(self.table))} in .table>"
 
     def _repr_html_(self) -> str:
         return self.to_page().to_html()
