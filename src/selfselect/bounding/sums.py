@@ -246,9 +246,10 @@ def _count(targets: Targets, cells: Cells, grids: Grids, batch: Batch) -> Parts:
 
 def _by_code(code: Indices, values: Array, weights: Array | None, size: int) -> Array:
     """Sum weighted values by code."""
+    weighted = values if weights is None else values * weights
     if size == 1:
-        return np.array([np.sum(values if weights is None else values * weights)])
-    return np.bincount(code, values if weights is None else values * weights, size)
+        return np.array([np.sum(weighted)], dtype=np.float64)
+    return np.bincount(code, weighted, size).astype(np.float64, copy=False)
 
 
 @dataclass(frozen=True, eq=False)
