@@ -17,6 +17,7 @@ from selfselect.solvers._second_step import second_steps
 from selfselect.solvers.climb import Climb, Point, climb
 from selfselect.solvers.selection_search import (
     GRID,
+    _best,
     _leads_to,
     _looks,
     correlation_places,
@@ -258,6 +259,19 @@ def test_a_climb_holds_what_it_is_told_to_hold_and_ends_where_the_others_are_bes
     moving = ~correlations_held(model)
     assert np.abs(score * errors)[moving].max() < OPTIMUM
     assert np.abs(score * errors)[~moving].max() > 1e-3
+
+
+def test_a_lesser_optimum_is_not_reported_where_a_climb_is_above_it_on_its_way():
+    def end(loglik, status, **details):
+        return Climb(np.zeros(1), loglik, np.eye(1), Ending(status, details), (), 1)
+
+    lesser = end(-10.0, Status.CONVERGED, steps=3, method="Newton")
+    higher = end(-9.0, Status.OUT_OF_STEPS, steps=300, distance=0.02)
+    same = end(-10.0 + 1e-9, Status.NO_STEP_UP, method="Newton")
+    endless = end(5.0, Status.AT_BOUNDARY, reason="a scale has no limit")
+    assert _best([lesser, same, endless], 1.0) is lesser
+    assert _best([lesser, higher, same, endless], 1.0) is higher
+    assert _best([endless], 1.0) is endless
 
 
 def test_a_climb_is_cut_short_only_where_it_leads_to_an_optimum_of_all_parameters():

@@ -30,7 +30,7 @@ from selfselect.solvers._second_step import (
     least_squares,
     second_steps,
 )
-from selfselect.solvers.base import Solution, record_starts
+from selfselect.solvers.base import Solution, record_starts, same_optimum
 from selfselect.solvers.climb import ENOUGH, KEEP_OF_H, Climb, Point, climb, point_at
 from selfselect.solvers.status import Ending, Status
 
@@ -67,6 +67,8 @@ LARGEST_START = 0.9
 """Size of a correlation from which a climb starts."""
 FLAT = 1e-7
 """Curvature per row, of at most 2/π, below which a direction leads on to perfect prediction."""
+ON_THE_WAY = (Status.OUT_OF_STEPS, Status.NO_STEP_UP)
+"""How climbs end that have not arrived, at places that the likelihood has."""
 CERTAIN = 1e30
 """Information about a parameter that is taken as given, in units of the largest other one."""
 
@@ -83,7 +85,7 @@ class SelectionSearch:
     """
 
     start: str = "search"
-    max_steps: int = 100
+    max_steps: int = 300
     tol: float = 1e-7
 
     requires: ClassVar[tuple[type, ...]] = ()
@@ -186,7 +188,7 @@ def solution_of(
     ascend: Callable[[Array, Mask | None], Climb],
 ) -> Solution:
     """Return the best of several ends of climbs, with what is at its boundary."""
-    best = max(ends.values(), key=lambda end: (end.converged, end.loglik))
+    best = _best(list(ends.values()), engine.weight_total / engine.n_rows)
     held = _at_boundary(problem, best, ascend)
     return Solution(
         free=best.free,
@@ -207,6 +209,14 @@ def solution_of(
         held=tuple(np.flatnonzero(held).tolist()),
         loglik_independent=np.nan if independent is None else independent.loglik,
     )
+
+
+def _best(ends: Sequence[Climb], mean_weight: float) -> Climb:
+    """Return the best optimum, or the end of a climb that shows it is not the best there is."""
+    best = max(ends, key=lambda end: (end.converged, end.loglik))
+    on_the_way = [end for end in ends if end.ending.status in ON_THE_WAY]
+    highest = max(on_the_way, key=lambda end: end.loglik, default=best)
+    return best if same_optimum(best.loglik - highest.loglik, mean_weight) else highest
 
 
 @dataclass(frozen=True, eq=False)
