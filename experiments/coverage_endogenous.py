@@ -102,8 +102,8 @@ Samples of {options.rows:,} rows. The covariate x is 0.3 + 0.6 z1 + 0.4 z2 + 0.5
 selected where 0.2 + 0.4 x + 0.3 w + c s + 0.5 v + u > 0, with c of 0.8 (strong exclusion) or 0.1
 (weak), and the outcome is 1 + 0.7 x + 0.5 w + 0.6 v + 0.6 u + 0.8 e, all of z1, z2, w, s, v, u
 and e standard normal. Fitted with `endogenous={{"x": "~ z1 + z2"}}`; `x_residual` estimates the
-parts of v. Over {options.replications:,} samples a coverage has a standard error of {error:.1f} points, and a ratio
-of errors one of {100 / (2 * options.replications) ** 0.5:.0f}%.
+parts of v. Over {options.replications:,} samples a coverage has a standard error of
+{error:.1f} points, and a ratio of errors one of {100 / (2 * options.replications) ** 0.5:.0f}%.
 
 Made by `python experiments/coverage_endogenous.py --replications {options.replications} --rows
 {options.rows}`.
