@@ -7,7 +7,7 @@ from typing import Final
 import numpy as np
 import pytest
 
-from selfselect.kernels.mills_sums import SignedRows
+from selfselect.kernels.mills_sums import IntervalRows, SignedRows
 
 pytestmark = pytest.mark.usefixtures("instructions")
 
@@ -43,3 +43,35 @@ def test_directions_of_another_length_are_refused() -> None:
     rows = SignedRows(np.ones((3, 5)), None)
     with pytest.raises(ValueError, match="disagree"):
         rows.at(np.ones(2))
+
+
+@pytest.mark.parametrize("n_rows", [1, 255, 700])
+@pytest.mark.parametrize("width", [1e-3, 0.7, 3.0, 40.0])
+@pytest.mark.parametrize("far", [0.5, 10.0])
+@pytest.mark.parametrize("weighted", [False, True])
+def test_rows_between_two_ends_add_up_and_slopes_are_those_of_differences(
+    n_rows: int, width: float, far: float, weighted: bool
+) -> None:
+    rng = np.random.default_rng([n_rows, 7])
+    values, n_before = rng.normal(size=(4, n_rows)), 2
+    weights = rng.uniform(0.0, 2.0, n_rows) if weighted else None
+    rows, w = IntervalRows(values, weights, n_before), np.ones(n_rows)
+    w = w if weights is None else weights
+    direction = far * np.array([0.3, -0.4, 0.2, 0.1, 0.5, -0.2])
+    direction[3] = direction[2] - width
+    found, (log_mass, slope) = rows.at(direction), rows.each(direction)
+    assert found.log_mass == pytest.approx(float(w @ log_mass), rel=SUM_TOLERANCE)
+    sizes = np.abs(slope) @ w + 1.0
+    assert np.all(np.abs(found.pull - slope @ w) <= 10 * SUM_TOLERANCE * sizes)
+    step = 1e-5 * min(width, 1.0)
+    for place, by in enumerate(step * np.eye(6)):
+        above, below = rows.at(direction + by), rows.at(direction - by)
+        difference = (above.log_mass - below.log_mass) / (2 * step)
+        assert found.pull[place] == pytest.approx(difference, abs=1e-5 * sizes[place])
+        fall = (below.pull - above.pull) / (2 * step)
+        assert np.all(np.abs(found.curvature[place] - fall) <= 1e-5 * (np.abs(fall) + sizes))
+    plain = rows.at(direction, curved=False)
+    assert plain.log_mass == found.log_mass and not plain.curvature.any()
+    np.testing.assert_array_equal(plain.pull, found.pull)
+    crossed = direction[[0, 1, 3, 2, 4, 5]]
+    assert rows.at(crossed).log_mass == -np.inf

@@ -91,6 +91,22 @@ def test_derivatives_are_those_of_finite_differences(rows, kind, t):
             assert (np.abs(value - difference) / size).max() < 1e-4
 
 
+@pytest.mark.parametrize("kind", ENDS)
+@pytest.mark.parametrize("t", [8.0, -11.0, 13.0])
+def test_slopes_are_those_of_finite_differences_where_the_correlation_is_nearly_one(rows, kind, t):
+    """The mass of the selection is then a step, of which the integrand's mode may be the foot."""
+    low, high, mean, a, b = rows
+
+    def at(by):
+        ends = ends_of(kind, a + by[2], b + by[3])
+        return selected_interval_terms(low, high, mean + by[0], 1.3 + by[1], *ends, t + by[4])
+
+    found, step = at(np.zeros(5)), 0.01 / np.cosh(t)
+    for i, by in enumerate(step * np.diag([1.0, 1.0, 1.0, 1.0, np.cosh(t)])):
+        difference = (at(by).log_mass - at(-by).log_mass) / (2 * by.sum())
+        assert (np.abs(found.slope[i] - difference) / (1 + np.abs(found.slope[i]))).max() < 1e-3
+
+
 def test_a_narrow_interval_is_the_density_times_its_width(rows):
     _, _, mean, a, _ = rows
     y, width, h, t = np.linspace(-3, 3, N_ROWS), 1e-9, 1.3, 0.6

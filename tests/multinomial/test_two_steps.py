@@ -210,5 +210,11 @@ def test_one_row_and_perfect_predictions_are_refused(table: pd.DataFrame) -> Non
     with pytest.raises(DataError, match="'a' is chosen in 1 row but has 4 parameters"):
         ss.multinomial_switching("y ~ x", "job ~ x + z1", few)
     decided = table.assign(s=np.where(table["job"] == "a", 1.0, -1.0) + 0.1 * table["z1"].abs())
-    with pytest.raises(DataError, match="perfectly"):
+    with pytest.raises(DataError, match="perfectly in some or all rows, by 's' above all"):
         ss.multinomial_switching("y ~ x", "job ~ x + s", decided)
+    dummy = table.assign(s=(table["job"] == "a").astype(float))
+    with pytest.raises(DataError, match="perfectly in some or all rows, by 's' above all"):
+        ss.multinomial_switching("y ~ x", "job ~ x + z1 + s", dummy)
+    twice = table.assign(s=2 * table["z1"] + 1)
+    with pytest.raises(DataError, match=r"by '(s|z1)' above all, or repeat each other"):
+        ss.multinomial_switching("y ~ x", "job ~ x + z1 + s", twice)

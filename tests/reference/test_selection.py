@@ -117,6 +117,38 @@ R_BINARY = {
     "outcome:xo": (1.987, 0.228),
     "outcome:correlation": (0.817, 0.141),
 }
+R_SIMULATED = {
+    # sampleSelection 1.2-12, selection() with its tolerances at zero, on the first of two simulated
+    # samples of its vignette (simulated_selection.R).
+    "outcome:Intercept": (-0.000226512301, 0.129417821208),
+    "outcome:xo": (0.729906958165, 0.163592532457),
+    "outcome:scale": (0.918958450314, 0.057401688538),
+    "outcome:correlation": (-0.539171868792, 0.152134072226),
+    "selection:Intercept": (-0.222774967213, 0.108109543072),
+    "selection:xs": (1.337691499273, 0.201396549223),
+}
+R_SIMULATED_TWO_STEP = {
+    # heckit() on the first of them.
+    "outcome:Intercept": (0.098074858, 0.165939730),
+    "outcome:xo": (0.745374024, 0.162701965),
+    "outcome:mills ratio": (-0.695608692, 0.260980127),
+    "selection:Intercept": (-0.197982400, 0.111377724),
+    "selection:xs": (1.28971446, 0.208323599),
+}
+R_SWITCHING = {
+    # The second: two outcomes, of which R names that without selection first.
+    "0:Intercept": (0.0270773044, 0.1639520646),
+    "0:x1": (0.8395873529, 0.1496756868),
+    "0:scale": (0.9319105150, 0.0921072061),
+    "0:correlation": (0.8898800274, 0.0535320961),
+    "1:Intercept": (0.1582732764, 0.1884541742),
+    "1:x2": (0.8375288509, 0.1706575441),
+    "1:scale": (0.9069704927, 0.0443403663),
+    "1:correlation": (0.1769543526, 0.3313887228),
+    "selection:Intercept": (-0.1549752313, 0.1051049245),
+    "selection:z": (1.1407987891, 0.1785175687),
+}
+R_SIMULATED_LOGLIK, R_SWITCHING_LOGLIK = -712.31634498, -895.82011180
 R_STOPPED = 0.1
 """How far that search stopped from the optimum, in its standard errors."""
 
@@ -182,6 +214,25 @@ def test_greenes_likelihood_has_a_higher_optimum_near_the_boundary_and_it_is_sai
     assert "AT THE BOUNDARY" in text and "is +0.993, as good as +1" in text
     assert "Noise that is not normal, such as that of a skewed outcome" in text
     assert "from which other programs start, has -1581.258" in text
+
+
+@pytest.fixture(scope="module")
+def simulated():
+    return pd.read_csv(HERE / "simulated_selection_data.csv")
+
+
+def test_the_vignettes_simulated_selection_is_rs(simulated):
+    formulas = ("yo ~ xo", "ys ~ xs")
+    fit = ss.sample_selection(*formulas, simulated)
+    assert fit.llf == pytest.approx(R_SIMULATED_LOGLIK, abs=1e-6)
+    check(fit, R_SIMULATED, 1e-6)
+    check(ss.sample_selection(*formulas, simulated, method="two-step"), R_SIMULATED_TWO_STEP, 1e-8)
+
+
+def test_the_vignettes_simulated_switching_is_rs(simulated):
+    fit = ss.switching({1: "y ~ x2", 0: "y ~ x1"}, "second ~ z", simulated)
+    assert fit.llf == pytest.approx(R_SWITCHING_LOGLIK, abs=1e-6)
+    check(fit, R_SWITCHING, 1e-6)
 
 
 def limit_of_perfect_correlation(x, y):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import numpy as np
+import pandas as pd
 import pytest
 
 import selfselect as ss
@@ -68,6 +69,27 @@ def test_narrow_intervals_give_the_fit_of_the_outcomes_themselves(call, whole):
     assert fit.independence_test().statistic == pytest.approx(
         exact.independence_test().statistic, abs=1e-4
     )
+
+
+def test_outcomes_in_brackets_are_followed_to_a_correlation_of_one():
+    rng = np.random.default_rng(5)
+    x, z, u = rng.standard_normal((3, 400))
+    wage, works = 0.5 + x + u, (0.3 + 0.5 * x + z + u > 0).astype(int)
+    seen = np.where(works, wage, np.nan)
+    data = pd.DataFrame({"x": x, "z": z, "works": works, "wage": seen})
+    fit = selection(bracketed(data, "wage", recorded=x > 0), outcome_between=LIMITS)
+    assert fit.converged and fit.boundary == ("outcome",)
+    assert fit.correlations["outcome"] == pytest.approx(1.0)
+
+
+def test_a_step_on_which_cut_points_would_change_places_is_not_taken(ordered_table):
+    fit = ordered(bracketed(ordered_table, "pay"), outcome_between=LIMITS, start="two-step")
+    natural = fit.problem.layout.natural(fit.solution.free)
+    crossed = natural.copy()
+    crossed[-2:] = natural[[-1, -2]]
+    batch = fit.engine.batch
+    assert np.isfinite(evaluate(fit.problem, natural, batch).loglik)
+    assert evaluate(fit.problem, crossed, batch).loglik == -np.inf
 
 
 def test_outcomes_that_are_recorded_need_no_limits(call, whole):

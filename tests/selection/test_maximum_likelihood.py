@@ -2,15 +2,28 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass, field
+
 import numpy as np
 import pandas as pd
 import pytest
 from scipy.linalg import sqrtm
 
 import selfselect as ss
+from selfselect.engines.memory import RowsInMemory
+from selfselect.likelihoods import evaluate
 from selfselect.noises.selection import BOUNDARY, NEARLY_ONE
+from selfselect.solvers._second_step import second_steps
 from selfselect.solvers.climb import Climb, Point, climb
-from selfselect.solvers.selection_search import _leads_to, fit_independent
+from selfselect.solvers.selection_search import (
+    GRID,
+    _best,
+    _leads_to,
+    _looks,
+    correlation_places,
+    fit_independent,
+    selection_places,
+)
 from selfselect.solvers.status import Ending, Status
 
 OPTIMUM = 1e-6
@@ -248,6 +261,19 @@ def test_a_climb_holds_what_it_is_told_to_hold_and_ends_where_the_others_are_bes
     assert np.abs(score * errors)[~moving].max() > 1e-3
 
 
+def test_a_lesser_optimum_is_not_reported_where_a_climb_is_above_it_on_its_way():
+    def end(loglik, status, **details):
+        return Climb(np.zeros(1), loglik, np.eye(1), Ending(status, details), (), 1)
+
+    lesser = end(-10.0, Status.CONVERGED, steps=3, method="Newton")
+    higher = end(-9.0, Status.OUT_OF_STEPS, steps=300, distance=0.02)
+    same = end(-10.0 + 1e-9, Status.NO_STEP_UP, method="Newton")
+    endless = end(5.0, Status.AT_BOUNDARY, reason="a scale has no limit")
+    assert _best([lesser, same, endless], 1.0) is lesser
+    assert _best([lesser, higher, same, endless], 1.0) is higher
+    assert _best([endless], 1.0) is endless
+
+
 def test_a_climb_is_cut_short_only_where_it_leads_to_an_optimum_of_all_parameters():
     """On a parabola around zero; one standard error is one."""
 
@@ -268,6 +294,51 @@ def test_a_climb_is_cut_short_only_where_it_leads_to_an_optimum_of_all_parameter
     assert not _leads_to(optimum(Ending(Status.STOPPED, {"sentence": "Stopped."})), point(0.5))
     assert not _leads_to(optimum(held=True), point(0.5))
     assert not _leads_to(optimum(), point(0.5, held=True))
+
+
+@dataclass(frozen=True, eq=False)
+class CountedPasses(RowsInMemory):
+    """Rows that remember which sums they were asked for."""
+
+    passes: list[object] = field(default_factory=list)
+
+    def sum(self, task):
+        self.passes.append(task)
+        return super().sum(task)
+
+
+@pytest.mark.parametrize(
+    ("kind", "shared"),
+    [("two", None), ("two", ["x"]), ("two", "slopes"), ("three", None), ("three", ["x"])],
+)
+def test_what_is_looked_at_on_the_grid_of_correlations_is_what_rows_say_there(
+    table, ordered_table, kind, shared
+):
+    """Parts of three passes are put together where alternatives have nothing in common."""
+    if kind == "two":
+        fit = ss.switching("y ~ x", "chosen ~ x + z", table, shared=shared)
+    else:
+        order = ["none", "part", "full"]
+        gone = ordered_table["z"] < -1.5
+        silent = ordered_table.assign(pay=ordered_table["pay"].mask(gone))
+        fit = ss.switching(
+            "pay ~ x", "hours ~ x + z", silent, ordered=order, shared=shared,
+            missing_outcome="silent",
+        )  # fmt: skip
+    problem, engine = fit.problem, CountedPasses(fit.engine.batch)
+    free = fit_independent(problem, engine).free
+    steps = second_steps(problem, engine, free[selection_places(problem)])
+    engine.passes.clear()
+    looks = list(_looks(problem, engine, free, steps))
+    if shared is None:
+        assert len(engine.passes) == len(GRID)
+    assert len(looks) == (9 if kind == "two" and shared != "slopes" else 3)
+    for correlations, start, found in looks:
+        np.testing.assert_allclose(np.tanh(start[correlation_places(problem)]), correlations)
+        wanted = evaluate(problem, problem.layout.natural(start), engine.batch)
+        assert found.loglik == pytest.approx(wanted.loglik, rel=1e-12)
+        np.testing.assert_allclose(found.score, wanted.score, atol=1e-9)
+        np.testing.assert_allclose(found.hessian, wanted.hessian, atol=1e-9)
 
 
 def test_a_search_that_ends_at_several_optima_lists_each_start(union_wages, model_of):

@@ -8,6 +8,7 @@ the direction that the arguments are linear in, and the same slope row by row.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 from numpy.typing import NDArray
@@ -93,34 +94,41 @@ class IntervalRows:
     weights: Array | None
     n_before: int
 
+    @cached_property
+    def _order(self) -> NDArray[np.intp]:
+        """Where the entries of a direction stand if both ends come last."""
+        n, m = self.n_before, len(self.values)
+        return np.array([*range(n), m, m + 1, *range(n, m)], dtype=np.intp)
+
     def _ends(self, direction: Array) -> tuple[Array, Array]:
         n = self.n_before
-        base = np.delete(direction, (n, n + 1)) @ self.values
+        base = np.concatenate([direction[:n], direction[n + 2 :]]) @ self.values
         return base + direction[n], base + direction[n + 1]
 
     def at(self, direction: Array, *, curved: bool = True) -> MillsSums:
         """Sum over the rows at ends along `direction` (m,); -inf where ends change places."""
-        size, n = len(direction), self.n_before
-        pull, curvature = np.zeros(size), np.zeros((size, size))
+        size, n, m = len(direction), self.n_before, len(self.values)
         if not direction[n] > direction[n + 1]:
-            return MillsSums(-np.inf, pull, curvature)
+            return MillsSums(-np.inf, np.zeros(size), np.zeros((size, size)))
         a, b = self._ends(direction)
         terms = interval_terms(b, a)
-        log_mass, at_a, at_b = terms.log_mass, terms.upper_density, terms.lower_density
-        weights = 1.0 if self.weights is None else self.weights
-        others = np.delete(np.arange(size), (n, n + 1))
+        at_a, at_b, weights = terms.upper_density, terms.lower_density, self.weights
+        # By the lower end, and by the upper one; the other entries move both.
+        slopes = np.stack([at_a, -at_b])
         mean = at_a - at_b
-        pull[others] = self.values @ (weights * mean)
-        pull[n], pull[n + 1] = (weights * at_a).sum(), -(weights * at_b).sum()
+        counted = slopes if weights is None else slopes * weights
+        log_mass = terms.log_mass.sum() if weights is None else weights @ terms.log_mass
+        pull = np.concatenate([self.values @ (counted[0] + counted[1]), counted.sum(axis=1)])
+        curvature = np.zeros((size, size))
         if curved:
-            by_a, by_b = weights * at_a * (a + mean), -weights * at_b * (b + mean)
-            curvature[np.ix_(others, others)] = (self.values * (by_a + by_b)) @ self.values.T
-            for place, by in ((n, by_a), (n + 1, by_b)):
-                curvature[others, place] = curvature[place, others] = self.values @ by
-            crossed = float((weights * at_a * at_b).sum())
-            curvature[n, n], curvature[n + 1, n + 1] = by_a.sum() + crossed, by_b.sum() + crossed
-            curvature[n, n + 1] = curvature[n + 1, n] = -crossed
-        return MillsSums(float((weights * log_mass).sum()), pull, curvature)
+            bends = counted * (np.stack([a, b]) + mean)
+            curvature[:m, :m] = (self.values * (bends[0] + bends[1])) @ self.values.T
+            curvature[m:, :m] = bends @ self.values.T
+            curvature[:m, m:] = curvature[m:, :m].T
+            crossed = float(counted[0] @ at_b)
+            curvature[m:, m:] = np.diag(bends.sum(axis=1)) + crossed * np.array([[1, -1], [-1, 1]])
+            curvature = curvature[self._order[:, None], self._order]
+        return MillsSums(float(log_mass), pull[self._order], curvature)
 
     def each(self, direction: Array) -> tuple[Array, Array]:
         """Return the log mass (n,) of every row, and its slope (m, n) in the direction."""

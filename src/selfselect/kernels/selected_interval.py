@@ -41,6 +41,8 @@ RINGS = 5
 STEPS = np.array([-8.0, -3.0, 0.0, 3.0, 8.0])
 """Values of A and B at which panels end."""
 HALVINGS = 14
+"""Halvings of the interval that holds the mode, where the correlation is zero. One nearer to one
+makes Φ steeper, and takes as many more as it takes to find the mode in units of the step."""
 BLOCK = 1_024
 """Rows whose nodes are held at once."""
 
@@ -201,7 +203,7 @@ def _nodes(
     if b is not None:
         beyond = np.maximum(beyond, b)
     left, right = -(beyond + 3.0), beyond + 3.0
-    for _ in range(HALVINGS):
+    for _ in range(HALVINGS + math.ceil(math.log2(math.cosh(t)))):
         middle = 0.5 * (left + right)
         rising = _slope_in_noise(middle, a, b, t)[0] > 0
         left, right = np.where(rising, middle, left), np.where(rising, right, middle)

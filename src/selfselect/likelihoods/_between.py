@@ -105,9 +105,15 @@ class BetweenRows:
         yield 4, ones, np.array([first + p + 1])
 
     def evaluate(self, natural: Array) -> Evaluation:
-        """Sum the log-likelihood of the rows, with score and Hessian in the same parameters."""
-        terms, size = self.terms(natural), len(natural)
+        """Sum the log-likelihood of the rows, with score and Hessian in the same parameters.
+
+        It is -inf where cut points change places.
+        """
+        size, q = len(natural), self.z.shape[1]
         score, hessian = np.zeros(size), np.zeros((size, size))
+        if all(self.has_ends) and not natural[q] > natural[q + 1]:
+            return Evaluation(-np.inf, score, hessian)
+        terms = self.terms(natural)
         designs = list(self._designs())
         for i, design, places in designs:
             score[places] += (self.weights * terms.slope[i]) @ design

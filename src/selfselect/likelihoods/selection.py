@@ -28,6 +28,7 @@ selection, see `kernels.selected_interval`.
 from __future__ import annotations
 
 import math
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any, ClassVar, NoReturn
@@ -46,11 +47,11 @@ from selfselect.kernels.unknown_index import Curvature
 from selfselect.likelihoods._between import BetweenRows, has_limits
 from selfselect.likelihoods._drawing import draw_selected, latent_outcomes, selection_limits
 from selfselect.likelihoods.base import Likelihood, RowTerms
-from selfselect.problem.batch import Batch, Evaluation
+from selfselect.problem.batch import Batch, Evaluation, Parts
 from selfselect.problem.observation import Observation
 from selfselect.problem.problem import Problem
 
-__all__ = ["JoinedRows", "SelectionLikelihood", "join_rows"]
+__all__ = ["JoinedRows", "SelectionLikelihood", "evaluate_apart", "join_rows"]
 
 Array = NDArray[np.float64]
 Indices = NDArray[np.intp]
@@ -245,29 +246,34 @@ class SelectionLikelihood(Likelihood):
         return Observation(status, rows.outcome[:, None])
 
     def evaluate(self, natural: Array, batch: Batch, curvature: Curvature) -> Evaluation:
+        loglik, score = 0.0, np.zeros(len(natural))
+        hessian = np.zeros((len(natural), len(natural)))
+        for _, places, part in self.pieces(natural, batch, curvature):
+            loglik += part.loglik
+            score[places] += part.score
+            hessian[places[:, None], places] += part.hessian
+        return Evaluation(loglik, score, hessian)
+
+    def pieces(
+        self, natural: Array, batch: Batch, curvature: Curvature
+    ) -> Iterator[tuple[int, Indices, Evaluation]]:
+        """Yield what the rows of each alternative say, by its number, and of which parameters.
+
+        The number of rows without an outcome is -1: they say something of the selection alone.
+        """
         curved = curvature != "none"
         rows = join_rows(self.problem, batch)
         log_unit = math.log(self.problem.units.outcome_unit)
-        loglik, score = 0.0, np.zeros(len(natural))
-        hessian = np.zeros((len(natural), len(natural)))
         for silent in rows.silent:
             at = self.gamma.start + silent.selection
             sums = silent.signed.at(natural[at], curved=curved)
-            loglik += sums.log_mass
-            score[at] += sums.pull
-            hessian[at[:, None], at] -= sums.curvature
-        for own, places in zip(rows.own, self.places, strict=True):
+            yield -1, at, Evaluation(sums.log_mass, sums.pull, -sums.curvature)
+        for j, (own, places) in enumerate(zip(rows.own, self.places, strict=True)):
             part = _evaluate_own(own, natural[places], len(own.selection), curved)
-            loglik += part.loglik - own.total * log_unit
-            score[places] += part.score
-            hessian[places[:, None], places] += part.hessian
-        for inside, places in zip(rows.between, self.places, strict=True):
+            yield j, places, replace(part, loglik=part.loglik - own.total * log_unit)
+            inside = rows.between[j]
             if inside is not None:
-                part = inside.evaluate(natural[places])
-                loglik += part.loglik
-                score[places] += part.score
-                hessian[places[:, None], places] += part.hessian
-        return Evaluation(loglik, score, hessian)
+                yield j, places, inside.evaluate(natural[places])
 
     def rows(self, natural: Array, batch: Batch) -> SelectionRows:
         return SelectionRows(self.problem, natural, batch)
@@ -286,6 +292,23 @@ class SelectionLikelihood(Likelihood):
         if not obstacles.any():
             return None
         return "some rows lack covariates of an outcome that draws may select in them"
+
+
+def evaluate_apart(problem: Problem, natural: Array, batch: Batch) -> Parts:
+    """Evaluate the rows of each alternative, and last those without an outcome, with curvature.
+
+    The parameters of an alternative matter to its own rows alone. So an evaluation with one
+    alternative's from here and another's from there is a sum of such parts.
+    """
+    size, k = len(natural), problem.equations.n_alternatives
+    logliks, scores = np.zeros(k + 1), np.zeros((k + 1, size))
+    hessians = np.zeros((k + 1, size, size))
+    likelihood: Any = problem.likelihood
+    for j, places, part in likelihood.pieces(natural, batch, "exact"):
+        logliks[j] += part.loglik
+        scores[j, places] += part.score
+        hessians[j, places[:, None], places] += part.hessian
+    return Parts((logliks, scores, hessians))
 
 
 def _evaluate_own(own: OwnRows, natural: Array, n_gamma: int, curved: bool) -> Evaluation:

@@ -136,7 +136,7 @@ class _Choice(Hill):
         loglik = float(self.weights @ log_p[np.arange(len(log_p)), self.chosen])
         gradient = self.weights @ scores(self.z, self.chosen, log_p, self.base)
         information = _information(self.z, self.weights, log_p, self.base)
-        _refuse_separation(information / self.total, self.terms, self.n_free)
+        _refuse_separation(information / self.total, self.terms, place)
         step = np.asarray(np.linalg.solve(information, gradient), dtype=np.float64)
         gain = float(gradient @ step)
         return Point(place, loglik, gradient, information, step, gain, float(np.sqrt(max(gain, 0))))
@@ -154,11 +154,14 @@ class _Choice(Hill):
         return 1.0
 
 
-def _refuse_separation(information: Array, terms: tuple[str, ...], n_free: int) -> None:
+def _refuse_separation(information: Array, terms: tuple[str, ...], place: Array) -> None:
     values, vectors = np.linalg.eigh(information)
     if values[0] > FLAT:
         return
-    size = np.abs(vectors[:, 0]).reshape(n_free, len(terms)).max(axis=0)
+    # Covariates are alike in size, so the coefficient that went furthest tells; those that repeat
+    # each other show before any has moved.
+    telling = place if place.any() else vectors[:, 0]
+    size = np.abs(telling).reshape(-1, len(terms)).max(axis=0)
     others = [place for place, term in enumerate(terms) if term != "Intercept"] or [0]
     name = terms[max(others, key=lambda place: size[place])]
     raise DataError(

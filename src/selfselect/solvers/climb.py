@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 from selfselect.engines.base import Engine
 from selfselect.kernels.unknown_index import Curvature
 from selfselect.likelihoods import evaluate
+from selfselect.problem.batch import Evaluation
 from selfselect.problem.problem import Problem
 from selfselect.progress import progress_bar
 from selfselect.solvers.base import TraceEntry
@@ -28,6 +29,7 @@ __all__ = [
     "climb",
     "information_at",
     "log_likelihood",
+    "point_at",
     "scale_without_limit",
     "score_at",
     "solve_spd",
@@ -216,13 +218,8 @@ class _Likelihood(Hill):
 
     def at(self, place: Array) -> Point:
         self.n_passes += 1
-        layout = self.problem.layout
         evaluation = _evaluation(self.problem, self.engine, place, self.curvature)
-        score = layout.pull_back_vector(evaluation.score, place)
-        information = -layout.pull_back_hessian(evaluation.hessian, evaluation.score, place)
-        return self._at_limits(
-            _point(self.engine, place, evaluation.loglik, information, score, self.held)
-        )
+        return self._at_limits(point_at(self.problem, self.engine, place, evaluation, self.held))
 
     def _at_limits(self, here: Point) -> Point:
         """Hold, too, what has reached its limit and would rise, or be pulled, beyond it."""
@@ -414,6 +411,15 @@ def _lands_linearly(distance: float, previous: float, tol: float) -> bool:
     """Say whether steps that shrink at a steady rate have all but summed up to the optimum."""
     rate = min(distance / previous, 0.999) if np.isfinite(previous) else 0.999
     return distance <= tol * (1.0 - rate)
+
+
+def point_at(
+    problem: Problem, engine: Engine, free: Array, evaluation: Evaluation, held: Mask | None = None
+) -> Point:
+    """Return a place that has been evaluated, with the Newton step from there."""
+    score = problem.layout.pull_back_vector(evaluation.score, free)
+    information = -problem.layout.pull_back_hessian(evaluation.hessian, evaluation.score, free)
+    return _point(engine, free, evaluation.loglik, information, score, held)
 
 
 def _point(

@@ -6,8 +6,8 @@ too, and a start from the two-step estimate alone may end at a lesser one.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
 from functools import partial
 from itertools import product
 from typing import ClassVar
@@ -18,9 +18,10 @@ from numpy.typing import NDArray
 
 from selfselect.engines.base import Engine
 from selfselect.errors import DataError
-from selfselect.likelihoods import row_terms
+from selfselect.likelihoods import evaluate
+from selfselect.likelihoods.selection import evaluate_apart
 from selfselect.noises.selection import NEARLY_ONE
-from selfselect.problem.batch import Batch, Parts
+from selfselect.problem.batch import Evaluation
 from selfselect.problem.parameters import Layout
 from selfselect.problem.problem import Problem
 from selfselect.solvers._second_step import (
@@ -29,8 +30,8 @@ from selfselect.solvers._second_step import (
     least_squares,
     second_steps,
 )
-from selfselect.solvers.base import Solution, record_starts
-from selfselect.solvers.climb import ENOUGH, KEEP_OF_H, Climb, Point, climb
+from selfselect.solvers.base import Solution, record_starts, same_optimum
+from selfselect.solvers.climb import ENOUGH, KEEP_OF_H, Climb, Point, climb, point_at
 from selfselect.solvers.status import Ending, Status
 
 __all__ = [
@@ -66,6 +67,8 @@ LARGEST_START = 0.9
 """Size of a correlation from which a climb starts."""
 FLAT = 1e-7
 """Curvature per row, of at most 2/π, below which a direction leads on to perfect prediction."""
+ON_THE_WAY = (Status.OUT_OF_STEPS, Status.NO_STEP_UP)
+"""How climbs end that have not arrived, at places that the likelihood has."""
 CERTAIN = 1e30
 """Information about a parameter that is taken as given, in units of the largest other one."""
 
@@ -82,7 +85,7 @@ class SelectionSearch:
     """
 
     start: str = "search"
-    max_steps: int = 100
+    max_steps: int = 300
     tol: float = 1e-7
 
     requires: ClassVar[tuple[type, ...]] = ()
@@ -160,22 +163,19 @@ class SelectionSearch:
 
         `known` is an optimum reached before: a climb that leads to one ends there.
         """
-        glances = {
-            "correlation " + ", ".join(f"{rho:g}" for rho in correlations): _glance(
-                problem, engine, start_at(problem, independent, steps, correlations)
-            )
-            for correlations in _combinations(problem, engine, independent, steps)
-        }
-        promises = {name: np.nan_to_num(one.loglik, nan=-np.inf) for name, one in glances.items()}
-        promising = sorted(glances, key=lambda name: -promises[name])[:FOLLOWED]
+        glances = [
+            _glance(problem, engine, correlations, start, evaluation)
+            for correlations, start, evaluation in _looks(problem, engine, independent, steps)
+        ]
+        promising = sorted(glances, key=lambda one: -one.promise)[:FOLLOWED]
         ends: dict[str, Climb] = {}
-        for name in promising:
+        for one in promising:
             optima, reached = [known, *ends.values()], list[Climb]()
             end = climb(
-                problem, engine, glances[name].free, max_steps=self.max_steps, tol=self.tol,
+                problem, engine, one.free, max_steps=self.max_steps, tol=self.tol,
                 stop=partial(_stop_near, optima, reached),
             )  # fmt: skip
-            ends[name] = reached[0] if reached else end
+            ends[one.name] = reached[0] if reached else end
         return ends
 
 
@@ -188,7 +188,7 @@ def solution_of(
     ascend: Callable[[Array, Mask | None], Climb],
 ) -> Solution:
     """Return the best of several ends of climbs, with what is at its boundary."""
-    best = max(ends.values(), key=lambda end: (end.converged, end.loglik))
+    best = _best(list(ends.values()), engine.weight_total / engine.n_rows)
     held = _at_boundary(problem, best, ascend)
     return Solution(
         free=best.free,
@@ -211,60 +211,89 @@ def solution_of(
     )
 
 
-def _combinations(
-    problem: Problem, engine: Engine, independent: Array, steps: tuple[SecondStep, ...]
-) -> list[tuple[float, ...]]:
-    """Return correlations to look at: each with each, or the best of them for many alternatives.
+def _best(ends: Sequence[Climb], mean_weight: float) -> Climb:
+    """Return the best optimum, or the end of a climb that shows it is not the best there is."""
+    best = max(ends, key=lambda end: (end.converged, end.loglik))
+    on_the_way = [end for end in ends if end.ending.status in ON_THE_WAY]
+    highest = max(on_the_way, key=lambda end: end.loglik, default=best)
+    return best if same_optimum(best.loglik - highest.loglik, mean_weight) else highest
 
-    Given the selection, an alternative's correlation matters to its own rows alone. So what a
-    combination promises is a sum over alternatives, and the best sums of some are among those of
-    one fewer.
+
+@dataclass(frozen=True, eq=False)
+class Glance:
+    """Where one step with the correlations held leads, and the log-likelihood it promises there."""
+
+    name: str
+    free: Array
+    promise: float
+
+
+def _looks(
+    problem: Problem, engine: Engine, independent: Array, steps: tuple[SecondStep, ...]
+) -> Iterator[tuple[tuple[float, ...], Array, Evaluation]]:
+    """Yield combinations of correlations to look at, a start with each, and what rows say there.
+
+    Given the selection, what an alternative has of its own matters to its own rows alone. So a
+    pass for each correlation of the grid is enough for all combinations. Where alternatives have
+    parameters in common, that is so for those in which they have the correlation in common, too.
     """
-    if len(set(correlation_places(problem).tolist())) == 1:
-        return [(rho,) * len(steps) for rho in GRID]
-    if len(steps) <= ALL_COMBINED:
-        return list(product(GRID, repeat=len(steps)))
-    promises = [
-        engine.sum(
-            partial(
-                _own_logliks, problem, start_at(problem, independent, steps, [rho] * len(steps))
-            )
-        )[0]
-        for rho in GRID
+    at = partial(start_at, problem, independent, steps)
+    layout, k = problem.layout, len(steps)
+    passes = [
+        engine.sum(partial(evaluate_apart, problem, layout.natural(at((rho,) * k)))) for rho in GRID
     ]
-    best: list[tuple[float, tuple[float, ...]]] = [(0.0, ())]
-    for own in zip(*promises, strict=True):
+    for places in _combinations(problem, np.array([logliks for logliks, _, _ in passes])):
+        correlations = tuple(GRID[place] for place in places)
+        start = at(correlations)
+        if layout.n_free == layout.n_natural or len(set(places)) == 1:
+            # Rows without an outcome say the same in every pass.
+            parts = zip((*places, places[-1]), range(k + 1), strict=True)
+            each = [[sums[j] for sums in passes[place]] for place, j in parts]
+            evaluation = Evaluation(*(sum(values) for values in zip(*each, strict=True)))
+        else:
+            evaluation = engine.sum(partial(evaluate, problem, layout.natural(start)))
+        yield correlations, start, evaluation
+
+
+def _combinations(problem: Problem, logliks: Array) -> list[tuple[int, ...]]:
+    """Return places on the grid to look at: each with each, or the best for many alternatives.
+
+    What a combination promises is a sum over alternatives, of `logliks` (3, k + 1), and the best
+    sums of some are among those of one fewer.
+    """
+    k, on_grid = problem.equations.n_alternatives, range(len(GRID))
+    if len(set(correlation_places(problem).tolist())) == 1:
+        return [(place,) * k for place in on_grid]
+    if k <= ALL_COMBINED:
+        return list(product(on_grid, repeat=k))
+    best: list[tuple[float, tuple[int, ...]]] = [(0.0, ())]
+    for own in logliks.T[:k]:
         longer = [
-            (total + promise, (*taken, rho))
-            for total, taken in best
-            for promise, rho in zip(own, GRID, strict=True)
+            (total + own[place], (*taken, place)) for total, taken in best for place in on_grid
         ]
         best = sorted(longer, key=lambda one: -one[0])[:FOLLOWED]
     return [taken for _, taken in best]
 
 
-def _own_logliks(problem: Problem, free: Array, batch: Batch) -> Parts:
-    """Sum the log-likelihood of each alternative's own rows (k,)."""
-    rows = batch.rows
-    assert rows.chosen is not None
-    each = row_terms(problem, problem.layout.natural(free), batch).loglik
-    weighed = each if rows.weights is None else each * rows.weights
-    k = problem.equations.n_alternatives
-    return Parts([np.bincount(rows.chosen, weights=weighed, minlength=k)])
-
-
-def _glance(problem: Problem, engine: Engine, start: Array) -> Climb:
-    """Return where one step with the correlations held leads, and what it promises there.
-
-    It costs one pass, without another to confirm it.
-    """
+def _glance(
+    problem: Problem,
+    engine: Engine,
+    correlations: tuple[float, ...],
+    start: Array,
+    evaluation: Evaluation,
+) -> Glance:
+    """Say where one step with the correlations held leads; no pass confirms it."""
     held = np.zeros(len(start), dtype=bool)
     held[correlation_places(problem)] = True
-    found = climb(problem, engine, start, max_steps=1, tol=np.inf, held=held)
-    at_h = problem.layout.free_inverse_scales
-    # The step is not confirmed, so nothing has kept scales positive.
-    shrunk = found.free[at_h] < KEEP_OF_H * start[at_h]
-    return replace(found, free=start) if shrunk.any() else found
+    here = point_at(problem, engine, start, evaluation, held)
+    name = "correlation " + ", ".join(f"{rho:g}" for rho in correlations)
+    promise = here.loglik + 0.5 * here.gain
+    if not np.isfinite(promise):
+        return Glance(name, start, -np.inf)
+    free, at_h = start + here.step, problem.layout.free_inverse_scales
+    # Nothing has kept scales positive.
+    shrunk = free[at_h] < KEEP_OF_H * start[at_h]
+    return Glance(name, start if shrunk.any() else free, promise)
 
 
 def correlation_places(problem: Problem) -> NDArray[np.intp]:

@@ -1,4 +1,4 @@
-// The normal mass between two limits, one row at a time: such rows are few, and branch.
+// The normal mass between two limits, one row at a time, for kernels in which such rows are few.
 #pragma once
 
 #include "normal.hpp"
