@@ -310,3 +310,15 @@ def test_fits_of_other_rows_or_weights_are_not_compared():
     for name, one in others.items():
         with pytest.raises(ss.errors.OptionError, match=r"other rows cannot|name of another row"):
             fit.verdict(also={name: one})
+
+
+def test_other_models_keep_a_common_scale(sure):
+    sample = ss.simulators.village(200, seed=2)
+    common = ss.noises.Independent(scale="common")
+    fit = ss.fit(sample.formula, sample.data, chosen="job", noise=common)
+    makers = other_models(fit, 0)
+    assert "normal" not in makers  # It is the fit itself.
+    logistic = makers["logistic"]()
+    assert logistic.problem.noise == ss.noises.Independent(scale="common", shape="logistic")
+    assert differences(fit, logistic) == ("the shape of the noise",)
+    assert "normal" not in other_models(sure, 0)
