@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from functools import wraps
 
 import numpy as np
@@ -103,6 +104,33 @@ def test_the_default_candidates_suit_one_formula_and_several():
         assert found.table["bic"].dropna().is_monotonic_increasing
 
 
+def test_where_alternatives_have_no_names_or_share_everything_the_scale_is_common_as_in_a_fit():
+    data = draw("normal", 400)
+    normal = {"chosen": None, "alternatives": None, "shared": None}
+    for given in ({}, {"chosen": "j", "shared": "all"}):
+        formula = {"a": "y ~ x + z", "b": "y ~ x"} if not given else "y ~ x + z"
+        fit = ss.fit(formula, data, seed=0, **given)
+        found = ss.choose_noise(formula, data, seed=0, progress=False, **{**normal, **given})
+        assert found.fits["normal"].problem.noise == fit.problem.noise
+        assert found.table.loc["normal", "loglik"] == pytest.approx(fit.llf)
+        assert found.fits["logistic"].n_parameters == fit.n_parameters
+
+
+def test_a_noise_under_which_nothing_is_rejected_is_not_said_to_be_wrong():
+    data = draw("correlated")
+    some = {"normal": "independent", "correlated": "correlated"}
+    found = ss.choose_noise(
+        FORMULA, data, chosen="j", candidates=some, answers={"a": lambda _: 1.0}
+    )
+    assert found.table.loc["normal", "rejected"] and not found.table.loc["correlated", "rejected"]
+    of_worse = dataclasses.replace(found, best="normal").sentences()
+    said = " ".join(of_worse)
+    assert "Nothing is rejected under 'correlated'." in said and "none of these noises" not in said
+    assert "a: 1.0000 under the best noise" in said  # It has no standard error.
+    alone = dataclasses.replace(found, best="normal", table=found.table.loc[["normal"]])
+    assert "none of these noises describes the data" in " ".join(alone.sentences())
+
+
 def test_bad_input_is_refused():
     data = draw("normal", 300)
     with pytest.raises(OptionError, match="Name at least one"):
@@ -170,6 +198,12 @@ def test_a_moving_scale_may_raise_doubts_of_the_rule_that_the_best_noise_ends():
         ({"effect": "ab"}, "must be two alternatives"),
         ({"answers": 5}, "must be expressions of parameters"),
         ({"answers": {"a": 5}}, "must be a function of a fit"),
+        ({"answers": {"bic": len}}, "cannot be called 'bic'"),
+        ({"answers": {"noise": len}}, "cannot be called 'noise'"),
+        ({"answers": {"q": len, "std_error of q": len}}, "cannot be called 'std_error of q'"),
+        ({"answers": {"q": lambda fit: fit.params}}, "'q' is Series, and must be a number"),
+        ({"answers": {"q": lambda _: (1, 2, 3)}}, "'q' is tuple, and must be a number"),
+        ({"candidates": {1: "independent", "1": "correlated"}}, "have the same name"),
         ({"answers": "nope"}, "'nope' is no parameter"),
         ({"effect": ("b", "zz")}, "no alternative 'zz'"),
         ({"answers": "a:x *", "candidates": CHEAP}, "cannot be read"),

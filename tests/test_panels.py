@@ -200,10 +200,11 @@ def in_order() -> pd.DataFrame:
 def test_files_of_people_in_order_give_the_answer_of_memory(
     in_order: pd.DataFrame, tmp_path: Any
 ) -> None:
+    in_order = ss.panel_means(in_order, "person", ["x"])
     # A person is in two batches of a file, and another in two files.
     in_order.iloc[:101].to_parquet(tmp_path / "1.parquet")
     in_order.iloc[101:].to_parquet(tmp_path / "2.parquet")
-    noise, few = Types(2, covariates="~ x"), ss.solvers.TypeSearch(starts=1)
+    noise, few = Types(2, covariates="~ x_mean"), ss.solvers.TypeSearch(starts=1)
     held = fitted(in_order, noise, solver=few)
     read = fitted(str(tmp_path / "*.parquet"), noise, engine=SMALL, solver=few)
     assert (read.llf, read.bic) == pytest.approx((held.llf, held.bic), abs=1e-6)
@@ -310,3 +311,14 @@ def test_the_scikit_learn_door_takes_people() -> None:
         model.fit(
             data[["x", "v"]], data["y"], chosen=data["job"], panel=[None, *data["person"][1:]]
         )
+
+
+def test_weights_of_types_depend_on_what_is_the_same_in_all_rows_of_a_person(tmp_path: Any) -> None:
+    data = people(60).sort_values("person", kind="stable")
+    data.to_parquet(tmp_path / "rows.parquet")
+    for rows in (data, str(tmp_path / "rows.parquet")):
+        with pytest.raises(DataError, match=r"'x' differs between the rows of one 'person'"):
+            fitted(rows, Types(2, covariates="~ x"))
+    means = ss.panel_means(data, "person", ["x"])
+    fit = fitted(means, Types(2, covariates="~ x_mean"), solver=ss.solvers.TypeSearch(starts=1))
+    assert ("type 2", "x_mean") in fit.params.index

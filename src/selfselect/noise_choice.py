@@ -31,6 +31,9 @@ CLOSE = 10.0
 
 ROWS_OF_COMPARISON = ("loglik", "parameters", "aic", "bic")
 
+COLUMNS = ("noise", *ROWS_OF_COMPARISON, "rejected", "untested", "converged", "note")
+"""What the table says of a noise beside the answers."""
+
 
 @dataclass(frozen=True, eq=False, repr=False)
 class NoiseChoice(Tables):
@@ -84,10 +87,7 @@ class NoiseChoice(Tables):
             said.append(f"Within {CLOSE:g} of it: {', '.join(map(repr, others))}.")
         left = str(self.table.loc[self.best, "rejected"])
         if left:
-            said.append(
-                f"Its tests still reject {left}: none of these noises describes the data, and the "
-                "answers may be off by more than their standard errors say."
-            )
+            said.append(self._still_rejected(left))
             if self.rule_in_doubt:
                 said.append(f"The rule itself may be wrong: {without_the_rule(self.result)}")
         untested = str(self.table.loc[self.best, "untested"])
@@ -95,17 +95,29 @@ class NoiseChoice(Tables):
             said.append(f"Not tested there: {untested}.")
         return (*said, *(self._dependence(answer) for answer in self.answers))
 
+    def _still_rejected(self, left: str) -> str:
+        sound = self.table[self.table["converged"]]
+        passing = list(sound.index[sound["rejected"] == ""])
+        off = "may be off by more than their standard errors say."
+        if passing:
+            return (
+                f"Its tests still reject {left}, so its answers {off} Nothing is rejected under "
+                f"{', '.join(map(repr, passing))}."
+            )
+        return (
+            f"Its tests still reject {left}: none of these noises describes the data, and the "
+            f"answers {off}"
+        )
+
     def _dependence(self, answer: str) -> str:
         sound = self.table[self.table["converged"] & self.table[answer].notna()]
         if self.best not in sound.index:
             return f"{answer} has no estimate under the best noise."
-        numbers = sound.loc[self.best, [answer, f"std_error of {answer}"]].to_numpy(dtype=float)
+        numbers = sound.loc[self.best, [answer, _error_of(answer)]].to_numpy(dtype=float)
         at_best, error = float(numbers[0]), float(numbers[1])
         near = sound.loc[[name for name in self.rivals if name in sound.index], answer]
-        said = (
-            f"{answer}: {format_number(at_best)} (standard error {format_number(error)}) under the "
-            f"best noise"
-        )
+        known = f" (standard error {format_number(error)})" if np.isfinite(error) else ""
+        said = f"{answer}: {format_number(at_best)}{known} under the best noise"
         if len(near) > 1:
             said += f", {_range(near)} under those within {CLOSE:g}"
         said += f", {_range(sound[answer])} under all."
@@ -188,7 +200,13 @@ def choose_noise(
     """
     given = arguments_for(locals(), fit) | {"progress": False}
     asked = _answers(answers, effect)
-    tried = default_candidates(formula, panel) if candidates is None else _named(candidates)
+    # As in a fit: alternatives that nothing tells apart have one scale.
+    alike = chosen is None or isinstance(shared, str)
+    tried = (
+        default_candidates(formula, panel, scale="common" if alike else "each")
+        if candidates is None
+        else _named(candidates)
+    )
     fits: dict[str, FitResult] = {}
     rows = []
     with progress_bar(progress, what="Noises", total=len(tried)) as bar:
@@ -225,25 +243,27 @@ def choose_noise(
     return NoiseChoice(table.loc[order], fits, best, tuple(asked))
 
 
-def default_candidates(formula: str | Mapping[Any, str], panel: str | None) -> dict[str, Any]:
-    """Return the noises to try, the cheap ones first."""
+def default_candidates(
+    formula: str | Mapping[Any, str], panel: str | None, *, scale: str = "each"
+) -> dict[str, Any]:
+    """Return the noises to try, the cheap ones first; `scale` is that of those that do not move."""
     parsed = parse_formulas(formula)
     if isinstance(parsed, dict):
         moving: Any = {label: f"~ {one.terms}" for label, one in parsed.items()}
     else:
         moving = f"~ {parsed.terms}"
     tried = {
-        "normal": noises.Independent(),
-        "logistic": noises.Independent(shape="logistic"),
+        "normal": noises.Independent(scale),
+        "logistic": noises.Independent(scale, shape="logistic"),
         "moving scale": noises.Independent(scale=moving),
         "moving scale, logistic": noises.Independent(scale=moving, shape="logistic"),
-        "mixture of two": noises.Mixture(2),
-        "correlated": noises.Correlated(),
+        "mixture of two": noises.Mixture(2, scale=scale),
+        "correlated": noises.Correlated(scale),
     }
     if panel is not None:
-        tried["shared shock"] = noises.SharedShock()
-        tried["two types"] = noises.Types(2)
-        tried["three types"] = noises.Types(3)
+        tried["shared shock"] = noises.SharedShock(scale)
+        tried["two types"] = noises.Types(2, scale=scale)
+        tried["three types"] = noises.Types(3, scale=scale)
     return tried
 
 
@@ -258,7 +278,12 @@ def _named(candidates: Any) -> dict[str, Any]:
         raise OptionError("There is no noise among the candidates. Name at least one.")
     for noise in candidates.values():
         noises.as_noise(noise)
-    return {str(name): noise for name, noise in candidates.items()}
+    named = {str(name): noise for name, noise in candidates.items()}
+    if len(named) < len(candidates):
+        raise OptionError(
+            f"Two of the candidates {list(candidates)!r} have the same name. Give each its own."
+        )
+    return named
 
 
 def _check_asked(
@@ -295,7 +320,7 @@ def _has_names(given: Mapping[str, Any], noise: Any, text: str) -> bool:
     return True
 
 
-Answer = Callable[[FitResult], tuple[float, float]]
+Answer = Callable[[FitResult], Any]
 
 
 def _answers(answers: Any, effect: tuple[Any, Any] | None) -> dict[str, Answer]:
@@ -307,7 +332,7 @@ def _answers(answers: Any, effect: tuple[Any, Any] | None) -> dict[str, Answer]:
                     f"answers={{{name!r}: {one!r}}} must be a function of a fit. Give expressions "
                     "of parameters as a list of texts."
                 )
-        asked: dict[str, Answer] = {str(name): _called(one) for name, one in answers.items()}
+        asked: dict[str, Answer] = {str(name): one for name, one in answers.items()}
     else:
         asked = {text: _combined(text) for text in _texts(answers)}
     if effect is not None:
@@ -318,7 +343,24 @@ def _answers(answers: Any, effect: tuple[Any, Any] | None) -> dict[str, Answer]:
             )
         to, versus = effect
         asked[f"average effect of {to} over {versus}"] = _effect(to, versus)
+    _refuse_taken(asked)
     return asked
+
+
+def _refuse_taken(asked: Mapping[str, Answer]) -> None:
+    """Refuse names of answers that are columns of the table already."""
+    taken = {*COLUMNS, *(_error_of(name) for name in asked)}
+    for name in asked:
+        if name in taken:
+            raise OptionError(
+                f"An answer cannot be called {name!r}, which is another column of the table. Give "
+                "it another name."
+            )
+
+
+def _error_of(answer: str) -> str:
+    """Return the column of an answer's standard error."""
+    return f"std_error of {answer}"
 
 
 def _texts(answers: Any) -> list[str]:
@@ -329,16 +371,6 @@ def _texts(answers: Any) -> list[str]:
             "'fishing:height - hunting:height', a list of them, or functions of a fit by name."
         )
     return list(texts)
-
-
-def _called(function: Callable[[FitResult], Any]) -> Answer:
-    def ask(found: FitResult) -> tuple[float, float]:
-        value = function(found)
-        if isinstance(value, tuple):
-            return float(value[0]), float(value[1])
-        return float(value), float("nan")
-
-    return ask
 
 
 def _combined(text: str) -> Answer:
@@ -372,11 +404,24 @@ def _row(found: FitResult, asked: Mapping[str, Answer]) -> dict[str, Any]:
     }
     for text, ask in asked.items():
         try:
-            row[text], row[f"std_error of {text}"] = ask(found)
+            value = ask(found)
         except SelfSelectError as error:
-            row[text] = row[f"std_error of {text}"] = np.nan
+            value = np.nan
             row["note"] = f"{text}: {error}"
+        row[text], row[_error_of(text)] = _with_error(text, value)
     return row
+
+
+def _with_error(answer: str, value: Any) -> tuple[float, float]:
+    """Return an estimate and its standard error, nan where there is none."""
+    try:
+        estimate, error = value if isinstance(value, tuple) else (value, np.nan)
+        return float(estimate), float(error)
+    except (TypeError, ValueError) as trouble:
+        raise OptionError(
+            f"The answer {answer!r} is {type(value).__name__}, and must be a number, or a tuple of "
+            "an estimate and its standard error."
+        ) from trouble
 
 
 def _range(values: pd.Series[Any]) -> str:

@@ -118,6 +118,21 @@ def test_the_parts_of_the_gap_add_up(case: Any) -> None:
     assert table["not reproduced"] == pytest.approx(recorded - table["gap under the model"])
 
 
+def test_a_gap_of_which_outcomes_are_not_recorded_is_left_out_with_its_reason(world: Any) -> None:
+    chose_a = world.data["chosen"] == "a"
+    silent = world.data.assign(outcome=world.data["outcome"].mask(chose_a & (world.data["d"] == 1)))
+    fit = ss.fit(world.formula, silent, chosen="chosen", missing_outcome="silent")
+    found = fit.decompose("a", "b")
+    assert found.table["part"].tolist() == ["covariates", "pay", "selection", "gap under the model"]
+    n_silent = int(silent["outcome"].isna().sum())
+    said = " ".join(found.notes)
+    assert f"The gap in the data is not known: {n_silent} rows of those who chose a or b" in said
+    assert "no row is expected" not in said
+    recorded = fit.decompose("b", "c").table.set_index("part")["estimate"]
+    means = silent.groupby("chosen")["outcome"].mean()
+    assert recorded["gap in the data"] == pytest.approx(means["b"] - means["c"])
+
+
 def test_the_reference_decides_what_covariates_are_worth(fit: ss.FitResult) -> None:
     each = {
         reference: fit.decompose("a", "b", reference=reference).table.set_index("part")["estimate"]

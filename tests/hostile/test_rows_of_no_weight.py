@@ -7,14 +7,18 @@ import pandas as pd
 import pytest
 
 import selfselect as ss
-from selfselect.errors import ConvergenceWarning
+from selfselect.errors import ConvergenceWarning, ExtrapolationWarning
 from selfselect.inference.sandwich import make_positive
 from selfselect.inference.specification import _distance
+
+SAME = 1e-6
+"""The same optimum, found in internal units of other rows; derivatives by steps agree to 1e-9."""
 
 MODELS = {
     "plain": {"chosen": "job"},
     "correlated": {"chosen": "job", "noise": "correlated"},
     "shock": {"chosen": "job", "noise": ss.noises.SharedShock()},
+    "moving scale": {"chosen": "job", "noise": ss.noises.Independent(scale="~ height")},
     "estimated cost": {"chosen": "job", "cost": {"hunting": "~ weight"}},
     "ranked": {"chosen": "job", "rule": ss.rules.Ranked(2)},
     "unknown index": {
@@ -40,6 +44,49 @@ def test_rows_of_weight_zero_count_for_nothing_whatever_they_hold(villagers, mod
     assert found.converged
     np.testing.assert_allclose(found.values, wanted.values, rtol=1e-5)
     np.testing.assert_allclose(found.bse, wanted.bse, rtol=1e-4)
+
+
+EFFECTS = {
+    "treatment": lambda fit: fit.treatment_effects("hunting", "fishing"),
+    "marginal": lambda fit: fit.marginal_effects(),
+    "sorting": lambda fit: fit.sorting(),
+    "at the means": lambda fit: fit.choice_probabilities(at="means"),
+}
+
+
+@pytest.mark.parametrize("height", [9_999.0, -1e8])
+@pytest.mark.parametrize("effect", EFFECTS)
+def test_rows_of_weight_zero_count_for_nothing_in_effects(villagers, effect, height):
+    told = {"chosen": "job", "weights": "w", "weights_kind": "frequency"}
+    odd = villagers.head(40).assign(height=height, w=0)
+    table = pd.concat([odd, villagers], ignore_index=True)
+    wanted, found = (
+        EFFECTS[effect](ss.fit("income ~ height + weight", one, **told)).table
+        for one in (villagers, table)
+    )
+    for column in ("estimate", "std_error"):
+        np.testing.assert_allclose(found[column], wanted[column], rtol=SAME, atol=1e-9)
+
+
+def test_values_that_only_rows_of_weight_zero_hold_are_outside_of_the_data(villagers):
+    odd = villagers.head(2).assign(height=9_999.0, w=0)
+    table = pd.concat([villagers, odd], ignore_index=True)
+    fit = ss.fit("income ~ height", table, chosen="job", weights="w", weights_kind="frequency")
+    with pytest.warns(ExtrapolationWarning, match="'height' lies outside the rows of the fit"):
+        fit.choice_probabilities(at={"height": 5_000.0})
+
+
+def test_the_commonest_category_counts_rows_by_their_weights(villagers):
+    north = np.arange(len(villagers)) % 3 == 0
+    rows = villagers.assign(place=np.where(north, "north", "south"), w=np.where(north, 5, 1))
+    told = {"weights": "w", "weights_kind": "frequency"}
+    weighted = ss.fit("income ~ height + place", rows, chosen="job", **told)
+    repeated = ss.fit("income ~ height + place", rows.loc[rows.index.repeat(rows["w"])],
+                      chosen="job")  # fmt: skip
+    found, wanted = (
+        one.choice_probabilities(at="means").table["estimate"] for one in (weighted, repeated)
+    )
+    np.testing.assert_allclose(found, wanted, rtol=SAME)
 
 
 def test_two_ways_of_clustering_at_a_boundary_have_no_standard_errors():

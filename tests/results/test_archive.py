@@ -420,3 +420,13 @@ def test_a_named_alias_of_arrays_is_read_as_what_it_names():
     assert _conform(values, alias[np.float64]) is values
     with pytest.raises(ArchiveError, match="of the wrong kind"):
         _conform(values, alias[np.int8])
+
+
+def test_columns_keep_the_order_of_the_formulas(villagers: pd.DataFrame, path: Path) -> None:
+    rows = villagers.assign(bonus=0.1 * villagers["weight"])
+    formulas = {"hunting": "income ~ weight", "fishing": "income ~ weight + height"}
+    fit = ss.fit(formulas, rows, chosen="job", offset="bonus")
+    fit.save(path)
+    before, after = (one.marginal_effects(data=rows).table for one in (fit, ss.load(path)))
+    assert before["variable"].unique().tolist() == ["weight", "height", "bonus"]
+    pd.testing.assert_frame_equal(after, before)

@@ -154,6 +154,8 @@ def test_an_offset_is_taken_off_the_outcome(table, method, tmp_path):
     again, rows = ss.load(tmp_path / "fit.json"), data.assign(dues=added)
     for kind in ("latent", "outcome", "given_seen"):
         np.testing.assert_array_equal(again.predict(rows, kind), fit.predict(rows, kind))
+    before, after = (one.treatment_effects(1, 0, data=rows.head(50)).table for one in (fit, again))
+    pd.testing.assert_frame_equal(after, before)
     gap = fit.predict(rows)[1] - fit.predict(rows.assign(dues=0.0))[1]
     np.testing.assert_allclose(gap, added, atol=1e-9)
     moments, few = moments_of(fit.problem), fit.rows.take(np.flatnonzero(table["treated"] == 1)[:6])

@@ -15,6 +15,9 @@ from selfselect.verdict import verdict as verdict_module
 from selfselect.verdict.models import differences, other_models
 from selfselect.verdict.questions import read_question
 
+FEW_ROWS = 0.01
+"""Corrections for few rows and for few clusters differ by 1/300 and less."""
+
 
 @pytest.fixture(scope="module")
 def sure():
@@ -310,3 +313,41 @@ def test_fits_of_other_rows_or_weights_are_not_compared():
     for name, one in others.items():
         with pytest.raises(ss.errors.OptionError, match=r"other rows cannot|name of another row"):
             fit.verdict(also={name: one})
+
+
+def test_other_models_keep_a_common_scale(sure):
+    sample = ss.simulators.village(200, seed=2)
+    common = ss.noises.Independent(scale="common")
+    fit = ss.fit(sample.formula, sample.data, chosen="job", noise=common)
+    makers = other_models(fit, 0)
+    assert "normal" not in makers  # It is the fit itself.
+    logistic = makers["logistic"]()
+    assert logistic.problem.noise == ss.noises.Independent(scale="common", shape="logistic")
+    assert differences(fit, logistic) == ("the shape of the noise",)
+    assert "normal" not in other_models(sure, 0)
+
+
+def test_errors_of_least_squares_count_repeated_rows_and_clusters():
+    village = ss.simulators.village(300, seed=2)
+    rows = village.data.assign(times=2, twin=np.arange(300))
+    twice = pd.concat([rows, rows], ignore_index=True)
+
+    def error(data, **options):
+        fit = ss.fit(village.formula, data, chosen="job", **options)
+        asked = read_question(fit, ("hunting", "fishing", "ATT"))
+        return asked.of_least_squares(fit, 0.95).std_error
+
+    assert error(rows, weights="times", weights_kind="frequency") == pytest.approx(error(twice))
+    # Copies of a row in one cluster say nothing more than the row.
+    one, both = error(rows, covariance="robust"), error(twice, cluster="twin")
+    assert both == pytest.approx(one, rel=FEW_ROWS)
+    assert error(rows, covariance="robust") > error(twice, covariance="robust")
+
+
+def test_with_several_rows_of_a_person_correlations_do_not_rest_on_the_shape_alone(shared):
+    noise = ss.noises.Types(2)
+    alone = ss.fit("wage ~ x", shared, chosen="sector", noise=noise, seed=0)
+    panel = ss.fit("wage ~ x", shared, chosen="sector", noise=noise, seed=0, panel="man")
+    asked = read_question(alone, None)
+    rows = [verdict_module._answered("the fit", one, one, asked, 0.95) for one in (alone, panel)]
+    assert [one.dependent for one in rows] == [True, False]

@@ -324,7 +324,7 @@ def check_and_describe(
     facts = describe(equations, tally, weights=weights, weights_kind=weights_kind, **described)
     if panel is None:
         return facts
-    check_groups(rows, panel, repeated=weights_kind == "frequency")
+    check_groups(rows, panel, equations.types, repeated=weights_kind == "frequency")
     assert rows.groups is not None
     first = np.unique(rows.groups, return_index=True)[1]
     total = float(len(first)) if rows.weights is None else float(rows.weights[first].sum())

@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 
 from selfselect.data.checks import check_numbers, first_rows
 from selfselect.data.columns import factorize
+from selfselect.data.equations import Equation
 from selfselect.data.rows import Rows
 from selfselect.data.tables import column_names, to_frame
 from selfselect.errors import DataError
@@ -27,6 +28,9 @@ __all__ = [
 
 Array = NDArray[np.float64]
 Indices = NDArray[np.intp]
+
+ROUNDING = 1e-9
+"""Share of the largest value up to which those of a person are the same."""
 
 COUNTED = (
     "Frequency weights of a panel count people who are alike, but clusters by {panel!r} take those "
@@ -116,10 +120,11 @@ def person_keys(values: pd.Series[Any], seed: int) -> Array:
     return np.asarray(mixed >> np.uint64(11), dtype=np.float64) / 2.0**53
 
 
-def check_groups(rows: Rows, panel: str, *, repeated: bool) -> None:
-    """Refuse weights that differ, and clusters that divide, the rows of a person.
+def check_groups(rows: Rows, panel: str, types: Equation | None, *, repeated: bool) -> None:
+    """Refuse what must be one for all rows of a person and is not.
 
-    Where rows are `repeated`, a weight counts people who are alike. They are no one cluster.
+    Those are weights, clusters, and covariates of the weights of `types`. Where rows are
+    `repeated`, a weight counts people who are alike. They are no one cluster.
     """
     groups = rows.groups
     assert groups is not None
@@ -130,6 +135,14 @@ def check_groups(rows: Rows, panel: str, *, repeated: bool) -> None:
             f"Weights differ between the rows of one {panel!r}. What a person says is one sum, so "
             "a person has one weight: give all of their rows the same."
         )
+    for term, column in () if types is None else zip(types.terms, types.columns, strict=True):
+        values = rows.covariates[order, column - 1] if column else np.zeros(len(order))
+        if (same & (np.abs(np.diff(values)) > ROUNDING * np.abs(values).max(initial=0.0))).any():
+            raise DataError(
+                f"{term!r} differs between the rows of one {panel!r}. A person has one type, whose "
+                "weight depends on what is the same in all rows of a person, such as the mean that "
+                "selfselect.panel_means() adds to the table."
+            )
     if rows.clusters is not None:
         ways = rows.clusters.reshape(len(rows), -1)[order]
         if (same & (np.diff(ways, axis=0) != 0).any(axis=1)).any():

@@ -95,7 +95,7 @@ class RowStream:
     def _code(self, frame: pd.DataFrame) -> Rows:
         plan, rows = self.coder.plan, self.coder.code(frame)
         if plan.panel is not None:
-            check_groups(rows, plan.panel, repeated=False)
+            check_groups(rows, plan.panel, self.coder.coding.equations.types, repeated=False)
         if rows.weights is not None and self.weight_factor != 1.0:
             rows = replace(rows, weights=rows.weights * self.weight_factor)
         return rows

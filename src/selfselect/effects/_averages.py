@@ -100,7 +100,9 @@ def average(fit: FitResult, settings: Sequence[Setting], *, own: bool, covariate
     total = weights.sum()
     squared = weights if rows_are_repeated(fit) else weights**2
     # Any point amid the values will do: sums of squares about it lose no digits.
-    few = [replace(one, rows=one.rows.take(slice(0, CENTRED_ON))) for one in settings]
+    # Rows of weight zero may be far from all others.
+    some = np.flatnonzero(weights)[:CENTRED_ON]
+    few = [replace(one, rows=one.rows.take(some)) for one in settings]
     centre = np.hstack([row_cells(fit, one) for one in few]).mean(axis=0)
 
     def sums(start: int) -> Parts:

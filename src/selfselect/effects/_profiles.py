@@ -12,7 +12,7 @@ import pandas as pd
 
 from selfselect.data.long import LongCoding
 from selfselect.data.tables import nearest
-from selfselect.effects._sample import extrapolations, is_category, raw_table
+from selfselect.effects._sample import commonest, extrapolations, is_category, raw_table
 from selfselect.errors import DataError, OptionError, UnsupportedError
 
 if TYPE_CHECKING:
@@ -103,5 +103,5 @@ def _values(name: str, values: Any, *, numbers: bool) -> list[Any]:
 
 def _typical(fit: FitResult, values: pd.Series[Any], weights: Any) -> Any:
     if is_category(fit, values):
-        return values.mode().iloc[0]
+        return commonest(values, weights)
     return float(np.average(values.to_numpy(dtype=float), weights=weights))

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pandas as pd
+from numpy.typing import NDArray
 
 from selfselect.data.coding import FormulaCoding
 from selfselect.data.long import LongCoding
@@ -25,8 +26,8 @@ if TYPE_CHECKING:
     from selfselect.results.fit_result import FitResult
 
 __all__ = [
-    "Sample", "code_rows", "extrapolations", "is_category", "raw_columns", "raw_table",
-    "refuse_lacking", "sample_of",
+    "Sample", "code_rows", "commonest", "counted_table", "extrapolations", "is_category",
+    "raw_columns", "raw_table", "refuse_lacking", "sample_of",
 ]  # fmt: skip
 
 
@@ -62,6 +63,12 @@ def is_category(fit: FitResult, values: pd.Series[Any]) -> bool:
     return pd.api.types.is_bool_dtype(values) or not pd.api.types.is_numeric_dtype(values)
 
 
+def commonest(values: pd.Series[Any], weights: NDArray[np.float64] | None) -> Any:
+    """Return the category of the largest weight; the first of several."""
+    counts = pd.Series(np.ones(len(values)) if weights is None else weights)
+    return counts.groupby(values.reset_index(drop=True), observed=True).sum().idxmax()
+
+
 def raw_columns(fit: FitResult) -> tuple[str, ...]:
     """Return the columns a table of new rows must have."""
     coding = fit.coding
@@ -93,6 +100,14 @@ def raw_table(fit: FitResult, data: Any) -> pd.DataFrame:
     if not complete.any():
         raise DataError("No row is complete, so there is nothing to average over.")
     return table[complete]
+
+
+def counted_table(fit: FitResult) -> pd.DataFrame:
+    """Return the rows of the fit as they were given, without those of weight zero."""
+    table, weights = raw_table(fit, None), fit.rows.weights
+    if weights is None or isinstance(fit.coding, LongCoding):
+        return table
+    return table[weights > 0]
 
 
 def code_rows(fit: FitResult, table: pd.DataFrame) -> Rows:
@@ -148,7 +163,7 @@ def extrapolations(
     """
     if not fit.has_rows:
         return ()
-    fitted = raw_table(fit, None)
+    fitted = counted_table(fit)
     found = []
     for name in table.columns if names is None else names:
         if name not in fitted or is_category(fit, fitted[name]):

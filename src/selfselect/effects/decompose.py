@@ -16,6 +16,7 @@ from selfselect.effects.base import EffectTable, alternative_index, effect_table
 from selfselect.effects.treatment_effects import two_alternatives
 from selfselect.errors import OptionError
 from selfselect.options import Covariates
+from selfselect.results.tables import counted
 
 if TYPE_CHECKING:
     from selfselect.results.fit_result import FitResult
@@ -87,7 +88,13 @@ def decompose(
     answer = ask(fit, parts, covariates=covariates)
     found, names = answer.found, ["covariates", "pay", "selection", "gap under the model"]
     notes = [*answer.notes, _explanation(to, versus, weight_a)]
-    if fit.rows.chosen is not None:
+    n_silent = _n_silent(fit.rows, a, b)
+    if n_silent:
+        notes.append(
+            f"The gap in the data is not known: {counted(n_silent)} of those who chose {to} or "
+            f"{versus} without a recorded outcome."
+        )
+    elif fit.rows.chosen is not None:
         found = _beside_the_data(fit, found, a, b)
         names += ["gap in the data", "not reproduced"]
         notes.append(
@@ -111,6 +118,16 @@ def _explanation(to: Any, versus: Any, weight_a: float) -> str:
         return "Covariates are valued by both equations, and pay over both groups, averaged."
     own, other = (to, versus) if weight_a == 1.0 else (versus, to)
     return f"Covariates are valued by the equation of {own}, and pay over those who chose {other}."
+
+
+def _n_silent(rows: Rows, a: int, b: int) -> int:
+    """Count the rows that chose either alternative and have no recorded outcome."""
+    if rows.chosen is None or rows.outcome is None:
+        return 0
+    in_either = np.isin(rows.chosen, (a, b))
+    if rows.weights is not None:
+        in_either &= rows.weights > 0
+    return int(np.isnan(rows.outcome[in_either]).sum())
 
 
 def _beside_the_data(fit: FitResult, found: Averages, a: int, b: int) -> Averages:
@@ -145,7 +162,9 @@ def _recorded_gap(rows: Rows, a: int, b: int) -> tuple[float, Array]:
     gap, shares = 0.0, np.zeros(len(rows))
     for group, sign in ((a, 1.0), (b, -1.0)):
         weight = weights * (rows.chosen == group)
-        mean = float(weight @ rows.outcome / weight.sum())
+        own = weight > 0
+        outcome, share = rows.outcome[own], weight[own] / weight.sum()
+        mean = float(share @ outcome)
         gap += sign * mean
-        shares += sign * weight * (rows.outcome - mean) / weight.sum()
+        shares[own] += sign * share * (outcome - mean)
     return gap, shares

@@ -17,6 +17,7 @@ from selfselect.effects._moments import Setting, cells, n_cells
 from selfselect.effects._profiles import make_profiles
 from selfselect.effects._sample import (
     code_rows,
+    counted_table,
     extrapolations,
     is_category,
     raw_table,
@@ -91,6 +92,7 @@ def marginal_effects(
     if own:
         refuse_lacking(fit)
     table = raw_table(fit, data)
+    counted = counted_table(fit) if own else table
     alternatives = fit.problem.equations.alternatives if of == "chance" else (OBSERVED,)
     if isinstance(at, str) and at == "average":
         warnings = () if own else extrapolations(fit, table)
@@ -113,7 +115,7 @@ def marginal_effects(
     given_at = points.itertuples(index=False) if len(points.columns) else [()]
     for point, setting in zip(given_at, settings, strict=True):
         for name in _chosen_columns(columns, fit, table):
-            for change, up, down, step in _changes(fit, table[name], setting):
+            for change, up, down, step in _changes(fit, counted[name], setting):
                 states = [
                     Setting(_with_weights(fit, one, own=own), rule, logarithm, alone)
                     for one in (up, down)
@@ -166,7 +168,7 @@ def _changes(
 ) -> list[tuple[str, pd.DataFrame, pd.DataFrame, float]]:
     """Return each change of a column: its name, the rows after and before, and its size.
 
-    `column` is that of all rows, which says what it may hold; `table` the rows in
+    `column` is that of all rows that count, which says what it may hold; `table` the rows in
     which it is changed.
     """
     name = str(column.name)

@@ -55,7 +55,8 @@ class Types(FittedNoise):
     shifts : ``"each"`` gives a type one shift per alternative, ``"talent"`` one for all.
     costs : whether each type also has its own cost of every alternative but the first.
     covariates : ``"~ education"`` lets the weights depend on covariates by a multinomial logit;
-        the weights in tables are then those at the mean of the covariates.
+        the weights in tables are then those at the mean of the covariates. With ``panel=`` they
+        must be the same in all rows of a person.
     scale : of the noise, as in `Independent`.
     held_shifts, held_costs : (type, alternative, value) of those that are not estimated. A fit
         holds those that the data do not determine.

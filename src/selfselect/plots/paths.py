@@ -13,6 +13,7 @@ from selfselect.data.coding import FormulaCoding
 from selfselect.data.long import LongCoding
 from selfselect.data.rows import Rows
 from selfselect.data.tables import nearest
+from selfselect.effects._sample import commonest
 from selfselect.effects._sample import is_category as is_category_of
 from selfselect.errors import OptionError
 
@@ -113,5 +114,5 @@ def walk_along(fit: FitResult, covariate: str) -> Path:
 
 def _typical(values: pd.Series[Any], weights: Array | None) -> Any:
     if is_category(values):
-        return values.mode().iloc[0]
+        return commonest(values, weights)
     return float(np.average(values.to_numpy(dtype=float), weights=weights))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -68,11 +69,11 @@ def read_coding(content: dict[str, Any], equations: Equations, facts: DataFacts)
         return ArrayCoding(equations, known)
     # The same door a user's formula goes through: a file cannot smuggle code in. What columns are
     # needed is read off the formulas, not believed: any other name might mean a Python builtin.
-    columns = {
+    named = [
         name
         for coder in content["coders"]
         for name in parse_formula(f"outcome ~ {from_plain(coder['text'], str)}").term_columns
-    }
+    ]
     coders = tuple(_coder(one, one["text"]) for one in content["coders"])
     coder_of = from_plain(content["coder_of"], tuple[int, ...])
     for equation, place, formula in zip(equations.each, coder_of, facts.formulas, strict=True):
@@ -94,14 +95,17 @@ def read_coding(content: dict[str, Any], equations: Equations, facts: DataFacts)
     elif outcome.outcome_columns != (outcome.outcome.strip("`"),):
         raise ArchiveError(f"how the outcome {outcome.outcome!r} is coded is missing")
     outcome_coder = OutcomeCoder(outcome.outcome, outcome.outcome_columns, coder)
-    needed = tuple(sorted(columns))
+    needed = tuple(dict.fromkeys(named))
     if content["kind"] == "formula":
         _refuse_unknown(equations.covariates, coders)
         return FormulaCoding(equations, coders, coder_of, known, needed, outcome_coder)
     if content["kind"] == "selection":
         _check_selection(equations, coders, coder_of, facts)
         stages = _first_stages(content.get("first_stages"), equations)
-        return SelectionCoding(equations, coders, coder_of, known, needed, outcome_coder, stages)
+        coding = SelectionCoding(equations, coders, coder_of, known, needed, outcome_coder, stages)
+        # Offsets have no coder there: they are added as they are.
+        columns = dict.fromkeys((*needed, *coding.offset_columns))
+        return replace(coding, columns=tuple(columns))
     if content["kind"] != "long":
         raise ArchiveError(f"there is no coding of the kind {str(content['kind'])[:40]!r}")
     sources = from_plain(content["sources"], tuple[Source, ...])

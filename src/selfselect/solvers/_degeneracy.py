@@ -141,6 +141,8 @@ def _count_shrunk(problem: Problem, natural: Array, batch: Batch) -> Array:
         mine = row_terms(problem, natural, batch).chance > 0.5
     else:
         mine = batch.rows.chosen[:, None] == np.arange(log_factors.shape[1])
+    if batch.rows.weights is not None:
+        mine &= (batch.rows.weights > 0)[:, None]
     return np.asarray((mine & (log_factors > np.log(SHRUNK))).sum(axis=0), dtype=float)
 
 

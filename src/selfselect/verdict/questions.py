@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from selfselect.bounding.ask import bounds_of_rows
 from selfselect.bounding.asked import read_asked
 from selfselect.data.design import Design
+from selfselect.effects._units import errors_of_units
 from selfselect.effects.base import alternative_index
 from selfselect.effects.treatment_effects import (
     average_effect,
@@ -127,8 +128,9 @@ class Question:
                 fixed += sign * columns[-1]
         each = slope @ np.nan_to_num(values) + fixed
         value = float(weights @ each)
-        variance = float(weights**2 @ (each - value) ** 2)
-        return value, weights @ slope, variance
+        shares = (weights * (each - value))[:, None]
+        variance = sum(float(one.whole[0, 0]) for one in errors_of_units(fit, shares))
+        return value, weights @ slope, max(variance, 0.0)
 
     def of_rule(self, fit: FitResult, support: Any, level: float) -> Answer:
         """Return what the rule alone says: the ends of an interval, without an estimate."""

@@ -293,9 +293,15 @@ def _answered(name: str, fit: FitResult, found: FitResult, asked: Question, leve
         untested=tuple(what for what, test in tests.items() if not test.possible),
         state=state,
         changes=() if found is fit else differences(fit, found),
-        dependent=not (found.problem.noise.independent or found.problem.noise.selected),
+        dependent=_rests_on_shape(found),
         note=note,
     )
+
+
+def _rests_on_shape(found: FitResult) -> bool:
+    """Say whether noises depend on each other in a way that no second row of a person shows."""
+    problem = found.problem
+    return not (problem.noise.independent or problem.noise.selected or problem.grouped)
 
 
 def _state(found: FitResult) -> str:

@@ -37,7 +37,8 @@ class Row:
     bic, rejected, untested : how well it fits, and what its tests say.
     state : how its search ended, where that is no ordinary optimum.
     changes : which assumptions of the fit it replaces; empty for the fit.
-    dependent : whether noises of different alternatives may depend on each other.
+    dependent : whether noises of different alternatives may depend on each other, with one row of
+        each person to tell how.
     note : why it has no answer.
     supported : whether the data speak for it.
     """
