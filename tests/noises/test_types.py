@@ -359,3 +359,18 @@ def test_what_types_cannot_be_told_from_is_refused(noise: Any, told: Any, match:
 def test_scales_of_types_do_not_move() -> None:
     with pytest.raises(OptionError, match="which Types does not have"):
         Types(2, scale="~ age")
+
+
+def test_few_rows_get_more_starts_than_the_ten_that_miss_the_best_optimum():
+    n = 350
+    rng = np.random.default_rng([5, n, 1, 3])
+    x, z = rng.standard_normal((2, n))
+    shifts, weights = rng.standard_normal((3, 2)), rng.dirichlet(np.full(3, 4.0))
+    noise = 0.8 * rng.standard_normal((n, 2)) + shifts[rng.choice(3, n, p=weights)]
+    latent = np.column_stack([0.3 + 0.8 * x, 0.1 - 0.5 * x + 0.6 * z]) + noise
+    chosen = latent.argmax(axis=1)
+    data = {"x": x, "z": z, "y": latent.max(axis=1), "job": np.array(["a", "b"])[chosen]}
+    options = {"chosen": "job", "noise": Types(3), "seed": 1}
+    formulas = {"a": "y ~ x", "b": "y ~ x + z"}
+    ten = ss.fit(formulas, data, solver=ss.solvers.TypeSearch(starts=10), **options)
+    assert ss.fit(formulas, data, **options).llf > ten.llf + 1.0

@@ -34,6 +34,10 @@ STARTS_IN_PANELS, STARTS, EASY = 5, 10, 3
 """Starts where people have several rows, as far as there are no costs and no more types than these;
 and starts elsewhere."""
 
+FEW_ROWS = 3
+"""Times as many starts are taken where all rows are searched: with 350 rows and three types ten
+starts missed the best optimum in 4 of 24 samples, thirty in 1."""
+
 EM_STEPS, SEARCH_STEPS = 25, 40
 """Steps of EM and of Newton that each start takes on the sample."""
 
@@ -68,7 +72,7 @@ class TypeSearch:
     Parameters
     ----------
     starts : how many; None takes 5 where people have several rows and at most three types without
-        costs, and 10 elsewhere.
+        costs, and 10 elsewhere; three times as many where there are no more rows than `sample`.
     max_steps : Newton steps over all rows after which it gives up.
     tol : distance to the optimum, in standard errors, at which it stops.
     sample : rows of the sample that the search is done on.
@@ -128,7 +132,8 @@ class TypeSearch:
         begun = Continuation()._independent(problem, engine, part, rng, progress)
         noise: Any = problem.noise
         easy = problem.grouped and noise.count <= EASY and not noise.costs
-        count = self.starts or (STARTS_IN_PANELS if easy else STARTS)
+        usual = STARTS_IN_PANELS if easy else STARTS
+        count = self.starts or usual * (FEW_ROWS if engine.n_rows <= self.sample else 1)
         if noise.count == 1:
             count = 1
         begins = [_begin(problem, begun, number, rng) for number in range(count)]
