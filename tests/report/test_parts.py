@@ -115,3 +115,15 @@ def test_a_category_whose_column_needs_backticks_is_reported_and_explored(tmp_pa
         assert shown in (tmp_path / "page.html").read_text(encoding="utf-8")
     drawn = result.plot.choice_probabilities("home town").data
     assert list(drawn["value"].unique()) == ["north", "south", "west"]
+
+
+def test_covariates_are_described_as_their_weights_say():
+    data = ss.simulators.village(300, seed=1).data
+    rng = np.random.default_rng(1)
+    data = data.assign(town=rng.choice(["a", "b", "c"], 300), w=rng.integers(0, 4, 300))
+    options = {"formula": "income ~ height + town", "chosen": "job"}
+    weighted = ss.fit(data=data, weights="w", weights_kind="frequency", **options)
+    repeated = ss.fit(data=data.loc[data.index.repeat(data["w"])], **options)
+    for one, other in zip(covariate_tables(weighted), covariate_tables(repeated), strict=True):
+        assert one.rows == other.rows
+        assert one.title == f"{other.title} (weighted)"

@@ -17,51 +17,65 @@ if TYPE_CHECKING:
 
 __all__ = ["covariate_tables"]
 
+Array = NDArray[np.float64]
 Mask = NDArray[np.bool_]
 
 
 def covariate_tables(fit: FitResult) -> list[Block]:
     """Describe the columns of the formulas, for all rows and where each alternative was chosen.
 
-    Categories stand in their own order where they have one; of many the commonest are shown.
+    Categories stand in their own order where they have one; of many the commonest are shown. Rows
+    count by their weights.
     """
-    table, chosen = columns_of(fit), fit.rows.chosen
+    table, chosen, weights = columns_of(fit), fit.rows.chosen, fit.rows.weights
+    counts = np.ones(len(table)) if weights is None else weights
     labels = fit.problem.equations.alternatives if chosen is not None else ()
     groups: list[Mask] = [np.asarray(chosen == j) for j in range(len(labels))]
     numbers = [name for name in table if not is_category(table[name])]
     where = ", and where each was chosen" if labels else ""
+    where += "" if weights is None else " (weighted)"
     made = []
     if numbers:
         header = ("", "mean", "std dev", "smallest", "largest", *(f"mean, {one}" for one in labels))
-        lines = tuple(_numbers(str(name), table[name], groups) for name in numbers)
+        lines = tuple(_numbers(str(name), table[name], groups, counts) for name in numbers)
         made.append(Block(f"Covariates that are numbers{where}", header, lines))
     for name in table:
         if is_category(table[name]):
-            header = ("", "rows", "share", *(f"share, {one}" for one in labels))
+            rows = "rows" if weights is None else "sum of weights"
+            header = ("", rows, "share", *(f"share, {one}" for one in labels))
             title = f"{name}, shares of its categories{where}"
-            made.append(Block(title, header, _shares(table[name], groups)))
+            made.append(Block(title, header, _shares(table[name], groups, counts)))
     return made
 
 
-def _numbers(name: str, column: pd.Series[Any], groups: list[Mask]) -> tuple[str, ...]:
+def _numbers(
+    name: str, column: pd.Series[Any], groups: list[Mask], counts: Array
+) -> tuple[str, ...]:
     values = column.to_numpy(dtype=float)
-    recorded = ~np.isnan(values)
-    known = values[recorded]
-    found = [known.mean(), known.std(), known.min(), known.max()]
-    own = [values[recorded & group] for group in groups]
-    found += [one.mean() if len(one) else np.nan for one in own]
+    recorded = ~np.isnan(values) & (counts > 0)
+    known, own = values[recorded], counts[recorded]
+    mean = np.average(known, weights=own)
+    spread = np.sqrt(np.average((known - mean) ** 2, weights=own))
+    found = [mean, spread, known.min(), known.max()]
+    for group in groups:
+        here = recorded & group
+        found.append(np.average(values[here], weights=counts[here]) if here.any() else np.nan)
     return (name, *(format_number(float(number)) for number in found))
 
 
-def _shares(column: pd.Series[Any], groups: list[Mask]) -> tuple[tuple[str, ...], ...]:
-    recorded = column.notna().to_numpy()
+def _shares(
+    column: pd.Series[Any], groups: list[Mask], counts: Array
+) -> tuple[tuple[str, ...], ...]:
+    recorded = column.notna().to_numpy() & (counts > 0)
     lines = []
-    for label in grid_of(column.dropna()):
+    for label in grid_of(column[recorded]):
         here = (column == label).to_numpy(dtype=bool, na_value=False)
-        shares = [_share(here, group & recorded) for group in (recorded, *groups)]
-        lines.append((str(label), str(int(here.sum())), *shares))
+        shares = [_share(here, group & recorded, counts) for group in (recorded, *groups)]
+        total = float(counts[here].sum())
+        said = str(int(total)) if total.is_integer() else format_number(total)
+        lines.append((str(label), said, *shares))
     return tuple(lines)
 
 
-def _share(here: Mask, group: Mask) -> str:
-    return f"{100 * here[group].mean():.1f}%" if group.any() else ""
+def _share(here: Mask, group: Mask, counts: Array) -> str:
+    return f"{100 * np.average(here[group], weights=counts[group]):.1f}%" if group.any() else ""
