@@ -12,6 +12,7 @@ import pandas as pd
 from selfselect import noises
 from selfselect._fit import fit
 from selfselect.data.formulas import parse_formulas
+from selfselect.effects._types import refuse_undetermined
 from selfselect.effects.treatment_effects import two_alternatives
 from selfselect.errors import ConvergenceWarning, OptionError, SelfSelectError, without_warnings
 from selfselect.posing import pose
@@ -383,6 +384,8 @@ def _combined(text: str) -> Answer:
 
 def _effect(to: Any, versus: Any) -> Answer:
     def ask(found: FitResult) -> tuple[float, float]:
+        # Over fewer people it would be another question than the other noises answer.
+        refuse_undetermined(found, "The average effect for everyone")
         table = found.treatment_effects(to, versus).table
         row = table[table["effect"] == "ATE"].iloc[0]
         return float(row["estimate"]), float(row["std_error"])

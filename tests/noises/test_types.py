@@ -248,6 +248,15 @@ def test_a_type_that_never_chooses_an_alternative_has_no_shift_there() -> None:
         fit.treatment_effects("farm", "town", types="both")
     given = fit.predict(kind="given_seen")
     assert given["town", "farm"].isna().all() and given["farm", "town"].notna().all()
+    # Other noises answer for everybody, so their answers may not stand beside that of some people.
+    compared = ss.choose_noise(
+        "y ~ x + v", data, chosen="job", panel="person", effect=("farm", "town"), seed=0,
+        candidates={"normal": "independent", "types": Types(2)},
+    )  # fmt: skip
+    answer = "average effect of farm over town"
+    assert np.isfinite(compared.table.loc["normal", answer])
+    assert np.isnan(compared.table.loc["types", answer])
+    assert "needs what everybody would have" in compared.table.loc["types", "note"]
     types = fit.types()
     assert np.isnan(types.table.loc["shift in town", f"type {m + 1}"])
 

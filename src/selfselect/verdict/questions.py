@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from selfselect.bounding.ask import bounds_of_rows
 from selfselect.bounding.asked import read_asked
 from selfselect.data.design import Design
+from selfselect.effects._types import refuse_undetermined
 from selfselect.effects._units import errors_of_units
 from selfselect.effects.base import alternative_index
 from selfselect.effects.treatment_effects import (
@@ -76,6 +77,9 @@ class Question:
         if self.expression is not None:
             row = fit.nlcom(self.expression, level=level).table.iloc[0]
         else:
+            if self.effect == "ATE":
+                # Over fewer people it would be another question than the other models answer.
+                refuse_undetermined(fit, "The average effect for everyone")
             alone = self.effect == "ATE" and not moments_of(fit.problem).quick
             ask: Any = average_effect if alone else treatment_effects
             table = ask(fit, self.to, self.versus, level=level).table
