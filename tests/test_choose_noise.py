@@ -11,7 +11,7 @@ import pytest
 
 import selfselect as ss
 from selfselect import noise_choice
-from selfselect.errors import DataError, OptionError
+from selfselect.errors import DataError, OptionError, UnsupportedError
 
 CHEAP = {
     "normal": ss.noises.Independent(),
@@ -232,3 +232,18 @@ def test_an_answer_that_only_another_noise_has_is_kept():
     )
     known = found.table["a & b:correlation"].notna()
     assert known["correlated"] and not known["normal"]
+
+
+def test_an_effect_over_rows_of_a_file_is_refused_after_the_first_fit(tmp_path, monkeypatch):
+    draw("normal", 300).to_csv(tmp_path / "rows.csv", index=False)
+    fitted = []
+
+    @wraps(ss.fit)
+    def counted(*args, **options):
+        fitted.append(1)
+        return ss.fit(*args, **options)
+
+    monkeypatch.setattr(noise_choice, "fit", counted)
+    with pytest.raises(UnsupportedError, match="never all in memory"):
+        ss.choose_noise(FORMULA, tmp_path / "rows.csv", chosen="j", effect=("a", "b"))
+    assert len(fitted) == 1

@@ -297,6 +297,9 @@ def _check_asked(
     """Refuse after the first fit what could be asked of no fit."""
     if effect is not None:
         two_alternatives(found, *effect)
+        if not found.has_rows:
+            # Averages are over rows, so this says why there is no answer under any noise.
+            _effect(*effect)(found)
     if isinstance(answers, Mapping):
         return
     for text in _texts(answers):
