@@ -95,6 +95,8 @@ study: .venv/test-ready      ## Monte-Carlo studies, tens of minutes; tables go 
 	$(BIN)/python experiments/departures.py
 	$(BIN)/python experiments/advice.py
 	$(BIN)/python experiments/coverage_shapes.py
+	$(BIN)/python experiments/coverage_shapes.py --index unknown --replications 200
+	$(BIN)/python experiments/noise_by_bic.py
 	$(BIN)/python experiments/coverage_spreads.py
 	$(BIN)/python experiments/coverage_types.py
 	$(BIN)/python experiments/coverage_clusters_weights.py
