@@ -3,6 +3,7 @@
     python tools/mutants.py                  five mutants per room; writes the table
     python tools/mutants.py rules noises     some rooms, whose part of the table is replaced
     python tools/mutants.py --again          only mutants that no test killed when last tried
+    python tools/mutants.py --seed 3         another sample, kept beside the first
 
 A mutant is one change of one expression: an operator, a comparison, a sign or a constant. Mutants
 are drawn with a seed, room by room, and put into a copy of the tree. The tests of the room run
@@ -36,7 +37,11 @@ ROOT = Path(__file__).resolve().parents[1]
 PAGE = ROOT / "docs" / "studies" / "mutants.md"
 RECORD = ROOT / "tools" / "mutants.json"
 """What became of the mutants of each room when it was last tried, and what is said of survivors:
-`equivalent` tells why nobody could see a mutant, `reasons` why a mutant is not killed."""
+`equivalent` tells why nobody could see a mutant, `reasons` why a mutant is not killed. Samples of
+other seeds than `SEED` are under `fresh`, and what is said of them under `notes`, by seed."""
+
+SEED = 1
+"""Of the sample that the table is about."""
 
 REACH = ROOT / "build" / "mutants-reach.json"
 """Which tests reach which mutants, by file of tests."""
@@ -61,7 +66,7 @@ TESTS: dict[str, tuple[str, ...]] = {
     "inference": ("tests/inference",),
     "kernels": ("tests/kernels",),
     "likelihoods": ("tests/likelihoods", "tests/noises/test_spreads.py",
-                    "tests/noises/test_types.py"),
+                    "tests/noises/test_types.py", "tests/selection/test_between.py"),
     "moments": ("tests/moments",),
     "multinomial": ("tests/multinomial",),
     "noises": ("tests/noises",),
@@ -73,13 +78,13 @@ TESTS: dict[str, tuple[str, ...]] = {
     "samplers": ("tests/samplers",),
     "selection": ("tests/selection",),
     "simulators": ("tests/simulators",),
-    "solvers": ("tests/solvers", "tests/test_unknown_index.py"),
+    "solvers": ("tests/solvers", "tests/test_unknown_index.py", "tests/noises/test_types.py"),
     "verdict": ("tests/verdict",),
 }  # fmt: skip
 """The tests of each room: those of its folder, and where another folder tests its files, those
-as well: files are read by tests of engines, and likelihoods of spreads and types are tested with
-these noises. Files of selection models count to the room `selection`, wherever they are, and shapes
-to `noises`."""
+as well: files are read by tests of engines, likelihoods of spreads and types, and the search for
+types, are tested with these noises, and likelihoods of limits with selection models. Files of
+selection models count to the room `selection`, wherever they are, and shapes to `noises`."""
 
 HOSTILE = "tests/hostile"
 """Tests of every room: hostile files, labels, values and arguments. A mutant is tried on those that
@@ -714,7 +719,13 @@ aside; why is said below, from reading the code. Those that run out of time coun
 
 Made by `make mutants` (`python tools/mutants.py`); `python tools/mutants.py rules noises` tries
 some rooms and replaces their part of the table; `--again` tries only mutants that were not killed
-last time.
+last time; `--seed 3` draws another sample, which is counted below the table.
+"""
+
+FRESH = """## Fresh samples
+
+Drawn with other seeds once tests had been written for the sample above, and first tried before any
+was written for them. Their survivors are among those below.
 """
 
 
@@ -725,11 +736,8 @@ def page(record: dict) -> str:
     alive, same = [], []
     counts = {}
     for room, verdicts in rooms.items():
-        left = [one for one in verdicts if one["fate"] not in KILLED]
-        here = [one for one in left if one["mutant"] in equivalent]
-        dead = len(verdicts) - len(left)
-        counts[room] = (len(verdicts), dead, len(left) - len(here), len(here))
-        alive += [one for one in left if one not in here]
+        counts[room], left, here = _counted(verdicts, equivalent)
+        alive += left
         same += here
     counts["all"] = tuple(map(sum, zip(*counts.values(), strict=True)))
     rows += [f"| {room} | {' | '.join(map(str, four))} |" for room, four in counts.items()]
@@ -741,15 +749,40 @@ def page(record: dict) -> str:
         "equivalent, are killed by the tests of their own room.",
         "",
         f"When first tried, {before / n:.0%} of all and {before / (n - n_same):.0%} of those that "
-        "are not equivalent were killed. Tests of what was missed were written since, so this "
-        "first share is the one to expect of faults that were not drawn.",
+        "are not equivalent were killed. Tests of what was missed were written since, so a share "
+        "at first try, this one or that of a fresh sample, is the one to expect of faults that "
+        "were not drawn.",
     ]
+    for seed, others in record.get("fresh", {}).items():
+        verdicts = [one for found in others.values() for one in found]
+        (n, killed, _, n_same), left, here = _counted(verdicts, equivalent)
+        before = sum(one["first"] in KILLED for one in verdicts)
+        alive += left
+        same += here
+        rows += ["", FRESH] if FRESH not in rows else [""]
+        said = f" {record['notes'][seed]}" if seed in record.get("notes", {}) else ""
+        rows += [
+            f"Seed {seed}, {n} mutants of {', '.join(others)}: when first tried, {before} were "
+            f"killed, {before / n:.0%} of all and {before / (n - n_same):.0%} of the {n - n_same} "
+            f"that are not equivalent. Now {killed} are.{said}"
+        ]
     each = max(map(len, rooms.values()))
     untried = [room for room in TESTS if room not in rooms]
     rows += ["", f"Rooms that were not tried: {', '.join(untried)}."] if untried else []
     rows += ["", "## Survivors", "", *_listed(alive, reasons)]
     rows += ["", "## Equivalent mutants", "", *_listed(same, equivalent)]
     return "\n".join([HEAD.format(longest=LONGEST_S, each=each), *rows]) + "\n"
+
+
+def _counted(
+    verdicts: list[dict], equivalent: dict[str, str]
+) -> tuple[tuple[int, int, int, int], list[dict], list[dict]]:
+    """Return how many mutants there are, were killed, survived and are equivalent; the latter."""
+    left = [one for one in verdicts if one["fate"] not in KILLED]
+    same = [one for one in left if one["mutant"] in equivalent]
+    alive = [one for one in left if one not in same]
+    n = len(verdicts)
+    return (n, n - len(left), len(alive), len(same)), alive, same
 
 
 def _listed(verdicts: list[dict], reasons: dict[str, str]) -> list[str]:
@@ -768,7 +801,7 @@ def main() -> None:
         "rooms", nargs="*", help=f"rooms to try; all where none is named: {', '.join(TESTS)}"
     )
     parser.add_argument("--each", type=int, default=5, help="mutants per room")
-    parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--seed", type=int, default=SEED, help="of the sample")
     parser.add_argument(
         "--again", action="store_true", help="try only mutants that were not killed last time"
     )
@@ -795,7 +828,8 @@ def main() -> None:
         tree = Tree(Path(folder))
         reach = Reach(tree, [one for mutants in drawn.values() for one in mutants])
         for room in rooms:
-            last = json.loads(RECORD.read_text(encoding="utf-8"))["rooms"].get(room, [])
+            record = json.loads(RECORD.read_text(encoding="utf-8"))
+            last = sample_of(record, asked.seed).get(room, [])
             before = {one["mutant"]: one for one in last}
             dead = {name for name, one in before.items() if one["fate"] in KILLED}
             wanted = [one for one in drawn[room] if not (asked.again and one.name in dead)]
@@ -811,11 +845,20 @@ def main() -> None:
                 verdicts.append(now | {"line": one.line, "first": first})
             # Read again: reasons may have been written meanwhile.
             record = json.loads(RECORD.read_text(encoding="utf-8"))
-            tried = {**record["rooms"], room: verdicts}
-            record["rooms"] = {one: tried[one] for one in TESTS if one in tried}
+            sample = sample_of(record, asked.seed)
+            tried = {**sample, room: verdicts}
+            sample.clear()
+            sample |= {one: tried[one] for one in TESTS if one in tried}
             text = json.dumps(record, indent=1, ensure_ascii=False)
             RECORD.write_text(text + "\n", encoding="utf-8")
             write_page()
+
+
+def sample_of(record: dict, seed: int) -> dict[str, list[dict]]:
+    """Return what is remembered of a sample, by room; what is put there is remembered."""
+    if seed == SEED:
+        return record["rooms"]
+    return record.setdefault("fresh", {}).setdefault(str(seed), {})
 
 
 def write_page() -> None:

@@ -141,6 +141,41 @@ def test_marginal_effects_have_the_errors_of_a_probit(pair: ss.FitResult) -> Non
     assert table["std_error"]["hunting"] == pytest.approx(error, rel=1e-3)
 
 
+@pytest.mark.filterwarnings("ignore::selfselect.errors.ExtrapolationWarning")
+@pytest.mark.parametrize("height", [120.0, 0.0, -100.0, -200.0])
+def test_means_over_the_rarest_groups_have_the_errors_of_their_formula(
+    pair: ss.FitResult, height: float
+) -> None:
+    """The gain of those who choose one of two is d + s λ(d/s), whose chance falls to 1e-100."""
+    from scipy.stats import norm
+
+    row = np.array([1.0, height, 60.0])
+
+    def gain(values: Any) -> float:
+        fishing, hunting = values.reshape(2, 4)
+        size = np.hypot(fishing[3], hunting[3])
+        at = (hunting - fishing)[:3] @ row / size
+        return size * (at + np.exp(norm.logpdf(at) - norm.logcdf(at)))
+
+    steps = np.diag(1e-4 * pair.bse)
+    moved = [gain(pair.values + one) - gain(pair.values - one) for one in steps]
+    gradient = np.array(moved) / (2.0 * np.diag(steps))
+    error = np.sqrt(gradient @ pair.cov_params().to_numpy() @ gradient)
+    effect = pair.treatment_effects("hunting", "fishing", at={"height": height, "weight": 60.0})
+    found = effect.table.set_index("effect").loc["ATT"]
+    assert found["estimate"] == pytest.approx(gain(pair.values), rel=1e-8)
+    assert found["std_error"] == pytest.approx(error, rel=1e-5)
+
+
+@pytest.mark.filterwarnings("ignore::selfselect.errors.ExtrapolationWarning")
+def test_where_squares_of_a_chance_are_no_numbers_a_mean_has_no_error(pair: ss.FitResult) -> None:
+    for height in range(-200, -600, -20):
+        effect = pair.treatment_effects("hunting", "fishing", at={"height": height, "weight": 60.0})
+        last = effect.table.set_index("effect").loc["ATT"]
+        assert np.isnan(last["std_error"]) or 0.0 < last["std_error"] < 1.0
+    assert np.isnan(last["std_error"]) and np.isnan(last["estimate"])
+
+
 def test_asking_outside_of_the_data_is_warned_of(fit: ss.FitResult) -> None:
     with pytest.warns(ExtrapolationWarning, match=r"'x' lies outside the rows of the fit"):
         effect = fit.treatment_effects("a", "b", at={"x": [0.0, 40.0]})
@@ -150,6 +185,15 @@ def test_asking_outside_of_the_data_is_warned_of(fit: ss.FitResult) -> None:
         fit.marginal_effects(at={"x": 40.0})
     with pytest.warns(ExtrapolationWarning):
         assert fit.policy({"x": [40.0], "d": [1]}).warnings
+
+
+@pytest.mark.parametrize("furthest", [-40.0, 40.0])
+def test_the_value_furthest_outside_is_named_on_either_side(
+    fit: ss.FitResult, furthest: float
+) -> None:
+    with pytest.warns(ExtrapolationWarning, match=rf"\(as far as {furthest:g}\)"):
+        effect = fit.treatment_effects("a", "b", at={"x": [-0.95 * furthest, 0.0, furthest]})
+    assert effect.warnings[0].startswith("EXTRAPOLATION: in 2 of 3 rows 'x'")
 
 
 @pytest.mark.parametrize(

@@ -103,3 +103,30 @@ def test_parts_add_part_by_part():
     assert Parts((1, np.ones(2))) + Parts((2, np.ones(2))) == Parts((3, pytest.approx([2, 2])))
     with pytest.raises(ValueError, match="zip"):
         Parts((1,)) + Parts((1, 2))
+
+
+@pytest.mark.parametrize("kind", ["rows", "clusters", "repeated"])
+def test_a_bootstrap_sample_multiplies_weights_by_whole_draws(fitted, kind):
+    rng, n_rows, n_clusters = np.random.default_rng(5), 3_000, 40
+    weights = rng.integers(0, 4, n_rows).astype(float)
+    clusters = rng.integers(n_clusters, size=n_rows)
+    clusters[:n_clusters] = np.arange(n_clusters)
+    rows = replace(fitted.engine.rows, weights=weights, clusters=clusters)
+    engine = replace(fitted.engine, batch=replace(fitted.engine.batch, rows=rows))
+    asked = {"repeated": kind == "repeated", "n_clusters": n_clusters * (kind == "clusters")}
+    found = engine.resampled(rng, **asked).rows.weights
+    assert (found[weights == 0] == 0).all()
+    if kind == "repeated":
+        # As many as there were, one by one.
+        np.testing.assert_allclose(found, np.round(found), atol=1e-9)
+        assert found.sum() == pytest.approx(weights.sum())
+        return
+    times = found[weights > 0] / weights[weights > 0]
+    np.testing.assert_allclose(times, np.round(times), atol=1e-9)
+    # Of so many draws with replacement, a share of 1/e is never drawn.
+    size = {"rows": n_rows, "clusters": n_clusters}[kind]
+    assert np.mean(times == 0) == pytest.approx(np.exp(-1), abs=3.0 / np.sqrt(size))
+    if kind == "clusters":
+        drawn = [set(times[clusters[weights > 0] == one]) for one in range(n_clusters)]
+        assert {len(one) for one in drawn} == {1}
+        assert sum(one.pop() for one in drawn) == n_clusters

@@ -7,6 +7,7 @@ from dataclasses import replace
 import numpy as np
 import pandas as pd
 import pytest
+from scipy.stats import norm
 
 import selfselect as ss
 from selfselect.inference.common_scale import common_scale_test
@@ -14,6 +15,9 @@ from selfselect.noises import Correlated, Independent
 
 SAMPLES = 60
 """Of 60 samples 5% plus or minus 2.8% reject where the size is right."""
+
+DIFFERENCE = 1e-5
+"""Half a step of central differences: they cancel in the statistic, which has no unit."""
 
 
 def draw(scales, seed, n_rows=400):
@@ -61,6 +65,28 @@ def test_weights_count_as_what_they_are():
     scaled = [fit_of(data, weights=w, weights_kind="probability") for w in (times, 7.0 * times)]
     one, other = (asked(fit).statistic for fit in scaled)
     assert one == pytest.approx(other, rel=1e-4) and one < asked(weighted).statistic
+
+
+def test_probability_weights_multiply_what_each_row_says():
+    """The score of each row by differences of its density, and the spread of weighted scores."""
+    data = draw([1.0, 1.3], 5)
+    weights = np.random.default_rng(2).uniform(0.2, 3.0, len(data))
+    fit = fit_of(data, weights=weights, weights_kind="probability")
+    at = fit.values[[0, 1, 2, 3, 4, 4]]
+
+    def logliks(place):
+        means = place[:4].reshape(2, 2) @ np.stack([np.ones(len(data)), data["x"]])
+        first, second = (data["y"].to_numpy() - means) / place[4:, None]
+        from_a = norm.logpdf(first) - np.log(place[4]) + norm.logcdf(second)
+        from_b = norm.logpdf(second) - np.log(place[5]) + norm.logcdf(first)
+        return np.where(data["who"] == "a", from_a, from_b)
+
+    steps = DIFFERENCE * np.eye(len(at))
+    scores = np.stack([logliks(at + one) - logliks(at - one) for one in steps], axis=1)
+    weighted = weights[:, None] * scores
+    total = weighted.sum(axis=0)
+    wanted = total @ np.linalg.solve(weighted.T @ weighted, total)
+    assert asked(fit).statistic == pytest.approx(wanted, rel=1e-3)
 
 
 def test_where_it_cannot_be_done_there_is_a_reason():

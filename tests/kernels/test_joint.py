@@ -13,7 +13,7 @@ from scipy.stats import norm
 from selfselect.kernels.correlated_pair import correlated_pair_atoms
 from selfselect.kernels.ghk import ghk_atoms, row_keys
 from selfselect.kernels.joint import independent_atoms
-from selfselect.kernels.shared_shock import shared_shock_atoms
+from selfselect.kernels.shared_shock import shared_shock_atoms, shared_shock_means
 
 pytestmark = pytest.mark.usefixtures("every_kernel")
 
@@ -23,6 +23,9 @@ FIRST = 1e-6
 
 EXACT = 1e-6
 """What every likelihood owes to brute force; adaptive quadrature itself is good to 1e-9."""
+
+FAR_OUT = 1e-5
+"""What is left of 64 nodes over the shock where a limit is 45 deviations away."""
 
 N_ATOMS = 12
 KEYS = row_keys(np.random.default_rng(8).standard_normal(N_ATOMS))
@@ -312,3 +315,18 @@ def test_held_correlations_leave_the_other_second_derivatives_as_they_are():
     np.testing.assert_array_equal(held.hessian[:, :3, :3], whole.hessian[:, :3, :3])
     assert not held.hessian[:, 3:].any() and not held.hessian[:, :, 3:].any()
     np.testing.assert_array_equal(held.gradient, whole.gradient)
+
+
+@pytest.mark.parametrize("limit", [1.5, -2.0, -45.0])
+def test_means_given_a_shared_shock_are_integrals_however_far_the_limit(limit):
+    """By a fine grid over the shock, on the scale of logarithms."""
+    observed, own, other = 0.7, 0.8, 0.5
+    a, side = np.array([[observed, limit]]), np.array([[0, 1]], dtype=np.int8)
+    found = shared_shock_means(a, np.array([0]), side, np.array([own, other]), nodes=64)[1, 0, 1]
+    u = np.linspace(-60.0, 60.0, 200_001)
+    beyond = limit - other * u
+    log_weight = norm.logpdf(u) + norm.logpdf(observed - own * u) + norm.logcdf(beyond)
+    weight = np.exp(log_weight - log_weight.max())
+    mean = other * u - np.exp(norm.logpdf(beyond) - norm.logcdf(beyond))
+    wanted = weight @ mean / weight.sum() / np.sqrt(1.0 + other**2)
+    assert found == pytest.approx(wanted, rel=FAR_OUT)

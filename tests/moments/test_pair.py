@@ -86,6 +86,23 @@ def test_slopes_of_averages_agree_with_quadrature(fitted):
     np.testing.assert_allclose(slope, wanted, atol=1e-4 * np.abs(wanted).max())
 
 
+@pytest.mark.parametrize("unit", [1.0, 1e4])
+def test_slopes_in_moving_scales_agree_with_quadrature_in_every_unit(table, unit):
+    data = table.assign(size=unit * table["z"])
+    noise = Correlated("~ size", correlation=0.4)
+    posed = ss.pose("y ~ x", data, chosen="j", noise=noise)
+    layout, rows = posed.problem.layout, posed.engine.rows.take(slice(40))
+    report = layout.report(posed.first_guess() + 0.1)
+    moments = moments_of(posed.problem)
+    assert type(moments) is PairMoments
+    other, weights = JointMoments(moments.problem, moments.rule), np.full(len(rows), 1 / len(rows))
+    found, wanted = (
+        one.cells_and_slope(report.values, rows, weights)[1] for one in (moments, other)
+    )
+    each = [unit if term == "log scale: size" else 1.0 for _, term in report.labels]
+    np.testing.assert_allclose(found / each, wanted / each, atol=10 * QUADRATURE)
+
+
 @pytest.mark.parametrize("rule", ["max", "min"])
 def test_means_are_those_of_draws(table, rule):
     result = ss.fit("y ~ x", table, chosen="j", noise=Correlated(0.4))

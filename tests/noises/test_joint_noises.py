@@ -172,3 +172,15 @@ def test_draws_have_the_known_covariance():
     drawn = KnownCovariance(COVARIANCE).draw(200_000, (), LABELS, np.random.default_rng(1))
     np.testing.assert_allclose(np.cov(drawn.T), COVARIANCE, atol=0.05)
     assert KnownCovariance(np.diag([1.0, 4.0, 2.0])).known_correlation(LABELS) is None
+
+
+def test_correlations_near_a_limit_are_asked_nearer_to_it_and_others_stay():
+    """Whether one runs to its limit is asked between the two: a fall elsewhere tells nothing."""
+    correlations = np.array([0.9965, -0.9990, 0.4, -1.0])
+    asked = Correlated().at_limit(correlations)
+    assert asked is not None
+    near, beyond = np.abs(correlations[:2]), np.abs(asked[:2])
+    assert (np.sign(asked[:2]) == np.sign(correlations[:2])).all()
+    assert (near < beyond).all() and (beyond < 1.0).all()
+    assert asked[2:].tolist() == correlations[2:].tolist()
+    assert Correlated().at_limit(correlations[2:]) is None

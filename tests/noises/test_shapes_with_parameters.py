@@ -123,6 +123,19 @@ def test_a_mixture_has_mean_zero_and_variance_one():
     assert draws.std() == pytest.approx(1.0, abs=0.02)
 
 
+def test_what_a_mixture_may_be_does_not_depend_on_which_component_is_the_first():
+    """The first follows from the rest, and may be as narrow as they may be."""
+    family = MixtureFamily(2)
+    said = []
+    for narrow in np.geomspace(0.002, 0.5, 40):
+        wide = np.sqrt((1.0 - 0.4 * (narrow**2 + 0.09) - 0.6 * 0.04) / 0.6)
+        second, first = np.array([0.4, 0.3, narrow]), np.array([0.6, -0.2, wide])
+        np.testing.assert_allclose(family.components_of(second)[0], first, rtol=1e-12)
+        said.append(family.possible(second))
+        assert family.possible(first) == said[-1]
+    assert said == sorted(said) and len(set(said)) == 2
+
+
 def test_tails_of_a_mixture_are_finite_far_out():
     shape = MixtureShape(np.array([[0.7, -0.3, 0.6], [0.3, 0.7, 1.3]]))
     far = np.array([-1e5, -300.0, 300.0, 1e5])

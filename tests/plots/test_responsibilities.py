@@ -41,3 +41,11 @@ def test_what_does_not_fit_is_refused(unknown: ss.FitResult, known: ss.FitResult
         ss.plots.responsibilities(unknown, window=0)
     with pytest.raises(OptionError, match="the choice was recorded"):
         ss.plots.responsibilities(known)
+
+
+def test_the_axis_says_over_how_many_rows_chances_are_averaged(unknown: ss.FitResult) -> None:
+    (single,), (several,) = (
+        ss.plots.responsibilities(unknown, window=window).axes for window in (1, 7)
+    )
+    assert single.get_ylabel() == "chance of having been chosen"
+    assert several.get_ylabel().endswith("mean of 7 rows")

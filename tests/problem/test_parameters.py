@@ -157,3 +157,24 @@ def test_costs_and_correlations_are_reported_with_their_derivatives():
     for i, step in enumerate(1e-6 * np.eye(len(free))):
         up, down = (layout.report(free + way * step).values for way in (1, -1))
         np.testing.assert_allclose(found.jacobian[:, i], (up - down) / 2e-6, rtol=1e-6, atol=1e-6)
+
+
+@pytest.mark.parametrize("kind_of_noise", [Independent, Correlated])
+def test_scales_of_rows_are_those_that_their_log_scales_say(kind_of_noise):
+    data = ss.simulators.village(60, seed=1).data
+    noise = kind_of_noise(scale={"fishing": "~ height + weight", "hunting": "~ height"})
+    posed = ss.pose("income ~ weight", data, chosen="job", noise=noise)
+    problem, rows = posed.problem, posed.engine.rows
+    layout = problem.layout
+    free = np.random.default_rng(3).uniform(0.1, 0.4, layout.n_free)
+    report = layout.report(free)
+    told = dict(zip(report.labels, report.values, strict=True))
+    wanted = np.empty((len(data), 2))
+    for j, alternative in enumerate(layout.equations.alternatives):
+        wanted[:, j] = told[alternative, "log scale: Intercept"]
+        for name in ("height", "weight"):
+            wanted[:, j] += told.get((alternative, f"log scale: {name}"), 0.0) * data[name]
+    scales = problem.row_scales(report.values, rows)
+    np.testing.assert_allclose(scales, np.exp(wanted), rtol=1e-10)
+    inverse = problem.inverse_scales(layout.natural(free), rows)
+    np.testing.assert_allclose(scales * inverse, layout.units.outcome_unit, rtol=1e-10)

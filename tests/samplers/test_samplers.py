@@ -6,6 +6,7 @@ import dataclasses
 
 import numpy as np
 import pytest
+from scipy.stats import spearmanr
 
 import selfselect as ss
 from selfselect.errors import OptionError, RuleError, UnsupportedError
@@ -22,6 +23,7 @@ from selfselect.samplers import (
     effective_sample_size,
     split_r_hat,
 )
+from selfselect.samplers._chains import Chains
 from selfselect.samplers._controls import controlled
 
 SAMPLERS = [
@@ -93,6 +95,29 @@ def test_a_sampler_agrees_with_rejection_and_stays_inside(sampler, case, referee
         # Rows are independent, so their spread measures the error of the mean over rows.
         error = gap.std(axis=0) / np.sqrt(len(gap))
         assert (np.abs(gap.mean(axis=0)) < DEVIATIONS * error).all()
+
+
+@pytest.mark.parametrize("case", ["box", "polyhedron", "correlated"])
+def test_two_chains_per_row_agree_with_rejection_and_learn_whose_sets_are_narrow(case, referee):
+    target, (mean, *_) = referee[case]
+    n_rows, rng = len(target), np.random.default_rng(3)
+    latent = EllipticalSlice().init(target, rng)
+    # The last rows belong to another part of the data.
+    chains = Chains.starting_at(np.stack([np.vstack([latent, latent[:7]])] * 2), None)
+    walk = chains.walk(target, slice(n_rows))
+    walk.follow(BURN, rng)
+    first = sum(walk.step(rng).first for _ in range(N_STEPS)) / N_STEPS
+    walk.rest()
+    for own in chains.latent[:, :n_rows]:
+        assert target.contains(own).all()
+    gap = first.reshape(2, n_rows, -1).mean(axis=0) - mean
+    error = gap.std(axis=0) / np.sqrt(n_rows)
+    assert (np.abs(gap.mean(axis=0)) <= DEVIATIONS * error).all()
+    assert (chains.share[n_rows:] == 0.5).all()
+    tries = target.means[None] + [target.deviations(rng) for _ in range(400)]
+    tries[:, np.arange(n_rows), target.chosen] = target.outcome
+    inside = np.mean([target.contains(one) for one in tries], axis=0)
+    assert spearmanr(chains.share[:n_rows], inside).statistic > 0.7
 
 
 def test_samplers_keep_the_contract_and_do_not_change_what_they_are_given():

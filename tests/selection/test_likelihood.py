@@ -205,3 +205,27 @@ def test_what_is_made_of_a_batch_once_is_that_of_its_equations_and_units(table, 
     mixed = other.problem.likelihood.evaluate(natural, batch, "none").loglik
     fresh = Batch(batch.rows, batch.observation)
     assert mixed == other.problem.likelihood.evaluate(natural, fresh, "none").loglik != first
+
+
+def test_drawn_rows_are_what_the_equations_make_of_the_noise(table, build):
+    """Each outcome has a noise of its own, and the last decides which outcome is recorded."""
+    model = build(table)
+    natural = natural_of(model, (0.6, -0.5))
+    reported = model.layout.report(natural)
+    parameters = dict(zip(reported.labels, reported.values, strict=True))
+    equations, rng = model.problem.equations, np.random.default_rng(7)
+    noise = rng.standard_normal((len(table), len(equations.each) + 1))
+    drawn = model.problem.likelihood.draw(natural, model.engine.rows, noise, rng)
+    index = model.design() @ [parameters["selection", term] for term in equations.selection.terms]
+    ends = model.problem.rule.intervals(equations.alternatives)
+    taken = np.zeros(len(table), dtype=bool)
+    for j, equation in enumerate(equations.each):
+        sign = 1.0 if ends[j][1] is None else -1.0
+        own = sign * (index + noise[:, -1]) > 0
+        np.testing.assert_array_equal(drawn.chosen == j, own)
+        values = [parameters[equation.alternative, term] for term in equation.terms]
+        outcome = model.design(j) @ values
+        outcome += parameters[equation.alternative, "scale"] * noise[:, j]
+        np.testing.assert_allclose(drawn.outcome[own], outcome[own], rtol=1e-9, atol=1e-9)
+        taken |= own
+    assert (drawn.chosen[~taken] == -1).all() and np.isnan(drawn.outcome[~taken]).all()

@@ -158,6 +158,19 @@ def test_a_weight_is_a_number_of_rows(table, model):
     np.testing.assert_allclose(weighted.bse, plain.bse, rtol=1e-7)
 
 
+def test_an_outcome_that_covariates_nearly_explain_is_the_same_model(table, model):
+    """All but 1e-9 of its variance is explained; least squares do not mind."""
+    small = 3e-5
+    outcomes = {name: 3.0 * table["x"] + small * table[name] for name in ("y", "wage")}
+    shrunk = table.assign(**outcomes)
+    plain, found = fit_of(table, model).params, fit_of(shrunk, model).params
+    of_outcome = ~plain.index.isin(["selection"], level=0)
+    terms = plain.index.get_level_values(1)
+    wanted = plain.where(~of_outcome | (terms == "correlation"), small * plain)
+    wanted += 3.0 * (of_outcome & (terms == "x"))
+    np.testing.assert_allclose(found, wanted, rtol=1e-4)
+
+
 def test_what_has_no_standard_error_says_so(table, model):
     fit = fit_of(table, model)
     assert fit.bse.xs("scale", level="term").isna().all()

@@ -7,6 +7,7 @@ from itertools import permutations
 import numpy as np
 import pandas as pd
 import pytest
+from scipy.stats import chi2
 
 import selfselect as ss
 from selfselect.errors import DataError, OptionError, UnsupportedError
@@ -257,6 +258,38 @@ def test_normal_covariates_of_any_covariance_are_seldom_refused():
         assert found.level == pytest.approx(1.0 / 300)
     # Of 600 tests at 5%, 30 reject by chance, give or take 11.
     assert 12 <= refused <= 52
+
+
+def p_values_of(x):
+    names = [f"x{i}" for i in range(x.shape[1])]
+    y = np.random.default_rng(0).standard_normal(len(x))
+    data = pd.DataFrame(x, columns=names).assign(y=y)
+    posed = ss.pose(f"y ~ {' + '.join(names)}", data, alternatives=2)
+    return measure_normality(posed.problem, posed.engine_of_rows()).p_values
+
+
+def test_of_one_covariate_skewness_and_kurtosis_are_tested_as_ever():
+    x = np.random.default_rng(4).standard_t(12, size=(300, 1))
+    z = (x - x.mean()) / x.std()
+    found = p_values_of(x)
+    wanted = {
+        "skewness": chi2.sf(300 * np.mean(z**3) ** 2 / 6, 1),
+        "fourth moments": chi2.sf(300 * (np.mean(z**4) - 3) ** 2 / 24, 1),
+    }
+    assert found == pytest.approx(wanted, rel=1e-9)
+
+
+def test_of_covariates_alike_in_all_directions_fourth_moments_are_mardias_kurtosis():
+    """Points on two circles: E[xx'|x|²] is a multiple of the identity."""
+    angles = np.linspace(0.0, 2.0 * np.pi, 12, endpoint=False)
+    circle = np.column_stack([np.cos(angles), np.sin(angles)])
+    radii = np.repeat([0.3, 1.0], [6, 4])
+    x = np.concatenate([radius * circle for radius in radii])
+    kurtosis = 4.0 * np.mean(radii**4) / np.mean(radii**2) ** 2
+    found = p_values_of(x)
+    assert found["skewness"] == pytest.approx(1.0)
+    wanted = chi2.sf(len(x) * (kurtosis - 8.0) ** 2 / 64.0, 3)
+    assert found["fourth moments"] == pytest.approx(wanted, rel=1e-9)
 
 
 def test_boosting_matches_many_alternatives_at_once():

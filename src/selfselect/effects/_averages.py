@@ -44,7 +44,11 @@ ROWS_AT_ONCE = 1_024
 """Rows of a block: its temporaries stay in cache, and there are enough to share among cores."""
 
 CENTRED_ON = 16
-COMPLEX_STEP = 1e-30
+COMPLEX_STEP = 1e-20
+"""Of derivatives, relative to what is moved: a share may be as small as 1e-100."""
+
+STEEPEST = 1e150
+"""Slope above which a function has no error: the variances of what it divides by are no numbers."""
 
 _OF_FITS: WeakKeyDictionary[FitResult, dict[str, Averages]] = WeakKeyDictionary()
 """Averages over the rows of a fit under its own rule, which many effects are made of."""
@@ -247,7 +251,7 @@ def transform(averages: Averages, function: Callable[[Any], Any]) -> Averages:
     vector (q,) and be made of sums, products and quotients.
     """
     # The mean over a group that no row is expected to be in is not a number, nor is its error.
-    with np.errstate(divide="ignore", invalid="ignore"):
+    with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
         value = np.asarray(function(averages.mean), dtype=float)
         slope = _slope(function, averages.mean)
         covariance = slope @ averages.covariance @ slope.T
@@ -293,8 +297,12 @@ def beside_parameters(
 
 def _slope(function: Callable[[Any], Any], at: Array) -> Array:
     """Return the derivatives (r, q) of a function by complex steps."""
-    steps = np.eye(len(at)) * (1j * COMPLEX_STEP)
-    return np.stack([np.imag(function(at + step)) / COMPLEX_STEP for step in steps], axis=-1)
+    sizes = COMPLEX_STEP * np.abs(at)
+    sizes[~((sizes >= np.finfo(float).tiny) & np.isfinite(sizes))] = COMPLEX_STEP
+    moved = [np.imag(function(at + 1j * step)) for step in np.diag(sizes)]
+    slope: Array = np.stack(moved, axis=-1) / sizes
+    slope[(np.abs(slope) > STEEPEST).any(axis=1)] = np.nan
+    return slope
 
 
 def variances_beside(
