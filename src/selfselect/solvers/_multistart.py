@@ -246,7 +246,7 @@ class MultiStart(ABC):
         distinct = _distinct([one.place for one in found if one.fault is None], mean_weight)
         climbs = [
             self.polish(problem, engine, space.free(place.coordinates), progress)
-            for place in _best_on_all(space, engine, distinct, mean_weight)
+            for place in _perhaps_best(distinct, mean_weight)
         ]
         sound = []
         for climb in climbs:
@@ -290,21 +290,14 @@ def _distinct(places: list[Place], mean_weight: float) -> list[Place]:
     return kept
 
 
-def _best_on_all(
-    space: SearchSpace, engine: Engine, places: list[Place], mean_weight: float
-) -> list[Place]:
-    """Keep the optima that may be best on all rows.
+def _perhaps_best(places: list[Place], mean_weight: float) -> list[Place]:
+    """Keep the optima of the sample that may be best on all rows.
 
     What separates two optima grows with the rows, what they lose by coming from a sample does
     not depend on which it is; so a place far behind on the sample stays behind.
     """
     reach = FAR_BEHIND * mean_weight
-    close = [place for place in places if places[0].loglik - place.loglik < reach][:POLISHED]
-    if len(close) < 2:
-        return close
-    values = [log_likelihood(space.problem, engine, space.free(one.coordinates)) for one in close]
-    order = np.argsort(values)[::-1]
-    return [close[i] for i in order]
+    return [place for place in places if places[0].loglik - place.loglik < reach][:POLISHED]
 
 
 def _records(found: list[Reached], part: Engine) -> tuple[StartRecord, ...]:
