@@ -14,6 +14,9 @@ from selfselect.errors import DataError, ExtrapolationWarning, OptionError
 DERIVATIVE = 1e-5
 """A central difference over 2e-3 standard deviations neglects a term of that order squared."""
 
+SAME = 1e-5
+"""Relative: sums of the same numbers, and estimates that stop at a small gradient."""
+
 
 @pytest.fixture(scope="module")
 def curved(world: Any) -> ss.FitResult:
@@ -214,3 +217,18 @@ def test_covariates_may_have_the_names_of_our_columns(world: Any) -> None:
     np.testing.assert_array_equal(found["estimate"], expected["estimate"])
     slopes = fit.marginal_effects("estimate", at=at).table
     assert slopes["variable"].tolist() == ["estimate"] * 6
+
+
+def test_the_commonest_category_is_counted_by_weights() -> None:
+    """Most rows are of clan b, but most of what was sampled, or repeated, is of clan f."""
+    table = ss.simulators.village(400, seed=2).data
+    table["clan"] = np.where(np.arange(400) % 5 < 3, "b", "f")
+    table["times"] = np.where(table["clan"] == "b", 1, 4)
+    formula, asked = "income ~ height * clan", {"at": "means", "columns": "height"}
+    weighted = ss.fit(formula, table, chosen="job", weights="times", weights_kind="frequency")
+    repeated = ss.fit(formula, table.loc[table.index.repeat(table["times"])], chosen="job")
+    np.testing.assert_allclose(
+        weighted.marginal_effects(**asked).table["estimate"],
+        repeated.marginal_effects(**asked).table["estimate"],
+        rtol=SAME,
+    )

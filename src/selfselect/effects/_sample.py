@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "Sample", "code_rows", "extrapolations", "is_category", "raw_columns", "raw_table",
-    "refuse_lacking", "sample_of",
+    "refuse_lacking", "sample_of", "typical_value",
 ]  # fmt: skip
 
 
@@ -60,6 +60,16 @@ def is_category(fit: FitResult, values: pd.Series[Any]) -> bool:
     ):
         return True
     return pd.api.types.is_bool_dtype(values) or not pd.api.types.is_numeric_dtype(values)
+
+
+def typical_value(values: pd.Series[Any], weights: Any, *, category: bool) -> Any:
+    """Return the mean of a column, or the commonest of its categories, as weights count rows."""
+    if not category:
+        return float(np.average(values.to_numpy(dtype=float), weights=weights))
+    column = values.reset_index(drop=True)
+    counted = pd.Series(1.0 if weights is None else weights, index=column.index)
+    times = counted.groupby(column, observed=True).sum()
+    return times.index[int(times.to_numpy().argmax())]
 
 
 def raw_columns(fit: FitResult) -> tuple[str, ...]:
