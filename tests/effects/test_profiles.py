@@ -14,6 +14,9 @@ from selfselect.errors import DataError, ExtrapolationWarning, OptionError
 DERIVATIVE = 1e-5
 """A central difference over 2e-3 standard deviations neglects a term of that order squared."""
 
+OTHER_STEP = 1e-3
+"""Relative: a saved fit knows no spread of its columns, and steps by a share of their size."""
+
 SAME = 1e-5
 """Relative: sums of the same numbers, and estimates that stop at a small gradient."""
 
@@ -230,5 +233,39 @@ def test_the_commonest_category_is_counted_by_weights() -> None:
     np.testing.assert_allclose(
         weighted.marginal_effects(**asked).table["estimate"],
         repeated.marginal_effects(**asked).table["estimate"],
+        rtol=SAME,
+    )
+
+
+@pytest.mark.parametrize("loaded", [False, True])
+@pytest.mark.parametrize("n_rows", [1, 3])
+def test_marginal_effects_of_rows_that_are_alike_are_those_at_their_covariates(
+    pair: ss.FitResult, tmp_path: Any, n_rows: int, loaded: bool
+) -> None:
+    """A column of one value has no spread, and its value is no end of a spline."""
+    pair.save(tmp_path / "fit.json")
+    fit = ss.load(tmp_path / "fit.json") if loaded else pair
+    row = pd.DataFrame({"height": [171.3], "weight": [66.1]})
+    table = fit.marginal_effects(data=pd.concat([row] * n_rows)).table
+    there = pair.marginal_effects(at={"height": 171.3, "weight": 66.1}).table
+    np.testing.assert_allclose(table["estimate"], there["estimate"], rtol=OTHER_STEP)
+    np.testing.assert_allclose(table["std_error"], there["std_error"], rtol=OTHER_STEP)
+    assert (table["estimate"].abs() > 1e-4).all()
+
+
+def test_a_column_keeps_its_kind_where_new_rows_hold_only_ones(fit: ss.FitResult) -> None:
+    new = pd.DataFrame({"x": [1.0, 1.0], "d": [0, 1]})
+    assert set(fit.marginal_effects("x", new).table["change"]) == {"dy/dx"}
+
+
+def test_marginal_effects_do_not_depend_on_rows_of_weight_zero() -> None:
+    table = ss.simulators.village(400, seed=2).data
+    table["w"] = (np.arange(400) % 4 > 0).astype(float)
+    counted = ss.fit("income ~ height", table[table["w"] > 0], chosen="job")
+    table.loc[table["w"] == 0, "height"] = 1e6
+    weighted = ss.fit("income ~ height", table, chosen="job", weights="w", weights_kind="frequency")
+    np.testing.assert_allclose(
+        weighted.marginal_effects().table["estimate"],
+        counted.marginal_effects().table["estimate"],
         rtol=SAME,
     )

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 import pandas as pd
+from numpy.typing import NDArray
 
 from selfselect.data.long import LongCoding
 from selfselect.data.rows import Rows
@@ -40,11 +41,16 @@ if TYPE_CHECKING:
 
 __all__ = ["OBSERVED", "columns_that_move", "marginal_effects"]
 
+Array = NDArray[np.float64]
+
 OBSERVED = "(observed)"
 """Stands in place of an alternative where the observed outcome is meant."""
 
 STEP = 1e-3
-"""Half a step in standard deviations: its square is what a central difference neglects."""
+"""Half a step in spreads of a column: its square is what a central difference neglects."""
+
+QUARTILES = 1.349
+"""Standard deviations between the quartiles of a normal column."""
 
 
 def marginal_effects(
@@ -109,11 +115,12 @@ def marginal_effects(
     alone = of == "outcome" and fit.problem.equations.n_alternatives == 1
     rows: list[tuple[Any, ...]] = []
     each: list[Averages] = []
+    known = _known_values(fit, table)
     # pandas 2 has no tuples of a frame without columns.
     given_at = points.itertuples(index=False) if len(points.columns) else [()]
     for point, setting in zip(given_at, settings, strict=True):
         for name in _chosen_columns(columns, fit, table):
-            for change, up, down, step in _changes(fit, table[name], setting):
+            for change, up, down, step in _changes(fit, known[name], setting):
                 states = [
                     Setting(_with_weights(fit, one, own=own), rule, logarithm, alone)
                     for one in (up, down)
@@ -161,13 +168,29 @@ def _chosen_columns(
     return asked
 
 
+def _known_values(fit: FitResult, table: pd.DataFrame) -> pd.DataFrame:
+    """Return rows that say what columns may hold: those of the fit that count, else the given."""
+    if not fit.has_rows:
+        return table
+    fitted, weights = raw_table(fit, None), fit.rows.weights
+    return fitted if weights is None or len(weights) != len(fitted) else fitted[weights > 0]
+
+
+def _spread(values: Array) -> float:
+    """Return how far a column spreads, whatever its tails; of one value nothing is known."""
+    if values.min() == values.max():
+        return float(abs(values[0])) or 1.0
+    low, high = np.quantile(values, [0.25, 0.75])
+    deviation = float(values.std())
+    return min(float(high - low) / QUARTILES, deviation) or deviation
+
+
 def _changes(
     fit: FitResult, column: pd.Series[Any], table: pd.DataFrame
 ) -> list[tuple[str, pd.DataFrame, pd.DataFrame, float]]:
     """Return each change of a column: its name, the rows after and before, and its size.
 
-    `column` is that of all rows, which says what it may hold; `table` the rows in
-    which it is changed.
+    `column` is that of rows which say what it may hold; `table` the rows in which it is changed.
     """
     name = str(column.name)
 
@@ -188,11 +211,11 @@ def _changes(
     values = column.to_numpy(dtype=float)
     if np.isin(values, (0.0, 1.0)).all():
         return [("1 - 0", with_value(1), with_value(0), 1.0)]
-    step = STEP * (float(values.std()) or 1.0)
+    step = STEP * _spread(values)
     here = table[name].to_numpy(dtype=float)
     low, high = values.min(), values.max()
     # Splines end at the smallest and largest value: rows there are moved inside by a step.
-    inside = (here >= low) & (here <= high)
+    inside = (here >= low) & (here <= high) & (low < high)
     middle = np.where(inside, np.clip(here, low + step, high - step), here)
     up, down = (
         np.where(inside, np.clip(one, low, high), one) for one in (middle + step, middle - step)
