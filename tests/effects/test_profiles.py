@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import pytest
+from scipy import stats
 
 import selfselect as ss
 from selfselect.errors import DataError, ExtrapolationWarning, OptionError
@@ -269,3 +270,24 @@ def test_marginal_effects_do_not_depend_on_rows_of_weight_zero() -> None:
         counted.marginal_effects().table["estimate"],
         rtol=SAME,
     )
+
+
+@pytest.mark.parametrize("options", [{}, {"covariance": "robust"}], ids=["observed", "robust"])
+def test_marginal_effects_through_a_logarithm_are_exact_where_tails_are_heavy(
+    options: dict[str, Any],
+) -> None:
+    """Steps by standard deviations are far larger than the small values of such a column."""
+    rng = np.random.default_rng([8, 2])
+    table = pd.DataFrame({"wealth": np.exp(2.5 * rng.standard_normal(600))})
+    slopes = np.array([0.3, -0.2])
+    latent = np.log(table[["wealth"]].to_numpy()) * slopes + rng.standard_normal((600, 2))
+    table["pay"], table["job"] = latent.max(axis=1), np.where(latent.argmax(axis=1), "b", "a")
+    fit = ss.fit("pay ~ np.log(wealth)", table, chosen="job", **options)
+    means, spread = fit.predict().to_numpy(), float(np.hypot(*fit.scales))
+    slope = fit.params["a", "np.log(wealth)"] - fit.params["b", "np.log(wealth)"]
+    density = stats.norm.pdf(means[:, 0] - means[:, 1], scale=spread)
+    each = density * slope / table["wealth"]
+    found = fit.marginal_effects("wealth", covariates="sampled").table.set_index("alternative")
+    assert found.loc["a", "estimate"] == pytest.approx(each.mean(), rel=DERIVATIVE)
+    # Errors are at least those of a mean over rows.
+    assert found.loc["a", "std_error"] >= 0.9 * each.std() / np.sqrt(600)

@@ -14,7 +14,7 @@ from selfselect.data.long import LongCoding
 from selfselect.data.rows import Rows
 from selfselect.data.tables import nearest
 from selfselect.effects._averages import Averages, average, check_covariates_word, transform
-from selfselect.effects._moments import Setting, cells, n_cells
+from selfselect.effects._moments import Setting, cells
 from selfselect.effects._profiles import make_profiles
 from selfselect.effects._sample import (
     code_rows,
@@ -48,6 +48,9 @@ OBSERVED = "(observed)"
 
 STEP = 1e-3
 """Half a step in spreads of a column: its square is what a central difference neglects."""
+
+SMALLEST = 1e-4
+"""Least part of a step that is taken near zero: rounding stays a millionth of a derivative."""
 
 QUARTILES = 1.349
 """Standard deviations between the quartiles of a normal column."""
@@ -120,12 +123,12 @@ def marginal_effects(
     given_at = points.itertuples(index=False) if len(points.columns) else [()]
     for point, setting in zip(given_at, settings, strict=True):
         for name in _chosen_columns(columns, fit, table):
-            for change, up, down, step in _changes(fit, known[name], setting):
+            for change, up, down, steps in _changes(fit, known[name], setting):
                 states = [
                     Setting(_with_weights(fit, one, own=own), rule, logarithm, alone)
                     for one in (up, down)
                 ]
-                each.append(_difference(fit, states, step, of, own=own, covariates=covariates))
+                each.append(_difference(fit, states, steps, of, own=own, covariates=covariates))
                 rows += [(*point, name, change, label) for label in alternatives]
     own_keys = ("variable", "change", "alternative")
     given = [key_name(str(name), {*own_keys, *NUMBERS}) for name in points]
@@ -187,8 +190,8 @@ def _spread(values: Array) -> float:
 
 def _changes(
     fit: FitResult, column: pd.Series[Any], table: pd.DataFrame
-) -> list[tuple[str, pd.DataFrame, pd.DataFrame, float]]:
-    """Return each change of a column: its name, the rows after and before, and its size.
+) -> list[tuple[str, pd.DataFrame, pd.DataFrame, Array | float]]:
+    """Return each change of a column: its name, the rows after and before, and its size in each.
 
     `column` is that of rows which say what it may hold; `table` the rows in which it is changed.
     """
@@ -211,9 +214,13 @@ def _changes(
     values = column.to_numpy(dtype=float)
     if np.isin(values, (0.0, 1.0)).all():
         return [("1 - 0", with_value(1), with_value(0), 1.0)]
-    step = STEP * _spread(values)
     here = table[name].to_numpy(dtype=float)
     low, high = values.min(), values.max()
+    step: Array | float = STEP * _spread(values)
+    if low > 0.0 and not isinstance(fit.coding, LongCoding):
+        # Logarithms and powers bend the more, the closer a positive number is to zero. The rows
+        # of a case, in long data, move by one step.
+        step = np.clip(STEP * here, SMALLEST * step, step)
     # Splines end at the smallest and largest value: rows there are moved inside by a step.
     inside = (here >= low) & (here <= high) & (low < high)
     middle = np.where(inside, np.clip(here, low + step, high - step), here)
@@ -226,23 +233,22 @@ def _changes(
 def _difference(
     fit: FitResult,
     settings: Sequence[Setting],
-    step: float,
+    steps: Array | float,
     of: str,
     *,
     own: bool,
     covariates: str,
 ) -> Averages:
-    """Return the difference that a change makes, over its size."""
+    """Return the mean difference that a change makes, over its size in each row."""
     k = fit.problem.equations.n_alternatives
-    found = average(fit, settings, own=own, covariates=covariates)
+    each = np.broadcast_to(np.asarray(steps), len(settings[0].rows))
+    found = average(fit, settings, own=own, covariates=covariates, steps=each)
 
-    def difference(vector: Any) -> Any:
-        after, before = cells(vector[: n_cells(k)], k), cells(vector[n_cells(k) :], k)
-        if of == "chance":
-            return (after.chance - before.chance) / step
-        return np.atleast_1d(after.observed - before.observed) / step
+    def asked(vector: Any) -> Any:
+        moved = cells(vector, k)
+        return moved.chance if of == "chance" else np.atleast_1d(moved.observed)
 
-    return transform(found, difference)
+    return transform(found, asked)
 
 
 def _with_weights(fit: FitResult, table: pd.DataFrame, *, own: bool) -> Rows:
