@@ -291,3 +291,27 @@ def test_marginal_effects_through_a_logarithm_are_exact_where_tails_are_heavy(
     assert found.loc["a", "estimate"] == pytest.approx(each.mean(), rel=DERIVATIVE)
     # Errors are at least those of a mean over rows.
     assert found.loc["a", "std_error"] >= 0.9 * each.std() / np.sqrt(600)
+
+
+@pytest.mark.parametrize("kind", ["text", "category"])
+def test_a_saved_fit_knows_the_categories_that_new_rows_lack(
+    curved: ss.FitResult, world: Any, tmp_path: Any, kind: str
+) -> None:
+    curved.save(tmp_path / "fit.json")
+    new = world.data[world.data["town"] == "north"]
+    expected = curved.marginal_effects("town", new).table
+    if kind == "category":
+        new = new.assign(town=new["town"].astype("category"))
+    found = ss.load(tmp_path / "fit.json").marginal_effects("town", new).table
+    assert found["change"].unique().tolist() == ["north - east", "west - east"]
+    np.testing.assert_allclose(found["estimate"], expected["estimate"], rtol=SAME)
+
+
+def test_one_category_of_a_saved_fit_that_knows_no_others_is_refused(
+    world: Any, tmp_path: Any
+) -> None:
+    fit = ss.fit("outcome ~ x + C(town == 'east')", world.data, chosen="chosen")
+    fit.save(tmp_path / "fit.json")
+    new = world.data[world.data["town"] == "north"]
+    with pytest.raises(DataError, match="one category of each column"):
+        ss.load(tmp_path / "fit.json").marginal_effects("town", new)

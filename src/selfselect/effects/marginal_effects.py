@@ -10,6 +10,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
+from selfselect.data.coding import FormulaCoding
 from selfselect.data.long import LongCoding
 from selfselect.data.rows import Rows
 from selfselect.data.tables import nearest
@@ -130,6 +131,11 @@ def marginal_effects(
                 ]
                 each.append(_difference(fit, states, steps, of, own=own, covariates=covariates))
                 rows += [(*point, name, change, label) for label in alternatives]
+    if not each:
+        raise DataError(
+            "The rows hold one category of each column, and this fit has no rows that say which "
+            "others there are. Give rows with several."
+        )
     own_keys = ("variable", "change", "alternative")
     given = [key_name(str(name), {*own_keys, *NUMBERS}) for name in points]
     keys = pd.DataFrame(rows, columns=[*given, *own_keys])
@@ -179,6 +185,21 @@ def _known_values(fit: FitResult, table: pd.DataFrame) -> pd.DataFrame:
     return fitted if weights is None or len(weights) != len(fitted) else fitted[weights > 0]
 
 
+def _levels(fit: FitResult, column: pd.Series[Any]) -> list[Any]:
+    """Return the categories of a column: those of the fit, in their order."""
+    if pd.api.types.is_bool_dtype(column):
+        return [False, True]
+    coding, own = fit.coding, (f"C({column.name})", f"C({column.name},")
+    if not fit.has_rows and isinstance(coding, FormulaCoding | LongCoding):
+        for coder in coding.coders:
+            for factor, categories in coder.factors.items():
+                if factor == column.name or factor.startswith(own):
+                    return list(categories)
+    categorical = isinstance(column.dtype, pd.CategoricalDtype)
+    levels = list(column.cat.categories if categorical else np.unique(column))
+    return [level for level in levels if (column == level).any()]
+
+
 def _spread(values: Array) -> float:
     """Return how far a column spreads, whatever its tails; of one value nothing is known."""
     if values.min() == values.max():
@@ -199,18 +220,14 @@ def _changes(
 
     def with_value(value: Any) -> pd.DataFrame:
         # A column of one value keeps its type, on which the coding of categories depends.
-        values = pd.Series([value] * len(table), index=table.index).astype(column.dtype)
-        return table.assign(**{name: values})
+        values = pd.Series([value] * len(table), index=table.index)
+        known = not isinstance(column.dtype, pd.CategoricalDtype) or value in column.cat.categories
+        return table.assign(**{name: values.astype(column.dtype) if known else values})
 
     if is_category(fit, column):
-        levels = list(
-            column.cat.categories
-            if isinstance(column.dtype, pd.CategoricalDtype)
-            else np.unique(column)
-        )
-        present = [level for level in levels if (column == level).any()]
-        first = with_value(present[0])
-        return [(f"{one} - {present[0]}", with_value(one), first, 1.0) for one in present[1:]]
+        base, *others = _levels(fit, column)
+        first = with_value(base)
+        return [(f"{one} - {base}", with_value(one), first, 1.0) for one in others]
     values = column.to_numpy(dtype=float)
     if np.isin(values, (0.0, 1.0)).all():
         return [("1 - 0", with_value(1), with_value(0), 1.0)]
