@@ -112,10 +112,10 @@ def code_rows(fit: FitResult, table: pd.DataFrame) -> Rows:
     return fit.coding.code(table, with_known=True).rows
 
 
-def sample_of(fit: FitResult, data: Any) -> Sample:
-    """Return the rows of `data`, or those of the fit where it is None."""
+def sample_of(fit: FitResult, data: Any, *, option: str = "data") -> Sample:
+    """Return the rows of `data`, or those of the fit where it is None; `option` takes them."""
     if data is None:
-        rows = _rows_of(fit)
+        rows = _rows_of(fit, option)
         index = pd.RangeIndex(len(rows)) if fit.row_labels is None else fit.row_labels
         return Sample(rows, own=True, index=index)
     table = raw_table(fit, data)
@@ -125,11 +125,11 @@ def sample_of(fit: FitResult, data: Any) -> Sample:
     return Sample(code_rows(fit, table), False, index, extrapolations(fit, table))
 
 
-def _rows_of(fit: FitResult) -> Rows:
+def _rows_of(fit: FitResult, option: str = "data") -> Rows:
     if fit.engine is None:
         raise UnsupportedError(
             "This fit was loaded from a file and no longer has its rows. Give the rows to average "
-            "over, data=..., or fit again."
+            f"over, {option}=..., or fit again."
         )
     refuse_lacking(fit)
     return fit.rows
