@@ -131,8 +131,8 @@ class SelfSelectionRegressor(RegressorMixin, BaseEstimator):  # type: ignore[mis
         given = {"y": y, "chosen": chosen, "sample_weight": sample_weight, "panel": panel}
         for name, values in given.items():
             _refuse_masks_and_text(values, name, labels=name in ("chosen", "panel"))
-            _refuse_another_order(values, X, name)
         _refuse_masks_and_text(X, "X")
+        _refuse_other_orders({"X": X, **given})
         X, y = validate_data(self, X, y, dtype=np.float64, y_numeric=True, ensure_min_samples=2)
         labels, codes = self._alternatives(chosen, X)
         if codes is not None:
@@ -228,6 +228,8 @@ def _refuse_masks_and_text(values: Any, name: str, *, labels: bool = False) -> N
             f"{name} is a masked array, and its mask would be ignored. Leave the masked rows out, "
             "or fill them in."
         )
+    if labels:
+        return
     if isinstance(values, pd.DataFrame):
         if not values.columns.is_unique:
             twice = values.columns[values.columns.duplicated()][0]
@@ -239,7 +241,7 @@ def _refuse_masks_and_text(values: Any, name: str, *, labels: bool = False) -> N
             if not pd.api.types.is_numeric_dtype(values[column].dtype):
                 to_numbers(values[column], f"The column {column!r} of {name}")
         return
-    if labels or not isinstance(values, np.ndarray | list | tuple | pd.Series):
+    if not isinstance(values, np.ndarray | list | tuple | pd.Series):
         return
     held = np.asarray(values)
     if held.dtype.kind == "O" and any(isinstance(one, str | bytes) for one in held.flat):
@@ -247,15 +249,18 @@ def _refuse_masks_and_text(values: Any, name: str, *, labels: bool = False) -> N
         raise DataError(f"{name} holds text such as {stray!r}. Convert it to numbers first.")
 
 
-def _refuse_another_order(values: Any, X: Any, name: str) -> None:
-    """Refuse a series of the rows of X in another order: it would be taken by position."""
-    if not (isinstance(values, pd.Series) and isinstance(X, pd.DataFrame)):
-        return
-    if in_another_order(values.index, X.index):
-        raise DataError(
-            f"{name} is a series with the index of X in another order. Give {name}.loc[X.index], "
-            f"or {name}.to_numpy() if it is in the order of the rows."
-        )
+def _refuse_other_orders(given: dict[str, Any]) -> None:
+    """Refuse the same rows in two orders: what belongs to a row goes by position."""
+    indexed = {k: v for k, v in given.items() if isinstance(v, pd.Series | pd.DataFrame)}
+    first = next(iter(indexed), "")
+    for name, values in indexed.items():
+        if in_another_order(values.index, indexed[first].index):
+            kind = "frame" if isinstance(values, pd.DataFrame) else "series"
+            raise DataError(
+                f"{name} is a {kind} with the index of {first} in another order. Give "
+                f"{name}.loc[{first}.index], or {name}.to_numpy() if it is in the order of the "
+                "rows."
+            )
 
 
 def _encode(chosen: NDArray[Any]) -> tuple[list[Any], NDArray[np.intp]]:

@@ -9,7 +9,13 @@ import pandas as pd
 import pytest
 
 import selfselect as ss
-from selfselect.errors import DataError, ExtrapolationWarning, OptionError, RuleError
+from selfselect.errors import (
+    DataError,
+    ExtrapolationWarning,
+    OptionError,
+    RuleError,
+    UnsupportedError,
+)
 
 QUADRATURE = 1e-6
 """Integrals under a transform are cut into few pieces."""
@@ -245,6 +251,8 @@ def test_a_loaded_fit_takes_its_rows_as_base(
 ) -> None:
     pair.save(tmp_path / "fit.json")
     loaded = ss.load(tmp_path / "fit.json")
+    with pytest.raises(UnsupportedError, match=r"Give the rows to average over, base=\.\.\."):
+        loaded.counterfactual(close="fishing", data=village.data)
     found = loaded.counterfactual(close="fishing", base=village.data)
     expected = pair.counterfactual(close="fishing")
     np.testing.assert_allclose(

@@ -143,3 +143,16 @@ def test_regret_of_a_policy_that_seeks_the_smallest(make_world: Any) -> None:
     table = found.regret(params=world.params, latent=world.latent)
     assert (table["regret"] >= 0).all()
     assert (table["oracle_value"] <= table["policy_value"]).all()
+
+
+def test_the_share_of_close_recommendations_is_weighted() -> None:
+    table = ss.simulators.village(300, seed=2).data
+    table["times"] = np.where(table["height"] > table["height"].median(), 4, 1)
+    formula, options = "income ~ height + weight", {"chosen": "job"}
+    weighted = ss.fit(formula, table, weights="times", weights_kind="frequency", **options)
+    repeated = ss.fit(formula, table.loc[table.index.repeat(table["times"])], **options)
+    said = [
+        next(note for note in fit.policy().value.notes if "margin of error" in note)
+        for fit in (weighted, repeated)
+    ]
+    assert said[0] == said[1]

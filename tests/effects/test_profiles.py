@@ -7,12 +7,19 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import pytest
+from scipy import stats
 
 import selfselect as ss
 from selfselect.errors import DataError, ExtrapolationWarning, OptionError
 
 DERIVATIVE = 1e-5
 """A central difference over 2e-3 standard deviations neglects a term of that order squared."""
+
+OTHER_STEP = 1e-3
+"""Relative: a saved fit knows no spread of its columns, and steps by a share of their size."""
+
+SAME = 1e-5
+"""Relative: sums of the same numbers, and estimates that stop at a small gradient."""
 
 
 @pytest.fixture(scope="module")
@@ -258,3 +265,97 @@ def test_covariates_may_have_the_names_of_our_columns(world: Any) -> None:
     np.testing.assert_array_equal(found["estimate"], expected["estimate"])
     slopes = fit.marginal_effects("estimate", at=at).table
     assert slopes["variable"].tolist() == ["estimate"] * 6
+
+
+def test_the_commonest_category_is_counted_by_weights() -> None:
+    """Most rows are of clan b, but most of what was sampled, or repeated, is of clan f."""
+    table = ss.simulators.village(400, seed=2).data
+    table["clan"] = np.where(np.arange(400) % 5 < 3, "b", "f")
+    table["times"] = np.where(table["clan"] == "b", 1, 4)
+    formula, asked = "income ~ height * clan", {"at": "means", "columns": "height"}
+    weighted = ss.fit(formula, table, chosen="job", weights="times", weights_kind="frequency")
+    repeated = ss.fit(formula, table.loc[table.index.repeat(table["times"])], chosen="job")
+    np.testing.assert_allclose(
+        weighted.marginal_effects(**asked).table["estimate"],
+        repeated.marginal_effects(**asked).table["estimate"],
+        rtol=SAME,
+    )
+
+
+@pytest.mark.parametrize("loaded", [False, True])
+@pytest.mark.parametrize("n_rows", [1, 3])
+def test_marginal_effects_of_rows_that_are_alike_are_those_at_their_covariates(
+    pair: ss.FitResult, tmp_path: Any, n_rows: int, loaded: bool
+) -> None:
+    """A column of one value has no spread, and its value is no end of a spline."""
+    pair.save(tmp_path / "fit.json")
+    fit = ss.load(tmp_path / "fit.json") if loaded else pair
+    row = pd.DataFrame({"height": [171.3], "weight": [66.1]})
+    table = fit.marginal_effects(data=pd.concat([row] * n_rows)).table
+    there = pair.marginal_effects(at={"height": 171.3, "weight": 66.1}).table
+    np.testing.assert_allclose(table["estimate"], there["estimate"], rtol=OTHER_STEP)
+    np.testing.assert_allclose(table["std_error"], there["std_error"], rtol=OTHER_STEP)
+    assert (table["estimate"].abs() > 1e-4).all()
+
+
+def test_a_column_keeps_its_kind_where_new_rows_hold_only_ones(fit: ss.FitResult) -> None:
+    new = pd.DataFrame({"x": [1.0, 1.0], "d": [0, 1]})
+    assert set(fit.marginal_effects("x", new).table["change"]) == {"dy/dx"}
+
+
+def test_marginal_effects_do_not_depend_on_rows_of_weight_zero() -> None:
+    table = ss.simulators.village(400, seed=2).data
+    table["w"] = (np.arange(400) % 4 > 0).astype(float)
+    counted = ss.fit("income ~ height", table[table["w"] > 0], chosen="job")
+    table.loc[table["w"] == 0, "height"] = 1e6
+    weighted = ss.fit("income ~ height", table, chosen="job", weights="w", weights_kind="frequency")
+    np.testing.assert_allclose(
+        weighted.marginal_effects().table["estimate"],
+        counted.marginal_effects().table["estimate"],
+        rtol=SAME,
+    )
+
+
+@pytest.mark.parametrize("options", [{}, {"covariance": "robust"}], ids=["observed", "robust"])
+def test_marginal_effects_through_a_logarithm_are_exact_where_tails_are_heavy(
+    options: dict[str, Any],
+) -> None:
+    """Steps by standard deviations are far larger than the small values of such a column."""
+    rng = np.random.default_rng([8, 2])
+    table = pd.DataFrame({"wealth": np.exp(2.5 * rng.standard_normal(600))})
+    slopes = np.array([0.3, -0.2])
+    latent = np.log(table[["wealth"]].to_numpy()) * slopes + rng.standard_normal((600, 2))
+    table["pay"], table["job"] = latent.max(axis=1), np.where(latent.argmax(axis=1), "b", "a")
+    fit = ss.fit("pay ~ np.log(wealth)", table, chosen="job", **options)
+    means, spread = fit.predict().to_numpy(), float(np.hypot(*fit.scales))
+    slope = fit.params["a", "np.log(wealth)"] - fit.params["b", "np.log(wealth)"]
+    density = stats.norm.pdf(means[:, 0] - means[:, 1], scale=spread)
+    each = density * slope / table["wealth"]
+    found = fit.marginal_effects("wealth", covariates="sampled").table.set_index("alternative")
+    assert found.loc["a", "estimate"] == pytest.approx(each.mean(), rel=DERIVATIVE)
+    # Errors are at least those of a mean over rows.
+    assert found.loc["a", "std_error"] >= 0.9 * each.std() / np.sqrt(600)
+
+
+@pytest.mark.parametrize("kind", ["text", "category"])
+def test_a_saved_fit_knows_the_categories_that_new_rows_lack(
+    curved: ss.FitResult, world: Any, tmp_path: Any, kind: str
+) -> None:
+    curved.save(tmp_path / "fit.json")
+    new = world.data[world.data["town"] == "north"]
+    expected = curved.marginal_effects("town", new).table
+    if kind == "category":
+        new = new.assign(town=new["town"].astype("category"))
+    found = ss.load(tmp_path / "fit.json").marginal_effects("town", new).table
+    assert found["change"].unique().tolist() == ["north - east", "west - east"]
+    np.testing.assert_allclose(found["estimate"], expected["estimate"], rtol=SAME)
+
+
+def test_one_category_of_a_saved_fit_that_knows_no_others_is_refused(
+    world: Any, tmp_path: Any
+) -> None:
+    fit = ss.fit("outcome ~ x + C(town == 'east')", world.data, chosen="chosen")
+    fit.save(tmp_path / "fit.json")
+    new = world.data[world.data["town"] == "north"]
+    with pytest.raises(DataError, match="one category of each column"):
+        ss.load(tmp_path / "fit.json").marginal_effects("town", new)

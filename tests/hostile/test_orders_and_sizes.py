@@ -66,6 +66,26 @@ def test_the_estimator_refuses_a_series_in_another_order_than_x(villagers, name)
     model.fit(X, **(given | {name: given[name].set_axis(np.arange(300) + 1_000)}))
 
 
+def test_the_estimator_refuses_a_frame_of_one_column_in_another_order_than_x(villagers):
+    X, y, chosen = villagers[["height", "weight"]], villagers["income"], villagers["job"]
+    turned = y.to_frame().sample(frac=1, random_state=1)
+    with pytest.raises(DataError, match="y is a frame with the index of X in another order"):
+        ss.SelfSelectionRegressor().fit(X, turned, chosen=chosen)
+
+
+def test_the_estimator_refuses_series_in_two_orders_beside_an_array(villagers):
+    X, y, chosen = villagers[["height", "weight"]], villagers["income"], villagers["job"]
+    with pytest.raises(DataError, match="chosen is a series with the index of y in another order"):
+        ss.SelfSelectionRegressor().fit(X.to_numpy(), y, chosen=chosen.sample(frac=1))
+
+
+def test_the_estimator_takes_labels_from_a_frame_of_one_column(villagers):
+    X, y, chosen = villagers[["height", "weight"]], villagers["income"], villagers["job"]
+    one = ss.SelfSelectionRegressor().fit(X, y, chosen=chosen)
+    two = ss.SelfSelectionRegressor().fit(X, y, chosen=chosen.to_frame())
+    np.testing.assert_array_equal(one.coef_, two.coef_)
+
+
 def test_the_estimator_refuses_two_columns_of_one_name(villagers):
     X = pd.concat([villagers[["height"]], villagers[["height"]]], axis=1)
     with pytest.raises(DataError, match="X has several columns named 'height'"):

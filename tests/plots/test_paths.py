@@ -60,3 +60,13 @@ def test_the_estimator_can_be_drawn() -> None:
     model.fit(sample[["height", "weight"]], sample["income"], chosen=sample["job"])
     assert len(ss.plots.selection_lines(model.result_, "height").points) == 300
     assert len(ss.plots.choice_probabilities(model.result_, "height").data) > 20
+
+
+def test_a_category_is_held_at_the_commonest_by_weights() -> None:
+    table = ss.simulators.village(300, seed=2).data
+    table["clan"] = np.where(np.arange(300) % 5 < 3, "b", "f")
+    table["w"] = np.where(table["clan"] == "b", 1.0, 4.0)
+    options = {"weights": "w", "weights_kind": "probability"}
+    fit = ss.fit("income ~ height + clan", table, chosen="job", **options)
+    path = walk_along(fit, "height")
+    assert (path.rows.covariates[:, fit.problem.equations.covariates.index("clan[T.f]")] == 1).all()

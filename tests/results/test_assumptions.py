@@ -181,3 +181,13 @@ def test_of_an_unknown_index_the_covariates_should_be_normal():
         assert found.met == met
         assert ("Definition 4" in found.sentence) and (found.value < 1e-3) != met
         assert met or "maximum likelihood does not" in found.sentence
+
+
+def test_rows_of_weight_zero_are_no_part_of_what_is_measured():
+    table = ss.simulators.village(600, seed=3).data.assign(w=1.0)
+    counted = ss.fit("income ~ height + weight", table, chosen="job")
+    strange = table.head(200).assign(w=0.0, height=900.0)
+    options = {"weights": "w", "weights_kind": "frequency"}
+    both = ss.fit("income ~ height + weight", pd.concat([table, strange]), chosen="job", **options)
+    assert str(ss.assumptions(both)) == str(ss.assumptions(counted))
+    assert str(both.diagnose()) == str(counted.diagnose())

@@ -17,10 +17,10 @@ from numpy.typing import NDArray
 
 from selfselect.bounding.asked import Asked
 from selfselect.bounding.bounds import Bounds
-from selfselect.bounding.cells import counted_rows, weighted_quantiles
 from selfselect.bounding.confidence import lower_share, upper_share
 from selfselect.bounding.targets import Targets
-from selfselect.data.rows import Rows
+from selfselect.data.rows import Rows, counted_rows
+from selfselect.data.weights import weighted_quantiles
 from selfselect.engines.base import Engine
 from selfselect.errors import DataError
 from selfselect.inference.dependence import Dependence

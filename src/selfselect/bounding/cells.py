@@ -12,14 +12,14 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from selfselect.data.rows import Rows
+from selfselect.data.rows import Rows, counted_rows
+from selfselect.data.weights import weighted_quantiles
 from selfselect.engines.base import Engine
 from selfselect.errors import DataError
 from selfselect.problem.batch import Batch
 
 __all__ = [
-    "Cells", "Factor", "Group", "counted_rows", "label_factor", "merge_cells", "number_factor",
-    "weighted_quantiles",
+    "Cells", "Factor", "Group", "label_factor", "merge_cells", "number_factor",
 ]  # fmt: skip
 
 Array = NDArray[np.float64]
@@ -69,23 +69,6 @@ class Factor:
         assert self.values is not None
         found = np.searchsorted(self.values, rows.covariates[:, self.covariate])
         return np.minimum(found, len(self.levels) - 1)
-
-
-def counted_rows(rows: Rows) -> Rows:
-    """Return the rows that count: those of positive weight."""
-    return rows if rows.weights is None else rows.take(np.flatnonzero(rows.weights > 0))
-
-
-def weighted_quantiles(values: Array, levels: Any, weights: Array | None) -> Array:
-    """Return the values at or below which these shares of the weight lie.
-
-    They are values that were met, and those of repeated rows where weights are frequencies.
-    """
-    order = np.argsort(values, kind="stable")
-    below = np.cumsum(np.ones(len(values)) if weights is None else weights[order])
-    # Sums of weights are rounded: a share that is met exactly counts as met.
-    place = np.searchsorted(below, (np.asarray(levels) - 1e-12) * below[-1])
-    return np.asarray(values[order][np.minimum(place, len(values) - 1)])
 
 
 def number_factor(name: str, covariate: int, engine: Engine, *, instrument: bool) -> Factor:

@@ -15,15 +15,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from selfselect.bounding.cells import (
-    Cells,
-    Group,
-    counted_rows,
-    merge_cells,
-    weighted_quantiles,
-)
+from selfselect.bounding.cells import Cells, Group, merge_cells
 from selfselect.bounding.targets import Targets
-from selfselect.data.rows import Rows
+from selfselect.data.rows import Rows, counted_rows
+from selfselect.data.weights import weighted_quantiles
 from selfselect.engines.base import Engine
 from selfselect.inference.dependence import Dependence
 from selfselect.inference.statistics import interval_reach

@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from selfselect.rules.base import RowData
 
-__all__ = ["Rows", "guess_outcomes"]
+__all__ = ["Rows", "counted_rows", "guess_outcomes"]
 
 Array = NDArray[np.float64]
 Indices = NDArray[np.intp]
@@ -99,3 +99,8 @@ def guess_outcomes(outcome: Array, between: Array | None) -> Array:
     middle = 0.5 * low + 0.5 * high
     middle = np.where(np.isnan(low), high, np.where(np.isnan(high), low, middle))
     return np.where(np.isnan(outcome), middle, outcome)
+
+
+def counted_rows(rows: Rows) -> Rows:
+    """Return the rows that count: those of positive weight."""
+    return rows if rows.weights is None else rows.take(np.flatnonzero(rows.weights > 0))

@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from selfselect.errors import DataError, OptionError
 
-__all__ = ["check_weights_kind", "refuse_huge_weights", "scale_weights"]
+__all__ = ["check_weights_kind", "refuse_huge_weights", "scale_weights", "weighted_quantiles"]
 
 Array = NDArray[np.float64]
 
@@ -54,3 +54,15 @@ def scale_weights(weights: Array, kind: str | None) -> Array:
     if kind != "probability" or total <= 0.0:
         return weights
     return weights * ((weights > 0).sum() / total)
+
+
+def weighted_quantiles(values: Array, levels: Any, weights: Array | None) -> Array:
+    """Return the values at or below which these shares of the weight lie.
+
+    They are values that were met, and those of repeated rows where weights are frequencies.
+    """
+    order = np.argsort(values, kind="stable")
+    below = np.cumsum(np.ones(len(values)) if weights is None else weights[order])
+    # Sums of weights are rounded: a share that is met exactly counts as met.
+    place = np.searchsorted(below, (np.asarray(levels) - 1e-12) * below[-1])
+    return np.asarray(values[order][np.minimum(place, len(values) - 1)])

@@ -79,7 +79,14 @@ def check_covariates_word(word: str) -> None:
         )
 
 
-def average(fit: FitResult, settings: Sequence[Setting], *, own: bool, covariates: str) -> Averages:
+def average(
+    fit: FitResult,
+    settings: Sequence[Setting],
+    *,
+    own: bool,
+    covariates: str,
+    steps: Array | None = None,
+) -> Averages:
     """Average the cells of rows in one or several settings of the same rows.
 
     Parameters
@@ -89,6 +96,8 @@ def average(fit: FitResult, settings: Sequence[Setting], *, own: bool, covariate
         and clusters are those of the first.
     own : whether these are the rows of the fit.
     covariates : ``"sampled"`` or ``"fixed"``.
+    steps : (n,) where the cells of the first of two settings less those of the second, over each
+        row's step, are to be averaged; None for the cells of all settings side by side.
     """
     check_covariates_word(covariates)
     problem, rows = fit.problem, settings[0].rows
@@ -107,22 +116,22 @@ def average(fit: FitResult, settings: Sequence[Setting], *, own: bool, covariate
     # Rows of weight zero may be far from all others.
     some = np.flatnonzero(weights)[:CENTRED_ON]
     few = [replace(one, rows=one.rows.take(some)) for one in settings]
-    centre = np.hstack([row_cells(fit, one) for one in few]).mean(axis=0)
+    centre = _together([row_cells(fit, one) for one in few], steps, some).mean(axis=0)
+    leverage = weights if steps is None else weights / steps
 
     def sums(start: int) -> Parts:
         block = slice(start, start + ROWS_AT_ONCE)
-        slope: Array | float = 0.0
-        parts = []
+        parts, slopes = [], []
         for setting in settings:
             rows_here = setting.rows.take(block)
             moments = setting.moments(problem)
-            found, slope_here = moments.cells_and_slope(fit.values, rows_here, weights[block])
+            found, slope = moments.cells_and_slope(fit.values, rows_here, leverage[block])
             parts.append(found)
-            slope = slope_here if isinstance(slope, float) else np.vstack([slope, slope_here])
-        centred = np.hstack(parts) - centre
+            slopes.append(slope)
+        centred = _together(parts, steps, block) - centre
         return Parts(
             (
-                slope,
+                np.vstack(slopes) if steps is None else slopes[0] - slopes[1],
                 weights[block] @ centred,
                 squared[block] @ centred,
                 centred.T @ (centred * squared[block][:, None]),
@@ -134,7 +143,8 @@ def average(fit: FitResult, settings: Sequence[Setting], *, own: bool, covariate
     covariance = jacobian @ fit.covariance.matrix @ jacobian.T
     if covariates == "sampled":
         if own and (fit.covariance.sandwich or rows.clusters is not None):
-            centred = np.hstack([row_cells(fit, one) for one in settings]) - centre - mean
+            each = [row_cells(fit, one) for one in settings]
+            centred = _together(each, steps, slice(None)) - centre - mean
             direct = centred * weights[:, None] / total
             covariance = _with_units(fit, covariance, direct, jacobian)
         else:
@@ -142,6 +152,13 @@ def average(fit: FitResult, settings: Sequence[Setting], *, own: bool, covariate
             spread = second - outer - outer.T + squared.sum() * np.outer(mean, mean)
             covariance += spread / total**2
     return Averages(centre + mean, covariance, jacobian)
+
+
+def _together(parts: Sequence[Array], steps: Array | None, block: Any) -> Array:
+    """Put the cells of settings side by side, or take the difference of two over a row's step."""
+    if steps is None:
+        return np.hstack(parts)
+    return np.asarray((parts[0] - parts[1]) / steps[block, None])
 
 
 def average_of_fit(fit: FitResult, *, covariates: str) -> Averages:

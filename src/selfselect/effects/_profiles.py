@@ -12,7 +12,7 @@ import pandas as pd
 
 from selfselect.data.long import LongCoding
 from selfselect.data.tables import nearest
-from selfselect.effects._sample import commonest, extrapolations, is_category, raw_table
+from selfselect.effects._sample import extrapolations, is_category, raw_table, typical_value
 from selfselect.errors import DataError, OptionError, UnsupportedError
 
 if TYPE_CHECKING:
@@ -77,7 +77,10 @@ def make_profiles(fit: FitResult, at: Any, data: Any) -> Profiles:
     if not given:
         points = pd.DataFrame(index=range(1))
     weights = fit.rows.weights if data is None else None
-    typical = {name: _typical(fit, table[name], weights) for name in table}
+    typical = {
+        name: typical_value(table[name], weights, category=is_category(fit, table[name]))
+        for name in table
+    }
     columns = {name: [typical[name]] * len(points) for name in table}
     made = pd.DataFrame(columns, index=range(len(points)))
     for name in given:
@@ -99,9 +102,3 @@ def _values(name: str, values: Any, *, numbers: bool) -> list[Any]:
             if not number or not np.isfinite(value):
                 raise OptionError(f"at[{name!r}] must be finite numbers, not {value!r}.")
     return listed
-
-
-def _typical(fit: FitResult, values: pd.Series[Any], weights: Any) -> Any:
-    if is_category(fit, values):
-        return commonest(values, weights)
-    return float(np.average(values.to_numpy(dtype=float), weights=weights))

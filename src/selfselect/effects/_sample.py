@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pandas as pd
-from numpy.typing import NDArray
 
 from selfselect.data.coding import FormulaCoding
 from selfselect.data.long import LongCoding
@@ -26,8 +25,8 @@ if TYPE_CHECKING:
     from selfselect.results.fit_result import FitResult
 
 __all__ = [
-    "Sample", "code_rows", "commonest", "counted_table", "extrapolations", "is_category",
-    "raw_columns", "raw_table", "refuse_lacking", "sample_of",
+    "Sample", "code_rows", "counted_table", "extrapolations", "is_category", "raw_columns",
+    "raw_table", "refuse_lacking", "sample_of", "typical_value",
 ]  # fmt: skip
 
 
@@ -63,10 +62,14 @@ def is_category(fit: FitResult, values: pd.Series[Any]) -> bool:
     return pd.api.types.is_bool_dtype(values) or not pd.api.types.is_numeric_dtype(values)
 
 
-def commonest(values: pd.Series[Any], weights: NDArray[np.float64] | None) -> Any:
-    """Return the category of the largest weight; the first of several."""
-    counts = pd.Series(np.ones(len(values)) if weights is None else weights)
-    return counts.groupby(values.reset_index(drop=True), observed=True).sum().idxmax()
+def typical_value(values: pd.Series[Any], weights: Any, *, category: bool) -> Any:
+    """Return the mean of a column, or the commonest of its categories, as weights count rows."""
+    if not category:
+        return float(np.average(values.to_numpy(dtype=float), weights=weights))
+    column = values.reset_index(drop=True)
+    counted = pd.Series(1.0 if weights is None else weights, index=column.index)
+    times = counted.groupby(column, observed=True).sum()
+    return times.index[int(times.to_numpy().argmax())]
 
 
 def raw_columns(fit: FitResult) -> tuple[str, ...]:
@@ -117,10 +120,10 @@ def code_rows(fit: FitResult, table: pd.DataFrame) -> Rows:
     return fit.coding.code(table, with_known=True).rows
 
 
-def sample_of(fit: FitResult, data: Any) -> Sample:
-    """Return the rows of `data`, or those of the fit where it is None."""
+def sample_of(fit: FitResult, data: Any, *, option: str = "data") -> Sample:
+    """Return the rows of `data`, or those of the fit where it is None; `option` takes them."""
     if data is None:
-        rows = _rows_of(fit)
+        rows = _rows_of(fit, option)
         index = pd.RangeIndex(len(rows)) if fit.row_labels is None else fit.row_labels
         return Sample(rows, own=True, index=index)
     table = raw_table(fit, data)
@@ -130,11 +133,11 @@ def sample_of(fit: FitResult, data: Any) -> Sample:
     return Sample(code_rows(fit, table), False, index, extrapolations(fit, table))
 
 
-def _rows_of(fit: FitResult) -> Rows:
+def _rows_of(fit: FitResult, option: str = "data") -> Rows:
     if fit.engine is None:
         raise UnsupportedError(
             "This fit was loaded from a file and no longer has its rows. Give the rows to average "
-            "over, data=..., or fit again."
+            f"over, {option}=..., or fit again."
         )
     refuse_lacking(fit)
     return fit.rows

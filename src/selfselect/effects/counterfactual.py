@@ -209,7 +209,7 @@ def counterfactual(
     refuse_undetermined(fit, "A counterfactual", choices=True)
     check_covariates_word(covariates)
     refuse_selection(fit.problem, "Who moves, and what the movers' outcomes would be, depends")
-    sample = sample_of(fit, base)
+    sample = sample_of(fit, base, option="base")
     places = read_quota(fit, quota, rationing)
     scenario = build_scenario(
         fit, sample.rows, data=data, rule=rule, close=close, open_to_all=open, subsidy=subsidy

@@ -8,12 +8,14 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 import pandas as pd
+from numpy.typing import NDArray
 
+from selfselect.data.coding import FormulaCoding
 from selfselect.data.long import LongCoding
 from selfselect.data.rows import Rows
 from selfselect.data.tables import nearest
 from selfselect.effects._averages import Averages, average, check_covariates_word, transform
-from selfselect.effects._moments import Setting, cells, n_cells
+from selfselect.effects._moments import Setting, cells
 from selfselect.effects._profiles import make_profiles
 from selfselect.effects._sample import (
     code_rows,
@@ -41,11 +43,19 @@ if TYPE_CHECKING:
 
 __all__ = ["OBSERVED", "columns_that_move", "marginal_effects"]
 
+Array = NDArray[np.float64]
+
 OBSERVED = "(observed)"
 """Stands in place of an alternative where the observed outcome is meant."""
 
 STEP = 1e-3
-"""Half a step in standard deviations: its square is what a central difference neglects."""
+"""Half a step in spreads of a column: its square is what a central difference neglects."""
+
+SMALLEST = 1e-4
+"""Least part of a step that is taken near zero: rounding stays a millionth of a derivative."""
+
+QUARTILES = 1.349
+"""Standard deviations between the quartiles of a normal column."""
 
 
 def marginal_effects(
@@ -92,7 +102,6 @@ def marginal_effects(
     if own:
         refuse_lacking(fit)
     table = raw_table(fit, data)
-    counted = counted_table(fit) if own else table
     alternatives = fit.problem.equations.alternatives if of == "chance" else (OBSERVED,)
     if isinstance(at, str) and at == "average":
         warnings = () if own else extrapolations(fit, table)
@@ -111,17 +120,23 @@ def marginal_effects(
     alone = of == "outcome" and fit.problem.equations.n_alternatives == 1
     rows: list[tuple[Any, ...]] = []
     each: list[Averages] = []
+    known = _known_values(fit, table)
     # pandas 2 has no tuples of a frame without columns.
     given_at = points.itertuples(index=False) if len(points.columns) else [()]
     for point, setting in zip(given_at, settings, strict=True):
         for name in _chosen_columns(columns, fit, table):
-            for change, up, down, step in _changes(fit, counted[name], setting):
+            for change, up, down, steps in _changes(fit, known[name], setting):
                 states = [
                     Setting(_with_weights(fit, one, own=own), rule, logarithm, alone)
                     for one in (up, down)
                 ]
-                each.append(_difference(fit, states, step, of, own=own, covariates=covariates))
+                each.append(_difference(fit, states, steps, of, own=own, covariates=covariates))
                 rows += [(*point, name, change, label) for label in alternatives]
+    if not each:
+        raise DataError(
+            "The rows hold one category of each column, and this fit has no rows that say which "
+            "others there are. Give rows with several."
+        )
     own_keys = ("variable", "change", "alternative")
     given = [key_name(str(name), {*own_keys, *NUMBERS}) for name in points]
     keys = pd.DataFrame(rows, columns=[*given, *own_keys])
@@ -163,38 +178,66 @@ def _chosen_columns(
     return asked
 
 
+def _known_values(fit: FitResult, table: pd.DataFrame) -> pd.DataFrame:
+    """Return rows that say what columns may hold: those of the fit that count, else the given."""
+    return counted_table(fit) if fit.has_rows else table
+
+
+def _levels(fit: FitResult, column: pd.Series[Any]) -> list[Any]:
+    """Return the categories of a column: those of the fit, in their order."""
+    if pd.api.types.is_bool_dtype(column):
+        return [False, True]
+    coding, own = fit.coding, (f"C({column.name})", f"C({column.name},")
+    if not fit.has_rows and isinstance(coding, FormulaCoding | LongCoding):
+        for coder in coding.coders:
+            for factor, categories in coder.factors.items():
+                if factor == column.name or factor.startswith(own):
+                    return list(categories)
+    categorical = isinstance(column.dtype, pd.CategoricalDtype)
+    levels = list(column.cat.categories if categorical else np.unique(column))
+    return [level for level in levels if (column == level).any()]
+
+
+def _spread(values: Array) -> float:
+    """Return how far a column spreads, whatever its tails; of one value nothing is known."""
+    if values.min() == values.max():
+        return float(abs(values[0])) or 1.0
+    low, high = np.quantile(values, [0.25, 0.75])
+    deviation = float(values.std())
+    return min(float(high - low) / QUARTILES, deviation) or deviation
+
+
 def _changes(
     fit: FitResult, column: pd.Series[Any], table: pd.DataFrame
-) -> list[tuple[str, pd.DataFrame, pd.DataFrame, float]]:
-    """Return each change of a column: its name, the rows after and before, and its size.
+) -> list[tuple[str, pd.DataFrame, pd.DataFrame, Array | float]]:
+    """Return each change of a column: its name, the rows after and before, and its size in each.
 
-    `column` is that of all rows that count, which says what it may hold; `table` the rows in
-    which it is changed.
+    `column` is that of rows which say what it may hold; `table` the rows in which it is changed.
     """
     name = str(column.name)
 
     def with_value(value: Any) -> pd.DataFrame:
         # A column of one value keeps its type, on which the coding of categories depends.
-        values = pd.Series([value] * len(table), index=table.index).astype(column.dtype)
-        return table.assign(**{name: values})
+        values = pd.Series([value] * len(table), index=table.index)
+        known = not isinstance(column.dtype, pd.CategoricalDtype) or value in column.cat.categories
+        return table.assign(**{name: values.astype(column.dtype) if known else values})
 
     if is_category(fit, column):
-        levels = list(
-            column.cat.categories
-            if isinstance(column.dtype, pd.CategoricalDtype)
-            else np.unique(column)
-        )
-        present = [level for level in levels if (column == level).any()]
-        first = with_value(present[0])
-        return [(f"{one} - {present[0]}", with_value(one), first, 1.0) for one in present[1:]]
+        base, *others = _levels(fit, column)
+        first = with_value(base)
+        return [(f"{one} - {base}", with_value(one), first, 1.0) for one in others]
     values = column.to_numpy(dtype=float)
     if np.isin(values, (0.0, 1.0)).all():
         return [("1 - 0", with_value(1), with_value(0), 1.0)]
-    step = STEP * (float(values.std()) or 1.0)
     here = table[name].to_numpy(dtype=float)
     low, high = values.min(), values.max()
+    step: Array | float = STEP * _spread(values)
+    if low > 0.0 and not isinstance(fit.coding, LongCoding):
+        # Logarithms and powers bend the more, the closer a positive number is to zero. The rows
+        # of a case, in long data, move by one step.
+        step = np.clip(STEP * here, SMALLEST * step, step)
     # Splines end at the smallest and largest value: rows there are moved inside by a step.
-    inside = (here >= low) & (here <= high)
+    inside = (here >= low) & (here <= high) & (low < high)
     middle = np.where(inside, np.clip(here, low + step, high - step), here)
     up, down = (
         np.where(inside, np.clip(one, low, high), one) for one in (middle + step, middle - step)
@@ -205,23 +248,22 @@ def _changes(
 def _difference(
     fit: FitResult,
     settings: Sequence[Setting],
-    step: float,
+    steps: Array | float,
     of: str,
     *,
     own: bool,
     covariates: str,
 ) -> Averages:
-    """Return the difference that a change makes, over its size."""
+    """Return the mean difference that a change makes, over its size in each row."""
     k = fit.problem.equations.n_alternatives
-    found = average(fit, settings, own=own, covariates=covariates)
+    each = np.broadcast_to(np.asarray(steps), len(settings[0].rows))
+    found = average(fit, settings, own=own, covariates=covariates, steps=each)
 
-    def difference(vector: Any) -> Any:
-        after, before = cells(vector[: n_cells(k)], k), cells(vector[n_cells(k) :], k)
-        if of == "chance":
-            return (after.chance - before.chance) / step
-        return np.atleast_1d(after.observed - before.observed) / step
+    def asked(vector: Any) -> Any:
+        moved = cells(vector, k)
+        return moved.chance if of == "chance" else np.atleast_1d(moved.observed)
 
-    return transform(found, difference)
+    return transform(found, asked)
 
 
 def _with_weights(fit: FitResult, table: pd.DataFrame, *, own: bool) -> Rows:

@@ -172,8 +172,9 @@ def policy(
         index=sample.index,
     )
     unsure = shown["margin"] < interval_reach(level, fit.covariance.df) * shown["std_error"]
+    share = np.average(unsure, weights=rows.weights)
     note = (
-        f"In {100 * unsure.mean():.1f}% of the rows the recommended alternative is not better than "
+        f"In {100 * share:.1f}% of the rows the recommended alternative is not better than "
         f"the next by more than its {100 * level:g}% margin of error."
     )
     flattery = _optimism(shown["margin"].to_numpy(), shown["std_error"].to_numpy(), rows.weights)

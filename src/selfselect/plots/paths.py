@@ -13,8 +13,8 @@ from selfselect.data.coding import FormulaCoding
 from selfselect.data.long import LongCoding
 from selfselect.data.rows import Rows
 from selfselect.data.tables import nearest
-from selfselect.effects._sample import commonest
 from selfselect.effects._sample import is_category as is_category_of
+from selfselect.effects._sample import typical_value
 from selfselect.errors import OptionError
 
 if TYPE_CHECKING:
@@ -92,7 +92,11 @@ def walk_along(fit: FitResult, covariate: str) -> Path:
     if not long and covariate in table and not is_category(table[covariate]):
         grid = grid_of(table[covariate])
         weights = fit.rows.weights
-        made = pd.DataFrame({name: [_typical(table[name], weights)] * len(grid) for name in table})
+        typical = {
+            name: typical_value(table[name], weights, category=is_category(table[name]))
+            for name in table
+        }
+        made = pd.DataFrame({name: [value] * len(grid) for name, value in typical.items()})
         made[covariate] = grid
         plain: Any = made if isinstance(fit.coding, FormulaCoding) else made.to_numpy(dtype=float)
         rows = fit.coding.code(plain, with_known=False).rows
@@ -110,9 +114,3 @@ def walk_along(fit: FitResult, covariate: str) -> Path:
     if covariate in table:
         raise OptionError(f"{covariate!r} holds categories, along which there is no line.{hint}")
     raise OptionError(f"There is no covariate {covariate!r} in the fit.{hint}")
-
-
-def _typical(values: pd.Series[Any], weights: Array | None) -> Any:
-    if is_category(values):
-        return commonest(values, weights)
-    return float(np.average(values.to_numpy(dtype=float), weights=weights))

@@ -7,19 +7,21 @@ it is chosen (Assumption 2), and explaining sets have mass.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
 
 import numpy as np
 from numpy.typing import NDArray
 
+from selfselect.data.weights import weighted_quantiles
 from selfselect.engines.base import Engine
 from selfselect.inference.evidence import Evidence
 from selfselect.likelihoods import Batch, RowSums, row_terms
 from selfselect.problem.problem import Problem
 from selfselect.problem.ties import Ties
 
-__all__ = ["Diagnosis", "Finding", "diagnose", "diagnose_selection", "log_masses"]
+__all__ = ["Diagnosis", "Finding", "diagnose", "diagnose_selection", "mass_quantiles"]
 
 Array = NDArray[np.float64]
 
@@ -212,13 +214,14 @@ def _information(information: Array) -> Finding:
 def _certainty(problem: Problem, engine: Engine, natural: Array) -> Finding:
     """Report how well the chosen alternative can be inferred."""
     sample = engine.sample(SAMPLE, np.random.default_rng(0))
-    certain = sample.collect(partial(_largest_chance, problem, natural))
+    chances = sample.collect(partial(_largest_chance, problem, natural))
+    certain = float(np.average(chances, weights=sample.collect(_weights)))
     guess = 1.0 / problem.equations.n_alternatives
     sentence = (
-        f"The chosen alternative can be inferred with probability {certain.mean():.2g} on average "
+        f"The chosen alternative can be inferred with probability {certain:.2g} on average "
         f"(guessing: {guess:.2g})."
     )
-    if certain.mean() > guess + 0.1 * (1.0 - guess):
+    if certain > guess + 0.1 * (1.0 - guess):
         return Finding("fine", sentence)
     if not any(problem.equations.own_terms):
         return Finding(
@@ -235,8 +238,7 @@ def _largest_chance(problem: Problem, natural: Array, batch: Batch) -> Array:
 
 def _mass(problem: Problem, engine: Engine, natural: Array) -> Finding:
     """Report quantiles of the mass of the explaining sets (its minimum tends to zero anyway)."""
-    mass = log_masses(problem, engine, natural)
-    low, middle = np.exp(np.quantile(mass, [0.05, 0.5]))
+    low, middle = mass_quantiles(problem, engine, natural, [0.05, 0.5])
     sentence = (
         f"The chance of the recorded choice given the recorded outcome is {middle:.2g} in the "
         f"median row and {low:.2g} at the 5% quantile."
@@ -246,14 +248,22 @@ def _mass(problem: Problem, engine: Engine, natural: Array) -> Finding:
     return Finding("weak", f"{sentence} Many choices are next to impossible under the model.")
 
 
-def log_masses(problem: Problem, engine: Engine, natural: Array) -> Array:
-    """Return the log mass of the explaining sets of a sample of rows.
+def mass_quantiles(
+    problem: Problem, engine: Engine, natural: Array, levels: Sequence[float]
+) -> Array:
+    """Return quantiles of the mass of the explaining sets, of a sample of the rows that count.
 
-    Where it has no closed form it is sampled; minus infinity is then too small to be measured.
+    Where it has no closed form it is sampled; zero is then too small to be measured.
     """
     size = SAMPLE_DRAWN if problem.likelihood.sampled else SAMPLE
     sample = engine.sample(size, np.random.default_rng(0))
-    return sample.collect(partial(_log_mass, problem, natural))
+    masses, weights = sample.collect(partial(_log_mass, problem, natural)), sample.collect(_weights)
+    counted = weights > 0
+    return np.exp(weighted_quantiles(masses[counted], levels, weights[counted]))
+
+
+def _weights(batch: Batch) -> Array:
+    return np.ones(len(batch.rows)) if batch.rows.weights is None else batch.rows.weights
 
 
 def _log_mass(problem: Problem, natural: Array, batch: Batch) -> Array:

@@ -7,10 +7,11 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from selfselect.data.rows import counted_rows
 from selfselect.engines.base import Engine
 from selfselect.moments.choose import moments_of
 from selfselect.problem.problem import Problem
-from selfselect.results.diagnosis import log_masses
+from selfselect.results.diagnosis import mass_quantiles
 
 __all__ = ["Survival", "measure_survival"]
 
@@ -43,27 +44,28 @@ class Survival:
 
 def measure_survival(problem: Problem, engine: Engine, free: Array) -> Survival:
     """Measure what the theorem assumes on a sample of the rows, at given free parameters."""
-    rows = engine.sample(SAMPLE, np.random.default_rng(0)).rows
+    rows = counted_rows(engine.sample(SAMPLE, np.random.default_rng(0)).rows)
+    weights = np.ones(len(rows)) if rows.weights is None else rows.weights
     chance = moments_of(problem).chances(problem.layout.report(free).values, rows)
     lengths, conditioning, thickness = [], [], []
     for j, design in enumerate(problem.designs(rows)):
         lengths.append(np.einsum("np,np->n", design, design))
-        conditioning.append(_smallest(design, np.ones(len(rows))))
-        thickness.append(_smallest(design, chance[:, j]))
+        conditioning.append(_smallest(design, weights, 1.0))
+        thickness.append(_smallest(design, weights, chance[:, j]))
     squares = np.max(lengths, axis=0)
     natural = problem.layout.natural(free)
-    quantiles = np.quantile(log_masses(problem, engine, natural), [0.0, 0.01, 0.05, 0.5])
+    masses = mass_quantiles(problem, engine, natural, [0.0, 0.01, 0.05, 0.5])
     thinnest = int(np.argmin(thickness))
     return Survival(
         longest=float(np.sqrt(squares.max())),
-        typical=float(np.sqrt(squares.mean())),
+        typical=float(np.sqrt(np.average(squares, weights=weights))),
         conditioning=min(conditioning),
-        masses=tuple(np.exp(quantiles).tolist()),
+        masses=tuple(masses.tolist()),
         thickness=thickness[thinnest],
         thinnest=problem.equations.alternatives[thinnest],
     )
 
 
-def _smallest(design: Array, weight: Array) -> float:
-    gram = design.T @ (design * weight[:, None]) / len(design)
+def _smallest(design: Array, weights: Array, chance: Array | float) -> float:
+    gram = design.T @ (design * (weights * chance)[:, None]) / weights.sum()
     return float(max(np.linalg.eigvalsh(gram)[0], 0.0))
