@@ -220,45 +220,77 @@ def _count(targets: Targets, cells: Cells, grids: Grids, batch: Batch) -> Parts:
     ends = targets.ends(batch)
     below = np.zeros((len(targets.names), 2, n_cells, size + 1))
     moments = np.zeros((3, len(targets.names), 2, n_cells))
-    searched: _Searched | None = None
+    plain = weights is None and n_cells == 1
+    last: _Found | None = None
     for target, values in enumerate(grids.values):
         # Upper ends first: lower ones are often the same, or infinite.
         for side in (1, 0):
             end = ends[side][:, target]
-            searched = _search(values, end, size, searched)
-            counted = np.bincount(
-                code * (size + 1) + searched.places, weights, n_cells * (size + 1)
-            )
-            below[target, side] = counted.reshape(n_cells, size + 1)
-            finite = np.isfinite(end)
-            clipped = np.where(finite, end, 0.0)
-            for k, power in enumerate((~finite, clipped, clipped**2)):
-                moments[k, target, side] = _by_code(code, power, weights, n_cells)
+            if last is None or not last.same(values, end):
+                found = None if plain else _search(values, end, size, last)
+                last = _Found(
+                    values,
+                    end,
+                    found,
+                    _sorted_counts(values, end, size)
+                    if found is None
+                    else _by_code(code * (size + 1) + found, None, weights, n_cells * (size + 1)),
+                    _moments(code, end, weights, n_cells),
+                )
+            below[target, side] = last.counts.reshape(n_cells, size + 1)
+            moments[:, target, side] = last.moments
     weight = np.bincount(code, weights, n_cells).astype(np.float64)
     squares = weight if weights is None else np.bincount(code, weights**2, n_cells)
     return Parts((below, weight, squares, moments, _choices(targets, cells, grids, rows, code)))
 
 
-def _by_code(code: Indices, values: Array, weights: Array | None, size: int) -> Array:
-    """Sum weighted values by code."""
-    weighted = values if weights is None else values * weights
-    if size == 1:
+def _moments(code: Indices, ends: Array, weights: Array | None, size: int) -> Array:
+    """Sum, by code, how many ends are infinite, the finite ones, and their squares."""
+    finite = np.isfinite(ends)
+    clipped = np.where(finite, ends, 0.0)
+    powers = (~finite, clipped, clipped**2)
+    return np.array([_by_code(code, power, weights, size) for power in powers])
+
+
+def _by_code(code: Indices, values: Array | None, weights: Array | None, size: int) -> Array:
+    """Sum weighted values by code; without values, the weights."""
+    weighted = weights if values is None else values if weights is None else values * weights
+    if size == 1 and weighted is not None:
         return np.array([np.sum(weighted)], dtype=np.float64)
     return np.bincount(code, weighted, size).astype(np.float64, copy=False)
 
 
 @dataclass(frozen=True, eq=False)
-class _Searched:
-    """Ends with their places on a grid: the first value not below each, `size` beyond all."""
+class _Found:
+    """Ends of a batch counted on a grid; the next ones may be the same, or largely."""
 
     values: Array
     ends: Array
-    places: Indices
+    places: Indices | None
+    counts: Array
+    moments: Array
+
+    def same(self, values: Array, ends: Array) -> bool:
+        """Say whether other ends on another grid would be counted alike."""
+        return np.array_equal(values, self.values) and np.array_equal(ends, self.ends)
 
 
-def _search(values: Array, ends: Array, size: int, last: _Searched | None) -> _Searched:
-    """Find the places of ends on a grid; those found before on the same grid are taken over."""
-    if last is not None and np.array_equal(values, last.values):
+def _sorted_counts(values: Array, ends: Array, size: int) -> Array:
+    """Count ends by the first value of the grid that is not below them; last, those beyond."""
+    finite = np.sort(ends[np.isfinite(ends)])
+    up_to = np.searchsorted(finite, values, side="right") + np.count_nonzero(ends == -np.inf)
+    counts = np.zeros(size + 1)
+    counts[: len(values)] = np.diff(up_to, prepend=0)
+    counts[size] = len(ends) - up_to[-1]
+    return counts
+
+
+def _search(values: Array, ends: Array, size: int, last: _Found | None) -> Indices:
+    """Return the first value not below each end, `size` beyond all.
+
+    Those found before on the same grid are taken over.
+    """
+    if last is not None and last.places is not None and np.array_equal(values, last.values):
         places = last.places.copy()
         which = np.flatnonzero(ends != last.ends)
     else:
@@ -270,7 +302,7 @@ def _search(values: Array, ends: Array, size: int, last: _Searched | None) -> _S
     found[inside] = np.searchsorted(values, wanted[inside])
     found[(wanted == np.inf) | (found >= len(values))] = size
     places[which] = found
-    return _Searched(values, ends, places)
+    return places
 
 
 def _choices(targets: Targets, cells: Cells, grids: Grids, rows: Rows, code: Indices) -> Array:
