@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+import subprocess
+import sys
 import threading
 import time
 from collections.abc import Iterator
@@ -103,6 +105,31 @@ def test_sums_have_the_same_bits_in_every_thread() -> None:
 
     with ThreadPoolExecutor(2) as pool:
         assert {sums(), *pool.map(lambda _: sums(), range(4))} == {sums()}
+
+
+COLD = """
+import sys, threading
+from concurrent.futures import ThreadPoolExecutor
+import selfselect as ss
+data = ss.simulators.village(200, seed=1).data.assign(town=["a", "b"] * 100)
+sides = ["height", "height + C(town)", "bs(height, df=4)", "np.log(height)"]
+together = threading.Barrier(8)
+def fit(place):
+    together.wait()
+    return ss.fit("income ~ " + sides[place % 4], data, chosen="job").llf
+with ThreadPoolExecutor(8) as pool:
+    found = list(pool.map(fit, range(8)))
+sys.exit(0 if found[:4] == found[4:] else f"{found}")
+"""
+
+
+def test_the_first_fits_of_a_process_may_be_made_by_several_threads() -> None:
+    # What is loaded when it is needed must not be met half loaded by another thread.
+    for _ in range(3):
+        done = subprocess.run(
+            [sys.executable, "-c", COLD], capture_output=True, text=True, check=False
+        )
+        assert done.returncode == 0, done.stderr
 
 
 def test_one_thread_runs_in_the_caller() -> None:

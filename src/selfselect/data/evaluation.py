@@ -10,11 +10,6 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
-from formulaic import Formula, ModelSpec
-from formulaic.errors import DataMismatchWarning, FormulaicError
-from formulaic.materializers.types import FactorValues
-from formulaic.parser.types import Factor
-from formulaic.transforms import TRANSFORMS
 from numpy.typing import NDArray
 
 from selfselect.data.columns import (
@@ -25,6 +20,15 @@ from selfselect.data.columns import (
     unmet_categories,
 )
 from selfselect.data.formulas import columns_in, columns_of_factor
+from selfselect.data.grammar import (
+    TRANSFORMS,
+    DataMismatchWarning,
+    Factor,
+    FactorValues,
+    Formula,
+    FormulaicError,
+    ModelSpec,
+)
 from selfselect.data.terms import from_formulaic
 from selfselect.errors import DataError, FormulaError
 

@@ -316,7 +316,7 @@ def _refuse_code(expression: str, text: str) -> None:
     Formulas are stored in saved fits and evaluated again on new rows, so a formula must not be
     a way to run code from a file.
     """
-    from formulaic.transforms import TRANSFORMS
+    from selfselect.data.grammar import TRANSFORMS
 
     def refuse(what: str) -> None:
         raise FormulaError(
@@ -428,7 +428,7 @@ def expression_tree(expression: str) -> tuple[ast.Expression, dict[str, str]]:
     expression = expression.strip()
     if "`" in expression:
         # Loading formulaic takes a tenth of a second, which most expressions do not need.
-        from formulaic.utils.code import sanitize_variable_names
+        from selfselect.data.grammar import sanitize_variable_names
 
         expression = sanitize_variable_names(expression, {}, aliases)
     return ast.parse(expression, mode="eval"), aliases

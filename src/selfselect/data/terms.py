@@ -100,8 +100,7 @@ def sum_of_columns(side: str) -> tuple[Term, ...] | None:
 
 
 def _by_formulaic(side: str) -> tuple[Term, ...]:
-    from formulaic import Formula, SimpleFormula
-    from formulaic.errors import FormulaicError
+    from selfselect.data.grammar import Formula, FormulaicError, SimpleFormula
 
     try:
         parsed = Formula(side)
@@ -125,8 +124,7 @@ def syntax_of(side: str) -> Any:
     ValueError
         If it does not parse.
     """
-    from formulaic.errors import FormulaicError
-    from formulaic.parser import DefaultFormulaParser
+    from selfselect.data.grammar import DefaultFormulaParser, FormulaicError
 
     try:
         return DefaultFormulaParser().get_ast(side)
