@@ -16,6 +16,7 @@ import pandas as pd
 import pytest
 
 import selfselect as ss
+from selfselect.cli import _tables
 from selfselect.cli._spelling import in_shell_spelling
 from selfselect.cli.fit import command as fit_command
 from selfselect.cli.main import cli, main
@@ -290,3 +291,20 @@ def test_formulas_may_be_longer_than_names_of_files(shell, tmp_path):
     assert code == 0 and out.count(names[-1]) == 2
     code, out, err = shell("fit", f"{'rows' * 100}.csv", formula, "--chosen", "who")
     assert (code, out) == (2, "") and err.startswith("error: There is no file")
+
+
+def test_a_table_written_in_pieces_is_the_same_text(tmp_path, monkeypatch):
+    table = pd.DataFrame({"a": [0.1, 2.0, 1e-300, np.nan, 5.0], "b": list("=wxyz")})
+    for name, at_once in {"pieces.csv": 2, "whole.csv": 100}.items():
+        monkeypatch.setattr(_tables, "ROWS_AT_ONCE", at_once)
+        _tables.write_table(table, str(tmp_path / name), index=False)
+    assert (tmp_path / "pieces.csv").read_bytes() == (tmp_path / "whole.csv").read_bytes()
+    assert len((tmp_path / "whole.csv").read_text(encoding="utf-8").splitlines()) == 6
+
+
+@pytest.mark.parametrize("n_rows", [0, 1])
+def test_a_table_of_few_rows_has_its_head(tmp_path, n_rows):
+    table = pd.DataFrame({"a": [1.5] * n_rows})
+    _tables.write_table(table, str(tmp_path / "few.csv"), index=False)
+    lines = (tmp_path / "few.csv").read_text(encoding="utf-8").splitlines()
+    assert lines == ["a", *["1.5"] * n_rows]

@@ -17,6 +17,7 @@ from selfselect.cli._streams import STANDARD, is_there, refuse_missing, standard
 from selfselect.data.file_names import ending_of
 from selfselect.data.text_files import read_csv
 from selfselect.errors import DataError, MissingDependencyError
+from selfselect.progress import progress_bar
 from selfselect.results.files import refuse_target, whole_file
 from selfselect.results.streaming import flat_columns
 
@@ -41,6 +42,9 @@ PARQUET = (".parquet", ".pq")
 TEXT = ("", ".csv", ".txt")
 
 COMPRESSED = {".gz": "gzip", ".bz2": "bz2", ".xz": "xz", ".zip": "zip"}
+
+ROWS_AT_ONCE = 100_000
+"""Rows of a table that are written between two updates of progress."""
 
 FORMULA = re.compile(r"\s*[=+\-@]|[\t\r]")
 """What a spreadsheet takes for a formula where a cell begins with it."""
@@ -209,9 +213,20 @@ def write_table(
             if ending in PARQUET:
                 frame.to_parquet(file, index=index)
             else:
-                how: Any = COMPRESSED.get(ending)
-                for_spreadsheets(frame).to_csv(file, index=index, mode="wb", compression=how)
+                _write_csv(for_spreadsheets(frame), file, index=index, how=COMPRESSED.get(ending))
     except ImportError as error:
         raise MissingDependencyError(NEEDS_PYARROW) from error
     except OSError as error:
         raise _unwritten(out, error) from error
+
+
+def _write_csv(frame: pd.DataFrame, file: Any, *, index: bool, how: Any) -> None:
+    """Write a table as text, with progress where that takes seconds."""
+    if how is not None:
+        frame.to_csv(file, index=index, mode="wb", compression=how)
+        return
+    with progress_bar(None, what="Writing", total=len(frame), unit="rows") as bar:
+        for start in range(0, max(len(frame), 1), ROWS_AT_ONCE):
+            piece = frame.iloc[start : start + ROWS_AT_ONCE]
+            piece.to_csv(file, index=index, mode="wb", header=start == 0)
+            bar.update(len(piece))
