@@ -21,6 +21,20 @@ CHEAP = {
 }
 
 
+@pytest.fixture
+def fitted(monkeypatch):
+    """Return a list that has an entry for every fit of a choice."""
+    found = []
+
+    @wraps(ss.fit)
+    def counted(*args, **options):
+        found.append(1)
+        return ss.fit(*args, **options)
+
+    monkeypatch.setattr(noise_choice, "fit", counted)
+    return found
+
+
 def draw(truth, n_rows=3_000, seed=0):
     """Draw the larger of two outcomes with noise of a kind."""
     rng = np.random.default_rng(seed)
@@ -209,15 +223,7 @@ def test_a_moving_scale_may_raise_doubts_of_the_rule_that_the_best_noise_ends():
         ({"answers": "a:x *", "candidates": CHEAP}, "cannot be read"),
     ],
 )
-def test_options_are_checked_before_the_second_fit(asked, words, monkeypatch):
-    fitted = []
-
-    @wraps(ss.fit)
-    def counted(*args, **options):
-        fitted.append(1)
-        return ss.fit(*args, **options)
-
-    monkeypatch.setattr(noise_choice, "fit", counted)
+def test_options_are_checked_before_the_second_fit(asked, words, fitted):
     given = {"formula": FORMULA, "data": draw("normal", 300), "chosen": "j"} | asked
     with pytest.raises(OptionError, match=words):
         ss.choose_noise(**given)
@@ -234,16 +240,8 @@ def test_an_answer_that_only_another_noise_has_is_kept():
     assert known["correlated"] and not known["normal"]
 
 
-def test_an_effect_over_rows_of_a_file_is_refused_after_the_first_fit(tmp_path, monkeypatch):
+def test_an_effect_over_rows_of_a_file_is_refused_after_the_first_fit(tmp_path, fitted):
     draw("normal", 300).to_csv(tmp_path / "rows.csv", index=False)
-    fitted = []
-
-    @wraps(ss.fit)
-    def counted(*args, **options):
-        fitted.append(1)
-        return ss.fit(*args, **options)
-
-    monkeypatch.setattr(noise_choice, "fit", counted)
     with pytest.raises(UnsupportedError, match="never all in memory"):
         ss.choose_noise(FORMULA, tmp_path / "rows.csv", chosen="j", effect=("a", "b"))
     assert len(fitted) == 1

@@ -227,16 +227,13 @@ def _count(targets: Targets, cells: Cells, grids: Grids, batch: Batch) -> Parts:
         for side in (1, 0):
             end = ends[side][:, target]
             if last is None or not last.same(values, end):
-                found = None if plain else _search(values, end, size, last)
-                last = _Found(
-                    values,
-                    end,
-                    found,
-                    _sorted_counts(values, end, size)
-                    if found is None
-                    else _by_code(code * (size + 1) + found, None, weights, n_cells * (size + 1)),
-                    _moments(code, end, weights, n_cells),
-                )
+                places = None if plain else _search(values, end, size, last)
+                if places is None:
+                    counts = _sorted_counts(values, end, size)
+                else:
+                    cell = code * (size + 1) + places
+                    counts = _by_code(cell, None, weights, n_cells * (size + 1))
+                last = _Found(values, end, places, counts, _moments(code, end, weights, n_cells))
             below[target, side] = last.counts.reshape(n_cells, size + 1)
             moments[:, target, side] = last.moments
     weight = np.bincount(code, weights, n_cells).astype(np.float64)
