@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -245,3 +246,109 @@ def test_no_interval_of_levels_leaves_what_levels_can_be(noisy: ss.FitResult) ->
         means = noisy.potential_outcomes(scale="level", at=at).table
         assert (means["conf_low"] > 0.0).all()
         assert (means["conf_low"] < means["estimate"]).all()
+
+
+@pytest.fixture(scope="module")
+def three() -> ss.FitResult:
+    rng = np.random.default_rng(8)
+    x = rng.standard_normal(900)
+    latent = np.column_stack([1.0 + 0.5 * x, 0.9 - 0.2 * x, 0.8 + 0.0 * x])
+    latent += rng.standard_normal(latent.shape) * [0.6, 0.4, 0.5]
+    jobs, wages = np.array(list("abc"))[latent.argmax(axis=1)], np.exp(latent.max(axis=1))
+    table = pd.DataFrame({"x": x, "job": jobs, "wage": wages})
+    return ss.fit("log(wage) ~ x", table, chosen="job")
+
+
+def drawn_change(fit: ss.FitResult, costs: list[float]) -> tuple[np.ndarray, ...]:
+    """Return levels (draws, n, k) and who chooses what before and after costs."""
+    rng = np.random.default_rng(9)
+    means = fit.predict().to_numpy()
+    latent = means + fit.scales.to_numpy() * rng.standard_normal((DRAWS, *means.shape))
+    return np.exp(latent), latent.argmax(axis=-1), (latent - costs).argmax(axis=-1)
+
+
+def taken(levels: np.ndarray, chosen: np.ndarray) -> np.ndarray:
+    return np.take_along_axis(levels, chosen[..., None], axis=-1)[..., 0]
+
+
+@pytest.mark.parametrize("costs", [[np.inf, 0.0, 0.0], [0.0, -0.3, 0.0], [0.2, 0.0, 0.0]])
+def test_a_counterfactual_of_levels_is_that_of_simulated_levels(
+    three: ss.FitResult, costs: list[float]
+) -> None:
+    change: dict[str, Any] = {"subsidy": {"abc"[i]: -c for i, c in enumerate(costs) if c}}
+    if np.isinf(costs[0]):
+        change = {"close": ["a"]}
+    found = three.counterfactual(**change, scale="level")
+    levels, first, then = drawn_change(three, costs)
+    before, after = taken(levels, first), taken(levels, then)
+    wanted = [before.mean(), after.mean(), (after - before).mean()]
+    wanted.append(100 * wanted[2] / wanted[0])
+    if "subsidy" in change:
+        wanted.append((np.expm1(-np.array(costs))[then] * after).mean())
+    table = found.outcomes.table
+    np.testing.assert_allclose(table["estimate"], wanted, rtol=0.01, atol=0.02)
+    assert table["quantity"].tolist()[:4] == ["mean wage"] * 3 + ["mean wage, per cent"]
+    assert found.moves is not None
+    moves = found.moves.table.set_index(["from", "to", "quantity"])["estimate"]
+    for g, origin in enumerate("abc"):
+        for h, goal in enumerate("abc"):
+            those = (first == g) & (then == h)
+            if those.mean() < 0.01:
+                continue
+            expected = [before[those].mean(), after[those].mean()]
+            listed = moves.loc[[(origin, goal, f"outcome {when}") for when in ("before", "after")]]
+            np.testing.assert_allclose(listed, expected, rtol=0.02)
+
+
+@pytest.mark.parametrize("rationing", ["price", "lottery"])
+def test_a_quota_of_levels_moves_the_same_people(three: ss.FitResult, rationing: Any) -> None:
+    levels, logs = (
+        three.counterfactual(quota={"a": 0.2}, rationing=rationing, scale=scale)
+        for scale in ("level", "model")
+    )
+    numbers = ["estimate", "std_error"]
+    np.testing.assert_allclose(levels.shares.table[numbers], logs.shares.table[numbers], atol=1e-6)
+    assert levels.moves is not None and logs.moves is not None
+    by_share = [one.moves.table.query("quantity == 'share'")["estimate"] for one in (levels, logs)]
+    np.testing.assert_allclose(*by_share, atol=1e-6)
+    if rationing == "price":
+        fee = levels.outcomes.table.query("quantity == 'fee for a place'")["estimate"].item()
+        same = three.counterfactual(subsidy={"a": -fee}, scale="level")
+        np.testing.assert_allclose(
+            levels.outcomes.table["estimate"][:4], same.outcomes.table["estimate"][:4], rtol=1e-5
+        )
+
+
+def test_simulated_counterfactuals_of_levels_agree_with_closed_forms(three: ss.FitResult) -> None:
+    class Largest:
+        """The largest outcome, said by its choices alone."""
+
+        name = "largest"
+
+        def choose(self, outcomes: np.ndarray, rows: Any = None) -> np.ndarray:
+            del rows
+            return outcomes.argmax(axis=1)
+
+    drawn = three.counterfactual(rule=Largest(), scale="level", draws=400_000)
+    estimates = drawn.outcomes.table["estimate"].to_numpy()
+    closed = three.counterfactual(close=["a"], scale="level").outcomes.table["estimate"][0]
+    np.testing.assert_allclose(estimates[:2], closed, rtol=0.01)
+    np.testing.assert_allclose(estimates[2:], 0.0, atol=1e-12)
+
+
+def test_where_all_but_one_are_closed_its_level_is_observed(three: ss.FitResult) -> None:
+    found = three.counterfactual(close=["b", "c"], scale="level").outcomes.table
+    latent = three.potential_outcomes(scale="level").table
+    everyone = latent[(latent["alternative"] == "a") & (latent["group"] == "everyone")]
+    numbers = ["estimate", "std_error", "conf_low", "conf_high"]
+    np.testing.assert_allclose(found[numbers].iloc[1], everyone[numbers].iloc[0], rtol=1e-6)
+
+
+def test_a_change_in_per_cent_never_leaves_minus_one_hundred(three: ss.FitResult) -> None:
+    found = three.counterfactual(close=["a"], scale="level", level=0.999999).outcomes.table
+    per_cent = found[found["quantity"] == "mean wage, per cent"].iloc[0]
+    assert -100.0 < per_cent["conf_low"] < per_cent["estimate"] < per_cent["conf_high"]
+    shown = str(three.counterfactual(close=["a"], scale="level"))
+    assert "mean wage, per cent" in shown
+    with pytest.raises(OptionError, match="undoes a logarithm"):
+        ss.fit("wage ~ x", made(), chosen="job").counterfactual(close=["a"], scale="level")

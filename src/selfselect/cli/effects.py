@@ -21,6 +21,9 @@ PAIRS = ("treatment", "heterogeneity", "decompose", "gains")
 CHANGES = ("close", "subsidy", "quota")
 """What is asked of a change."""
 
+SCALED = ("outcomes", "treatment", "heterogeneity", *CHANGES)
+"""What can be asked of the level where a logarithm was modelled."""
+
 METHODS = {
     "outcomes": "potential_outcomes",
     "chances": "choice_probabilities",
@@ -76,8 +79,8 @@ Examples:
 )  # fmt: skip
 @click.option(
     "--scale", default="model", show_default=True, type=click.Choice(["model", "level"]),
-    help="For outcomes and treatment: as the formula's left side has it; or, where that is log(y), "
-    "y itself, and per cent.",
+    help="For outcomes, treatment, heterogeneity and changes: as the formula's left side has it; "
+    "or, where that is log(y), y itself, and per cent.",
 )  # fmt: skip
 @encoding_option
 @level_option
@@ -110,7 +113,7 @@ def command(
     result, rows = read_saved(fit, data, encoding=encoding)
     if what in PAIRS and (to is None or versus is None):
         raise click.UsageError(f"--what {what} needs two alternatives: --to A --versus B.")
-    if scale != "model" and what not in ("outcomes", "treatment", "heterogeneity"):
+    if scale != "model" and what not in SCALED:
         raise click.UsageError(f"--what {what} has no --scale.")
     if not hasattr(result, METHODS[what]):
         raise click.UsageError(
@@ -133,7 +136,9 @@ def command(
                 f"--what {what} needs at least one {name.get(what, '--quota A=SHARE')}."
             )
         given = {name: one for name, one in changes.items() if one}
-        changed = result.counterfactual(**given, rationing=rationing, base=rows, level=level)
+        changed = result.counterfactual(
+            **given, rationing=rationing, base=rows, level=level, **scaled
+        )
         part = getattr(changed, table)
         if part is None:
             raise click.UsageError(f"This change has no table of {table}.")

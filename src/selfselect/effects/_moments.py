@@ -79,6 +79,11 @@ class Cells:
         """The mean of the observed outcome."""
         return np.trace(self.outcome, axis1=-2, axis2=-1)
 
+    @property
+    def observed_each(self) -> Any:
+        """The mean (..., k) of every outcome where it is observed, times the chance of that."""
+        return np.diagonal(self.outcome, axis1=-2, axis2=-1)
+
     def outcome_in(self, group: int) -> Any:
         """Return the mean (..., k) of every outcome among those who choose `group`."""
         return self.outcome[..., group] / self.chance[..., [group]]

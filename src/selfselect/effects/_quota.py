@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -78,10 +78,11 @@ def _by_price(world: World, quota: Quota, free: Setting, alone: bool) -> State:
     k, a = world.fit.problem.equations.n_alternatives, quota.alternative
 
     def priced(fee: float) -> Setting:
-        return Setting(with_cost(free.rows, a, fee, free.rule, k), free.rule)
+        return replace(free, rows=with_cost(free.rows, a, fee, free.rule, k))
 
     def excess(fee: float) -> float:
-        return float(mean_cells(world.fit, priced(fee))[a]) - quota.share
+        # Chances do not depend on whether outcomes are levels.
+        return float(mean_cells(world.fit, replace(priced(fee), logarithm=None))[a]) - quota.share
 
     unit = float(world.fit.problem.row_scales(world.fit.values, free.rows).max())
     highest = unit
@@ -119,7 +120,7 @@ def _by_price(world: World, quota: Quota, free: Setting, alone: bool) -> State:
 def _by_lot(world: World, quota: Quota, free: Setting, alone: bool) -> State:
     fit, a = world.fit, quota.alternative
     k = fit.problem.equations.n_alternatives
-    shut = Setting(closed(free.rows, a, fit.problem.equations.alternatives), free.rule)
+    shut = replace(free, rows=closed(free.rows, a, fit.problem.equations.alternatives))
 
     def read(vector: Any) -> Reading:
         before, unlimited, without = (

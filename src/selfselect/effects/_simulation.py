@@ -42,7 +42,7 @@ AT_ONCE = 50_000
 
 @dataclass(frozen=True, eq=False)
 class Drawn:
-    """Latent outcomes (N, k) drawn for rows in one setting, and the chosen alternatives (N,)."""
+    """Outcomes (N, k) drawn for rows in one setting, levels where it asks for those, and chosen."""
 
     latent: Array
     chosen: NDArray[np.intp]
@@ -193,4 +193,5 @@ def draw(fit: FitResult, setting: Setting, reported: Array, repeats: int, seed: 
         noise = problem.noise.draw_at(extras, repeats * n_rows, each, labels, rng)
     latent = means + noise
     known = setting.rows.known.take(np.tile(np.arange(n_rows), repeats))
-    return Drawn(latent, setting.rule.choose(latent, known))
+    chosen = setting.rule.choose(latent, known)
+    return Drawn(latent if setting.logarithm is None else setting.logarithm.undo(latent), chosen)

@@ -56,7 +56,8 @@ class Reading:
 
     Attributes
     ----------
-    outcome : mean of the observed outcome, before and after.
+    outcome : (k,) mean of every outcome where it is observed, times the share of that, before and
+        after.
     share : (k,) of each alternative, before and after.
     moves : (k, k, 3) share, outcome before and outcome after, times share, of those who go from
         the first to the second; None where it cannot be read off these averages.
@@ -92,7 +93,8 @@ class State:
 def read_cells(before: Cells, after: Cells, moved: tuple[int, int] | None, **more: Any) -> Reading:
     """Read cells before and after a change; moves where one alternative got better or worse."""
     moves = None if moved is None else closed_form_moves(before, after, moved)
-    return Reading((before.observed, after.observed), (before.chance, after.chance), moves, **more)
+    outcomes = before.observed_each, after.observed_each
+    return Reading(outcomes, (before.chance, after.chance), moves, **more)
 
 
 def changed(world: World) -> State:
@@ -119,7 +121,7 @@ def _simulated(world: World, k: int) -> State:
     def read(vector: Any) -> Reading:
         moves = vector.reshape(k, k, 3)
         return Reading(
-            (moves[..., 1].sum(), moves[..., 2].sum()),
+            (moves[..., 1].sum(axis=1), moves[..., 2].sum(axis=0)),
             (moves[..., 0].sum(axis=1), moves[..., 0].sum(axis=0)),
             moves,
         )

@@ -27,6 +27,8 @@ if TYPE_CHECKING:
 
 __all__ = [
     "MODEL_REJECTED",
+    "NOTHING_LEFT",
+    "PER_CENT",
     "EffectTable",
     "HasProblem",
     "alternative_index",
@@ -44,6 +46,11 @@ MODEL_REJECTED = (
     "The data rejects this model, and how those in one alternative would fare in another rests on "
     "its assumptions most of all."
 )
+
+PER_CENT = "per cent"
+
+NOTHING_LEFT = -100.0
+"""Per cent: no mean of a positive outcome falls by more."""
 
 ROUNDING = 1e-9
 

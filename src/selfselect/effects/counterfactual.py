@@ -23,14 +23,19 @@ from selfselect.effects._states import (
 )
 from selfselect.effects._types import refuse_undetermined
 from selfselect.effects.base import (
+    NOTHING_LEFT,
+    PER_CENT,
     EffectTable,
     alternative_index,
     doubts,
     effect_table,
     how_averaged,
+    outcome_name,
 )
 from selfselect.errors import OptionError
-from selfselect.options import Covariates
+from selfselect.moments.levels import Logarithm
+from selfselect.options import Covariates, Scale
+from selfselect.results.levels import asked_logarithm
 from selfselect.rules import direction_of
 from selfselect.visible import on_one_line
 
@@ -57,8 +62,9 @@ class Counterfactual:
     Attributes
     ----------
     question : what is changed.
-    outcomes : the mean of the observed outcome before and after, and the change; what
-        subsidies cost and a place under a quota is worth, where there are any.
+    outcomes : the mean of the observed outcome before and after, and the change, with
+        ``scale="level"`` also in per cent; what subsidies cost and a place under a quota is worth,
+        where there are any.
     shares : how many choose each alternative before and after, and the change.
     moves : who goes from where to where, and what it does to their outcome; None where rows
         before and after are not the same units.
@@ -96,7 +102,8 @@ class Counterfactual:
             at = own.set_index("when")
             last = "change" if "change" in at.index else "after"
             words = ", ".join(map(str, name))
-            lines.append((words, *_numbers(at["estimate"]), *_interval(at.loc[last])))
+            numbers = at["estimate"].reindex(list(WHEN))
+            lines.append((words, *_numbers(numbers), *_interval(at.loc[last])))
         return Block(title, _header(found), tuple(lines))
 
     def _movers(self, found: EffectTable) -> Block:
@@ -140,11 +147,10 @@ def _header(found: EffectTable) -> tuple[str, ...]:
 
 
 def _numbers(values: pd.Series[float]) -> list[str]:
-    """Write before, after and change; what is known after only has no other."""
+    """Write before, after and change; what there is none of stays empty."""
     from selfselect.report.summary import format_number
 
-    found = [format_number(float(value)) for value in values]
-    return found if len(found) == len(WHEN) else ["", *found, ""]
+    return ["" if np.isnan(value) else format_number(float(value)) for value in values]
 
 
 def _interval(row: Any) -> list[str]:
@@ -172,6 +178,7 @@ def counterfactual(
     base: Any = None,
     level: float = 0.95,
     covariates: Covariates = "sampled",
+    scale: Scale = "model",
     draws: int | None = None,
     seed: int = 0,
 ) -> Counterfactual:
@@ -189,12 +196,14 @@ def counterfactual(
     open : alternatives that are opened to everyone.
     subsidy : ``{alternative: amount}`` by which an alternative becomes more attractive, in the
         units in which the rule compares; negative for a tax. Outcomes are counted without it.
+        Where those are logarithms, a subsidy of s adds e^s - 1 times the outcome.
     quota : ``{alternative: share}``: at most that share of everyone may choose it.
     rationing : who gets the places under a quota. ``"price"``: a fee, the same for all, that
         leaves just as many takers as there are places; it is in `outcomes`. ``"lottery"``:
         places are drawn among those who choose it, and losers take their next best.
     base : the rows that are changed; None for those of the fit.
-    level, covariates : see `selfselect.effects`.
+    level, covariates, scale : see `selfselect.effects`. With ``scale="level"`` outcomes, and what
+        subsidies cost, are those of the level; a fee stays in the units in which the rule compares.
     draws, seed : of the simulation, where one is needed.
 
     Examples
@@ -209,6 +218,7 @@ def counterfactual(
     refuse_undetermined(fit, "A counterfactual", choices=True)
     check_covariates_word(covariates)
     refuse_selection(fit.problem, "Who moves, and what the movers' outcomes would be, depends")
+    logarithm = asked_logarithm(fit, scale)
     sample = sample_of(fit, base, option="base")
     places = read_quota(fit, quota, rationing)
     scenario = build_scenario(
@@ -219,7 +229,8 @@ def counterfactual(
             "Nothing is changed. Give close=[...], open=[...], subsidy={...}, quota={...}, "
             "rule=... or data=...."
         )
-    before = Setting(sample.rows, fit.problem.ordered_rule)
+    before = Setting(sample.rows, fit.problem.ordered_rule, logarithm)
+    scenario = replace(scenario, setting=replace(scenario.setting, logarithm=logarithm))
     world = World(fit, before, scenario, sample.own, covariates, draws, seed)
     state = changed(world) if places is None else rationed(world, places)
     words = scenario.words if places is None else (*scenario.words, places.words)
@@ -228,7 +239,7 @@ def counterfactual(
         world,
         state,
         level,
-        (*doubts(fit), *sample.warnings, *scenario.warnings),
+        (*doubts(fit, levels=logarithm is not None), *sample.warnings, *scenario.warnings),
         (note, *state.notes),
     )
     return Counterfactual(
@@ -250,9 +261,13 @@ class _Tables:
     def labels(self) -> tuple[Any, ...]:
         return self.world.fit.problem.equations.alternatives
 
+    @property
+    def logarithm(self) -> Logarithm | None:
+        return self.world.before.logarithm
+
     def _table(
         self, title: str, keys: Mapping[str, Sequence[Any]], function: Callable[[Reading], Any],
-        share: Sequence[bool] | bool = False,
+        share: Sequence[bool] | bool = False, above: Any = -np.inf,
     ) -> EffectTable:  # fmt: skip
         state = self.state
         found = transform(state.averages, lambda vector: function(state.read(vector)))
@@ -263,30 +278,39 @@ class _Tables:
             mc_error = np.sqrt(np.maximum(np.diag(made.covariance), 0.0))
         return effect_table(
             title, keys, found, level=self.level, df=self.world.fit.covariance.df,
-            warnings=self.warnings, notes=self.notes, share=share, mc_error=mc_error,
+            warnings=self.warnings, notes=self.notes, share=share, above=above,
+            mc_error=mc_error,
         )  # fmt: skip
 
     def outcomes(self, subsidy: Mapping[Any, float] | None) -> EffectTable:
-        fit, state = self.world.fit, self.state
-        name = f"mean {fit.problem.equations.outcome}"
-        quantity, when = [name] * 3, list(WHEN)
+        fit, state, logarithm = self.world.fit, self.state, self.logarithm
+        mean = f"mean {outcome_name(fit, 'model' if logarithm is None else 'level')}"
         amounts = np.zeros(len(self.labels))
         for label, amount in (subsidy or {}).items():
             amounts[alternative_index(fit, label)] = amount
         # Only these rules compare outcomes themselves, so that a subsidy is an amount of outcome.
         paid = bool(subsidy) and direction_of(self.world.scenario.setting.rule) is not None
         priced = state.read(state.averages.mean).price is not None
-        for word, present in (("subsidies paid, per row", paid), ("fee for a place", priced)):
-            quantity += [word] * present
-            when += ["after"] * present
+        least = -np.inf if logarithm is None else -logarithm.offset
+        lines = [(mean, "before", least), (mean, "after", least), (mean, "change", -np.inf)]
+        lines += [(f"{mean}, {PER_CENT}", "change", NOTHING_LEFT)] * (logarithm is not None)
+        lines += [("subsidies paid, per row", "after", -np.inf)] * paid
+        lines += [("fee for a place", "after", -np.inf)] * priced
 
         def values(reading: Reading) -> Any:
-            before, after = reading.outcome
+            before, after = (one.sum() for one in reading.outcome)
             found = [before, after, after - before]
-            found += [amounts @ reading.share[1]] * paid + [reading.price] * priced
+            if logarithm is not None:
+                found.append(100.0 * (after - before) / before)
+            if paid:
+                found.append(_paid(amounts, reading, logarithm))
+            if priced:
+                found.append(reading.price)
             return np.array(found)
 
-        return self._table("Mean outcome", {"quantity": quantity, "when": when}, values)
+        quantity, when, above = zip(*lines, strict=True)
+        keys = {"quantity": quantity, "when": when}
+        return self._table("Mean outcome", keys, values, above=above)
 
     def shares(self) -> EffectTable:
         def values(reading: Reading) -> Any:
@@ -336,3 +360,11 @@ class _Tables:
         return self._table(
             "Who moves", keys, values, [word == "share" for word in keys["quantity"]]
         )
+
+
+def _paid(amounts: Any, reading: Reading, logarithm: Logarithm | None) -> Any:
+    """Return what subsidies cost, per row: amounts of outcome, or shares of it under logarithms."""
+    share, outcome = reading.share[1], reading.outcome[1]
+    if logarithm is None:
+        return amounts @ share
+    return np.expm1(logarithm.rate * amounts) @ (outcome + logarithm.offset * share)

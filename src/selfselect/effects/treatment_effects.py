@@ -13,6 +13,8 @@ from selfselect.effects._moments import Cells
 from selfselect.effects._sample import refuse_lacking
 from selfselect.effects._types import visiting
 from selfselect.effects.base import (
+    NOTHING_LEFT,
+    PER_CENT,
     EffectTable,
     HasProblem,
     alternative_index,
@@ -26,11 +28,6 @@ if TYPE_CHECKING:
     from selfselect.results.fit_result import FitResult
 
 __all__ = ["average_effect", "treatment_effects", "two_alternatives"]
-
-PER_CENT = "per cent"
-
-NOTHING_LEFT = -100.0
-"""Per cent: no mean of a positive outcome falls by more."""
 
 
 def two_alternatives(fit: HasProblem, to: Any, versus: Any) -> tuple[int, int]:

@@ -57,6 +57,11 @@ class Logarithm:
     rate: float
     offset: float
 
+    def undo(self, outcomes: Array) -> Array:
+        """Return the levels of modelled outcomes."""
+        with np.errstate(over="ignore"):
+            return np.exp(self.rate * outcomes) - self.offset
+
 
 @dataclass(frozen=True, eq=False)
 class LevelMoments(Moments):

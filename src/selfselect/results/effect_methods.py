@@ -197,6 +197,7 @@ class EffectMethods(FitMethods):
         base: Any = None,
         level: float = 0.95,
         covariates: Covariates = "sampled",
+        scale: Scale = "model",
         draws: int | None = None,
         seed: int = 0,
     ) -> Counterfactual:
@@ -205,8 +206,8 @@ class EffectMethods(FitMethods):
 
         return counterfactual(
             self._fit, data=data, rule=rule, close=close, open=open, subsidy=subsidy, quota=quota,
-            rationing=rationing, base=base, level=level, covariates=covariates, draws=draws,
-            seed=seed,
+            rationing=rationing, base=base, level=level, covariates=covariates, scale=scale,
+            draws=draws, seed=seed,
         )  # fmt: skip
 
     def policy(
