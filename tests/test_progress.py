@@ -5,12 +5,15 @@ from __future__ import annotations
 import io
 import sys
 import time
+from pathlib import Path
 from typing import Any
 
+import pandas as pd
 import pytest
 
 import selfselect as ss
 from selfselect import progress
+from selfselect.data.text_files import read_csv
 from selfselect.progress import progress_bar
 
 
@@ -77,4 +80,25 @@ def test_effects_over_many_rows_show_how_far_they_are(
     monkeypatch.setattr(progress, "PATIENCE_S", 0.0)
     ask(fit)
     assert bar in terminal.getvalue()
+    assert not terminal.getvalue().rsplit("\r", 2)[1].strip()
+
+
+@pytest.mark.parametrize("packed", ["", ".gz"])
+def test_reading_a_csv_file_shows_how_far_it_is(
+    packed: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    class Terminal(io.StringIO):
+        def isatty(self) -> bool:
+            return True
+
+    table = ss.simulators.village(30_000, seed=1).data
+    path = tmp_path / f"villagers.csv{packed}"
+    table.to_csv(path, index=False)
+    terminal = Terminal()
+    monkeypatch.setattr(sys, "stderr", terminal)
+    read_csv(path, None, [])
+    assert terminal.getvalue() == ""
+    monkeypatch.setattr(progress, "PATIENCE_S", 0.0)
+    pd.testing.assert_frame_equal(read_csv(path, None, []), table)
+    assert f"Reading villagers.csv{packed}:" in terminal.getvalue()
     assert not terminal.getvalue().rsplit("\r", 2)[1].strip()

@@ -6,7 +6,7 @@ import sys
 from time import monotonic
 from typing import Any
 
-__all__ = ["progress_bar"]
+__all__ = ["is_watched", "progress_bar"]
 
 PATIENCE_S = 2.0
 
@@ -53,6 +53,14 @@ class _Patient:
         self.bar.set_postfix_str(text, refresh=monotonic() > self.due)
 
 
+def is_watched(show: bool | None = None) -> bool:
+    """Say whether a bar would be drawn: True, or where None, if standard error is a terminal."""
+    # Standard error is None in a process that was started with it closed.
+    if sys.stderr is None or show is False:
+        return False
+    return show is True or sys.stderr.isatty()
+
+
 def progress_bar(
     show: bool | None, *, what: str, total: int | None = None, unit: str = "it"
 ) -> Any:
@@ -63,16 +71,15 @@ def progress_bar(
     show : True or False; None shows it where standard error is a terminal.
     what : a word before the bar.
     total : how many updates there will be, if known.
-    unit : what is counted; its numbers are shown as 1.2M where they are rows.
+    unit : what is counted; its numbers are shown as 1.2M where they are rows or bytes.
     """
-    # Standard error is None in a process that was started with it closed.
-    if sys.stderr is None or show is False or (show is None and not sys.stderr.isatty()):
+    if not is_watched(show):
         return _Silent()
     from tqdm.auto import tqdm
 
-    counts_rows = unit == "rows"
+    many = unit in ("rows", "bytes")
     bar = tqdm(
         desc=what, total=total, delay=PATIENCE_S, leave=False, file=sys.stderr,
-        unit=" rows" if counts_rows else unit, unit_scale=counts_rows,
+        unit=f" {unit}" if many else unit, unit_scale=many,
     )  # fmt: skip
     return _Patient(bar)

@@ -14,7 +14,7 @@ import click
 import pandas as pd
 
 from selfselect.cli._streams import STANDARD, is_there, refuse_missing, standard_input
-from selfselect.data.file_names import ending_of
+from selfselect.data.file_names import COMPRESSED, ending_of
 from selfselect.data.text_files import read_csv
 from selfselect.errors import DataError, MissingDependencyError
 from selfselect.progress import progress_bar
@@ -40,8 +40,6 @@ NEEDS_PYARROW = "Parquet files need pyarrow: pip install 'selfselect[parquet]'"
 PARQUET = (".parquet", ".pq")
 
 TEXT = ("", ".csv", ".txt")
-
-COMPRESSED = {".gz": "gzip", ".bz2": "bz2", ".xz": "xz", ".zip": "zip"}
 
 ROWS_AT_ONCE = 100_000
 """Rows of a table that are written between two updates of progress."""

@@ -10,12 +10,23 @@ from urllib.parse import unquote
 
 from selfselect.errors import DataError
 
-__all__ = ["FORMATS", "TEXT_FORMATS", "ending_of", "find_files", "folder_values", "format_of"]
+__all__ = [
+    "COMPRESSED",
+    "FORMATS",
+    "TEXT_FORMATS",
+    "ending_of",
+    "find_files",
+    "folder_values",
+    "format_of",
+]
 
 FORMATS = {
     ".parquet": "parquet", ".pq": "parquet", ".csv": "csv", ".csv.gz": "csv", ".tsv": "tsv",
     ".tsv.gz": "tsv", ".feather": "feather", ".arrow": "ipc", ".ipc": "ipc",
 }  # fmt: skip
+
+COMPRESSED: dict[str, Any] = {".gz": "gzip", ".bz2": "bz2", ".xz": "xz", ".zip": "zip"}
+"""How pandas calls the compression of a file, by the last ending of its name."""
 
 TEXT_FORMATS = frozenset({"csv", "tsv"})
 
