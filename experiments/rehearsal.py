@@ -1,9 +1,11 @@
 """What rehearsals say in hard designs: see --help.
 
 Draws samples of designs in which standard errors are known to be too small: an alternative that few
-rows chose, a weak exclusion, an alternative whose outcome is never recorded. Fits each, rehearses
-the fit, and counts how often intervals from standard errors, from the rehearsal's spread and, where
-there is a selection equation, from profiles hold the truth, and how often searches return. Writes a
+rows chose, a weak exclusion, an alternative whose outcome is never recorded, an unknown index (with
+four alternatives few of the many starts of the search end at the best optimum). Fits each,
+rehearses the fit, and counts how often intervals from standard errors, from the rehearsal's spread
+and, where there is a selection equation, from profiles hold the truth, and how often searches
+return. Writes a
 Markdown table.
 """
 
@@ -18,7 +20,14 @@ from typing import Any
 
 LEVEL = 0.95
 DESIGNS = ("rare alternative, 500 rows", "weak exclusion, 300 rows", "weak exclusion, 1,000 rows",
-           "silent alternative, 600 rows", "unknown index, 400 rows")  # fmt: skip
+           "silent alternative, 600 rows", "unknown index, 400 rows",
+           "four alternatives, 500 rows")  # fmt: skip
+
+FOUR = ((0.3, 1.0, 0.0), (0.1, -0.8, 0.6), (-0.2, 0.1, -0.9), (0.2, 0.5, 0.8))
+"""Coefficients where four alternatives are not recorded."""
+
+BEST = 1e-3
+"""How far behind the best log-likelihood a start may end that found it."""
 
 
 def fit_and_truth(design: str, seed: int) -> tuple[Any, dict[str, float]]:
@@ -31,6 +40,11 @@ def fit_and_truth(design: str, seed: int) -> tuple[Any, dict[str, float]]:
     kind, rows = design.split(", ")
     n = int(rows.split()[0].replace(",", ""))
     x, z, u, v = rng.standard_normal((4, n))
+    if kind == "four alternatives":
+        latent = np.array(FOUR) @ [np.ones(n), x, z] + rng.standard_normal((4, n))
+        table = {"x": x, "z": z, "y": latent.max(axis=0)}
+        found = ss.fit("y ~ x + z", table, alternatives=4, seed=seed)
+        return found, named_as_closest(found)
     if kind == "weak exclusion":
         y = 1.0 + 0.7 * x + 1.5 * (0.6 * u + 0.8 * v)
         works = 0.2 + 0.5 * x + 0.1 * z + u > 0
@@ -54,6 +68,25 @@ def fit_and_truth(design: str, seed: int) -> tuple[Any, dict[str, float]]:
         silent = ss.fit(formulas, table, chosen="job", missing_outcome="silent", noise=noise)
         return silent, truth
     return ss.fit(formulas, table, chosen="job"), truth
+
+
+def named_as_closest(fit: Any) -> dict[str, float]:
+    """Return the true slopes of four alternatives, in the order that is closest to a fit."""
+    import itertools
+
+    import numpy as np
+
+    labels, truth = fit.problem.equations.alternatives, np.array(FOUR)[:, 1:]
+    slopes = np.array([fit.params[label].to_numpy()[1:3] for label in labels])
+    best = min(
+        itertools.permutations(range(len(FOUR))),
+        key=lambda order: np.sum((slopes - truth[list(order)]) ** 2),
+    )
+    return {
+        f"{label}:{term}": float(truth[place, column])
+        for label, place in zip(labels, best, strict=True)
+        for column, term in enumerate(("x", "z"))
+    }
 
 
 def replicate(task: tuple[str, int, int]) -> dict[str, Any] | None:
@@ -87,8 +120,12 @@ def replicate(task: tuple[str, int, int]) -> dict[str, Any] | None:
         if "exclusion" in design:
             ends = fit.conf_int(LEVEL, method="profile", params=list(truths), progress=False)
             profile = holds(ends)
+        ends = np.array(
+            [np.nan if one.loglik is None else one.loglik for one in fit.solution.starts]
+        )
+        best = float(np.mean(ends > np.nanmax(ends) - BEST)) if len(ends) else np.nan
     return {"wald": wald, "spread": spread, "profile": profile, "returned": found.returned,
-            "warned": bool(found.warnings)}  # fmt: skip
+            "warned": bool(found.warnings), "best": best}  # fmt: skip
 
 
 def study(pool: Any, design: str, options: Any) -> str:
@@ -105,10 +142,14 @@ def study(pool: Any, design: str, options: Any) -> str:
         each = 100 * np.nanmean(held, axis=0)
         return f"{each.mean():.1f}% | {each.min():.1f}%"
 
+    shares = np.array([one["best"] for one in done])
+    best = (
+        "" if len(shares) == 0 or np.isnan(shares).all() else f"{100 * np.nanmedian(shares):.0f}%"
+    )
     return (
         f"| {design} | {share('wald')} | {share('spread')} | {share('profile')} | "
         f"{100 * np.mean([one['returned'] for one in done]):.0f}% | "
-        f"{100 * np.mean([one['warned'] for one in done]):.0f}% | {len(done)} |"
+        f"{100 * np.mean([one['warned'] for one in done]):.0f}% | {best} | {len(done)} |"
     )
 
 
@@ -118,15 +159,16 @@ def page(lines: list[str], options: Any) -> str:
 Coverage of 95% intervals, the mean over parameters and the worst of them: from standard errors,
 from the spread of {options.samples} rehearsed samples (Student's t), and by profiles where there is
 a selection equation. *Rare*: `b` is chosen by few rows. *Exclusion*: the excluded covariate moves
-the selection by 0.1. *Silent*: no outcome of `b` is recorded. *Returned* is the share of
-searches that return to the simulated truth, *warned* that of rehearsals with a warning.
+the selection by 0.1. *Silent*: no outcome of `b` is recorded. *Four*: the index is unknown.
+*Returned* is the share of searches that return to the simulated truth, *warned* that of rehearsals
+with a warning, *best* the median over samples of the share of starts that end at the best optimum.
 {options.replications} samples each.
 
 Made by `python experiments/rehearsal.py --replications {options.replications} --samples
 {options.samples}`.
 
-| design | Wald | worst | spread | worst | profile | worst | returned | warned | fits |
-|---|---|---|---|---|---|---|---|---|---|
+| design | Wald | worst | spread | worst | profile | worst | returned | warned | best | fits |
+|---|---|---|---|---|---|---|---|---|---|---|
 {chr(10).join(lines)}
 """
 
