@@ -10,6 +10,9 @@ import pandas as pd
 import pytest
 
 import selfselect as ss
+from selfselect.effects._moments import Setting
+from selfselect.effects._sample import sample_of
+from selfselect.effects._simulation import draw
 from selfselect.errors import OptionError, UnsupportedError
 from selfselect.moments.levels import LevelMoments
 from selfselect.results.levels import find_logarithm
@@ -196,7 +199,7 @@ def test_a_level_without_a_logarithm_is_refused(table: pd.DataFrame, roy: ss.Fit
     logistic = replace(
         roy, problem=replace(roy.problem, noise=ss.noises.Independent(shape="logistic"))
     )
-    with pytest.raises(UnsupportedError, match="needs normal noise"):
+    with pytest.raises(UnsupportedError, match="normal or a mixture of normals"):
         logistic.potential_outcomes(scale="level")
 
 
@@ -352,3 +355,66 @@ def test_a_change_in_per_cent_never_leaves_minus_one_hundred(three: ss.FitResult
     assert "mean wage, per cent" in shown
     with pytest.raises(OptionError, match="undoes a logarithm"):
         ss.fit("wage ~ x", made(), chosen="job").counterfactual(close=["a"], scale="level")
+
+
+def wages_of(noise: np.ndarray, x: np.ndarray) -> pd.DataFrame:
+    """Return the larger of two log wages, and at which job it was earned."""
+    latent = np.column_stack([1.0 + 0.5 * x, 0.9 - 0.2 * x]) + noise
+    jobs = np.array(["a", "b"])[latent.argmax(axis=1)]
+    return pd.DataFrame({"x": x, "job": jobs, "wage": np.exp(latent.max(axis=1))})
+
+
+def skewed(n: int = 1_500) -> pd.DataFrame:
+    rng = np.random.default_rng(8)
+    x = rng.standard_normal(n)
+    noise = 0.4 * (rng.gamma(3.0, 1.0, (n, 2)) - 3.0) / np.sqrt(3.0)
+    return wages_of(noise, x)
+
+
+OTHER_NOISES = {
+    "mixture": {"noise": ss.noises.Mixture(2)},
+    "a mixture each": {"noise": ss.noises.Mixture(2, each=True)},
+    "a mixture of moving scale": {"noise": ss.noises.Mixture(2, scale="~ x")},
+    "moving scale": {"noise": ss.noises.Independent(scale="~ x")},
+    "shared shock": {"noise": ss.noises.SharedShock(loading={"a": 0.3, "b": 0.2})},
+    "correlated": {"noise": ss.noises.Correlated(correlation=0.4)},
+    "mixture, estimated costs": {
+        "noise": ss.noises.Mixture(2), "cost": {"a": "~ 1"},
+    },
+}  # fmt: skip
+
+
+@pytest.fixture(scope="module", params=list(OTHER_NOISES))
+def other(request: pytest.FixtureRequest) -> ss.FitResult:
+    return ss.fit("log(wage) ~ x", skewed(), chosen="job", **OTHER_NOISES[request.param])
+
+
+def test_levels_under_other_noises_are_those_of_simulated_outcomes(other: ss.FitResult) -> None:
+    setting = Setting(
+        sample_of(other, None).rows, other.problem.ordered_rule, find_logarithm(other)
+    )
+    drawn = draw(other, setting, other.values, DRAWS, 3)
+    means = [drawn.latent.mean(axis=0)]
+    means += [drawn.latent[drawn.chosen == j].mean(axis=0) for j in range(2)]
+    table = other.potential_outcomes(scale="level").table
+    found = table["estimate"].to_numpy().reshape(3, 2)
+    np.testing.assert_allclose(found, means, rtol=0.006)
+    predicted = other.predict(kind="outcome", scale="level").to_numpy().mean()
+    np.testing.assert_allclose(
+        predicted, drawn.latent[np.arange(len(drawn.chosen)), drawn.chosen].mean(), rtol=0.006
+    )
+
+
+def test_a_mixture_says_effects_in_per_cent() -> None:
+    fit = ss.fit("log(wage) ~ x", skewed(), chosen="job", noise=ss.noises.Mixture(2))
+    assert "Effect on the mean of wage" in str(fit.explain())
+
+
+def test_levels_of_a_mixture_of_one_component_are_those_of_normal_noise() -> None:
+    one, normal = (
+        ss.fit("log(wage) ~ x", skewed(), chosen="job", noise=noise)
+        for noise in (ss.noises.Mixture(1), None)
+    )
+    tables = [fit.treatment_effects("a", "b", scale="level").table for fit in (one, normal)]
+    columns = ["estimate", "std_error"]
+    np.testing.assert_allclose(tables[0][columns], tables[1][columns], rtol=1e-5)

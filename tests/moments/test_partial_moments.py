@@ -7,8 +7,10 @@ from typing import Any
 import numpy as np
 import pytest
 
+from selfselect.moments import _largest
 from selfselect.moments._derivatives import PartialMoments, partial_moments, partial_values
-from selfselect.moments._expectations import expectations
+from selfselect.moments._expectations import chances, expectations
+from selfselect.noises.shapes._mixture import MixtureShape
 from selfselect.noises.shapes.normal import SHAPE as NORMAL
 from selfselect.rules import Maximum, Minimum, MonotoneArgmax, Ranked
 from selfselect.rules.base import RowData
@@ -120,3 +122,36 @@ def test_bounds_beyond_all_numbers_are_no_trouble() -> None:
     assert np.isfinite(found.value).all()
     assert np.isfinite(found.by_mean).all() and np.isfinite(found.by_scale).all()
     assert found.value[1, 0].tolist() == pytest.approx([1.0, 0.0])
+
+
+def skewed_mixture(share: float, spread: float) -> MixtureShape:
+    """Return a mixture of two normals with mean zero and variance one."""
+    shares, means = np.array([share, 1 - share]), np.array([-0.9, 0.9 * share / (1 - share)])
+    left = 1 - shares @ means**2
+    spreads = np.array([spread, np.sqrt((left - share * spread**2) / (1 - share))])
+    return MixtureShape(np.column_stack([shares, means, spreads]))
+
+
+MIXTURES = {
+    "one each": [skewed_mixture(0.4, 0.5), skewed_mixture(0.3, 0.7), skewed_mixture(0.2, 0.3)],
+    "one for all": [skewed_mixture(0.4, 0.5)] * 3,
+    "beside normal": [skewed_mixture(0.3, 0.6), NORMAL, NORMAL],
+}
+
+
+@pytest.mark.parametrize("name", ["max", "min"])
+@pytest.mark.parametrize("shapes", MIXTURES)
+def test_mixtures_of_normals_by_the_kernel_are_those_by_quadrature(
+    name: str, shapes: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    rng = np.random.default_rng(7)
+    means, scales, margins = rng.normal(size=(40, 3)), SCALES["alike"], MIXTURES[shapes]
+    asked = (RULES[name], means, scales, known_of(40, rng), margins)
+    assert _largest.of_largest(RULES[name], scales, margins)
+    fast, fast_chances, expected = partial_moments(*asked), chances(*asked), expectations(*asked)
+    monkeypatch.setattr(_largest, "MOST_COMBINATIONS", 0)
+    slow, reference = partial_moments(*asked), expectations(*asked)
+    for field in ("value", "by_mean", "by_scale"):
+        np.testing.assert_allclose(getattr(fast, field), getattr(slow, field), atol=QUADRATURE)
+    np.testing.assert_allclose(fast_chances, reference.chance, atol=QUADRATURE)
+    np.testing.assert_allclose(expected.given_seen, reference.given_seen, atol=1e-4)

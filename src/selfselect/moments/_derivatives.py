@@ -23,9 +23,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from selfselect.kernels.largest import LargestMoments
 from selfselect.moments._expectations import expectations
-from selfselect.moments._largest import moments_of_largest, of_largest
+from selfselect.moments._largest import NoiseMoments, moments_of_largest, of_largest
 from selfselect.moments._quadrature import edges_of, nodes_of, standardised
 from selfselect.noises.shapes import Shape
 from selfselect.rules import rank_of
@@ -76,7 +75,7 @@ def partial_moments(
     if rank_of(rule, means.shape[1]) is not None:
         return _by_differences(rule, means, scales, known, shapes)
     if of_largest(rule, scales, shapes):
-        return _adding_up(*_of_largest(rule, means, scales, known))
+        return _adding_up(*_of_largest(rule, means, scales, known, shapes))
     n_rows, k = means.shape
     value = np.empty((n_rows, 1 + k, k))
     by_mean, by_scale = np.empty((n_rows, 1 + k, k, k)), np.empty((n_rows, 1 + k, k, k))
@@ -95,7 +94,7 @@ def partial_values(
     if rank_of(rule, means.shape[1]) is not None:
         return _ranked_values(rule, means, scales, known, shapes)
     if of_largest(rule, scales, shapes):
-        found = moments_of_largest(rule, means, scales, known, slopes=False)
+        found = moments_of_largest(rule, means, scales, known, shapes, slopes=False)
         value = _values(means, scales, found)
         return value / value[:, 0].sum(axis=1)[:, None, None]
     n_rows, k = means.shape
@@ -111,7 +110,7 @@ def partial_values(
     return value / value[:, 0].sum(axis=1)[:, None, None]
 
 
-def _values(means: Array, scales: Array, found: LargestMoments) -> Array:
+def _values(means: Array, scales: Array, found: NoiseMoments) -> Array:
     """Return chances and E[y_l; g] (n, 1 + k, k) of moments of the noise."""
     chance = found.chance[:, None, :]
     return np.concatenate(
@@ -120,15 +119,16 @@ def _values(means: Array, scales: Array, found: LargestMoments) -> Array:
 
 
 def _of_largest(
-    rule: Any, means: Array, scales: Array, known: RowData
+    rule: Any, means: Array, scales: Array, known: RowData, shapes: Sequence[Shape]
 ) -> tuple[Array, Array, Array]:
     """Return the moments of all alternatives, and their derivatives, by the kernel."""
-    found = moments_of_largest(rule, means, scales, known, slopes=True)
+    found = moments_of_largest(rule, means, scales, known, shapes, slopes=True)
+    assert found.psi is not None
     assert found.fall is not None
     assert found.pair is not None
     assert found.pair_fall is not None
     slopes = []
-    for alone, beside in ((found.first, found.pair), (found.fall, found.pair_fall)):
+    for alone, beside in ((found.psi, found.pair), (found.fall, found.pair_fall)):
         # From [row, l, m, g] to [row, l, g, m].
         own, pairs = alone.swapaxes(1, 2)[:, None], np.swapaxes(beside, 2, 3)
         rest = means[:, :, None, None] * own + scales[:, :, None, None] * pairs

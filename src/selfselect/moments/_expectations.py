@@ -68,7 +68,11 @@ def expectations(
         part = slice(start, start + at_once)
         if fast:
             chance[part], given[part] = _of_largest(
-                rule, means[part], scales if len(scales) == 1 else scales[part], known.take(part)
+                rule,
+                means[part],
+                scales if len(scales) == 1 else scales[part],
+                known.take(part),
+                shapes,
             )
             return
         for chosen in range(k):
@@ -97,7 +101,7 @@ def chances(
     def fill(start: int) -> None:
         part = slice(start, start + ROWS_OF_KERNEL)
         wide = scales if len(scales) == 1 else scales[part]
-        found[part] = chances_of_largest(rule, means[part], wide, known.take(part))
+        found[part] = chances_of_largest(rule, means[part], wide, known.take(part), shapes)
 
     for _ in parallel_map(fill, range(0, len(means), ROWS_OF_KERNEL)):
         pass
@@ -120,9 +124,11 @@ def _adding_up(chance: Array, means: Array, scales: Array) -> Array:
     return chance
 
 
-def _of_largest(rule: Any, means: Array, scales: Array, known: RowData) -> tuple[Array, Array]:
+def _of_largest(
+    rule: Any, means: Array, scales: Array, known: RowData, shapes: Sequence[Shape]
+) -> tuple[Array, Array]:
     """Do the same for all alternatives at once, by the kernel of normal outcomes."""
-    found = moments_of_largest(rule, means, scales, known, slopes=False)
+    found = moments_of_largest(rule, means, scales, known, shapes, slopes=False)
     given = np.full(found.first.shape, np.nan)
     likely = np.broadcast_to((found.chance >= NEGLIGIBLE)[:, None, :], given.shape)
     np.divide(found.first, found.chance[:, None, :], out=given, where=likely)

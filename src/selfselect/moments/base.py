@@ -20,6 +20,7 @@ __all__ = [
     "costs_of_rows",
     "latent_means",
     "noise_covariance",
+    "normal_exponentials",
     "with_outcome",
 ]
 
@@ -89,6 +90,25 @@ class Moments(ABC):
         """Return the chances (n, k) alone, which may take less time."""
         return self.expectations(reported, rows).chance
 
+    def exponentials(self, reported: Array, rows: Rows, rate: float) -> Array:
+        """Return E[e^(c y_j)] (n, k), with `rate` c; here for noise that is jointly normal."""
+        covariance = noise_covariance(self.problem, reported, rows)
+        return normal_exponentials(
+            latent_means(self.problem, reported, rows), np.einsum("nkk->nk", covariance), rate
+        )
+
+    def weighed(self, reported: Array, rows: Rows, rate: float) -> Array:
+        """Return E[e^(c y_j); l] at [row, j, l], (n, k, k); here for jointly normal noise.
+
+        Weighing by e^(c y_j) moves every mean by c times its covariance with y_j.
+        """
+        covariance = noise_covariance(self.problem, reported, rows)
+        each = [
+            self.expectations(reported, rows, shift=rate * covariance[:, :, j]).chance
+            for j in range(covariance.shape[1])
+        ]
+        return self.exponentials(reported, rows, rate)[:, :, None] * np.stack(each, axis=1)
+
     @abstractmethod
     def cells(self, reported: Array, rows: Rows) -> Array:
         """Return the cells (n, q) of rows."""
@@ -115,6 +135,13 @@ def noise_covariance(problem: Problem, reported: Array, rows: Rows) -> Array:
         standard = noise.standard_covariance(natural[layout.starts[-1] :], h)
     scales = problem.row_scales(reported, rows)
     return np.asarray(standard * scales[:, :, None] * scales[:, None, :])
+
+
+def normal_exponentials(means: Array, variances: Array, rate: float) -> Array:
+    """Return E[e^(cy)] of normal outcomes, with `rate` c."""
+    with np.errstate(over="ignore"):
+        found: Array = np.exp(rate * means + 0.5 * rate**2 * variances)
+    return found
 
 
 def as_cells(moments: Array, means: Array) -> Array:

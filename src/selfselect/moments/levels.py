@@ -1,8 +1,8 @@
 r"""Moments of the outcome itself, where its logarithm was modelled.
 
-The mean of :math:`e^y` is not :math:`e^{E y}`. For normal noise it is known exactly: weighing a
-normal density by :math:`e^{c y_j}` gives one whose means are moved by c times the covariances with
-:math:`y_j`,
+The mean of :math:`e^y` is not :math:`e^{E y}`. For normal noise, and mixtures of normals, it is
+known exactly: weighing a normal density by :math:`e^{c y_j}` gives one whose means are moved by c
+times the covariances with :math:`y_j`,
 
 .. math:: e^{cy_j}\,\phi(y; \mu, \Sigma) =
    e^{c\mu_j + c^2\Sigma_{jj}/2}\,\phi(y; \mu + c\Sigma_{\cdot j}, \Sigma),
@@ -27,8 +27,6 @@ from selfselect.moments.base import (
     Expectations,
     Moments,
     as_cells,
-    latent_means,
-    noise_covariance,
 )
 from selfselect.moments.choose import moments_of
 from selfselect.moments.mixed import MixedMoments, average_expectations
@@ -78,17 +76,11 @@ class LevelMoments(Moments):
         """Return the mean (n, k) of every outcome's level."""
         if self.problem.noise.mixed:
             each, chances = self._by_type(reported, rows)
-            found = np.array([one.latent(values, rows) for one, values in each])
-            return np.asarray(np.einsum("nm,mnk->nk", chances, found))
-        if self.problem.noise.selected:
-            variances = self.problem.layout.scales_of(reported) ** 2
-        else:
-            variances = np.einsum("nkk->nk", noise_covariance(self.problem, reported, rows))
-        rate = self.logarithm.rate
-        means = latent_means(self.problem, reported, rows)
-        with np.errstate(over="ignore"):
-            levels: Array = np.exp(rate * means + 0.5 * rate**2 * variances)
-        return levels - self.logarithm.offset
+            by_type = np.array([one.latent(values, rows) for one, values in each])
+            return np.asarray(np.einsum("nm,mnk->nk", chances, by_type))
+        logarithm = self.logarithm
+        found = moments_of(self.problem, self.rule).exponentials(reported, rows, logarithm.rate)
+        return found - logarithm.offset
 
     def expectations(
         self, reported: Array, rows: Rows, *, shift: Array | None = None
@@ -101,20 +93,13 @@ class LevelMoments(Moments):
             each, chances = self._by_type(reported, rows)
             found = [one.expectations(values, rows) for one, values in each]
             return average_expectations(found, chances)
-        moments, logarithm = moments_of(self.problem, self.rule), self.logarithm
-        covariance = noise_covariance(self.problem, reported, rows)
-        chance = moments.expectations(reported, rows).chance
-        plain = self.latent(reported, rows) + logarithm.offset
-        given = np.empty((*plain.shape, plain.shape[1]))
-        outcome = np.full(len(plain), -logarithm.offset)
-        for j in range(plain.shape[1]):
-            moved = logarithm.rate * covariance[:, :, j]
-            weighed = moments.expectations(reported, rows, shift=moved).chance
-            with np.errstate(divide="ignore", invalid="ignore"):
-                given[:, j, :] = plain[:, [j]] * weighed / chance - logarithm.offset
-            outcome += plain[:, j] * weighed[:, j]
-        given[np.repeat(chance[:, None, :] < NEGLIGIBLE, plain.shape[1], axis=1)] = np.nan
-        return Expectations(chance, outcome, given)
+        moments, offset = moments_of(self.problem, self.rule), self.logarithm.offset
+        chance = moments.chances(reported, rows)
+        weighed = moments.weighed(reported, rows, self.logarithm.rate)
+        with np.errstate(divide="ignore", invalid="ignore"):
+            given = weighed / chance[:, None, :] - offset
+        given[np.broadcast_to(chance[:, None, :] < NEGLIGIBLE, given.shape)] = np.nan
+        return Expectations(chance, np.einsum("nll->n", weighed) - offset, given)
 
     def _by_type(
         self, reported: Array, rows: Rows

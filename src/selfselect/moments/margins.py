@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -16,8 +18,10 @@ from selfselect.moments.base import (
     as_cells,
     costs_of_rows,
     latent_means,
+    normal_exponentials,
 )
 from selfselect.noises.shapes import Shape
+from selfselect.noises.shapes.normal import SHAPE as NORMAL
 from selfselect.problem.problem import Problem
 from selfselect.rules import direction_of
 from selfselect.rules.base import RowData
@@ -28,6 +32,14 @@ Array = NDArray[np.float64]
 
 STEP = 1e-5
 """Step of the differences in the noise's own parameters."""
+
+
+class _WeighedNormal(NamedTuple):
+    """A normal density times e^(cy): its integral, mean and standard deviation in rows (n,)."""
+
+    size: Array
+    mean: Array
+    scale: Array
 
 
 @dataclass(frozen=True, eq=False)
@@ -55,6 +67,36 @@ class MarginMoments(Moments):
         scales = self.problem.row_scales(reported, rows)
         known, shapes = self._known(reported, rows), self._shapes(reported)
         return chances(self.rule, means, scales, known, shapes)
+
+    def exponentials(self, reported: Array, rows: Rows, rate: float) -> Array:
+        found = np.zeros((len(rows), self.problem.equations.n_alternatives))
+        for j, part in self._weighed_normals(reported, rows, rate):
+            found[:, j] += part.size
+        return found
+
+    def weighed(self, reported: Array, rows: Rows, rate: float) -> Array:
+        means = latent_means(self.problem, reported, rows)
+        scales = np.broadcast_to(self.problem.row_scales(reported, rows), means.shape)
+        known, shapes = self._known(reported, rows), self._shapes(reported)
+        found = np.zeros((*means.shape, means.shape[1]))
+        for j, part in self._weighed_normals(reported, rows, rate):
+            moved, wide, each = means.copy(), scales.copy(), shapes.copy()
+            moved[:, j], wide[:, j], each[j] = part.mean, part.scale, NORMAL
+            found[:, j] += part.size[:, None] * chances(self.rule, moved, wide, known, each)
+        return found
+
+    def _weighed_normals(
+        self, reported: Array, rows: Rows, rate: float
+    ) -> Iterator[tuple[int, _WeighedNormal]]:
+        """Yield the normal parts of every outcome's density, weighed by e^(cy)."""
+        means = latent_means(self.problem, reported, rows)
+        scales = np.broadcast_to(self.problem.row_scales(reported, rows), means.shape)
+        for j, shape in enumerate(self._shapes(reported)):
+            assert shape.normals is not None
+            for share, centre, spread in shape.normals:
+                mean, scale = means[:, j] + scales[:, j] * centre, scales[:, j] * spread
+                size = share * normal_exponentials(mean, scale**2, rate)
+                yield j, _WeighedNormal(size, mean + rate * scale**2, scale)
 
     def _shapes(self, reported: Array) -> list[Shape]:
         """Return the shape of every alternative's noise."""

@@ -23,7 +23,13 @@ from selfselect.data.rows import Rows
 from selfselect.errors import UnsupportedError
 from selfselect.kernels.special import ndtr
 from selfselect.kernels.tails import INV_SQRT_TWO_PI, interval_terms, log_cdf, mills_terms
-from selfselect.moments.base import Expectations, Moments, as_cells, latent_means
+from selfselect.moments.base import (
+    Expectations,
+    Moments,
+    as_cells,
+    latent_means,
+    normal_exponentials,
+)
 from selfselect.noises.selection import SelectionCovariance
 
 __all__ = ["SelectionMoments", "carry_to_coefficients"]
@@ -100,6 +106,10 @@ class SelectionMoments(Moments):
         if k == 1:
             return Expectations(chance, given[:, 0, 0], given)
         return Expectations(chance, (chance * np.einsum("nll->nl", given)).sum(axis=1), given)
+
+    def exponentials(self, reported: Array, rows: Rows, rate: float) -> Array:
+        variances = self.problem.layout.scales_of(reported) ** 2
+        return normal_exponentials(latent_means(self.problem, reported, rows), variances, rate)
 
     def weighed_chances(self, reported: Array, rows: Rows, rate: float) -> Array:
         """Return by how much the chance of each group grows (n, k, groups) if y_l is weighed.

@@ -52,10 +52,11 @@ def find_logarithm(fit: FitResult) -> Logarithm:
 def refuse_other_shapes(problem: Problem) -> None:
     """Refuse noise whose exponential has no mean that is known exactly."""
     shape = problem.noise.margin
-    if not shape.normal:
+    if shape.normals is None:
         raise UnsupportedError(
-            f"scale='level' needs normal noise, and this fit has {shape.name} noise: the mean of "
-            "its exponential is another one, and may be infinite. Leave `scale` out."
+            f"scale='level' needs noise that is normal or a mixture of normals, and this fit has "
+            f"{shape.name} noise: the mean of its exponential is another one, and may be infinite. "
+            "Leave `scale` out, or fit noise=noises.Mixture(2)."
         )
 
 

@@ -43,7 +43,7 @@ class MixtureShape(Shape):
     deviation = 1.0
 
     def __init__(self, components: Array) -> None:
-        self.components = components
+        self.components = self.normals = components
         _, mean, spread = components.T
         at = mean[:, None] + spread[:, None] * np.array(NORMAL.cuts)
         self.cuts = tuple(np.sort(at.ravel()).tolist())

@@ -87,6 +87,8 @@ class Shape(ABC):
     cuts : scales around a mean at which integrals are cut: between two of them ten nodes are exact.
     grid : where outcomes that were not recorded are integrated.
     finest : the distance over which its distribution function changes, in scales.
+    normals : (M, 3) shares, means and spreads of the normal distributions it is a mixture of; None
+        where it is none.
     """
 
     name: str
@@ -100,6 +102,7 @@ class Shape(ABC):
     cuts: tuple[float, ...]
     grid: Grid
     finest: float = 1.0
+    normals: Array | None = None
 
     @abstractmethod
     def density(self, a: Array) -> Terms:

@@ -27,6 +27,7 @@ class Normal(Shape):
     cuts: tuple[float, ...] = (-6.0, -2.0, 0.0, 2.0, 6.0)
     # The trapezoidal rule's error falls faster than any power where functions fade like this one.
     grid: Grid = Grid(reach=8.0, step=0.45, panel=1.5, most=600)
+    normals: Array | None = np.array([[1.0, 0.0, 1.0]])
 
     def density(self, a: Array) -> Terms:
         with np.errstate(over="ignore"):
