@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -98,6 +99,19 @@ def test_what_a_correction_does_not_identify_is_refused(table: pd.DataFrame) -> 
         with pytest.raises(UnsupportedError, match="levels, are not identified"):
             ask()
     assert np.isnan(dahl.compare().table["corrected"]["a", "Intercept"])
+
+
+def test_levels_of_a_logged_outcome_are_refused(table: pd.DataFrame) -> None:
+    fit = fitted(table)
+    for ask in (
+        partial(fit.treatment_effects, "b", "a"),
+        fit.potential_outcomes,
+        fit.predict,
+    ):
+        with pytest.raises(UnsupportedError, match="whole distribution of the noise"):
+            ask(scale="level")
+        with pytest.raises(OptionError, match="Use one of model, level"):
+            ask(scale="log")
 
 
 @pytest.mark.parametrize("correction", CORRECTIONS)

@@ -121,9 +121,6 @@ def command(
             "treatment."
         )
     _refuse_what_is_not_asked(what, click.get_current_context())
-    scaled: dict[str, Any] = {} if scale == "model" else {"scale": scale}
-    if scaled and not hasattr(result, "diagnose"):
-        raise click.UsageError("A multinomial switching regression has no --scale level.")
     changes: dict[str, Any] = {
         "close": list(closed),
         "subsidy": _numbers(subsidies, "--subsidy"),
@@ -137,7 +134,7 @@ def command(
             )
         given = {name: one for name, one in changes.items() if one}
         changed = result.counterfactual(
-            **given, rationing=rationing, base=rows, level=level, **scaled
+            **given, rationing=rationing, base=rows, level=level, scale=scale
         )
         part = getattr(changed, table)
         if part is None:
@@ -145,12 +142,12 @@ def command(
         show_table(changed, part.table, out, as_json=as_json)
         return 0
     ask: dict[str, Any] = {
-        "outcomes": lambda: result.potential_outcomes(rows, level=level, **scaled),
+        "outcomes": lambda: result.potential_outcomes(rows, level=level, scale=scale),
         "chances": lambda: result.choice_probabilities(rows, level=level),
         "marginal": lambda: result.marginal_effects(data=rows, level=level),
-        "treatment": lambda: result.treatment_effects(to, versus, rows, level=level, **scaled),
+        "treatment": lambda: result.treatment_effects(to, versus, rows, level=level, scale=scale),
         "mte": lambda: result.mte(rows, level=level),
-        "heterogeneity": lambda: result.heterogeneity(to, versus, rows, level=level, **scaled),
+        "heterogeneity": lambda: result.heterogeneity(to, versus, rows, level=level, scale=scale),
         "decompose": lambda: with_rows(result, rows).decompose(to, versus, level=level),
         "sorting": lambda: result.sorting(rows, level=level),
         "gains": lambda: result.gains(to, versus, rows, level=level),

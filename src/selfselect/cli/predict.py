@@ -84,9 +84,8 @@ def command(
         raise click.UsageError("A probability has no scale. Leave --scale out.")
     if kind == "responsibilities" and level is not None:
         raise click.UsageError("Probable choices have no intervals. Leave --level out.")
-    scaled: dict[str, Any] = {} if scale == "model" else {"scale": scale}
     if not hasattr(result, "write_predictions"):
-        _refuse_for_multinomial(kind, scale, out not in (None, STANDARD) and is_folder(out))
+        _refuse_for_multinomial(kind, out not in (None, STANDARD) and is_folder(out))
     if out is not None and out != STANDARD and is_folder(out):
         options: dict[str, Any] = {"keep": keep, "overwrite": overwrite}
         files = open_files(list(data), encoding=encoding).with_labels(labels_of(result))
@@ -102,7 +101,7 @@ def command(
     made: Any = (
         result.responsibilities(rows)
         if kind == "responsibilities"
-        else result.predict(rows, kind=kind, level=level, **scaled)
+        else result.predict(rows, kind=kind, level=level, scale=scale)
     )
     beside = to_frame(rows, keep) if keep else None
     if as_json:
@@ -114,10 +113,10 @@ def command(
     return 0
 
 
-def _refuse_for_multinomial(kind: str, scale: str, folder: bool) -> None:
+def _refuse_for_multinomial(kind: str, folder: bool) -> None:
     """Refuse what predictions of a multinomial switching regression do not have."""
-    if kind in ("responsibilities", "scale") or scale != "model" or folder:
+    if kind in ("responsibilities", "scale") or folder:
         raise click.UsageError(
             "A multinomial switching regression has predictions of the kinds latent, chance, "
-            "outcome and given_seen, as the formula's left side has them, in one file."
+            "outcome and given_seen, in one file."
         )

@@ -11,7 +11,7 @@ Options that all of them share:
 * ``covariates``: ``"sampled"``, the default, is about the population of which the rows are a
   sample, so errors account for their sampling; ``"fixed"`` is about these rows and no others.
 * ``scale``: where the left side of the formula is a logarithm, ``"level"`` gives effects on what
-  it is the logarithm of, by the normal noise of the model, and says them in per cent;
+  it is the logarithm of, and says them in per cent (noise must be normal or a mixture of normals);
   ``"model"``, the default, leaves it as it is.
 
 A group, such as those who choose hunting, is made of all rows by their chance to choose it.

@@ -13,6 +13,7 @@ from selfselect.errors import MissingRowsWarning, OptionError, UnsupportedError,
 from selfselect.inference.statistics import interval_ends
 from selfselect.multinomial.corrections import Correction
 from selfselect.multinomial.expectations import expect
+from selfselect.results.levels import check_scale
 from selfselect.results.prediction_errors import errors_of_rows, with_intervals
 from selfselect.results.predictions import say_lacking
 from selfselect.results.tables import check_level
@@ -20,7 +21,7 @@ from selfselect.results.tables import check_level
 if TYPE_CHECKING:
     from selfselect.multinomial.result import MultinomialResult
 
-__all__ = ["NO_LEVELS", "NO_OTHERS", "predict"]
+__all__ = ["NO_LEVELS", "NO_OTHERS", "predict", "refuse_level_scale"]
 
 Array = NDArray[np.float64]
 
@@ -44,12 +45,24 @@ def refuse_unidentified(correction: Correction, *, others: bool) -> None:
         raise UnsupportedError(f"{NO_OTHERS}. {better}")
 
 
+def refuse_level_scale(scale: str) -> None:
+    """Refuse means of the outcome itself where its logarithm was modelled."""
+    check_scale(scale)
+    if scale == "level":
+        raise UnsupportedError(
+            "scale='level' needs the whole distribution of the noise, and a multinomial switching "
+            "regression models only its mean where each alternative is chosen. Leave `scale` out. "
+            "For the logarithm of an outcome, exp(ATE) - 1 is the effect on the geometric mean."
+        )
+
+
 def predict(
-    fit: MultinomialResult, data: Any, kind: str, level: float | None
+    fit: MultinomialResult, data: Any, kind: str, scale: str, level: float | None
 ) -> pd.DataFrame | pd.Series[Any]:
     """Predict for the rows of `data`, or for those of the fit where it is None."""
     if kind not in KINDS:
         raise OptionError(f"There is no prediction {kind!r}. Use one of {', '.join(KINDS)}.")
+    refuse_level_scale(scale)
     if kind in ("latent", "given_seen"):
         refuse_unidentified(fit.model.correction, others=kind == "given_seen")
     if level is not None:

@@ -18,8 +18,9 @@ from selfselect.errors import OptionError, UnsupportedError
 from selfselect.inference.covariance import Covariance
 from selfselect.inference.dependence import Dependence
 from selfselect.inference.statistics import TestResult
+from selfselect.multinomial.predictions import predict, refuse_level_scale
 from selfselect.multinomial.two_steps import Model, TwoSteps, choice_label
-from selfselect.options import Intervals
+from selfselect.options import Intervals, Scale
 from selfselect.problem.parameters import Reported
 from selfselect.results.comparison import Comparison
 from selfselect.results.estimates import Estimates
@@ -243,7 +244,12 @@ class MultinomialResult(Estimates):
         )
 
     def predict(
-        self, data: Any = None, kind: str = "latent", *, level: float | None = None
+        self,
+        data: Any = None,
+        kind: str = "latent",
+        scale: Scale = "model",
+        *,
+        level: float | None = None,
     ) -> pd.DataFrame | pd.Series[Any]:
         """Predict for new rows, or for those of the fit where `data` is None.
 
@@ -253,23 +259,29 @@ class MultinomialResult(Estimates):
         kind : ``latent``, the mean of every outcome; ``chance`` of each alternative; ``outcome``,
             the mean of the observed outcome; ``given_seen``, the mean of every outcome where each
             alternative is chosen. What the correction does not identify is refused.
+        scale : ``"model"``; two steps do not determine means of a logged outcome's level.
         level : None for predictions alone; 0.95 for standard errors and intervals too.
         """
-        from selfselect.multinomial.predictions import predict
-
-        return predict(self, data, kind, level)
+        return predict(self, data, kind, scale, level)
 
     def potential_outcomes(
-        self, data: Any = None, *, level: float = 0.95, covariates: str = "sampled"
+        self,
+        data: Any = None,
+        *,
+        level: float = 0.95,
+        covariates: str = "sampled",
+        scale: Scale = "model",
     ) -> EffectTable:
         """Return the mean of every outcome, among all and among those who choose each alternative.
 
         Parameters
         ----------
         data, level, covariates : see `selfselect.effects`.
+        scale : ``"model"``; two steps do not determine means of a logged outcome's level.
         """
         from selfselect.multinomial.effects import potential_outcomes
 
+        refuse_level_scale(scale)
         return potential_outcomes(self, data, level=level, covariates=covariates)
 
     def treatment_effects(
@@ -280,6 +292,7 @@ class MultinomialResult(Estimates):
         *,
         level: float = 0.95,
         covariates: str = "sampled",
+        scale: Scale = "model",
     ) -> EffectTable:
         """Return ATE, ATT and ATU of `to` instead of `versus`, as far as they are identified.
 
@@ -290,9 +303,11 @@ class MultinomialResult(Estimates):
         ----------
         to, versus : labels of two alternatives.
         data, level, covariates : see `selfselect.effects`.
+        scale : ``"model"``; two steps do not determine means of a logged outcome's level.
         """
         from selfselect.multinomial.effects import treatment_effects
 
+        refuse_level_scale(scale)
         return treatment_effects(self, to, versus, data, level=level, covariates=covariates)
 
     def compare(self, roy: FitResult | None = None) -> Comparison:

@@ -19,7 +19,7 @@ from selfselect.problem.problem import Problem
 if TYPE_CHECKING:
     from selfselect.results.fit_result import FitResult
 
-__all__ = ["SCALES", "asked_logarithm", "find_logarithm", "refuse_other_shapes"]
+__all__ = ["SCALES", "asked_logarithm", "check_scale", "find_logarithm", "refuse_other_shapes"]
 
 SCALES = ("model", "level")
 
@@ -60,10 +60,15 @@ def refuse_other_shapes(problem: Problem) -> None:
         )
 
 
-def asked_logarithm(fit: FitResult, scale: str) -> Logarithm | None:
-    """Return the logarithm that `scale` asks to undo, or None; refuse what cannot be undone."""
+def check_scale(scale: str) -> None:
+    """Refuse the name of a scale that there is not."""
     if scale not in SCALES:
         raise OptionError(f"There is no scale {scale!r}. Use one of {', '.join(SCALES)}.")
+
+
+def asked_logarithm(fit: FitResult, scale: str) -> Logarithm | None:
+    """Return the logarithm that `scale` asks to undo, or None; refuse what cannot be undone."""
+    check_scale(scale)
     if scale == "model":
         return None
     logarithm = find_logarithm(fit)

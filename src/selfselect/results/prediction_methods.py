@@ -46,7 +46,8 @@ class PredictionMethods(FitMethods):
             selection has one outcome: ``outcome`` is its mean where it is selected, and
             ``given_seen`` its means where it is and where it is not.
         scale : ``model``, as the formula's left side has it; ``level``, where that is a logarithm,
-            means of what it is the logarithm of, by the normal noise of the model.
+            means of what it is the logarithm of; the noise must be normal or a mixture of
+            normals.
         level : None for predictions alone; 0.95 for a table with ``estimate``, ``std_error``,
             ``conf_low`` and ``conf_high`` of each. Intervals are of these means and chances, by
             the errors of the estimates (delta method), not of single outcomes. Those of chances
