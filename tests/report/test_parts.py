@@ -10,7 +10,7 @@ import pandas as pd
 import pytest
 
 import selfselect as ss
-from selfselect.report.chapters import diagnosis_chapter
+from selfselect.report.chapters import diagnosis_chapter, outcome_table
 from selfselect.report.charts import chart, one_of
 from selfselect.report.covariates import covariate_tables
 from selfselect.report.document import Findings, Folded, Pictures
@@ -117,7 +117,7 @@ def test_a_category_whose_column_needs_backticks_is_reported_and_explored(tmp_pa
     assert list(drawn["value"].unique()) == ["north", "south", "west"]
 
 
-def test_covariates_are_described_as_their_weights_say():
+def test_outcomes_and_covariates_are_described_as_their_weights_say():
     data = ss.simulators.village(300, seed=1).data
     rng = np.random.default_rng(1)
     data = data.assign(town=rng.choice(["a", "b", "c"], 300), w=rng.integers(0, 4, 300))
@@ -127,3 +127,6 @@ def test_covariates_are_described_as_their_weights_say():
     for one, other in zip(covariate_tables(weighted), covariate_tables(repeated), strict=True):
         assert one.rows == other.rows
         assert one.title == f"{other.title} (weighted)"
+    one, other = outcome_table(weighted), outcome_table(repeated)
+    assert one.rows == other.rows
+    assert one.title == f"{other.title} (weighted)"

@@ -7,11 +7,12 @@ from importlib.metadata import PackageNotFoundError, version
 from typing import TYPE_CHECKING
 
 import numpy as np
+from numpy.typing import NDArray
 
 from selfselect import plots
 from selfselect.plots.paths import columns_of
 from selfselect.report.charts import along, chart, lines_shown
-from selfselect.report.covariates import covariate_tables
+from selfselect.report.covariates import covariate_tables, format_count
 from selfselect.report.document import (
     Code,
     Findings,
@@ -37,6 +38,7 @@ __all__ = [
     "diagnosis_chapter",
     "estimates_chapter",
     "membership_chapter",
+    "outcome_table",
     "reproduction",
     "reproduction_chapter",
     "without_rows",
@@ -53,7 +55,7 @@ def data_chapter(fit: FitResult) -> Section:
     if not fit.has_rows:
         parts.append(Paragraph(without_rows(fit)))
     else:
-        parts += [_outcomes(fit), *covariate_tables(fit)]
+        parts += [outcome_table(fit), *covariate_tables(fit)]
     if facts.n_without_outcome:
         parts.append(
             Paragraph(
@@ -96,27 +98,33 @@ def _rows_in_words(fit: FitResult) -> str:
     return text
 
 
-def _outcomes(fit: FitResult) -> Block:
-    outcome, chosen = fit.rows.outcome, fit.rows.chosen
+def outcome_table(fit: FitResult) -> Block:
+    """Describe recorded outcomes, all and by chosen alternative; rows count by their weights."""
+    outcome, chosen, weights = fit.rows.outcome, fit.rows.chosen, fit.rows.weights
     assert outcome is not None
-    header = ("", "rows", "share", "mean", "std dev", "smallest", "largest")
-    recorded = ~np.isnan(outcome)
+    counts = np.ones(len(outcome)) if weights is None else weights
+    recorded = ~np.isnan(outcome) & (counts > 0)
+    total = counts[recorded].sum()
 
-    def line(name: str, which: np.ndarray[tuple[int], np.dtype[np.bool_]]) -> tuple[str, ...]:
-        values = outcome[which & recorded]
-        numbers = (values.mean(), values.std(), values.min(), values.max()) if len(values) else ()
-        share = f"{100 * len(values) / max(recorded.sum(), 1):.1f}%"
-        shown = [format_number(float(v)) for v in numbers] or [""] * 4
-        return (name, str(len(values)), share, *shown)
+    def line(name: str, which: NDArray[np.bool_]) -> tuple[str, ...]:
+        values, own = outcome[which & recorded], counts[which & recorded]
+        if not len(values):
+            return (name, "0", "0.0%", "", "", "", "")
+        mean = np.average(values, weights=own)
+        spread = np.sqrt(np.average((values - mean) ** 2, weights=own))
+        shown = [format_number(float(v)) for v in (mean, spread, values.min(), values.max())]
+        return (name, format_count(own.sum()), f"{100 * own.sum() / total:.1f}%", *shown)
 
     name = fit.problem.equations.outcome
+    rows, weighted = ("rows", "") if weights is None else ("sum of weights", " (weighted)")
+    header = ("", rows, "share", "mean", "std dev", "smallest", "largest")
     lines = [line("all", recorded)]
     if chosen is None:
-        return Block(f"Recorded {name}", header, tuple(lines))
+        return Block(f"Recorded {name}{weighted}", header, tuple(lines))
     lines += [
         line(str(label), chosen == j) for j, label in enumerate(fit.problem.equations.alternatives)
     ]
-    return Block(f"Recorded {name}, by chosen alternative", header, tuple(lines))
+    return Block(f"Recorded {name}, by chosen alternative{weighted}", header, tuple(lines))
 
 
 def comparison_chapter(fit: FitResult, level: float) -> Section:

@@ -15,7 +15,7 @@ from selfselect.report.summary import format_number
 if TYPE_CHECKING:
     from selfselect.results.fit_result import FitResult
 
-__all__ = ["covariate_tables"]
+__all__ = ["covariate_tables", "format_count"]
 
 Array = NDArray[np.float64]
 Mask = NDArray[np.bool_]
@@ -71,10 +71,13 @@ def _shares(
     for label in grid_of(column[recorded]):
         here = (column == label).to_numpy(dtype=bool, na_value=False)
         shares = [_share(here, group & recorded, counts) for group in (recorded, *groups)]
-        total = float(counts[here].sum())
-        said = str(int(total)) if total.is_integer() else format_number(total)
-        lines.append((str(label), said, *shares))
+        lines.append((str(label), format_count(counts[here].sum()), *shares))
     return tuple(lines)
+
+
+def format_count(total: float) -> str:
+    """Write a number of rows, or a sum of their weights."""
+    return str(int(total)) if float(total).is_integer() else format_number(float(total))
 
 
 def _share(here: Mask, group: Mask, counts: Array) -> str:
