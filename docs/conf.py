@@ -38,6 +38,7 @@ html_theme_options: dict[str, Any] = {
     "show_prev_next": False,
     "navigation_with_keys": False,
 }
+html_context = {"default_mode": "auto"}  # light or dark as the reader's system is
 html_math_renderer = "mathml"
 html_static_path = ["_site/static"]
 pages.FOLDER.mkdir(exist_ok=True)
