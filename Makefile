@@ -109,6 +109,7 @@ experiments: .venv/test-ready   ## studies of unknown index and convex rules, ho
 	$(BIN)/python experiments/efficiency_unknown_index.py
 	$(BIN)/python experiments/ladder_unknown_index.py
 	$(BIN)/python experiments/recovery_unknown_index.py
+	$(BIN)/python experiments/unknown_index_intervals.py
 	$(BIN)/python experiments/theorem1.py
 	$(BIN)/python experiments/algorithm2.py
 	$(BIN)/python experiments/peeling.py

@@ -19,6 +19,7 @@ from selfselect.problem.parameters import SCALE
 from selfselect.report.document import Paragraph, Section
 from selfselect.report.page import Page
 from selfselect.report.question import listed, selected
+from selfselect.results.distinct import hardly_distinct
 from selfselect.results.levels import asked_logarithm
 from selfselect.results.overfitting import too_many
 from selfselect.results.page_methods import VERDICT
@@ -334,6 +335,7 @@ def _alarms(fit: FitResult) -> list[str]:
     if rejected:
         said.append(f"REJECTED by the data: {listed(rejected)}. {what_to_try(fit)}")
     said += too_many(fit)
+    said += hardly_distinct(fit)
     weak = fit.diagnose().weak
     if weak:
         more = f" ({len(weak) - 1} more: result.diagnose().)" if len(weak) > 1 else ""

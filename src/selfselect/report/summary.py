@@ -15,6 +15,7 @@ from selfselect.inference.statistics import FLAG_LEVEL, format_p_value
 from selfselect.options import Intervals
 from selfselect.problem.parameters import COMMON, SCALE
 from selfselect.report.page import Block, Page
+from selfselect.results.distinct import hardly_distinct
 from selfselect.results.overfitting import too_many
 from selfselect.results.rejections import rejections
 from selfselect.results.specification import tests_of_noise
@@ -145,6 +146,7 @@ def _notices(fit: FitResult) -> tuple[str, ...]:
         notices.append(f"NOT CONVERGED. {fit.status} Do not use these numbers.")
     notices += rejections(fit)
     notices += too_many(fit)
+    notices += hardly_distinct(fit)
     mean_weight = fit.facts.weight_total / fit.facts.n_rows
     n_starts = len(fit.solution.starts)
     reached = starts_at_best(fit.solution.starts, mean_weight)
