@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from functools import partial
 
 import numpy as np
 from numpy.typing import NDArray
@@ -14,6 +15,7 @@ from selfselect.likelihoods._fused import padding_of, placed, row_arguments
 from selfselect.likelihoods._pieces import kernel_extras
 from selfselect.likelihoods._shape_parameters import parameters_of
 from selfselect.likelihoods.base import Likelihood
+from selfselect.noises.shapes._family import Inner
 from selfselect.problem.batch import Batch, Evaluation
 
 __all__ = ["evaluate_fused"]
@@ -65,37 +67,39 @@ def _evaluate_shapes(
 ) -> Evaluation | None:
     """Evaluate independent noise that is not normal, under an unknown index."""
     problem = likelihood.problem
-    rows, margin = row_arguments(problem, natural, batch), problem.noise.margin
-    if not problem.layout.n_noise_extras:
-        assert margin.kernel is not None
-        known = sum_unknown_shapes(
-            rows, side=problem.side, shape=margin.kernel, student=margin.table, curvature=curvature
-        )
-        return _joined(likelihood, batch, known)
-    own = parameters_of(problem, natural)
-    if not own.possible:
-        return None
-    table, n_inner = own.table, len(own.inner[0].values)
-    sums = sum_unknown_shapes(
-        rows,
+    given = partial(
+        sum_unknown_shapes,
+        row_arguments(problem, natural, batch),
         side=problem.side,
-        shape=MIXTURE if table is None else STUDENT,
-        components=own.components if table is None else None,
-        student=table,
-        n_parameters=n_inner * len(own.inner),
         curvature=curvature,
     )
-    # From the inner parameters of the shapes to those that are estimated.
-    turn = np.zeros((len(sums.score), problem.layout.n_noise_extras))
-    bend = np.zeros((turn.shape[1],) * 2)
-    for which, inner in enumerate(own.inner):
-        here = slice(which * n_inner, (which + 1) * n_inner)
-        size = inner.slope.shape[1]
-        there = slice(which * size, (which + 1) * size)
-        turn[here, there] = inner.slope
-        bend[there, there] = np.tensordot(sums.score[here], inner.bend, axes=(0, 0))
-    turned = JointSums(
-        sums.own, turn.T @ sums.score, turn.T @ sums.hessian @ turn + bend, sums.mixed @ turn
-    )
-    whole = _joined(likelihood, batch, turned)
+    if problem.layout.n_noise_extras:
+        own = parameters_of(problem, natural)
+        if not own.possible:
+            return None
+        n_parameters = sum(len(inner.values) for inner in own.inner)
+        if own.table is None:
+            shape = partial(given, shape=MIXTURE, components=own.components)
+        else:
+            shape = partial(given, shape=STUDENT, student=own.table)
+        sums = _chained(shape(n_parameters=n_parameters), own.inner)
+    else:
+        margin = problem.noise.margin
+        assert margin.kernel is not None
+        sums = given(shape=margin.kernel, student=margin.table)
+    whole = _joined(likelihood, batch, sums)
     return whole if curvature else replace(whole, hessian=np.zeros((1, 1)))
+
+
+def _chained(sums: JointSums, shapes: list[Inner]) -> JointSums:
+    """Turn sums in the inner parameters of shapes into those in parameters that are estimated."""
+    size, n_outer = shapes[0].slope.shape
+    slope = np.zeros((size * len(shapes), n_outer * len(shapes)))
+    bend = np.zeros((slope.shape[1],) * 2)
+    for which, inner in enumerate(shapes):
+        here = slice(which * size, (which + 1) * size)
+        there = slice(which * n_outer, (which + 1) * n_outer)
+        slope[here, there] = inner.slope
+        bend[there, there] = np.tensordot(sums.score[here], inner.bend, axes=(0, 0))
+    hessian = slope.T @ sums.hessian @ slope + bend
+    return JointSums(sums.own, slope.T @ sums.score, hessian, sums.mixed @ slope)
