@@ -126,8 +126,10 @@ def test_places_without_a_shape_have_no_likelihood():
     given = posed("2 normals", 2, "max")
     natural = place(given.problem)
     natural[-1] = 0.0
-    found = given.engine.sum(partial(given.problem.likelihood.evaluate, natural, curvature="none"))
-    assert not np.isfinite(found.loglik)
+    for curvature in ("none", "exact"):
+        task = partial(given.problem.likelihood.evaluate, natural, curvature=curvature)
+        found = given.engine.sum(task)
+        assert found.loglik == -np.inf and not found.score.any() and not found.hessian.any()
 
 
 def test_impossible_rows_of_weight_zero_do_not_matter():

@@ -64,7 +64,7 @@ def _joined(likelihood: Likelihood, batch: Batch, sums: JointSums) -> Evaluation
 
 def _evaluate_shapes(
     likelihood: Likelihood, natural: Array, batch: Batch, *, curvature: bool
-) -> Evaluation | None:
+) -> Evaluation:
     """Evaluate independent noise that is not normal, under an unknown index."""
     problem = likelihood.problem
     given = partial(
@@ -75,8 +75,6 @@ def _evaluate_shapes(
     )
     if problem.layout.n_noise_extras:
         own = parameters_of(problem, natural)
-        if not own.possible:
-            return None
         n_parameters = sum(len(inner.values) for inner in own.inner)
         if own.table is None:
             shape = partial(given, shape=MIXTURE, components=own.components)

@@ -295,7 +295,10 @@ class FittedNoise(ABC):
         return False
 
     def possible(self, extras: Array) -> bool:
-        """Say whether the compiled kernel can evaluate at these extras."""
+        """Say whether the compiled kernel can evaluate at these extras.
+
+        Where noises are independent: whether there are shapes with these parameters.
+        """
         del extras
         return True
 
