@@ -16,6 +16,7 @@ __all__ = [
     "GUMBEL",
     "GUMBEL_MIN",
     "LOGISTIC",
+    "MIXTURE",
     "NORMAL",
     "STUDENT",
     "Degrees",
@@ -25,8 +26,9 @@ __all__ = [
     "sum_known_index",
 ]
 
-NORMAL, LOGISTIC, GUMBEL, GUMBEL_MIN, STUDENT = range(5)
-"""Numbers of the shapes that the kernel knows, as in its `interface.hpp`."""
+NORMAL, LOGISTIC, GUMBEL, GUMBEL_MIN, STUDENT, MIXTURE = range(6)
+"""Numbers of the shapes that kernels know, as in their `interface.hpp`. This one does not know
+mixtures: see `fused_mixture`."""
 
 
 class Moving(NamedTuple):

@@ -29,7 +29,13 @@ from selfselect.likelihoods._drawing import (
 )
 from selfselect.likelihoods._fused_joint import evaluate_fused
 from selfselect.likelihoods._piece_sums import add_up, row_scores
-from selfselect.likelihoods._pieces import hermite_of, noise_covariance, pieces_of, residuals_of
+from selfselect.likelihoods._pieces import (
+    hermite_of,
+    kernel_extras,
+    noise_covariance,
+    pieces_of,
+    residuals_of,
+)
 from selfselect.likelihoods.base import Likelihood, RowTerms, is_weighed
 from selfselect.problem.batch import Batch, Evaluation
 from selfselect.problem.observation import (
@@ -85,8 +91,14 @@ class Joint(Likelihood):
 
     def evaluate(self, natural: Array, batch: Batch, curvature: Curvature) -> Evaluation:
         """Evaluate on a batch; "complete" curvature is the exact one here."""
+        wanted, noise = curvature != "none", self.problem.noise
+        score = np.zeros(len(natural))
+        hessian = np.zeros((len(natural),) * 2 if wanted else (1, 1))
+        if noise.independent and not noise.possible(kernel_extras(self.problem, natural)):
+            # There is no such shape.
+            return Evaluation(-np.inf, score, hessian)
         if batch.backend == "fused" and self.compiled:
-            evaluation = evaluate_fused(self, natural, batch, curvature=curvature != "none")
+            evaluation = evaluate_fused(self, natural, batch, curvature=wanted)
             if evaluation is not None and np.isfinite(evaluation.loglik):
                 return evaluation
         if len(batch) > ROWS_AT_ONCE:
@@ -95,11 +107,8 @@ class Joint(Likelihood):
                 for at in range(0, len(batch), ROWS_AT_ONCE)
             ]
             return reduce(add, parts)
-        wanted = curvature != "none"
         weights = np.ones(len(batch)) if batch.rows.weights is None else batch.rows.weights
         loglik = self.unit_correction(batch.rows)
-        score = np.zeros(len(natural))
-        hessian = np.zeros((len(natural),) * 2 if wanted else (1, 1))
         for piece in pieces_of(self.problem, natural, batch, curvature=wanted):
             weight = weights[piece.atoms.rows]
             # A row of weight zero may have no likelihood at all.

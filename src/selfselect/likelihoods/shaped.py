@@ -14,16 +14,15 @@ import numpy as np
 from numpy.typing import NDArray
 
 from selfselect.kernels import known_index
-from selfselect.kernels.fused_known import STUDENT, Degrees, StudentTable, sum_known_index
+from selfselect.kernels.fused_known import STUDENT, Degrees, sum_known_index
 from selfselect.kernels.fused_mixture import FusedMixture, sum_mixture
 from selfselect.kernels.status import ABOVE, BETWEEN, OBSERVED
 from selfselect.kernels.unknown_index import Curvature
 from selfselect.likelihoods._fused import padding_of, placed, row_arguments
+from selfselect.likelihoods._shape_parameters import ShapeParameters, parameters_of
 from selfselect.likelihoods._spreads import AlongSpread, along_spread, sum_moved
 from selfselect.likelihoods.boxes import Boxes, BoxRows
-from selfselect.noises.shapes._family import Family, Inner
 from selfselect.problem.batch import Batch, Evaluation
-from selfselect.problem.problem import Problem
 
 __all__ = ["ShapedBoxes"]
 
@@ -54,7 +53,7 @@ class ShapedBoxes(Boxes):
         total = len(natural)
         whole = batch.observation.upper is None and not self.problem.layout.spreads
         if batch.backend == "fused" and whole:
-            own = _parameters(self.problem, natural)
+            own = parameters_of(self.problem, natural)
             if own.possible:
                 return self._fused(natural, own, batch, curvature)
         loglik, score, hessian = 0.0, np.zeros(total), np.zeros((total, total))
@@ -70,14 +69,14 @@ class ShapedBoxes(Boxes):
         return ShapedRows(self.problem, natural, batch)
 
     def _fused(
-        self, natural: Array, own: Parameters, batch: Batch, curvature: Curvature
+        self, natural: Array, own: ShapeParameters, batch: Batch, curvature: Curvature
     ) -> Evaluation:
         """Evaluate by the compiled kernel of the family."""
         given, table = row_arguments(self.problem, natural, batch), own.table
         if table is None:
             sums = sum_mixture(
                 given,
-                components=np.array([inner.values.reshape(-1, 3) for inner in own.inner]),
+                components=own.components,
                 slopes=np.array([inner.slope for inner in own.inner]),
                 curvature=curvature,
             )
@@ -113,7 +112,7 @@ class ShapedBoxes(Boxes):
     def _evaluate_part(self, natural: Array, batch: Batch, *, curved: bool) -> Evaluation:
         problem, layout, total = self.problem, self.problem.layout, len(natural)
         score, hessian = np.zeros(total), np.zeros((total, total))
-        own = _parameters(problem, natural)
+        own = parameters_of(problem, natural)
         if not own.possible:
             return Evaluation(-np.inf, score, hessian)
         rows, weights = self.rows(natural, batch), batch.rows.weights
@@ -160,54 +159,6 @@ class ShapedBoxes(Boxes):
 
 
 @dataclass(frozen=True, eq=False)
-class Parameters:
-    """The parameters of the shapes of a problem.
-
-    Attributes
-    ----------
-    family : the shapes.
-    inner : inner parameters of each shape there is.
-    each : whether every alternative has its own.
-    first : where they begin among the natural parameters.
-    possible : whether there are such shapes.
-    """
-
-    family: Family
-    inner: list[Inner]
-    each: bool
-    first: int
-    possible: bool
-
-    @property
-    def table(self) -> StudentTable | None:
-        """The shapes as the compiled kernel of Student's t takes them; None if they are others."""
-        return self.family.table([inner.values for inner in self.inner])
-
-    def of(self, j: int) -> int:
-        """Return which shape is that of an alternative."""
-        return j if self.each else 0
-
-    def places(self, which: int) -> slice:
-        """Return where the parameters of a shape stand among the natural ones."""
-        size = len(self.family.terms)
-        return slice(self.first + which * size, self.first + (which + 1) * size)
-
-
-def _parameters(problem: Problem, natural: Array) -> Parameters:
-    noise, layout = problem.noise, problem.layout
-    family, first = noise.family, int(layout.starts[-1])
-    assert family is not None
-    size = len(family.terms)
-    extras = natural[first : first + layout.n_noise_extras]
-    parts = [extras[at : at + size] for at in range(0, len(extras), size)]
-    possible = noise.possible(extras)
-    return Parameters(
-        family, [family.inner(part) for part in parts] if possible else [], noise.each, first,
-        possible,
-    )  # fmt: skip
-
-
-@dataclass(frozen=True, eq=False)
 class ShapedTerms:
     """One alternative's terms, one entry per row, with derivatives in the inner parameters.
 
@@ -231,8 +182,8 @@ class ShapedRows(BoxRows):
     """What rows say where alternatives are independent and shapes have parameters."""
 
     @cached_property
-    def parameters(self) -> Parameters:
-        return _parameters(self.problem, self.natural)
+    def parameters(self) -> ShapeParameters:
+        return parameters_of(self.problem, self.natural)
 
     @cached_property
     def terms(self) -> list[known_index.RowTerms]:

@@ -126,6 +126,11 @@ class Shaped(FittedNoise):
         size = len(self._family.terms)
         return [extras[at : at + size] for at in range(0, len(extras), size)]
 
+    def compiled(self, n_alternatives: int, index: str) -> bool:
+        del n_alternatives
+        known = self._family.compiled if self.settled is None else self.settled.kernel is not None
+        return known and index == "unknown"
+
     def narrowest(self, covariance: Array, extras: Array) -> float:
         return min(shape.finest for shape in self.margins(extras, len(covariance)))
 

@@ -287,7 +287,7 @@ class FittedNoise(ABC):
         return False
 
     def compiled(self, n_alternatives: int, index: str) -> bool:
-        """Say whether a compiled kernel evaluates it where alternatives depend on each other.
+        """Say whether a compiled kernel evaluates its atoms: see `likelihoods.joint`.
 
         The index is ``"known"`` or ``"unknown"``.
         """
@@ -295,7 +295,10 @@ class FittedNoise(ABC):
         return False
 
     def possible(self, extras: Array) -> bool:
-        """Say whether the compiled kernel can evaluate at these extras."""
+        """Say whether the compiled kernel can evaluate at these extras.
+
+        Where noises are independent: whether there are shapes with these parameters.
+        """
         del extras
         return True
 

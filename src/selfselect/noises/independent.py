@@ -135,6 +135,10 @@ class Independent(FittedNoise):
     ) -> Array:
         return self.margin.draw((n_rows, len(alternatives)), rng) * np.asarray(scales, float)
 
+    def compiled(self, n_alternatives: int, index: str) -> bool:
+        del n_alternatives
+        return self.margin.kernel is not None and index == "unknown"
+
     def residuals(
         self,
         a: Array,

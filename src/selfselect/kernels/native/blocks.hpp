@@ -84,6 +84,30 @@ inline void fill(double* array, double value) {
     for (Index r = 0; r < BLOCK; ++r) array[r] = value;
 }
 
+// The columns of as many tiles as hold so many.
+inline Index whole_tiles(Index count) { return (count + TILE - 1) / TILE * TILE; }
+
+// ---- arithmetic of columns of a block ------------------------------------------------------------
+
+inline void multiply(const double* __restrict a, const double* __restrict b,
+                     double* __restrict out) {
+    for (Index r = 0; r < BLOCK; ++r) out[r] = a[r] * b[r];
+}
+
+inline void add_product(const double* __restrict a, const double* __restrict b,
+                        double* __restrict out) {
+    for (Index r = 0; r < BLOCK; ++r) out[r] += a[r] * b[r];
+}
+
+// Add the terms of chances to their sum.
+inline void add_relative(const double* __restrict value, const double* __restrict largest,
+                         double* __restrict tau, double* __restrict sum) {
+    for (Index r = 0; r < BLOCK; ++r) {
+        tau[r] = exponential(value[r] - largest[r]);
+        sum[r] += tau[r];
+    }
+}
+
 // ---- loading -------------------------------------------------------------------------------------
 
 // Copy, standardise and transpose the covariates into rows 1, 2, ... of the block.

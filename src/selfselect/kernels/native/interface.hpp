@@ -219,8 +219,9 @@ struct TypeSums {
     double* type_hessian;  // (T, T)
 };
 
-// Distributions of the noise that the pass over a known index knows, numbered as in `fused_known.py`.
-enum class Shape : int { NORMAL, LOGISTIC, GUMBEL, GUMBEL_MIN, STUDENT };
+// Distributions of the noise that a pass takes, numbered as in `fused_known.py`. Mixtures have a pass of
+// their own where the index is known.
+enum class Shape : int { NORMAL, LOGISTIC, GUMBEL, GUMBEL_MIN, STUDENT, MIXTURE };
 
 // Numbers per Student distribution: degrees of freedom, levels of log f and log F, first and second
 // derivative of the first level.
@@ -235,6 +236,17 @@ struct Student {
     double* score;                    // (1 or k,), or none
     double* hessian;                  // (1 or k,)
     double* mixed;                    // (k, width + 1)
+};
+
+// Independent noise, not normal, under an unknown index of which the largest (side 1) or the smallest (-1)
+// is seen. One shape for all alternatives or one for each, with so many parameters in which sums are
+// differentiated: all of a mixture's components, or degrees of freedom, or none.
+struct UnknownNoise {
+    Shape shape;
+    double side;
+    Index n_sets, n_inner, n_components;
+    const double* components;  // (1 or k, M, 3) of a mixture
+    Student student;
 };
 
 // Rows whose columns are known, and what is summed over them at arguments along a direction; see
@@ -279,6 +291,7 @@ struct Kernels {
     bool (*sum_mixture)(const Rows&, const Mixture&, bool curved, MixtureSums&, GoOn);
     bool (*moments)(const Rows&, MomentSums&, GoOn);
     bool (*signed_rows)(const SignedRows&, double& log_mass, GoOn);
+    bool (*unknown_shapes)(const Rows&, const UnknownNoise&, bool curved, JointSums&, GoOn);
 };
 
 }  // namespace selfselect

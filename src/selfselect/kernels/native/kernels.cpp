@@ -10,6 +10,7 @@
 #include "signed.hpp"
 #include "types.hpp"
 #include "unknown.hpp"
+#include "unknown_shapes.hpp"
 
 namespace selfselect {
 extern const Kernels KERNELS;
@@ -18,5 +19,6 @@ const Kernels KERNELS = {
     simulate_atoms, evaluate_tails,     evaluate_intervals,  evaluate_known_rows,
     evaluate_memberships, sum_largest,  evaluate_chances,    evaluate_mixture,
     sum_types,      sum_mixture,        sum_moments,         sum_signed,
+    sum_unknown_shapes,
 };
 }  // namespace selfselect

@@ -493,6 +493,53 @@ PyObject* mixture(PyObject* const* given) {
     return PyFloat_FromDouble(sums.own.loglik);
 }
 
+// unknown_shapes(*rows, side, shape, components, levels, series, curved, score, hessian, cross,
+// extra_score, extra_hessian, mixed) -> log-likelihood. Components or None, levels and series or None,
+// cross blocks or None. The extra ones are of the shapes' parameters, and empty where these are known.
+PyObject* unknown_shapes(PyObject* const* given) {
+    const RowArguments arguments(given);
+    given += RowArguments::COUNT;
+    const Index k = arguments.rows.n_alternatives, width = arguments.rows.width + 1;
+    const double side = number(given[0]), code = number(given[1]);
+    const Perhaps<double> components(given[2], 3), levels(given[3], 2), series(given[4], 3);
+    if (!(code > 0.0 && code <= double(Shape::MIXTURE)) || arguments.rows.upper.data) disagree();
+    const Shape shape = Shape(int(code));
+    if (bool(components) != (shape == Shape::MIXTURE) ||
+        bool(levels) != (shape == Shape::STUDENT) || bool(series) != bool(levels))
+        disagree();
+    const bool curved = truth(given[5]);
+    const Held<double> score(given[6], 2, true), hessian(given[7], 3, true);
+    const Perhaps<double> cross(given[8], 4, true);
+    const Held<double> extra_score(given[9], 1, true), extra_hessian(given[10], 2, true);
+    const Held<double> mixed(given[11], 3, true);
+    const Index q = extra_score.size(0);
+    const Index sets = components ? components->size(0) : levels ? levels->size(0) : 1;
+    const Index m = components ? components->size(1) : 0;
+    const Index most = components ? 3 * m * sets : levels ? sets : 0;
+    if ((sets != 1 && sets != k) || (components && m < 1) || bool(cross) != curved ||
+        (q != most && (q || components)))
+        disagree();
+    selfselect::UnknownNoise noise = {shape, side, sets, q / sets, m, nullptr,
+                                      {0, 0, nullptr, nullptr, nullptr, nullptr, nullptr}};
+    if (components) noise.components = components->flat(sets * 3 * m);
+    if (levels) {
+        const Index n_terms = series->size(2);
+        if (n_terms < 1) disagree();
+        noise.student.n_sets = sets;
+        noise.student.n_terms = n_terms;
+        noise.student.levels = levels->flat(sets * selfselect::STUDENT_LEVELS);
+        noise.student.series = series->flat(sets * 3 * n_terms);
+    }
+    selfselect::JointSums sums = {
+        {0.0, score.flat(k * width), hessian.flat(k * width * width), nullptr},
+        extra_score.flat(q), extra_hessian.flat(q * q), mixed.flat(k * width * q)};
+    if (cross) sums.own.cross = cross->flat(k * width * k * width);
+    run(arguments.rows.n_rows * k * (m + 1), [&] {
+        return chosen->kernels->unknown_shapes(arguments.rows, noise, curved, sums, go_on);
+    });
+    return PyFloat_FromDouble(sums.own.loglik);
+}
+
 // ---- instruction sets, from Python ---------------------------------------------------------------
 
 // instructions() -> the names this machine can run, the best first; the first one is in use after
@@ -545,6 +592,7 @@ PyMethodDef METHODS[] = {
     METHOD(largest, 11),
     METHOD(chances, 8),
     METHOD(mixture_rows, 7),
+    METHOD(unknown_shapes, RowArguments::COUNT + 12),
     METHOD(mixture, RowArguments::COUNT + 9),
     METHOD(types, RowArguments::COUNT + 9),
     METHOD(moments, RowArguments::COUNT + 6),

@@ -97,8 +97,6 @@ class Pairs {
         return longest + TILE;
     }
 
-    static Index whole_tiles(Index end) { return (end + TILE - 1) / TILE * TILE; }
-
     // Find the columns of j, and its h last, in the list of a pair.
     void find(Index i, Index j, std::int64_t* positions) {
         const std::int64_t* list = sources_ + i * room_;

@@ -19,8 +19,6 @@ using selfselect::TypeSums;
 
 constexpr Index WINDOW = 8 * BLOCK;  // rows: what is kept of them stays in the second cache
 
-inline Index whole_tiles(Index count) { return (count + TILE - 1) / TILE * TILE; }
-
 // Which rows of a block enter an alternative, and where their sums end up.
 class TypePlan {
    public:
@@ -68,16 +66,6 @@ inline void add_tiles(const double* const* x, Index n_x, const double* const* y,
             tile(x + p, y + q, out + p * pitch + q, pitch);
 }
 
-inline void multiply(const double* __restrict a, const double* __restrict b,
-                     double* __restrict out) {
-    for (Index r = 0; r < BLOCK; ++r) out[r] = a[r] * b[r];
-}
-
-inline void add_product(const double* __restrict a, const double* __restrict b,
-                        double* __restrict out) {
-    for (Index r = 0; r < BLOCK; ++r) out[r] += a[r] * b[r];
-}
-
 inline void subtract(const double* __restrict a, const double* __restrict b,
                      double* __restrict out) {
     for (Index r = 0; r < BLOCK; ++r) out[r] = a[r] - b[r];
@@ -89,15 +77,6 @@ inline void take_product(const double* __restrict a, const double* __restrict b,
     for (Index r = 0; r < BLOCK; ++r) {
         out[r] = -a[r] * b[r];
         sum[r] += out[r];
-    }
-}
-
-// Add the terms of chances to their sum.
-inline void add_relative(const double* __restrict value, const double* __restrict largest,
-                         double* __restrict tau, double* __restrict sum) {
-    for (Index r = 0; r < BLOCK; ++r) {
-        tau[r] = exponential(value[r] - largest[r]);
-        sum[r] += tau[r];
     }
 }
 

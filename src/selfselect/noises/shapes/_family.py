@@ -53,7 +53,7 @@ class Family(ABC):
     name : the first words of what summaries say of the noise.
     components : how many normal components it has, where it is a mixture of these, whose inner
         parameters are shares, means and spreads: compiled kernels know them. None elsewhere.
-    compiled : whether a compiled pass over a known index knows the family.
+    compiled : whether compiled passes know the family.
     """
 
     components: int | None = None

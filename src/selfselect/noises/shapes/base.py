@@ -77,8 +77,8 @@ class Shape(ABC):
     ----------
     name : the first words of what summaries say of the noise.
     normal : whether it is the normal distribution, which tests and compiled kernels know.
-    kernel : its number in the compiled pass over a known index; None where that does not know it.
-    table : what that pass takes of Student's t; None for other shapes.
+    kernel : its number in compiled passes; None where they do not know it.
+    table : what these take of Student's t; None for other shapes.
     log_concave : whether its density is.
     smooth : whether its log-density has no kink; solvers come to one by `softened` shapes, and
         standard errors from the outer product of scores.
