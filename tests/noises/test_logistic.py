@@ -283,7 +283,7 @@ def test_levels_of_a_logarithm_are_refused(data):
     table = data.assign(wage=np.exp(data["outcome"]))
     fit = ss.fit("log(wage) ~ x + z", table, chosen="chosen", noise=LOGISTIC)
     for kind in ("latent", "outcome", "given_seen"):
-        with pytest.raises(UnsupportedError, match="scale='level' needs normal noise"):
+        with pytest.raises(UnsupportedError, match="scale='level' needs noise that is normal"):
             fit.predict(kind=kind, scale="level")
     assert fit.predict(kind="outcome").notna().all()
 
