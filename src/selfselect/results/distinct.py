@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 __all__ = ["Difference", "hardly_distinct", "least_difference"]
 
-APART = 20.0
+APART = 30.0
 """By how much the Wald statistic of two equal equations should exceed its degrees of freedom. In
 docs/studies/unknown-index-intervals.md intervals of fits below this cover too little."""
 
