@@ -255,7 +255,9 @@ def test_the_summary_counts_what_was_not_recorded(villagers):
                     possible={"fishing": "open"})  # fmt: skip
     page = " ".join(str(result.summary()).split())
     n_silent = int(pd.isna(table["income"]).sum())
-    assert f"{n_silent} rows have no recorded outcome; they count by what is known of it" in page
+    assert (
+        f"{n_silent} rows have no recorded outcome; they contribute what is known about it" in page
+    )
     assert "In 30 rows the chosen alternative was not recorded" in page
 
 

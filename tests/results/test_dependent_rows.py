@@ -94,7 +94,7 @@ def test_sensitivity_has_errors_of_the_kind_of_the_fit_and_no_supported_region(t
     found = fit.sensitivity([-0.3, 0.0, 0.3])
     np.testing.assert_allclose(found.std_errors.loc[0.0], fit.bse, rtol=1e-3)
     assert "supported" not in found.table and np.isnan(found.supported).all()
-    assert "is not said" in found.sentence() and "wald_test" in str(found)
+    assert "is not computed" in found.sentence() and "wald_test" in str(found)
     assert len(ss.plots.sensitivity(found).data) == 3
 
 

@@ -173,13 +173,13 @@ def _kind(covariance: Any, dependence: Dependence) -> str | Bootstrap:
     kind = covariance_kind(covariance, dependence)
     if isinstance(kind, str) and kind in ("observed", "opg"):
         raise OptionError(
-            f"covariance={covariance!r} is of maximum likelihood, and two steps maximise none. Use "
-            "'robust', 'HC0', 'HC1', 'clustered' or 'bootstrap'."
+            f"covariance={covariance!r} needs maximum likelihood, and this estimate has two "
+            "steps. Use 'robust', 'HC0', 'HC1', 'clustered' or 'bootstrap'."
         )
     if isinstance(kind, Bootstrap) and len(dependence.clusters) > 1:
         raise OptionError(
-            "A bootstrap draws whole clusters, and no drawing keeps clusters by "
-            f"{dependence.cluster_name} whole at once. Use covariance='clustered', or cluster by "
-            "one of them."
+            "A bootstrap draws whole clusters, which is not possible for clusters by "
+            f"{dependence.cluster_name} at once. Use covariance='clustered', or cluster by one of "
+            "them."
         )
     return kind

@@ -124,7 +124,7 @@ def two_step_covariance(
     """
     if kind == "opg":
         raise OptionError(
-            "covariance='opg' is of maximum likelihood, and two steps maximise none. Use "
+            "covariance='opg' needs maximum likelihood, and this estimate has two steps. Use "
             "covariance='robust', or method='ml'."
         )
     estimate = _Estimate.read(problem, solution)
