@@ -53,7 +53,7 @@ def test_models_with_a_selection_equation_do_not_point_to_a_bootstrap_they_lack(
     said = page(asked(weights="p", weights_kind="probability"))
     weights = table["p"] / table["p"].mean()
     assert f"Effective rows: {weights.sum() ** 2 / (weights**2).sum():.1f}" in said
-    assert "are of a pseudo-likelihood" in said
+    assert "are those of a pseudo-likelihood" in said
 
 
 def test_where_there_are_no_standard_errors_no_kind_of_them_is_named(villagers):

@@ -201,7 +201,7 @@ def test_it_has_what_every_result_has(dmf1: ss.MultinomialResult) -> None:
     assert dmf1.tidy().shape == (len(dmf1.names), 8)
     assert "dmf1" in repr(dmf1) and "<table" in dmf1._repr_html_()
     assert "multinomial_switching" in str(dmf1.call)
-    with pytest.raises(UnsupportedError, match="maximise no likelihood"):
+    with pytest.raises(UnsupportedError, match="do not maximise a likelihood"):
         dmf1.conf_int(method="profile")
     with pytest.raises(OptionError, match="no profile intervals"):
         dmf1.summary(intervals="profile")

@@ -197,7 +197,7 @@ def test_as_many_moments_as_clusters_are_no_test(table):
     fit = fit_of(table.assign(g=np.arange(len(table)) % 4), cluster="g")
     for test in (fit.normality_test(0), fit.heteroskedasticity_test(39)):
         assert not (test.possible or test.undecided)
-        assert "4 clusters are too few to know how 4 moments vary" in str(test)
+        assert "4 clusters are too few to estimate the covariance of 4 moments" in str(test)
 
 
 def test_clusters_in_two_ways_have_a_statistic_and_say_why_there_is_no_bootstrap(table):

@@ -179,7 +179,7 @@ def extrapolations(
             furthest = values[np.abs(values - 0.5 * (low + high)).argmax()]
             found.append(
                 f"EXTRAPOLATION: in {outside.sum()} of {len(values)} rows {name!r} lies outside "
-                f"the range of the fit, {low:g} to {high:g} (up to {furthest:g}). There the "
+                f"the range of the fit, {low:g} to {high:g} (as far as {furthest:g}). There the "
                 "result relies on the assumed linearity alone."
             )
     for sentence in found:
