@@ -143,7 +143,7 @@ def test_a_table_without_any_outcome_is_refused(villagers):
 
 def test_rows_that_say_nothing_at_all_are_refused(villagers):
     table = silent(villagers, n_rows=12).drop(columns="job")
-    with pytest.raises(DataError, match="they say nothing"):
+    with pytest.raises(DataError, match="they contain no information"):
         build(table, chosen=None, alternatives=2, missing_outcome="silent")
 
 

@@ -164,8 +164,8 @@ def _refuse_constant(model: Model, covariates: np.ndarray[Any, Any]) -> None:
     moving = [column for column in model.equations.selection.columns if column]
     if not moving or not (covariates[:, [column - 1 for column in moving]].std(axis=0) > 0).any():
         raise DataError(
-            "No covariate moves the choice, so its correction is a constant that cannot be told "
-            "from that of the outcome. Put covariates into the choice."
+            "No covariate moves the choice, so its correction is a constant that is not "
+            "identified separately from that of the outcome. Add covariates to the choice."
         )
 
 

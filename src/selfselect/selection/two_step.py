@@ -103,9 +103,9 @@ def _refuse_collinear(step: SecondStep, label: object) -> None:
     if step.determined:
         return
     raise DataError(
-        f"In the equation of {label!r} the Mills ratio is a combination of the covariates, so "
-        "selection cannot be told from them. Put a covariate in the selection equation that the "
-        "outcome equation does not have."
+        f"In the equation of {label!r} the Mills ratio is a combination of the covariates, so the "
+        "selection is not identified separately from them. Put a covariate in the selection "
+        "equation that the outcome equation does not have."
     )
 
 
