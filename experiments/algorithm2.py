@@ -81,7 +81,7 @@ of 1/(λt) with λ = α/k = 1/3, coefficients confined to length 2, the average 
 pass without replacement. Only the sign is corrected: printed, it descends on a log-likelihood, and
 runs to the boundary. *Exact draws* has the same with exact draws in place of Langevin's. Then come
 the distance from the MLE at the largest n, in standard errors of the coefficient that is farthest
-away, and the share of all runs that called themselves converged.
+away, and the share of all runs that reported convergence.
 
 | method | {heads} | from the MLE | converged |
 |---|{"---|" * len(sizes)}---|---|
@@ -89,13 +89,12 @@ away, and the share of all runs that called themselves converged.
 
 ![error against n](../images/algorithm2.png)
 
-With {sizes[-1]:,} rows the error of the algorithm as printed is {printed / best:.1f} times that of
-the MLE. The average of all iterates never forgets the first ones, which steps of 1/(λt) with one
-row throw far away; a draw in place of a mean adds noise of its own; and Langevin steps of a fixed
-size have a bias that no number of rows removes. Averaging the second half of the iterates of
-batches, with exact means, is what `ProjectedSGD()` does unless it is told otherwise. A run has
-converged where the score at its end puts the optimum within one standard error of every
-coefficient.
+With {sizes[-1]:,} rows the error of the algorithm as printed is {printed / best:.1f} times that
+of the MLE. The average of all iterates keeps the effect of the first ones, which steps of 1/(λt)
+with one row move far away; a draw in place of a mean adds noise; and Langevin steps of a fixed
+size have a bias that does not vanish with more rows. Averaging the second half of the iterates of
+batches, with exact means, is the default of `ProjectedSGD()`. A run has converged where the score
+at its end puts the optimum within one standard error of every coefficient.
 
 Made by `python experiments/algorithm2.py --samples {n_samples} --largest {sizes[-1]}`.
 """

@@ -134,13 +134,14 @@ def page(covered: list[str], rejected: list[str], options: Any) -> str:
     return f"""# Bounds by the rule alone: coverage, size and power
 
 The larger of two outcomes is observed, 0.5 + x + m (z - 2) and 0.8 - 0.5 x with noise that is
-correlated (0.8), skewed (lognormal) or of moving spread (exp(x/2)); z has five values and no part
-in the second outcome, whose quantiles at 25, 50 and 75% are bounded. Regions of 95% must hold both
-bounds of the population; shown is the quantile that is covered worst. *Naive* takes the best of
-the five point estimates as it is. The rule is tested at 5%; *(outcome, choice)* is the sharper test
-that both do not depend on z, which is right only where z moves nothing. {options.replications}
-samples each, so that the worst of three shares of 95% has a standard error of some
-{100 * (0.05 * 0.95 / options.replications) ** 0.5:.1f} points and lies below it by chance.
+correlated (0.8), skewed (lognormal) or of moving spread (exp(x/2)); z has five values and does
+not affect the second outcome, whose quantiles at 25, 50 and 75% are bounded. Regions of 95% must
+hold both bounds of the population; shown is the quantile that is covered worst. *Naive* takes the
+tightest of the five point estimates without correction. The rule is tested at 5%; *(outcome,
+choice)* is the sharper test that both do not depend on z, which is right only where z moves
+nothing. {options.replications} samples each, so that the worst of three shares of 95% has a
+standard error of some {100 * (0.05 * 0.95 / options.replications) ** 0.5:.1f} points and lies
+below it by chance.
 
 Made by `python experiments/coverage_bounds.py --replications {options.replications}`.
 

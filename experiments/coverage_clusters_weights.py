@@ -162,9 +162,9 @@ its samples could be fitted.
 
 Sandwiches are bias-reduced, by clusters or by rows, and intervals under clusters are those of
 Student's t with one degree of freedom less than there are clusters (of the way with fewest); firms
-have the same number of rows ([where they do not](coverage-unequal-clusters.md)). Scales
-stay below their level where clusters are few or weights unequal: their scores are squares, whose
-spread few units do not show. Ignoring what rows share is far worse.
+have the same number of rows ([where they do not](coverage-unequal-clusters.md)). Intervals of
+scales cover less than their level with few clusters or unequal weights, because their scores are
+squares, whose variance a few units do not show. Ignoring clusters is far worse.
 
 Made by `python experiments/coverage_clusters_weights.py --replications {replications}`.
 

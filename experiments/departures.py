@@ -127,27 +127,28 @@ def study(pool: Any, design: Design) -> str:
     )
 
 
-HEAD = """# Are the words of a page right about rejected assumptions?
+HEAD = """# Are the warnings about rejected assumptions right?
 
 Every summary tests independence, normality and constant variance at 1%. Where one is rejected, it
-simulates noise as the residuals show it and calls the effect on the slopes small (below a standard
-error, or a quarter of the error of least squares) or large. Here samples are drawn whose noise, or
-rule, is known, and the words are set beside the truth. Two or three alternatives; two standard
-normal covariates; scales 0.8, 1.0, 1.3; the largest outcome is chosen, but in the last four rows:
-there choices are made by chance, or by covariates and noise of their own.
+simulates noise like the residuals and calls the effect on the slopes small (below a standard
+error, or a quarter of the error of least squares) or large. This study simulates samples with
+known noise and a known rule, and compares these grades with the truth. Two or three alternatives;
+two standard normal covariates; scales 0.8, 1.0, 1.3; the largest outcome is chosen, except in the
+last four rows, where choices are random or depend on separate covariates and noise.
 
-`corrected` and `naive` are root mean squared errors of the slopes. `share` is the systematic error
-of the corrected slopes (the mean over samples) as a share of that of least squares, `said` the
-median of what pages with a rejection find it to be. `none`, `small`, `large`: what pages say.
-`rule`: those that say that the rule may be wrong, where the share they found is not said. `right`:
-pages that say small or nothing where the share is below 1/5, or large where it is above 1/3; in
-between either is right. A page that says nothing where something is wrong has not rejected it: that
-is power. `exp 0.2x1` is a scale of exp(0.2 x1) times what it was.
+`corrected` and `naive` are root mean squared errors of the slopes. `share` is the systematic
+error of the corrected slopes (the mean over samples) as a share of that of least squares, `said`
+the median of the shares that pages with a rejection report. `none`, `small`, `large`: the grades
+given. `rule`: pages that say that the rule may be wrong; these report no share. `right`: pages
+with grade small or none where the share is below 1/5, or large where it is above 1/3; in between
+both are right. A page without a grade although something is wrong has not rejected it, which is a
+matter of power. `exp 0.2x1` is a scale of exp(0.2 x1) times what it was.
 
-What it gets wrong: with three alternatives and noise that is skewed to the left, where least
-squares errs little itself, one page in five (4,000 rows) or in three (1,000 rows) says large and
-should say small. A correlation of 0.9 among three alternatives, and a spread that moves much, are
-more than the simulation can mimic, so pages name the rule where noise is to blame; large is right.
+Errors: with three alternatives and noise that is skewed to the left, where least squares has a
+small error itself, one page in five (4,000 rows) or in three (1,000 rows) says large instead of
+small. The simulation cannot reproduce a correlation of 0.9 among three alternatives, or strong
+heteroskedasticity, so pages name the rule although the noise is the cause; the grade large is
+right.
 
 Made by `python experiments/departures.py`.
 """

@@ -57,11 +57,11 @@ def main() -> None:
     options.output.write_text(
         f"""# A box rule with its bounds hidden
 
-The largest of three is observed; `MonteCarloNewton` is told so by a function only, `Newton` knows
-the boxes. {options.samples} samples of {options.rows:,} rows, two covariates and an intercept. Gaps
-between the two estimates, in the exact standard errors: root mean square over parameters and
-samples, the largest parameter of the median sample and of the worst one; and the largest
-Monte-Carlo error that was reported.
+The largest of three outcomes is observed. `MonteCarloNewton` gets the rule as a function only;
+`Newton` uses its bounds. {options.samples} samples of {options.rows:,} rows, two covariates and
+an intercept. Gaps between the two estimates, in the exact standard errors: root mean square over
+parameters and samples, the largest parameter of the median sample and of the worst one; and the
+largest Monte-Carlo error that was reported.
 
 | mc_tol | scale | rms | largest, median sample | largest, worst sample | reported |
 |---|---|---|---|---|---|

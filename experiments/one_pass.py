@@ -72,7 +72,7 @@ is the ratio to the error of the MLE on the same samples, with its standard erro
 {rows}
 
 With one draw per row the score of a row scatters around that of the exact mean, which one pass
-cannot average out: that line is the floor of one pass with any sampler of draws.
+cannot average out: that line is a lower bound for one pass with any sampler.
 
 Made by `python experiments/one_pass.py --samples {n_samples} --rows {n_rows}`.
 """

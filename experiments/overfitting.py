@@ -59,7 +59,7 @@ def page(lines: list[str], options: Any) -> str:
 
 The largest of two or three outcomes is recorded without its alternative; three are fitted, and two
 are tested against three at 5% by {options.samples} samples of the fit of two. *Notice*: the summary
-says, without being asked, that there may be one too many. *BIC*: it prefers three.
+warns that there may be one too many. *BIC*: it prefers three.
 {options.replications} samples each, {options.starts} starts per search.
 
 Made by `python experiments/overfitting.py --replications {options.replications} --samples

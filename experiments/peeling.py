@@ -69,8 +69,8 @@ def page(table: dict[str, list[str]]) -> str:
 `Peeling` runs the proof of Theorem 2 on an exact distribution function: the direction in which a
 high moment of the outcome is largest is that of the longest vector; its sign is decided on the
 shifted model; it is read off medians far out along it, and divided out of the distribution
-function; and so on with the rest. It needs no rows, and with rows there is no such function: it is
-not an estimator.
+function; and so on with the rest. It uses no rows, and a sample of rows gives no exact distribution
+function, so it is not an estimator.
 
 ![high moments along directions](../images/peeling.png)
 
@@ -80,7 +80,7 @@ Largest distance of a recovered vector from its truth, by the order of the momen
 |---|---|---|{"---|" * len(ORDERS)}
 {rows}
 
-The limit of high order is what the proof takes. A moment of order 4 averages over all vectors and
+The proof takes the limit of high order. A moment of order 4 averages over all vectors and
 does not show the shorter ones; yet a direction that is nearer to the longest vector than to the
 others is enough, since medians far out there are that vector's alone. The separability assumption
 (A) of the paper is needed by Theorem 3 (estimation), not here. Vectors that do not have the

@@ -238,9 +238,9 @@ two, and of more than two alternatives, only independence is tested here. *One o
 the fourth alternative has a scale of 3 and is chosen in its upper tail only. A size of 5% over
 1,000 samples has a standard error of 0.7 points, over 500 of 1.0, over 200 of 1.5, over 50 of 3.1.
 
-Fewer than eight groups: sums of G clusters, standardised by themselves, cannot exceed G - 1, so by
-chi-square critical values none of 200 samples with five groups was rejected. Hotelling's F is what
-is used.
+Fewer than eight groups: a statistic that standardises the sums of G clusters by their own variance
+cannot exceed G - 1, so with chi-square critical values none of 200 samples with five groups was
+rejected. The tests use Hotelling's F.
 
 Under probability weights samples of the bootstrap are drawn as unequally as the data was. With the
 weights of the data and outcomes that have nothing to do with them, 95% quantiles of the two
@@ -439,8 +439,8 @@ run on the second number of samples.
 
 The tests are not selective: with three alternatives, heavy tails or skewness make the test of
 independence reject in nearly every sample, and with two, correlation now and then looks like a
-moving variance. A rejection says that the model is wrong; which part of it is, the tests together
-suggest and do not prove.
+moving variance. A rejection shows that the model is wrong; the tests together suggest which
+part is wrong but do not prove it.
 
 Made by `python experiments/tests_of_noise.py`.
 """

@@ -74,7 +74,7 @@ exact conditional means. The last column is the slope of log error on log n.
 
 ![error against n](../images/theorem1.png)
 
-**What the theorem promises and what is observed.** The theorem states an error whose square falls
+**Theorem and simulation.** The theorem states an error whose square falls
 as log(n)/n, a slope of -1/2 up to the logarithm; its proof, which draws rows with replacement and
 must not draw one twice, gives only log(n)/sqrt(n), a slope of -1/4. In one pass without
 replacement and with exact means the slope observed is {exact:+.2f}, that of the MLE
@@ -82,7 +82,7 @@ replacement and with exact means the slope observed is {exact:+.2f}, that of the
 over these n: the bias of the sampler does not shrink with n, so the error must level off where it
 meets that bias, and the theorem has to shrink the step with the accuracy wanted. Least squares does
 not converge ({slopes["least squares"]:+.2f}: it levels off at its bias). Slopes rest on
-{n_samples} samples per size, so their second digit is not to be trusted.
+{n_samples} samples per size, so their second digit is not reliable.
 
 Made by `python experiments/theorem1.py --samples {n_samples} --largest {sizes[-1]}`.
 """

@@ -179,7 +179,7 @@ def test_a_rule_that_half_of_the_choices_ignore_is_doubted_and_switching_is_name
     fit = ss.fit(FORMULA, data, chosen="j")
     said = fit.rejections()
     assert "The rule itself may be wrong" in said[-1]
-    assert "stays in doubt under other noises. If it does, switching() lets" in said[-1]
+    assert "stays in doubt under other noise models. If it does, switching() lets" in said[-1]
     assert "Try " not in " ".join(said)
     found = ss.choose_noise(FORMULA, data, chosen="j", candidates=CHEAP, progress=False)
     assert found.rule_in_doubt

@@ -157,7 +157,7 @@ def test_standard_errors_are_by_person() -> None:
     plain = ss.fit(FORMULA, data, chosen="job", cluster="person")
     independent = ss.fit(FORMULA, data, chosen="job", panel="person")
     pd.testing.assert_series_equal(independent.bse, plain.bse, check_exact=True)
-    assert "moves only the standard errors" in " ".join(str(independent.summary()).split())
+    assert "affects only the standard errors" in " ".join(str(independent.summary()).split())
 
 
 def test_a_bootstrap_draws_people() -> None:

@@ -299,9 +299,9 @@ def _criteria(result: FitResult) -> dict[str, Any]:
 
 
 ONE_ALTERNATIVE = (
-    "Too little to tell alternatives apart is not a sign that nothing was selected, nor that least "
-    "squares is right: alternatives that lie close together, or that few rows chose, look like "
-    "this. Where outcomes are known to be selected, fit as many alternatives as there were."
+    "If the data do not separate the alternatives, this does not show that there is no selection "
+    "or that least squares is right: similar or rarely chosen alternatives look like this. If "
+    "outcomes are known to be selected, fit as many alternatives as there were."
 )
 
 
@@ -321,7 +321,7 @@ def _reason(table: pd.DataFrame, recommended: int) -> str:
             gain = float(table["loglik"][next_best] - table["loglik"][1])
             asked = gain + 0.5 * float(others.min() - bic[1])
             sentence += (
-                f": they raise the log-likelihood by {gain:.1f}, and BIC asks for {asked:.1f}"
+                f": they raise the log-likelihood by {gain:.1f}, and BIC requires {asked:.1f}"
             )
         return f"{sentence}. {ONE_ALTERNATIVE}"
     return sentence + "."

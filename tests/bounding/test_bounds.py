@@ -287,7 +287,7 @@ def test_a_fit_of_the_right_model_lies_inside_its_bounds_and_a_wrong_one_outside
     result = ss.fit(sample.formula, sample.data, chosen="job")
     found = result.bounds()
     assert len(found.outside()) == 0
-    assert "inside confirms nothing" in str(found).replace("\n  ", " ")
+    assert "a fit inside them is not confirmed" in str(found).replace("\n  ", " ")
     # Outcomes of heavy tails, fitted by normal noise.
     rng = np.random.default_rng(1)
     x = rng.normal(size=4_000)
@@ -363,10 +363,10 @@ def test_quantiles_of_many_rows_are_rounded_outwards():
 @pytest.mark.parametrize(
     ("options", "error", "words"),
     [
-        ({"chosen": None}, OptionError, "whose outcome it shows"),
+        ({"chosen": None}, OptionError, "which alternative its outcome"),
         ({"rule": ss.rules.Ranked(2)}, Exception, "rank|bounds"),
         ({"rule": ss.rules.LinearArgmax([[1.0, 0.5], [0.0, 1.0]])}, UnsupportedError, "no box"),
-        ({"cost": {"fishing": "~ height"}}, UnsupportedError, "no model to estimate it"),
+        ({"cost": {"fishing": "~ height"}}, UnsupportedError, "no model that could estimate it"),
         ({"support": (80.0, 90.0)}, DataError, "excludes outcomes"),
         ({"support": (3.0, 1.0)}, OptionError, "is empty"),
         ({"support": "wide"}, OptionError, "is no pair"),

@@ -579,7 +579,7 @@ def test_estimated_costs_and_rows_that_lack_something_come_from_the_shell(
     assert "cost: rent" in said.out
     silent = shell("fit", tmp_path / "lacking.csv", FORMULA, "--chosen", "job",
                    "--possible", "fishing=may", "--missing-outcome", "silent")  # fmt: skip
-    assert "rows have no recorded outcome; they count by what is known of it" in " ".join(
+    assert "rows have no recorded outcome; they contribute what is known about it" in " ".join(
         silent.out.split()
     )
 

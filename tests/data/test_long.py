@@ -268,7 +268,7 @@ def test_options_that_do_not_go_with_long_data_are_refused(tenders: pd.DataFrame
         fit(tenders, weights=np.ones(len(tenders)))
     with pytest.raises(OptionError, match="give case='column' too"):
         fit(tenders, case=None)
-    with pytest.raises(DataError, match="have the same covariates, so nothing says which"):
+    with pytest.raises(DataError, match="have the same covariates, so nothing distinguishes"):
         fit(tenders.groupby("tender").filter(lambda part: len(part) == 4), "bid ~ size",
             chosen=None)  # fmt: skip
     bids = tenders.assign(bid=np.arange(len(tenders)) * 1.0)

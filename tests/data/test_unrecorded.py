@@ -143,7 +143,7 @@ def test_a_table_without_any_outcome_is_refused(villagers):
 
 def test_rows_that_say_nothing_at_all_are_refused(villagers):
     table = silent(villagers, n_rows=12).drop(columns="job")
-    with pytest.raises(DataError, match="they say nothing"):
+    with pytest.raises(DataError, match="they contain no information"):
         build(table, chosen=None, alternatives=2, missing_outcome="silent")
 
 
@@ -255,7 +255,9 @@ def test_the_summary_counts_what_was_not_recorded(villagers):
                     possible={"fishing": "open"})  # fmt: skip
     page = " ".join(str(result.summary()).split())
     n_silent = int(pd.isna(table["income"]).sum())
-    assert f"{n_silent} rows have no recorded outcome; they count by what is known of it" in page
+    assert (
+        f"{n_silent} rows have no recorded outcome; they contribute what is known about it" in page
+    )
     assert "In 30 rows the chosen alternative was not recorded" in page
 
 

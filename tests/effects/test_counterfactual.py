@@ -192,7 +192,7 @@ def test_a_rule_that_only_chooses_is_simulated(fit: ss.FitResult) -> None:
     assert row["std_error"] == pytest.approx(exact["std_error"], rel=0.1)
     assert found.outcomes.table["estimate"][2] == pytest.approx(0.0, abs=1e-12)
     fewer = pd.DataFrame({"x": [0.1, 0.2], "d": [0, 1]})
-    with pytest.raises(ss.errors.UnsupportedError, match="takes the same rows"):
+    with pytest.raises(ss.errors.UnsupportedError, match="needs the same number of rows"):
         fit.counterfactual(rule=Largest(), data=fewer)
 
 
@@ -300,7 +300,7 @@ class TwoOnly:
         ({"rule": "median"}, OptionError, "no rule named 'median'"),
         ({"rule": ss.rules.MonotoneArgmax(["exp", 2.0])}, RuleError, "2 transforms but"),
         ({"rule": TwoOnly()}, RuleError, "cannot choose among the 3 alternatives"),
-        ({"rule": ss.rules.Ranked(2), "subsidy": {"a": 1}}, OptionError, "Ranked knows no costs"),
+        ({"rule": ss.rules.Ranked(2), "subsidy": {"a": 1}}, OptionError, "Ranked has no costs"),
         ({"rule": "min", "draws": 1.5}, OptionError, "not a number of draws"),
         ({"data": {"x": [1.0]}}, DataError, "no column 'd'"),
     ],

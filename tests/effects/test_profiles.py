@@ -184,7 +184,7 @@ def test_where_squares_of_a_chance_are_no_numbers_a_mean_has_no_error(pair: ss.F
 
 
 def test_asking_outside_of_the_data_is_warned_of(fit: ss.FitResult) -> None:
-    with pytest.warns(ExtrapolationWarning, match=r"'x' lies outside the rows of the fit"):
+    with pytest.warns(ExtrapolationWarning, match=r"'x' lies outside the range of the fit"):
         effect = fit.treatment_effects("a", "b", at={"x": [0.0, 40.0]})
     assert effect.warnings[0].startswith("EXTRAPOLATION: in 1 of 2 rows 'x'")
     assert "EXTRAPOLATION" in str(effect)

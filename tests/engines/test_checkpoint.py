@@ -217,7 +217,7 @@ def test_a_path_that_leaves_the_kept_one_is_said_and_goes_on_alone(villagers, pa
     entry = json.loads(lines[2])
     lines[2] = json.dumps(entry | {"asked": "something else"})
     path.write_text("\n".join(lines) + "\n")
-    with pytest.warns(SelfSelectWarning, match="leaves the path of this fit at pass 1"):
+    with pytest.warns(SelfSelectWarning, match="differs from this fit at pass 1"):
         same_bits(ss.fit(FORMULA, villagers, chosen="job", checkpoint=path), plain)
 
 

@@ -84,7 +84,7 @@ def test_a_fit_that_the_page_cannot_compute_is_refused_with_the_reason(
 def test_more_alternatives_than_a_page_has_room_for_are_refused(tmp_path: Path) -> None:
     labels = [f"a{j}" for j in range(13)]
     fit = ss.fit("y ~ 1", choices(labels, 1, 900), chosen="who")
-    with pytest.raises(UnsupportedError, match="room for 12 alternatives, and it has 13"):
+    with pytest.raises(UnsupportedError, match="at most 12 alternatives, and the fit has 13"):
         fit.explore(tmp_path / "page.html")
 
 

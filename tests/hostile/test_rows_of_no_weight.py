@@ -72,7 +72,7 @@ def test_values_that_only_rows_of_weight_zero_hold_are_outside_of_the_data(villa
     odd = villagers.head(2).assign(height=9_999.0, w=0)
     table = pd.concat([villagers, odd], ignore_index=True)
     fit = ss.fit("income ~ height", table, chosen="job", weights="w", weights_kind="frequency")
-    with pytest.warns(ExtrapolationWarning, match="'height' lies outside the rows of the fit"):
+    with pytest.warns(ExtrapolationWarning, match="'height' lies outside the range of the fit"):
         fit.choice_probabilities(at={"height": 5_000.0})
 
 

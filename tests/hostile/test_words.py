@@ -29,11 +29,11 @@ def page(result):
 
 def test_how_well_few_clusters_do_is_claimed_where_it_was_measured(villagers):
     said = page(fit(villagers, cluster="of9"))
-    assert "cover about what they say" in said and "covariance='bootstrap'" in said
+    assert "cover at about their level" in said and "covariance='bootstrap'" in said
     said = page(fit(villagers, cluster="of2"))
     assert "with 1 degree of freedom" in said
     assert "with fewer than 8 clusters was not measured" in said
-    assert "cover about what they say" not in said
+    assert "cover at about their level" not in said
 
 
 @pytest.mark.parametrize("ask", ["selection", "switching"])
@@ -53,7 +53,7 @@ def test_models_with_a_selection_equation_do_not_point_to_a_bootstrap_they_lack(
     said = page(asked(weights="p", weights_kind="probability"))
     weights = table["p"] / table["p"].mean()
     assert f"Effective rows: {weights.sum() ** 2 / (weights**2).sum():.1f}" in said
-    assert "are of a pseudo-likelihood" in said
+    assert "are those of a pseudo-likelihood" in said
 
 
 def test_where_there_are_no_standard_errors_no_kind_of_them_is_named(villagers):
@@ -83,7 +83,7 @@ def test_effects_over_given_rows_say_that_weights_and_clusters_are_not_used(
         result.counterfactual(close=["fishing"], base=villagers),
     ):
         said = " ".join(str(effect).split())
-        assert "count once each (the weights p of the fit are not used)" in said
+        assert "with equal weight (the weights p of the fit are not used)" in said
         assert "being a sample of rows that are independent" in said
     alike = result.predict(villagers)
     found = result.treatment_effects("hunting", "fishing", data=villagers).table["estimate"].iloc[0]

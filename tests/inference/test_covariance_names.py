@@ -122,5 +122,5 @@ def test_clusters_are_not_ignored_by_a_name_that_ignores_them(villagers: pd.Data
 def test_what_is_no_covariance_is_refused(villagers: pd.DataFrame) -> None:
     with pytest.raises(OptionError, match="There is no covariance 'HC7'"):
         fitted(villagers, "HC7")
-    with pytest.raises(OptionError, match="two steps maximise none"):
+    with pytest.raises(OptionError, match="this estimate has two steps"):
         switched(villagers, "opg", "two-step")

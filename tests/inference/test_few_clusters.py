@@ -168,7 +168,7 @@ def test_a_cluster_of_nearly_all_rows_is_refused_as_one_cluster_is(which):
     table["q"] = table["x"] + np.random.default_rng(1).standard_normal(600)
     one = table.assign(place=np.maximum(np.arange(600) - 589, 0))
     assert one["place"].nunique() == 11
-    said = "The 11 clusters differ so much in size that they are worth 1.03 of equal size"
+    said = "The 11 clusters differ so much in size that they are equivalent to 1.03 of equal size"
     with pytest.raises(OptionError, match=said):
         list(models(one, cluster="place"))[which]()
 

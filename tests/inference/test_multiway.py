@@ -141,7 +141,7 @@ def test_two_way_errors_match_the_spread_of_estimates():
 
 
 def test_a_bootstrap_of_two_ways_is_refused(panel):
-    with pytest.raises(OptionError, match="no drawing keeps clusters by firm and year whole"):
+    with pytest.raises(OptionError, match="not possible for clusters by firm and year"):
         fit(panel, cluster=["firm", "year"], covariance="bootstrap")
 
 

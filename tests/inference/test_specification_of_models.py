@@ -178,7 +178,7 @@ def test_a_loaded_fit_has_the_same_tests_and_page(name, tmp_path):
 def test_where_scales_move_the_tests_look_for_what_else_moves_them():
     sound = moving(outcomes(1, n_rows=3_000, spread=0.3))
     assert not any(getattr(sound, test)(0).rejects() for test in TESTS)
-    assert sound.heteroskedasticity_test(0).null == "a variance that further covariates do not move"
+    assert sound.heteroskedasticity_test(0).null == "variance does not depend on further covariates"
     bent = moving(outcomes(1, n_rows=3_000, spread=0.3, noise=skewed))
     wrong = moving(outcomes(1, n_rows=3_000, spread=0.3, further=0.2))
     assert bent.normality_test(0).rejects() and wrong.heteroskedasticity_test(0).rejects()
@@ -193,7 +193,7 @@ def test_advice_to_let_the_scale_move_names_a_noise_that_can():
     assert said.endswith("let the scale move: noises.Correlated(scale='~ ...').")
     data = selected(1, n_rows=3_000, spread=0.3)
     (said,) = [one for one in switching(data).rejections() if one.startswith("CONSTANT VAR")]
-    assert said.endswith("Robust standard errors are no remedy.")
+    assert said.endswith("Robust standard errors do not correct for this.")
 
 
 def test_moving_scales_are_tested_where_the_choice_was_not_recorded():
@@ -245,11 +245,12 @@ def test_every_summary_has_a_line_on_dependence_shape_and_spread():
 
 def test_what_was_not_tested_is_in_the_diagnosis_and_the_report():
     fit = ss.switching("y ~ x", "where ~ x + z", selected(9), method="two-step")
-    said = "? Not tested: normality and constant variance, two steps maximise no likelihood"
+    why = "two-step estimates do not maximise a likelihood"
+    said = f"? Not tested: normality and constant variance, {why}"
     assert said in str(fit.diagnose())
     parts = diagnosis_chapter(fit).parts
     sentences = [said for one in parts if isinstance(one, Findings) for _, said in one.entries]
-    assert sum("not tested, two steps maximise no likelihood" in said for said in sentences) == 2
+    assert sum(f"not tested, {why}" in said for said in sentences) == 2
     assert not any(said.startswith("Not tested") for said in sentences)
 
 
@@ -257,7 +258,7 @@ def test_a_binary_outcome_shows_too_little_of_its_noise():
     data = selected(9).assign(y=lambda t: (t["y"] > 0.5).astype(float).where(t["where"]))
     fit = ss.sample_selection("y ~ x", "where ~ x + z", data, binary=True)
     for test in TESTS:
-        assert "of a binary outcome only its side is known" in getattr(fit, test)(0).reason
+        assert "a binary outcome shows only one side of zero" in getattr(fit, test)(0).reason
     assert "Not tested: normality and constant variance" in str(fit.diagnose())
 
 
@@ -287,7 +288,7 @@ def test_limits_that_only_some_rows_have_cannot_be_set_to_draws():
     high = data["y"] > 1.5
     bounds = data.assign(y=data["y"].where(~high), low=np.where(high, 1.5, np.nan))
     fit = ss.fit("y ~ x1 + x2", bounds, chosen="who", outcome_between=("low", None))
-    assert "limits are known only in rows whose outcome is not" in str(fit.normality_test(0))
+    assert "limits are known only in rows without an outcome" in str(fit.normality_test(0))
     fit = ss.fit("y ~ x1 + x2", bounds.assign(low=1.5), chosen="who", outcome_between=("low", None))
     assert fit.normality_test(0).possible
     wide = data.assign(y=data["y"].where(np.arange(500) % 9 > 0))

@@ -178,7 +178,7 @@ def test_draws_lead_to_the_same_fit(k, scale):
         assert (np.abs(exact.params - other.params) < 4.5 * other.mc_error).all()
         np.testing.assert_allclose(exact.bse, other.bse, rtol=0.12)
     assert asked.solution.loglik_error == 0 and asked.llf < exact.llf
-    with pytest.raises(ss.errors.UnsupportedError, match="the estimates were drawn"):
+    with pytest.raises(ss.errors.UnsupportedError, match="the estimates were simulated"):
         asked.conf_int(method="profile")
     assert abs(drawn.llf - exact.llf) < 4.5 * drawn.solution.loglik_error
 

@@ -114,7 +114,7 @@ def test_the_report_holds_summary_effects_and_assumptions(
     page = (tmp_path / "report.html").read_text(encoding="utf-8")
     for words in (
         "y by choice: a, b and c", "Effect of a instead of b on y", "Mean y by group",
-        "That is not tested here", "Corrected estimates in full", "choice of b instead of a",
+        "This is not tested", "Corrected estimates in full", "choice of b instead of a",
         "difference under the model", "multinomial_switching(", "selfselect multinomial rows.csv",
     ):  # fmt: skip
         assert words in page, words

@@ -190,7 +190,7 @@ def test_the_restriction_of_dubin_and_mcfadden_is_tested(
 @pytest.mark.parametrize(
     ("correction", "words"),
     [
-        ("dmf0", "add up to zero, which the data may not bear"),
+        ("dmf0", "add up to zero, which the data may contradict"),
         ("dmf1", "linear in those noises plus noise"),
         ("dmf2", "those noises turned normal"),
         ("lee", "a strong assumption"),
@@ -200,8 +200,8 @@ def test_the_restriction_of_dubin_and_mcfadden_is_tested(
 def test_the_summary_says_what_is_assumed(correction: str, words: str, table: pd.DataFrame) -> None:
     text = " ".join(str(fitted(table, correction=correction).summary()).split())
     assert words in text
-    assert "Strength of what only the choice has (z1, z2): chi2(4) =" in text
-    assert "The choice is assumed to be a logit" in text and "That is not tested here" in text
+    assert "Strength of the covariates that only the choice has (z1, z2): chi2(4) =" in text
+    assert "The choice is assumed to be a logit" in text and "This is not tested" in text
 
 
 def test_it_has_what_every_result_has(dmf1: ss.MultinomialResult) -> None:
@@ -215,7 +215,7 @@ def test_it_has_what_every_result_has(dmf1: ss.MultinomialResult) -> None:
     assert dmf1.tidy().shape == (len(dmf1.names), 8)
     assert "dmf1" in repr(dmf1) and "<table" in dmf1._repr_html_()
     assert "multinomial_switching" in str(dmf1.call)
-    with pytest.raises(UnsupportedError, match="maximise no likelihood"):
+    with pytest.raises(UnsupportedError, match="do not maximise a likelihood"):
         dmf1.conf_int(method="profile")
     with pytest.raises(OptionError, match="no profile intervals"):
         dmf1.summary(intervals="profile")

@@ -226,7 +226,7 @@ def test_a_summary_says_that_a_type_may_be_one_too_many(monkeypatch: Any) -> Non
     found = fit.overfitted_test(19, seed=1, solver=ss.solvers.TypeSearch(starts=1))
     assert found.null == "2 types" and found.p_value > 0.05
     (notice,) = (n for n in fit.summary().notices if "TOO MANY TYPES" in n)
-    assert "3 fit better than 2 by no more than chance may" in notice
+    assert "3 do not fit significantly better than 2" in notice
 
 
 @pytest.mark.parametrize("told", [{}, {"covariates": "~ z", "costs": True}], ids=["each", "all"])

@@ -242,7 +242,9 @@ def test_a_type_that_never_chooses_an_alternative_has_no_shift_there() -> None:
     everyone = fit.treatment_effects("farm", "town", types="all")
     assert "UNDETERMINED" in everyone.warnings[0]
     assert everyone.table["estimate"].iloc[0] > 2.0
-    with pytest.raises(UnsupportedError, match="A counterfactual needs what everybody would have"):
+    with pytest.raises(
+        UnsupportedError, match="A counterfactual needs the outcomes and choices of everybody"
+    ):
         fit.counterfactual(close="town")
     with pytest.raises(OptionError, match="types='both' is not possible"):
         fit.treatment_effects("farm", "town", types="both")
@@ -256,7 +258,7 @@ def test_a_type_that_never_chooses_an_alternative_has_no_shift_there() -> None:
     answer = "average effect of farm over town"
     assert np.isfinite(compared.table.loc["normal", answer])
     assert np.isnan(compared.table.loc["types", answer])
-    assert "needs what everybody would have" in compared.table.loc["types", "note"]
+    assert "needs the outcomes and choices of everybody" in compared.table.loc["types", "note"]
     types = fit.types()
     assert np.isnan(types.table.loc["shift in town", f"type {m + 1}"])
 

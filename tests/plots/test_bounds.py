@@ -11,7 +11,7 @@ from selfselect.errors import OptionError
 def test_bands_have_a_panel_per_outcome_and_say_that_inside_confirms_nothing(known):
     picture = known.bounds().plot()
     assert len(picture.axes) == 2
-    assert "inside confirms nothing" in picture.axes[0].figure.get_supxlabel()
+    assert "a fit inside them is not confirmed" in picture.axes[0].figure.get_supxlabel()
     assert (picture.data["lower"] <= picture.data["upper"]).all()
     assert {"fit", "conf_low"} <= set(picture.data)
     assert len(picture.marks[0].texts) == len(picture.marks[0].x)

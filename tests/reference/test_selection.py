@@ -211,7 +211,7 @@ def test_greenes_likelihood_has_a_higher_optimum_near_the_boundary_and_it_is_sai
     assert fit.boundary == ("outcome",) and 0.99 < fit.correlations["outcome"] < 0.997
     text = " ".join(str(fit.summary()).split())
     assert "SEVERAL OPTIMA" in text
-    assert "AT THE BOUNDARY" in text and "is +0.993, as good as +1" in text
+    assert "AT THE BOUNDARY" in text and "is +0.993, practically +1" in text
     assert "Noise that is not normal, such as that of a skewed outcome" in text
     assert "from which other programs start, has -1581.258" in text
 
@@ -278,7 +278,7 @@ def test_the_vignettes_perfect_correlation_has_the_likelihood_of_the_limit():
     # R's search stops on the way there.
     assert fit.llf > R_PERFECT_LOGLIK + 2
     said = " ".join(str(fit.summary()).split())
-    assert "is +1.000, as good as +1" in said and "is that of the limit" in said
+    assert "is +1.000, practically +1" in said and "is that of the limit" in said
 
 
 @pytest.fixture(scope="module")

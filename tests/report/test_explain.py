@@ -68,7 +68,7 @@ def test_an_unknown_index_shows_its_alarm_first_with_what_to_try():
     assert found.alarms[0].startswith("REJECTED by the data: ")
     assert "choose_noise()" in found.alarms[0]
     assert found.sentences[0] == found.alarms[0]
-    assert "must not be read as bias" in words(result)
+    assert "do not interpret this as bias" in words(result)
     assert "2 instead of 1" in words(result)
 
 
@@ -120,7 +120,7 @@ def test_sample_selection_compares_everyone_with_the_selected(numbers):
     said = words(result)
     assert f"{in_words(every, 0.95, sign=False)} for everyone" in said
     assert f"{in_words(own, 0.95, sign=False)} for those selected" in said
-    assert "noises of outcome and selection are correlated" in said
+    assert "correlation between the noise of the outcome and of the selection" in said
     assert "the form of the selection" in said
 
 
@@ -192,7 +192,7 @@ def test_a_fit_that_did_not_converge_says_so_first(village):
             village.formula, village.data, chosen="job", solver=ss.solvers.Newton(max_steps=1)
         )
     assert result.explain().sentences[0].startswith("NOT CONVERGED")
-    assert "must not be read as bias" in words(result)
+    assert "do not interpret this as bias" in words(result)
 
 
 def test_a_loaded_fit_needs_rows_for_effects_and_says_the_rest(fit, village, tmp_path):

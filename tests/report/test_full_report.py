@@ -247,7 +247,7 @@ def test_many_covariates_stay_one_small_file(
     text = read(tmp_path / "fit.html").text
     assert "Not shown: x3, x4, x5, x6, x7, x8 and x9." in text
     assert "The first 12 of 14 terms." in text
-    assert "The first 5 of 13 columns are moved here." in text
+    assert "Only the first 5 of 13 columns are shown." in text
     assert "x7 and 5 more" in text
 
 

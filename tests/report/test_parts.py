@@ -88,10 +88,10 @@ def test_more_alternatives_than_a_page_has_room_for_leave_a_sentence() -> None:
     table = pd.DataFrame({"y": latent.max(axis=1), "who": labels[latent.argmax(axis=1)]})
     fit = ss.fit("y ~ 1", table, chosen="who")
     (sentence,) = effects_chapter(fit, 0.95).parts
-    assert "room for the effects of 12 alternatives, and there are 13" in sentence.text
+    assert "effects for at most 12 alternatives, and there are 13" in sentence.text
     for size in ({"panels": 200}, {"height": 101.3}):
         made = chart("lines", "lines", lambda axes: axes, **size)
-        assert made.text.startswith("No picture here: there are more alternatives")
+        assert made.text.startswith("No plot: there are too many alternatives")
 
 
 def test_a_category_longer_than_its_picture_is_drawn() -> None:

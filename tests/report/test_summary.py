@@ -98,11 +98,11 @@ def test_where_independence_is_rejected_that_is_said_first(dependent: ss.FitResu
     page = dependent.summary()
     assert page.notices[0].startswith("INDEPENDENCE REJECTED")
     assert page.notices[1].startswith("EFFECT ON SLOPES LARGE")
-    assert "the difference from least squares must not be read as bias" in page.notices[1]
+    assert "the difference from least squares must not be interpreted as bias" in page.notices[1]
     assert str(page).splitlines()[1].startswith("! INDEPENDENCE REJECTED")
-    assert "must not be read as bias" in words(compare_page(dependent))
+    assert "must not be interpreted as bias" in words(compare_page(dependent))
     for text in (page.to_html(), page.to_markdown(), page.to_latex()):
-        assert "must not be read as bias" in text
+        assert "must not be interpreted as bias" in text
     assert page.to_html().index("REJECTED") < page.to_html().index("<table>")
     assert page.to_markdown().index("REJECTED") < page.to_markdown().index("|")
 

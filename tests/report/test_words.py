@@ -230,7 +230,7 @@ def test_heavy_tails_are_told_and_not_forbidden() -> None:
     fit = rejected(lambda rng, n: rng.standard_t(5, (n, 2)) / np.sqrt(5 / 3))
     said = " ".join(fit.rejections())
     assert "NORMALITY REJECTED" in said and "EFFECT ON SLOPES SMALL" in said
-    assert "must not be read as bias" not in said and "Try " not in said
+    assert "must not be interpreted as bias" not in said and "Try " not in said
 
 
 def test_correlation_is_fatal_and_the_rule_is_a_suspect() -> None:
@@ -242,7 +242,7 @@ def test_correlation_is_fatal_and_the_rule_is_a_suspect() -> None:
     assert "or choices did not follow the rule alone (costs, rationing" in said
     assert "Try noise='correlated', noise=noises.SharedShock(), costs, switching()." in said
     assert "EFFECT ON SLOPES LARGE" in said and "times the error of least squares" in said
-    assert "must not be read as bias" in said
+    assert "must not be interpreted as bias" in said
     # Nothing here has heavy tails, so nothing is said of them.
     assert "Heavy tails" not in said
 

@@ -143,7 +143,7 @@ def test_costs_availability_weights_clusters_and_shared_terms_are_taken_as_they_
 @pytest.mark.parametrize(
     ("options", "reason"),
     [
-        ({"noise": Correlated()}, "made for independent noise"),
+        ({"noise": Correlated()}, "needs independent noise"),
         ({"rule": Ranked(1)}, "an outcome of a given rank"),
     ],
 )

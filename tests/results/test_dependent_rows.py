@@ -94,7 +94,7 @@ def test_sensitivity_has_errors_of_the_kind_of_the_fit_and_no_supported_region(t
     found = fit.sensitivity([-0.3, 0.0, 0.3])
     np.testing.assert_allclose(found.std_errors.loc[0.0], fit.bse, rtol=1e-3)
     assert "supported" not in found.table and np.isnan(found.supported).all()
-    assert "is not said" in found.sentence() and "wald_test" in str(found)
+    assert "is not computed" in found.sentence() and "wald_test" in str(found)
     assert len(ss.plots.sensitivity(found).data) == 3
 
 
@@ -197,7 +197,7 @@ def test_as_many_moments_as_clusters_are_no_test(table):
     fit = fit_of(table.assign(g=np.arange(len(table)) % 4), cluster="g")
     for test in (fit.normality_test(0), fit.heteroskedasticity_test(39)):
         assert not (test.possible or test.undecided)
-        assert "4 clusters are too few to know how 4 moments vary" in str(test)
+        assert "4 clusters are too few to estimate the covariance of 4 moments" in str(test)
 
 
 def test_clusters_in_two_ways_have_a_statistic_and_say_why_there_is_no_bootstrap(table):

@@ -71,7 +71,7 @@ def test_a_summary_shows_the_test_once_it_was_run(overfitted, monkeypatch):
     larger = sum(5.0 * i >= found.statistic for i in range(19))
     assert found.p_value == pytest.approx((1 + larger) / 20)
     (notice,) = (n for n in overfitted.summary().notices if "TOO MANY" in n)
-    assert "by no more than chance may" in notice
+    assert "do not fit significantly better" in notice
     monkeypatch.setattr(overfitting, "map_draws", lambda *_: [0.1] * 19)
     assert overfitted.overfitted_test(19, seed=1).p_value == pytest.approx(0.05)
     assert not any("TOO MANY" in n for n in overfitted.summary().notices)

@@ -39,7 +39,7 @@ def test_intervals_are_t_and_percentiles_need_99_samples(rehearsed, villagers):
     reach = stats.t.ppf(0.975, 38) * rehearsed.draws.iloc[:, 0].std(ddof=1)
     low, high = rehearsed.conf_int().iloc[0]
     assert (low, high) == pytest.approx((row["estimate"] - reach, row["estimate"] + reach))
-    with pytest.raises(OptionError, match="39 samples have no percentiles"):
+    with pytest.raises(OptionError, match="Percentiles of 39 samples are unreliable"):
         rehearsed.conf_int(method="percentile")
     many = ss.fit("income ~ height", villagers, chosen="job").rehearse(99, seed=1)
     both = [many.conf_int(method=method).to_numpy() for method in ("t", "percentile")]
@@ -146,7 +146,7 @@ def test_frequency_weights_are_written_out_and_clusters_are_spoken_of(villagers)
     both = [one.rehearse(10, seed=1).draws.to_numpy() for one in (weighted, alone)]
     assert np.allclose(*both, rtol=1e-4)
     clustered = ss.fit("income ~ height", data, chosen="job", cluster="place").rehearse(10)
-    assert any("lacks what clusters add" in note for note in clustered.notes)
+    assert any("does not include what clusters add" in note for note in clustered.notes)
 
 
 def test_what_cannot_be_rehearsed_is_refused_with_the_reason(villagers, tmp_path):

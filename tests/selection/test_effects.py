@@ -191,10 +191,10 @@ def test_what_needs_the_correlation_of_the_outcomes_is_refused_with_that_reason(
     ("ask", "reason"),
     [
         (lambda fit: fit.sensitivity(), "no row shows two outcomes"),
-        (ss.plots.residuals, "no row shows two outcomes|Two steps maximise no likelihood"),
-        (ss.plots.qq, "no row shows two outcomes|Two steps maximise no likelihood"),
-        (ss.assumptions, "an equation of its own selects"),
-        (lambda fit: fit.departures(), "not for a selection equation|two steps maximise no"),
+        (ss.plots.residuals, "no row shows two outcomes|Two-step estimates do not maximise"),
+        (ss.plots.qq, "no row shows two outcomes|Two-step estimates do not maximise"),
+        (ss.assumptions, "this fit has a selection equation"),
+        (lambda fit: fit.departures(), "not for a selection equation|two-step estimates"),
     ],
     ids=["sensitivity", "residuals", "quantiles", "assumptions", "departures"],
 )

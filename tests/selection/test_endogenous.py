@@ -95,7 +95,7 @@ def test_residuals_are_those_of_least_squares_on_all_that_is_exogenous(rows):
     said = " ".join(str(fit.summary()).split())
     assert f"First stage of x: z1, z2; F(2, 895) = {statistic:.4g}." in said
     assert "Wald test of exogeneity (null: x is unrelated to all noises)" in said
-    assert "take them as given" in said
+    assert "as are likelihood-ratio tests" in said
 
 
 def test_errors_are_those_of_a_bootstrap_of_all_steps(rows):

@@ -145,7 +145,7 @@ def test_rows_can_be_clustered_in_two_ways(table, name):
     np.testing.assert_allclose(
         np.diag(both.covariance.matrix)[kept], np.diag(wanted)[kept], rtol=0.05
     )
-    with pytest.raises(OptionError, match="no drawing keeps clusters"):
+    with pytest.raises(OptionError, match="not possible for clusters"):
         CALLS[name](data, cluster=["group", "year"], covariance="bootstrap")
 
 

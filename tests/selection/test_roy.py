@@ -145,7 +145,7 @@ def test_other_rows_and_other_models_are_refused():
     assert "two outcomes" in one.lr_test(roy).reason
     steps = ss.switching(FORMULA, "job ~ x + z", table, method="two-step")
     assert "maximum likelihood" in steps.lr_test(roy).reason
-    assert "not a fit of ours" in fewer.lr_test("a text").reason
+    assert "not a fit of selfselect" in fewer.lr_test("a text").reason
 
 
 def test_nested_switching_models_are_compared(table):

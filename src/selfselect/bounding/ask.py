@@ -120,14 +120,15 @@ def bounds(
     asked = read_asked(quantiles, points, support, level)
     if chosen is None:
         raise OptionError(
-            "There are no bounds without `chosen`: where the chosen alternative was not recorded, "
-            "no row says whose outcome it shows. Give the column of the chosen alternative."
+            "There are no bounds without `chosen`: where the chosen alternative was not "
+            "recorded, no row shows which alternative its outcome belongs to. Give the column of "
+            "the chosen alternative."
         )
     _, estimated = split_costs(cost)
     if estimated:
         raise UnsupportedError(
-            f"The cost of {', '.join(map(repr, estimated))} is to be estimated, but bounds have no "
-            "model to estimate it by. Give costs as numbers or columns."
+            f"The cost of {', '.join(map(repr, estimated))} is to be estimated, but bounds use no "
+            "model that could estimate it. Give costs as numbers or columns."
         )
     rng = generator(check_seed(seed, optional=True))
     choice = engine_for(data, engine)

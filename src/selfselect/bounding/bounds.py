@@ -19,13 +19,13 @@ if TYPE_CHECKING:
 __all__ = ["INSIDE", "Bounds"]
 
 INSIDE = (
-    "A fit of the same rule lies inside its own bounds whatever the noise: outside means misfit, "
-    "inside confirms nothing."
+    "A correct model with this rule lies inside the bounds whatever its noise: a fit outside "
+    "them is misspecified, a fit inside them is not confirmed."
 )
 
 LEVELS = (
-    "Bounds hold whatever the distribution of the noise and however it is correlated. Intervals "
-    "cover both bounds, each number on its own."
+    "Bounds hold for any distribution and correlation of the noise. Intervals cover both bounds, "
+    "separately for each quantity."
 )
 
 
@@ -85,7 +85,7 @@ class Bounds(Tables):
         if "fit" in self.means:
             notes = (*notes, INSIDE)
         blocks = (*self._blocks("means", []), *self._blocks("quantiles", ["quantile"]))
-        return Page("What the rule alone says", self.warnings, facts, blocks, notes)
+        return Page("What the rule alone implies", self.warnings, facts, blocks, notes)
 
     def _blocks(self, what: str, keys: list[str]) -> tuple[Block, ...]:
         from selfselect.report.page import Block

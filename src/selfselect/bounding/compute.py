@@ -33,8 +33,8 @@ __all__ = ["compute_bounds"]
 Array = NDArray[np.float64]
 
 POWER = (
-    "The test of the rule finds gross violations only, such as choices that are rationed by the "
-    "instrument; not to reject confirms nothing."
+    "The test of the rule detects only gross violations, such as choices that are rationed by "
+    "the instrument; not rejecting does not confirm the rule."
 )
 
 
@@ -90,8 +90,8 @@ def compute_bounds(
     if not all(grids.exact):
         notes = (*notes, _resolution(grids))
     warnings = [
-        f"REJECTED: {one.name.lower()}, p = {one.p_value:.2g}. Not all of this holds: {one.null}. "
-        "The bounds below rest on it."
+        f"REJECTED: {one.name.lower()}, p = {one.p_value:.2g}. At least one part of the null "
+        f"hypothesis is false: {one.null}. The bounds below assume all of it."
         for one in tests
         if one.rejects()
     ]
@@ -122,15 +122,15 @@ def _about(targets: Targets, cells: Cells, excluded: Sequence[int]) -> str:
     cut = f", cut into {len(cells.instrument.levels)} groups," if cells.instrument.grouped else ""
     return (
         f"Assumed: {cells.instrument.name}{cut} is independent of the outcome of {named}{given}. "
-        "Bounds of it are the best over its values, each moved outwards by its imprecision first "
-        "(Chernozhukov, Lee and Rosen)."
+        "Its bounds are the tightest over the instrument's values, each first moved outwards by "
+        "its imprecision (Chernozhukov, Lee and Rosen)."
     )
 
 
 def _resolution(grids: Grids) -> str:
     return (
-        f"Quantiles are found on {grids.size - 1} values of the outcome, rounded outwards to the "
-        "next of them."
+        f"Quantiles are computed on {grids.size - 1} values of the outcome, rounded outwards to "
+        "the next of them."
     )
 
 

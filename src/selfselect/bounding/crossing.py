@@ -71,7 +71,7 @@ def crossing_test(
     p_value = min(1.0, binding * 0.5 * float(erfc(statistic / np.sqrt(2.0))))
     return TestResult(
         RULE,
-        "the rule holds, and the instrument has no part in the outcomes it is excluded from",
+        "the rule holds, and the instrument does not affect the outcomes it is excluded from",
         statistic,
         binding,
         p_value,
@@ -116,7 +116,7 @@ def same_choices_test(counted: Counted, groups: Sequence[Group]) -> TestResult:
         return impossible_test(CHOICES, "too few rows are in each value of the instrument")
     return TestResult(
         CHOICES,
-        "the rule holds, and the instrument has no part in any outcome nor in costs",
+        "the rule holds, and the instrument affects no outcome and no cost",
         statistic,
         df,
         float(chdtrc(df, statistic)),

@@ -73,8 +73,8 @@ def beside_fit(
     named_outside = ", ".join(dict.fromkeys(out["of"]))
     sentence = (
         f"OUTSIDE: the fit lies outside the bounds of {named_outside}, in {len(out)} of "
-        f"{sum(map(len, tables.values()))} numbers. The rule holds and the model of outcomes and "
-        "noise does not, or the rule does not hold."
+        f"{sum(map(len, tables.values()))} numbers. Either the model of outcomes and noise is "
+        "wrong, or the rule is."
     )
     return replace(found, warnings=(*found.warnings, sentence))
 

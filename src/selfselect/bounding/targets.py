@@ -38,8 +38,8 @@ def why_no_bounds(problem: Problem) -> str | None:
     """
     if problem.index == "unknown":
         return (
-            "the chosen alternative was not recorded, so no row says whose outcome it shows. "
-            "Bounds need `chosen`"
+            "the chosen alternative was not recorded, so no row shows which alternative its "
+            "outcome belongs to. Bounds need `chosen`"
         )
     if problem.noise.selected:
         return (

@@ -53,7 +53,10 @@ model_options = together(
     possible_option,
     click.option(
         "--panel", metavar="COLUMN",
-        help="Column that says whose row it is: rows of a person share their type or shock.",
+        help=(
+            "Column that identifies the person of each row: rows of a person share their type or "
+            "shock."
+        ),
     ),
     click.option(
         "--case", metavar="COLUMN",

@@ -46,7 +46,7 @@ def with_rows(fit: FitResult, table: Any) -> FitResult:
     if problem.equations.selection is not None or facts.case is not None or facts.panel is not None:
         raise UnsupportedError(
             "This needs rows with their outcome, and those of a saved fit with a selection "
-            "equation, of long data or of a panel are not read again. Fit and ask in Python."
+            "equation, of long data or of a panel are not read. Fit in Python instead."
         )
     coded = fit.coding.code(table, with_known=True, with_outcome=True)
     extra = [name for name in (facts.chosen, facts.weights) if name is not None]

@@ -26,15 +26,15 @@ printing_options = together(
         help="Test normality and constant variance by a parametric bootstrap of so many samples, "
         "such as 199, in place of the asymptotic tests.",
     ),
-    click.option("--explain", is_flag=True, help="Say in a few sentences what the fit says."),
+    click.option("--explain", is_flag=True, help="Print the results in a few sentences."),
     click.option(
         "--verdict", is_flag=True,
-        help="Fit other models too, and say how much of the answer is the data.",
+        help="Also fit other models, and report how far the answer depends on the model.",
     ),
     click.option(
         "--question", metavar="EXPRESSION",
-        help="What --verdict is on: 'a:x - b:x'; 'b - a' for the effect of b instead of a on "
-        "everyone; 'b - a, ATT' on those who choose b; 'b - a, ATU' on the others.",
+        help="Question for --verdict: 'a:x - b:x'; 'b - a' for the effect of b instead of a on "
+             "everyone; 'b - a, ATT' on those who choose b; 'b - a, ATU' on the others.",
     ),
     click.option(
         "--compare", is_flag=True, help="Put least squares beside the corrected estimates."

@@ -39,8 +39,8 @@ Exit codes: 0 the fit converged, 2 bad input, 3 the fit did not converge.
 @covariance_option
 @click.option(
     "--checkpoint", metavar="FILE",
-    help="Keep what is summed so far, so that the same command goes on after a kill; removed when "
-    "the fit is done.",
+    help="Checkpoint file from which the same command resumes after an interruption; removed "
+         "when the fit is done.",
 )  # fmt: skip
 @printing_options
 def command(**options: Any) -> int:

@@ -20,12 +20,14 @@ __all__ = ["command"]
     help="Function of parameters with its standard error, such as 'a:x - b:x'; repeatable.",
 )  # fmt: skip
 @click.option("--stars", is_flag=True, help="Mark p-values below 0.05, 0.01 and 0.001 by stars.")
-@click.option("--explain", is_flag=True, help="Say in a few sentences what the fit says of DATA.")
+@click.option("--explain", is_flag=True, help="Print the results for DATA in a few sentences.")
 @click.option("--compare", is_flag=True, help="Put least squares beside the corrected estimates.")
 @click.option(
-    "--diagnose", is_flag=True, help="Say what the data determines, and what it does not."
+    "--diagnose", is_flag=True, help="Print what the data determine well, and what they do not."
 )
-@click.option("--report", metavar="FILE", help="Write what needs no rows into one HTML file.")
+@click.option(
+    "--report", metavar="FILE", help=("Write the parts that need no rows into one HTML file.")
+)
 def command(
     fit: str,
     data: str | None,

@@ -92,7 +92,7 @@ def check_distinct(equations: Equations, *, named: bool) -> None:
         if columns in met:
             raise DataError(
                 f"The alternatives {met[columns]!r} and {equation.alternative!r} have the same "
-                "covariates, so nothing says which is which. Give one of them a covariate of its "
+                "covariates, so nothing distinguishes them. Give one of them a covariate of its "
                 "own, or a single formula with alternatives=k for alternatives without names."
             )
         met[columns] = equation.alternative

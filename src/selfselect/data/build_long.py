@@ -154,7 +154,7 @@ def _refuse(
         raise OptionError(f"`case` must be the name of a column, not {case!r}.")
     if not isinstance(alternatives, str):
         raise OptionError(
-            "Long data (case='...') needs the column that says whose row it is: give "
+            "Long data (case='...') needs the column with the alternative of each row: give "
             f"alternatives='column', not {alternatives!r}."
         )
     if asked.get("available") is not None or asked.get("possible") is not None:

@@ -67,8 +67,8 @@ class CasePlaces:
         if lost.any():
             raise DataError(
                 f"{lost.sum()} rows have no value in {alternative!r} "
-                f"({first_rows(lost, frame.index)}): it is not known whose they are. Fill it in or "
-                "leave them out."
+                f"({first_rows(lost, frame.index)}): their alternative is not known. Fill it in "
+                "or leave them out."
             )
         row = np.full((len(cases), len(labels)), -1, dtype=np.intp)
         row[case_of, codes] = np.arange(len(frame))

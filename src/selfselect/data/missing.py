@@ -111,8 +111,8 @@ def drop_unrecorded(
             raise DataError(
                 f"{no_outcome.sum()} rows have no outcome {name!r} "
                 f"({first_rows(no_outcome, frame.index)}), and the chosen alternative was not "
-                "recorded either: they say nothing. Leave them out with missing_outcome='drop', or "
-                "give `outcome_between`."
+                "recorded either: they contain no information. Leave them out with "
+                "missing_outcome='drop', or give `outcome_between`."
             )
         no_outcome = nothing
     if unrecorded.possible is not None:

@@ -104,7 +104,7 @@ def _known(frame: pd.DataFrame, panel: str, codes: Any) -> Indices:
     if lacking.any():
         raise DataError(
             f"The panel column {panel!r} has {lacking.sum()} missing values "
-            f"({first_rows(lacking, frame.index)}). Every row must say whose it is."
+            f"({first_rows(lacking, frame.index)}). Every row needs a person."
         )
     return np.asarray(codes, dtype=np.intp)
 

@@ -132,9 +132,9 @@ def check_symmetric(equations: Equations) -> None:
     for one in equations.shared:
         if len(one.members) < equations.n_alternatives:
             raise OptionError(
-                f"Alternatives without names cannot share {one.term!r} among some of them: nothing "
-                "says which those are. Share it among all, or give named alternatives covariates "
-                "of their own."
+                f"Alternatives without names cannot share {one.term!r} among some of them: "
+                "nothing identifies them. Share it among all, or give named alternatives "
+                "covariates of their own."
             )
 
 

@@ -61,7 +61,7 @@ class Unrecorded:
                 )
         if pair is not None and missing_outcome == "drop":
             raise OptionError(
-                "missing_outcome='drop' leaves out the rows that `outcome_between` speaks of. Give "
+                "missing_outcome='drop' leaves out the rows that `outcome_between` is for. Give "
                 "one of the two."
             )
         return cls(missing_outcome == "silent" or between is not None, pair, possible)

@@ -128,8 +128,8 @@ def refuse_selection(problem: Problem, what: str) -> None:
     """Refuse what depends on how the outcomes of a model with a selection equation correlate."""
     if problem.noise.selected and problem.equations.n_alternatives == 1:
         raise UnsupportedError(
-            f"{what} on several outcomes, and sample selection has one. Its mean among all and "
-            "among the selected: potential_outcomes."
+            f"{what} on several outcomes, and sample selection has one. Use potential_outcomes "
+            "for its mean among all and among the selected."
         )
     if problem.noise.selected:
         raise UnsupportedError(

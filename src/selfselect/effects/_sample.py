@@ -150,9 +150,9 @@ def refuse_lacking(fit: FitResult) -> None:
     lacking = int(np.isnan(fit.rows.covariates).any(axis=1).sum())
     if lacking:
         raise UnsupportedError(
-            f"{lacking} of {len(fit.rows)} rows of the fit lack a covariate of an equation that is "
-            "not theirs, so what they would have there is not known. Give the rows to average "
-            "over, data=..., with all covariates."
+            f"{lacking} of {len(fit.rows)} rows of the fit lack a covariate of another "
+            "alternative's equation, so their outcome there cannot be predicted. Give the rows "
+            "to average over, data=..., with all covariates."
         )
 
 
@@ -179,8 +179,8 @@ def extrapolations(
             furthest = values[np.abs(values - 0.5 * (low + high)).argmax()]
             found.append(
                 f"EXTRAPOLATION: in {outside.sum()} of {len(values)} rows {name!r} lies outside "
-                f"the rows of the fit, {low:g} to {high:g} (as far as {furthest:g}). There the "
-                "answer rests on the assumed straight lines alone."
+                f"the range of the fit, {low:g} to {high:g} (as far as {furthest:g}). There the "
+                "result relies on the assumed linearity alone."
             )
     for sentence in found:
         warn_user(sentence, ExtrapolationWarning)

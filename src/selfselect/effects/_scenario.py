@@ -149,8 +149,8 @@ def with_cost(rows: Rows, alternative: int, cost: float, rule: Any, k: int) -> R
     """Add a cost to an alternative for everyone, in the units in which the rule compares."""
     if not takes_costs(rule):
         raise OptionError(
-            f"{type(rule).__name__} knows no costs, so subsidies, taxes and quotas by price have "
-            "no meaning under it."
+            f"{type(rule).__name__} has no costs, so subsidies, taxes and quotas by price are not "
+            "defined."
         )
     costs = rows.known.costs
     costs = np.zeros((len(rows), k)) if costs is None else costs.copy()

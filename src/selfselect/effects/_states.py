@@ -114,7 +114,8 @@ def _simulated(world: World, k: int) -> State:
     if not world.scenario.same_rows:
         raise UnsupportedError(
             f"{type(world.scenario.setting.rule).__name__} offers no `bounds`, so its effects are "
-            "simulated, which takes the same rows before and after. Give data with as many rows."
+            "simulated, which needs the same number of rows before and after. Give data with as "
+            "many rows."
         )
     averages, mc = simulated_moves(world, world.scenario.setting)
 

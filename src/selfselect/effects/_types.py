@@ -41,23 +41,21 @@ def visiting(
     which += " hardly ever chooses" if len(lost) == 1 else " hardly ever choose"
     if types == "all":
         said = (
-            f"UNDETERMINED: {which} one of {named}, so such people's outcomes there are "
-            "known to nobody. These numbers stand on values that were held, and their errors "
-            "leave that out."
+            f"UNDETERMINED: {which} one of {named}, so the data do not identify their outcomes "
+            "there. These numbers use shifts that were held fixed, and their errors ignore this."
         )
         everyone = tuple(range(noise.count))
         return _averaged(fit, everyone), (said,)
     kept = tuple(m for m in range(noise.count) if m not in lost)
     if not kept:
         raise UnsupportedError(
-            f"No type chooses all of {named} often enough, so the data do not say what anybody "
-            "would gain. types='all' gives numbers that stand on values that were held."
+            f"No type chooses all of {named} often enough, so the data identify no gains. "
+            "types='all' gives numbers that use shifts held fixed."
         )
     share = sum(noise.values(_extras(fit), problem.equations.alternatives).weights[list(kept)])
     said = (
         f"Over types that choose {named}, {100 * share:.0f}% of people: {which} one of them, so "
-        "such people's outcomes there are not determined. An average over everybody is given only "
-        "with types='all'."
+        "the data do not identify their outcomes there. types='all' averages over everybody."
     )
     return _averaged(fit, kept), (said,)
 
@@ -71,7 +69,7 @@ def refuse_undetermined(fit: FitResult, what: str, *, choices: bool = False) -> 
     held = noise.undetermined()
     if held is not None and (noise.held_shifts or choices):
         raise UnsupportedError(
-            f"{what} needs what everybody would have, or do, in every alternative. {held} Use "
+            f"{what} needs the outcomes and choices of everybody in every alternative. {held} Use "
             "treatment_effects or potential_outcomes, which average over types that choose both."
         )
 

@@ -43,8 +43,8 @@ __all__ = [
 Array = NDArray[np.float64]
 
 MODEL_REJECTED = (
-    "The data rejects this model, and how those in one alternative would fare in another rests on "
-    "its assumptions most of all."
+    "The data reject this model. How those in one alternative would fare in another depends "
+    "strongly on its assumptions."
 )
 
 PER_CENT = "per cent"
@@ -202,7 +202,7 @@ def effect_table(
         columns["mc_error"] = mc_error
     table = pd.DataFrame(columns)
     if np.isnan(estimate).any():
-        notes = (*notes, "Means over a group that no row is expected to be in are missing.")
+        notes = (*notes, "Means are missing for groups in which no row is expected.")
     return EffectTable(title, table, level, tuple(warnings), tuple(notes), found.covariance, df)
 
 
@@ -235,8 +235,8 @@ def doubts(fit: FitResult, *, levels: bool = False) -> tuple[str, ...]:
     if fit.covariance.missing and (levels or len(fit.solution.held)):
         named = ", ".join(fit.names[place] for place in fit.covariance.missing)
         found.append(
-            f"STANDARD ERRORS TOO SMALL: the fit has none for {named}, and those here take it as "
-            "given."
+            f"STANDARD ERRORS TOO SMALL: the fit has none for {named}, and the errors here treat "
+            "it as known."
         )
     if not np.isfinite(fit.covariance.matrix).all():
         found.append(
@@ -255,11 +255,11 @@ def how_averaged(
     if weights and own:
         which += f", weighted by {weights}"
     elif weights:
-        which += f", which count once each (the weights {weights} of the fit are not used)"
+        which += f", with equal weight (the weights {weights} of the fit are not used)"
     independent = "" if own or fit.facts.cluster is None else f" of {rows} that are independent"
     errors = {
         "sampled": f"errors account for estimation and for the {rows} being a sample{independent}",
-        "fixed": f"errors account for estimation; the {rows} are taken as they are",
+        "fixed": f"errors account for estimation; they are conditional on the {rows}",
     }[covariates]
     return f"Averages over {which}; {errors} ({fit.covariance.description})."
 

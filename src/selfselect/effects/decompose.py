@@ -98,8 +98,8 @@ def decompose(
         found = _beside_the_data(fit, found, a, b)
         names += ["gap in the data", "not reproduced"]
         notes.append(
-            "The model need not reproduce the gap in the data; where what it leaves is more than "
-            "chance, it does not fit."
+            "The model need not reproduce the gap in the data exactly; if the remainder is "
+            "larger than sampling error, the model does not fit."
         )
     return effect_table(
         f"Gap in mean {fit.problem.equations.outcome} between those who chose {to} and {versus}",
@@ -115,9 +115,15 @@ def decompose(
 
 def _explanation(to: Any, versus: Any, weight_a: float) -> str:
     if weight_a == 0.5:
-        return "Covariates are valued by both equations, and pay over both groups, averaged."
+        return (
+            "Covariates are valued at the coefficients of both alternatives, and pay is averaged "
+            "over both groups; the results are averaged."
+        )
     own, other = (to, versus) if weight_a == 1.0 else (versus, to)
-    return f"Covariates are valued by the equation of {own}, and pay over those who chose {other}."
+    return (
+        f"Covariates are valued at the coefficients of {own}, and pay is averaged over those who "
+        f"chose {other}."
+    )
 
 
 def _n_silent(rows: Rows, a: int, b: int) -> int:

@@ -137,8 +137,8 @@ def gains(
         notes=(
             how_averaged(fit, len(sample.rows), covariates, own=sample.own),
             f"By simulation with {n_repeats(draws, len(sample.rows)) * len(sample.rows)} draws, "
-            f"seed {seed}; MC err is the error due to it. Outcomes are taken to be independent "
-            "across alternatives given the covariates: the data cannot show how gains scatter.",
+            f"seed {seed}; MC err is the error due to it. Outcomes are assumed independent across "
+            "alternatives given the covariates: the data do not identify the spread of gains.",
         ),
         share=[quantity == "share above zero" for _ in groups for quantity in quantities],
         mc_error=np.sqrt(np.diag(found.mc)),

@@ -144,8 +144,8 @@ class MarginalTreatment(Tables):
                 raise UnsupportedError(notes[-1])
         if movers - abs(share) > 1e-9:
             notes.append(
-                "Some rows are moved towards it and some away: the effect is per person moved on "
-                "balance, and no mean over a group."
+                "Some rows are moved towards it and some away: the effect is per net mover and "
+                "is not the mean of a group."
             )
         return effect_table(
             f"{name} of {_treated(fit)} on {fit.problem.equations.outcome}",
@@ -171,8 +171,8 @@ def _beyond(name: str, outside: float, support: Support | None, kind: str) -> st
         f"{support}: "
     )
     if kind == "polynomial":
-        return said + "there the data says nothing, so it is not given."
-    return said + "there it rests on normal noise alone."
+        return said + "the data contain no information there, so it is not given."
+    return said + "there it relies on normal noise alone."
 
 
 def _treated(fit: FitResult) -> Any:
@@ -181,7 +181,10 @@ def _treated(fit: FitResult) -> Any:
 
 def _how(found: MarginalTreatment) -> str:
     if found.kind == "normal":
-        return f"By normal noise; errors by the delta method ({found.fit.covariance.description})."
+        return (
+            "Assumes normal noise; errors by the delta method "
+            f"({found.fit.covariance.description})."
+        )
     return _bootstrap_note(found.curve)
 
 

@@ -181,8 +181,8 @@ def policy(
     notes = [*value.notes, note]
     if flattery > 0:
         notes.append(
-            f"Picking by estimates flatters the policy by about {flattery:.2g}: one that is too "
-            "high is picked more often than one that is too low."
+            f"The value of the policy is biased upwards by about {flattery:.2g}: overestimated "
+            "alternatives are recommended more often than underestimated ones."
         )
     return Policy(shown, replace(value, notes=tuple(notes)), goal, fit, rows)
 

@@ -58,8 +58,8 @@ def sorting(
     k = len(labels)
     if k < 2:
         raise UnsupportedError(
-            "Sorting compares alternatives, and sample selection has one outcome. Its mean among "
-            "all and among the selected: potential_outcomes."
+            "Sorting compares alternatives, and sample selection has one outcome. Use "
+            "potential_outcomes for its mean among all and among the selected."
         )
     contrast = np.eye(k) - (1.0 - np.eye(k)) / (k - 1)
 
@@ -90,8 +90,8 @@ def sorting(
         warnings=answer.warnings,
         notes=(
             *answer.notes,
-            "Advantages are over the mean of everyone; the gain is an alternative's outcome less "
-            "the mean of the others'.",
+            "Advantages are relative to the mean of everyone; the gain is an alternative's "
+            "outcome less the mean of the others'.",
         ),
         share=[quantity == "share" for _ in labels for quantity in QUANTITIES],
     )

@@ -34,8 +34,8 @@ def two_alternatives(fit: HasProblem, to: Any, versus: Any) -> tuple[int, int]:
     """Return the positions of two different alternatives."""
     if fit.problem.equations.n_alternatives == 1:
         raise UnsupportedError(
-            "Sample selection has one outcome, so there is nothing to compare it with. Its mean "
-            "among all and among the selected: potential_outcomes."
+            "Sample selection has one outcome, so there is nothing to compare it with. Use "
+            "potential_outcomes for its mean among all and among the selected."
         )
     one, other = alternative_index(fit, to), alternative_index(fit, versus)
     if one == other:

@@ -159,8 +159,8 @@ class Checkpoint:
             if question == asked:
                 return True, self._value(what, answer)
             warn_user(
-                f"The checkpoint {self.path} leaves the path of this fit at {what}: another "
-                "machine or library rounds otherwise. The fit goes on from there by itself.",
+                f"The checkpoint {self.path} differs from this fit at {what}, because another "
+                "machine or library rounds differently. From there the fit continues without it.",
                 SelfSelectWarning,
             )
             self._forget_from(what)
@@ -207,7 +207,7 @@ class Checkpoint:
             self.writing = False
             warn_user(
                 f"The checkpoint {self.path} can no longer be written: {error.strerror}. The fit "
-                "goes on without; if it is stopped it will begin again from what is in the file.",
+                "continues without it; if it is stopped, it resumes from what is in the file.",
                 SelfSelectWarning,
             )
 

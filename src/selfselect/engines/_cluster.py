@@ -184,9 +184,9 @@ class _Watch:
             )
         if trouble == "idle" and lasted > IDLE_S:
             raise IdleError(
-                f"Something was asked of the cluster, but none of its {n_workers} workers has "
-                f"worked on anything for {IDLE_S:.0f} seconds: what is asked may be tied to "
-                "workers that are gone. Make the frame again, without workers=, and fit again."
+                f"A task is pending on the cluster, but none of its {n_workers} workers has "
+                f"worked on anything for {IDLE_S:.0f} seconds: the task may be tied to workers "
+                "that are gone. Create the frame again, without workers=, and fit again."
             )
 
     def _find(self) -> tuple[str | None, int]:

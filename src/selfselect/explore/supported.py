@@ -29,7 +29,7 @@ def refuse_unsupported(fit: FitResult) -> None:
     reason = _reason(fit)
     if reason is not None:
         raise UnsupportedError(
-            f"This fit cannot be explored in a page: {reason} Ask "
+            f"This fit cannot be explored in a page: {reason} Use "
             "result.choice_probabilities(at=...), result.treatment_effects(...) and "
             "result.counterfactual(...) instead, where they are possible."
         )
@@ -39,29 +39,29 @@ def _reason(fit: FitResult) -> str | None:
     problem = fit.problem
     noise, k = problem.noise, problem.equations.n_alternatives
     if noise.selected:
-        return "a selection equation of its own selects, and the page knows no such equation."
+        return "the page does not support models with a selection equation."
     if direction_of(problem.ordered_rule) is None:
         return (
-            "the page knows the rules under which the largest or the smallest outcome is observed, "
-            f"and here {problem.ordered_rule.name}."
+            "the page supports only rules under which the largest or the smallest outcome is "
+            f"observed, and here {problem.ordered_rule.name}."
         )
     if problem.equations.costs:
-        return "its costs are estimated, and the page knows costs that are given."
+        return "its costs are estimated, and the page supports known costs only."
     if isinstance(fit.coding, LongCoding):
         return "a case of long data is several rows, for which there are no sliders."
     known = noise.known_correlation(problem.equations.alternatives) is not None
     if (noise.joint and not (noise.correlated and k == 2)) or noise.mixed or known:
         return (
-            "the page knows normal noise that is independent, or correlated between two "
+            "the page supports only normal noise that is independent, or correlated between two "
             f"alternatives, and here it is {noise.name}."
         )
     if not noise.joint and (noise.each or not noise.margin.normal or problem.layout.shown):
-        return f"the page knows normal noise, and here it is {noise.name}."
+        return f"the page supports only normal noise, and here it is {noise.name}."
     if k > MOST_ALTERNATIVES:
-        return f"a page has room for {MOST_ALTERNATIVES} alternatives, and it has {k}."
+        return f"the page supports at most {MOST_ALTERNATIVES} alternatives, and the fit has {k}."
     if len(fit.values) > MOST_PARAMETERS:
         return (
-            f"a page has room for the covariance of {MOST_PARAMETERS} estimates, and it has "
+            f"the page supports at most {MOST_PARAMETERS} estimates, and the fit has "
             f"{len(fit.values)}."
         )
     if not np.isfinite(fit.values).all():
@@ -69,7 +69,7 @@ def _reason(fit: FitResult) -> str | None:
     scales = problem.layout.central_scales(fit.values)
     if k > 2 and nodes_wanted(scales) > MOST_NODES:
         return (
-            f"its scales run from {scales.min():.3g} to {scales.max():.3g}, which takes more "
-            "points of integration than a browser can do while one waits."
+            f"its scales run from {scales.min():.3g} to {scales.max():.3g}, which needs too many "
+            "integration points for a browser."
         )
     return None

@@ -152,13 +152,13 @@ def _fits(fit: FitResult, asked: Sequence[float] | None) -> tuple[list[dict[str,
         return made, ""
     if not fit.has_rows:
         return made, (
-            "The correlation cannot be moved: the model would have to be fitted again, and this "
+            "The correlation cannot be varied: the model would have to be fitted again, and this "
             "fit does not hold its rows."
         )
     if asked is None and fit.nobs > MOST_REFITTED:
         return made, (
-            "The correlation cannot be moved here: fitting the model again takes long with this "
-            "many rows. Give correlations=[...] to have it done."
+            "The correlation cannot be varied here: fitting the model again takes long with this "
+            "many rows. Give correlations=[...] to do it anyway."
         )
     grid = np.unique(np.asarray(CORRELATIONS if asked is None else asked, dtype=float))
     if not grid.size or not (np.abs(grid) < 1).all():

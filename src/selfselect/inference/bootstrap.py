@@ -129,7 +129,7 @@ def _collect(found: Iterable[Array | None], options: Bootstrap, progress: bool |
     if len(done) < max(2, ENOUGH * options.replications):
         raise DataError(
             f"Only {len(done)} of {options.replications} bootstrap samples could be fitted: the "
-            "others lack what identifies some parameter. Use covariance='robust' instead, or give "
+            "others do not identify some parameter. Use covariance='robust' instead, or give "
             "rare categories and alternatives fewer parameters."
         )
     return np.array(done)

@@ -48,7 +48,7 @@ __all__ = [
 Array = NDArray[np.float64]
 Indices = NDArray[np.intp]
 
-ONE_CLUSTER = "There is only one cluster, so nothing can be said of its spread."
+ONE_CLUSTER = "There is only one cluster, so the variance between clusters is not known."
 
 ROUNDING = 1e-10
 """Relative size below which a negative eigenvalue is rounding, not a covariance gone wrong."""
@@ -80,8 +80,8 @@ def degrees(counts: Sequence[ClusterCount]) -> float:
     least = fewest(counts)
     if round(least.effective, 1) < 2.0:
         raise OptionError(
-            f"The {least.count} clusters differ so much in size that they are worth "
-            f"{least.effective:.2f} of equal size. Fewer than two say nothing of their spread. "
+            f"The {least.count} clusters differ so much in size that they are equivalent to "
+            f"{least.effective:.2f} of equal size. Fewer than two do not identify a variance. "
             "Cluster by another column, or leave `cluster` out."
         )
     return max(least.effective - 1.0, 1.0)

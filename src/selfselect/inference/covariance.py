@@ -172,9 +172,9 @@ def estimate_covariance(
     if isinstance(kind, Bootstrap):
         if len(clusters) > 1:
             raise OptionError(
-                "A bootstrap draws whole clusters, and no drawing keeps clusters by "
-                f"{dependence.cluster_name} whole at once. Use covariance='clustered', or cluster "
-                "by one of them."
+                "A bootstrap draws whole clusters, which is not possible for clusters by "
+                f"{dependence.cluster_name} at once. Use covariance='clustered', or cluster by "
+                "one of them."
             )
         counts = count_clusters(engine, clusters)
         draws = bootstrap_draws(

@@ -61,7 +61,7 @@ def check_draws(replications: Any, fewest: int = FEWEST) -> int:
     if not whole or replications < fewest:
         raise OptionError(
             f"replications={replications!r} must be a whole number of at least {fewest}: fewer "
-            "samples say too little."
+            "samples are not informative."
         )
     return int(replications)
 

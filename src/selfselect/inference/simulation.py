@@ -43,13 +43,13 @@ some 2%. Fewer, and 4%, where a row takes many points of a quadrature or simulat
 def why_no_draws(problem: Problem) -> str | None:
     """Say why the model cannot be asked by draws what rows say of its noise; None where it can."""
     if problem.noise.method != "ml":
-        return "two steps maximise no likelihood; use method='ml'"
+        return "two-step estimates do not maximise a likelihood; use method='ml'"
     if problem.noise.sign_only:
-        return "of a binary outcome only its side is known, which says too little of its noise"
+        return "a binary outcome shows only one side of zero, which is not enough to test its noise"
     if problem.noise.selected and problem.partial:
         return "some outcomes are known only to lie between limits"
     if problem.likelihood.sampled:
-        return "explaining sets that are not boxes leave moments given a row in no closed form"
+        return "moments given a row have no closed form where explaining sets are not boxes"
     return None
 
 

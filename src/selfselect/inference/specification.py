@@ -73,10 +73,10 @@ Array = NDArray[np.float64]
 ASYMPTOTIC, BOOTSTRAP = "Asymptotic c", "C"
 """How the names of both tests begin."""
 
-NOTHING_LEFT = "the estimates leave nothing of its moments: the equations fit them exactly"
+NOTHING_LEFT = "the estimates fit its moments exactly, so there is nothing to test"
 
-CONSTANT = "a variance that covariates do not move"
-NOTHING_FURTHER = "a variance that further covariates do not move"
+CONSTANT = "variance does not depend on covariates"
+NOTHING_FURTHER = "variance does not depend on further covariates"
 """What the test of spread assumes, where scales stay and where some covariates move them."""
 
 FEWEST = 19
@@ -179,7 +179,9 @@ def _too_few_clusters(dependence: Dependence, df: int) -> str | None:
     """Say that clusters are too few to know how so many moments vary; None where they are not."""
     if dependence.reason is None or len(dependence.clusters) != 1 or dependence.clusters[0] > df:
         return None
-    return f"{dependence.clusters[0]} clusters are too few to know how {df} moments vary"
+    return (
+        f"{dependence.clusters[0]} clusters are too few to estimate the covariance of {df} moments"
+    )
 
 
 def _no_verdict(problem: Problem, subject: Subject, dependence: Dependence) -> str:

@@ -114,13 +114,16 @@ def why_not_recorded_alike(obstacles: Array) -> str | None:
     excluded, without_limits, limited, inside = obstacles
     if excluded:
         return (
-            "some rows say which alternatives may have been chosen, and draws would not say so of "
-            "theirs"
+            "some rows restrict which alternatives may have been chosen, and simulated rows "
+            "cannot reproduce that"
         )
     if without_limits and limited:
-        return "limits are known only in rows whose outcome is not, so none can be set to draws"
+        return "limits are known only in rows without an outcome, so simulated rows have none"
     if inside:
-        return "some recorded outcomes lie within their limits, so limits do not say which are not"
+        return (
+            "some recorded outcomes lie within their limits, so limits do not determine which "
+            "are missing"
+        )
     return None
 
 

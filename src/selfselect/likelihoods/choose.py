@@ -47,8 +47,9 @@ def choose_likelihood(problem: Problem) -> Likelihood:
     if noise.mixed or (problem.grouped and noise.grouped):
         if not has_bounds(rule) or rank is not None:
             raise UnsupportedError(
-                f"{type(noise).__name__} needs a rule with `bounds`, not {problem.rule.name}: what "
-                "people share is mixed over rules whose explaining sets are boxes."
+                f"{type(noise).__name__} needs a rule with `bounds`, not {problem.rule.name}: "
+                "noise that a person's rows share is implemented only where explaining sets are "
+                "boxes."
             )
         from selfselect.likelihoods.mixed import Mixed, refuse_types
 
@@ -92,9 +93,9 @@ def choose_likelihood(problem: Problem) -> Likelihood:
     if joint:
         if not has_bounds(rule):
             raise UnsupportedError(
-                f"{type(problem.rule).__name__} offers no `bounds`, which noise that joins the "
-                "alternatives, estimated costs and rows that lack something need. Give the rule a "
-                "`bounds` method; a noise of known covariance is noises.KnownCovariance."
+                f"{type(problem.rule).__name__} offers no `bounds`, which dependent noise, "
+                "estimated costs and incomplete rows need. Give the rule a `bounds` method; a "
+                "noise of known covariance is noises.KnownCovariance."
             )
         from selfselect.likelihoods.joint import Joint
 

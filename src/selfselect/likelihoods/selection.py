@@ -218,7 +218,9 @@ class SelectionLikelihood(Likelihood):
         """By alternative, where γ, its cut points, g, h and t stand among the natural ones."""
         layout = self.problem.layout
         if not layout.turned[: len(layout.sizes)].all():
-            raise UnsupportedError("Two steps maximise no likelihood. Use method='ml'.")
+            raise UnsupportedError(
+                "Two-step estimates do not maximise a likelihood. Use method='ml'."
+            )
         return tuple(
             np.concatenate(
                 [
@@ -291,7 +293,7 @@ class SelectionLikelihood(Likelihood):
     def why_not_drawn(self, obstacles: Array) -> str | None:
         if not obstacles.any():
             return None
-        return "some rows lack covariates of an outcome that draws may select in them"
+        return "some rows lack covariates of an outcome that simulated samples may select"
 
 
 def evaluate_apart(problem: Problem, natural: Array, batch: Batch) -> Parts:
@@ -443,6 +445,6 @@ class SelectionRows(RowTerms):
 
     def _refuse_others(self, what: str) -> NoReturn:
         raise UnsupportedError(
-            f"A model with a selection equation has no {what}: no row shows two outcomes, so their "
-            "correlation is in no likelihood."
+            f"A model with a selection equation has no {what}: no row shows two outcomes, so "
+            "their correlation is not identified."
         )

@@ -138,7 +138,9 @@ class DubinMcFadden(Correction):
             "independent of the choice."
         )
         if self.variant == 0:
-            said += " Its coefficients are assumed to add up to zero, which the data may not bear."
+            said += (
+                " Its coefficients are assumed to add up to zero, which the data may contradict."
+            )
         return said
 
 
@@ -170,9 +172,10 @@ class Lee(Correction):
     @property
     def assumption(self) -> str:
         return (
-            "The noise of an outcome is assumed to depend on all noises of the choice through one "
-            "normal number, and in the same way whichever alternatives lose: a strong assumption "
-            "that simulations find to fail often (Bourguignon, Fournier and Gurgand 2007)."
+            "The noise of an outcome is assumed to depend on all noises of the choice through "
+            "one normal number, and in the same way whichever other alternatives are not chosen: "
+            "a strong assumption that often fails in simulations (Bourguignon, Fournier and "
+            "Gurgand 2007)."
         )
 
 

@@ -164,8 +164,8 @@ def _refuse_constant(model: Model, covariates: np.ndarray[Any, Any]) -> None:
     moving = [column for column in model.equations.selection.columns if column]
     if not moving or not (covariates[:, [column - 1 for column in moving]].std(axis=0) > 0).any():
         raise DataError(
-            "No covariate moves the choice, so its correction is a constant that cannot be told "
-            "from that of the outcome. Put covariates into the choice."
+            "No covariate moves the choice, so its correction is a constant that is not "
+            "identified separately from that of the outcome. Add covariates to the choice."
         )
 
 
@@ -173,13 +173,13 @@ def _kind(covariance: Any, dependence: Dependence) -> str | Bootstrap:
     kind = covariance_kind(covariance, dependence)
     if isinstance(kind, str) and kind in ("observed", "opg"):
         raise OptionError(
-            f"covariance={covariance!r} is of maximum likelihood, and two steps maximise none. Use "
-            "'robust', 'HC0', 'HC1', 'clustered' or 'bootstrap'."
+            f"covariance={covariance!r} needs maximum likelihood, and this estimate has two "
+            "steps. Use 'robust', 'HC0', 'HC1', 'clustered' or 'bootstrap'."
         )
     if isinstance(kind, Bootstrap) and len(dependence.clusters) > 1:
         raise OptionError(
-            "A bootstrap draws whole clusters, and no drawing keeps clusters by "
-            f"{dependence.cluster_name} whole at once. Use covariance='clustered', or cluster by "
-            "one of them."
+            "A bootstrap draws whole clusters, which is not possible for clusters by "
+            f"{dependence.cluster_name} at once. Use covariance='clustered', or cluster by one of "
+            "them."
         )
     return kind

@@ -40,9 +40,9 @@ def _rows(fit: MultinomialResult, data: Any) -> tuple[Rows, bool]:
         rows = fit.own_rows()
         if np.isnan(rows.covariates).any():
             raise DataError(
-                "Some rows of the fit lack a covariate of an equation that is not theirs, so what "
-                "they would have there is not known. Give the rows to average over, data=..., with "
-                "all covariates."
+                "Some rows of the fit lack a covariate of another alternative's equation, so "
+                "their outcome there cannot be predicted. Give the rows to average over, "
+                "data=..., with all covariates."
             )
         return rows, True
     coded = fit.coding.code(data, with_known=True)

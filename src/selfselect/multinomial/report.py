@@ -39,7 +39,7 @@ def compose(fit: MultinomialResult, level: float, command: str | None) -> Docume
         (
             f"How does {outcome} depend on its covariates in each of {len(fit.alternatives)} "
             "alternatives, for everyone and not only for those who chose it? The choice is a "
-            "multinomial logit, and what moves it may move the outcomes as well.",
+            "multinomial logit, and its noise may be correlated with the outcomes.",
         ),
         tuple(page.notices),
         sections,
@@ -67,9 +67,8 @@ def _effects(fit: MultinomialResult, level: float) -> list[Part]:
     if fit.rows is None:
         return [
             Paragraph(
-                "Effects are averages over rows, and this fit was loaded from a file, which keeps "
-                "none. Ask for them with rows of your own: "
-                "result.treatment_effects(..., data=rows)."
+                "Effects are averages over rows, and this fit was loaded from a file, which "
+                "keeps none. Pass rows to compute them: result.treatment_effects(..., data=rows)."
             )
         ]
     most = fit.alternatives[max(range(len(fit.alternatives)), key=lambda j: fit.facts.counts[j])]

@@ -177,7 +177,7 @@ class MultinomialResult(Estimates):
         return str(self.model.equations.outcome)
 
     def _surface(self) -> Surface | str:
-        return "two steps maximise no likelihood"
+        return "two-step estimates do not maximise a likelihood"
 
     def summary(
         self, level: float = 0.95, *, intervals: Intervals = "wald", stars: bool = False
@@ -232,8 +232,8 @@ class MultinomialResult(Estimates):
         """
         if self.correction != "dmf1":
             raise UnsupportedError(
-                "Whether coefficients add up to zero is tested where they are free and would: with "
-                "correction='dmf1'."
+                "The test that coefficients add up to zero needs a correction in which they are "
+                "free: correction='dmf1'."
             )
         found = self._corrections()
         rows = np.array([[float(label == own) for label in found] for own in self.alternatives])

@@ -39,7 +39,8 @@ def summarise(fit: MultinomialResult, level: float, intervals: str, *, stars: bo
     """Compose the summary page."""
     if intervals != "wald":
         raise OptionError(
-            "Two steps maximise no likelihood, so there are no profile intervals. Use 'wald'."
+            "Two-step estimates do not maximise a likelihood, so there are no profile intervals. "
+            "Use 'wald'."
         )
     return Page(
         title="Multinomial switching regression, two steps",
@@ -109,11 +110,12 @@ def _notes(fit: MultinomialResult) -> list[str]:
         tests.append(fit.restriction_test())
     notes = [
         *(f"{test}.".replace("..", ".") for test in tests),
-        "The choice is assumed to be a logit: noises of alternatives are Gumbel, independent, and "
-        "a new alternative draws from all others in proportion. That is not tested here.",
+        "The choice is assumed to be a logit: the noise of every alternative is independent "
+        "Gumbel, so a new alternative takes its share from all others in proportion. This is not "
+        "tested.",
         fit.model.correction.assumption,
-        "Outcomes need not be what the choice compares. Where the largest outcome is what is "
-        "chosen, selfselect.fit uses that, and compare(roy) puts both side by side.",
+        "The choice need not compare the outcomes. If the largest outcome is chosen, "
+        "selfselect.fit uses this rule, and compare(roy) shows both fits side by side.",
         _exclusions(fit),
         *_strength(fit),
     ]
@@ -144,9 +146,9 @@ def _strength(fit: MultinomialResult) -> list[str]:
     if test.df_residual is not None:
         law = f"F({test.df}, {round(test.df_residual, 2):g})"
     return [
-        f"Strength of what only the choice has ({', '.join(excluded)}): {law} = "
-        f"{test.statistic:.4g}, {p_value_in_words(test.p_value)}. Where it is weak, intervals "
-        "are wide and their coverage is not measured."
+        f"Strength of the covariates that only the choice has ({', '.join(excluded)}): {law} = "
+        f"{test.statistic:.4g}, {p_value_in_words(test.p_value)}. Where it is weak, intervals are "
+        "wide and their coverage is not measured."
     ]
 
 

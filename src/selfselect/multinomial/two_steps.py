@@ -226,8 +226,9 @@ def _least_squares(
     if left.min() < DEPENDENT:
         raise DataError(
             f"In the equation of {label!r} {terms[int(left.argmin())]!r} is a combination of the "
-            "other regressors, so selection cannot be told from covariates. Put a covariate in the "
-            "choice that the outcome does not have, or leave out what repeats."
+            "other regressors, so the selection is not identified separately from the "
+            "covariates. Put a covariate in the choice that the outcome does not have, or leave "
+            "out what repeats."
         )
     return np.asarray(np.linalg.solve(r, q.T @ (outcome * root)) / lengths)
 

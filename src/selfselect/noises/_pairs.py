@@ -104,9 +104,8 @@ def name_limit(
         if estimated and abs(correlation[j, m]) > limit:
             sign = "positive" if correlation[j, m] > 0 else "negative"
             return (
-                f"the correlation of {alternatives[j]!r} and "
-                f"{alternatives[m]!r} is estimated at {correlation[j, m]:.4f}. There the noise of "
-                f"one is a {sign} multiple of the other's, and no standard error belongs to such "
-                "an estimate."
+                f"the correlation of {alternatives[j]!r} and {alternatives[m]!r} is estimated at "
+                f"{correlation[j, m]:.4f}. There the noise of one is a {sign} multiple of the "
+                "other's, and such an estimate has no standard error."
             )
     return None

@@ -130,7 +130,7 @@ class Selection(FittedNoise):
         return np.tanh(extras[:n_alternatives])
 
     def why_no_score_test(self) -> str:
-        return "no row shows two outcomes, so their correlation is in no likelihood"
+        return "no row shows two outcomes, so their correlation is not identified"
 
     def draw(
         self, n_rows: int, scales: Sequence[float], alternatives: Sequence[Label], rng: Generator

@@ -225,11 +225,10 @@ class SharedShock(FittedNoise):
         own = 1.0 / np.diag(covariance)
         if own.min() < VANISHED:
             return (
-                "the own part of the noise of "
-                f"{alternatives[int(own.argmin())]!r} vanishes, {100 * own.min():.2g}% of its "
-                "variance is left and the rest is the shared shock. No standard errors belong to "
-                "such an estimate. Other correlations than a shared shock can make may be behind "
-                "it: try noises.Correlated()."
+                f"the own part of the noise of {alternatives[int(own.argmin())]!r} vanishes, "
+                f"{100 * own.min():.2g}% of its variance is left and the rest is the shared "
+                "shock. Such an estimate has no standard errors. The noise may have correlations "
+                "that a shared shock cannot produce: try noises.Correlated()."
             )
         free = [True for _ in combinations(alternatives, 2)]
         return name_limit(alternatives, covariance, free, NEARLY_ONE)

@@ -263,8 +263,8 @@ class Types(FittedNoise):
             return None
         verb = "is" if len(named) == 1 else "are"
         said = (
-            f"Not determined: {', '.join(named)} {verb} held, since such people hardly ever choose "
-            "one of the alternatives."
+            f"Not determined: {', '.join(named)} {verb} held fixed, since these people hardly "
+            "ever choose one of the alternatives."
         )
         return said + (" Other shifts have mean zero without them." if self.held_shifts else "")
 

@@ -45,7 +45,7 @@ def bounds(found: HasBands, of: Sequence[str] | None = None, *, axes: Any = None
     """Draw the bounds of distribution functions, one panel per outcome or difference and cell.
 
     The dark band lies between the bounds, the light one is their confidence region. A dashed line
-    is what a fit says: where it leaves the band the model misfits; inside confirms nothing.
+    is what a fit says: where it leaves the band the model misfits; inside, it is not confirmed.
 
     Parameters
     ----------
@@ -99,7 +99,7 @@ def bounds(found: HasBands, of: Sequence[str] | None = None, *, axes: Any = None
         axis.set_ylabel("share of rows at or below")
     if "fit" in table:
         axes[0].figure.supxlabel(
-            "A fit of the same rule lies inside its own bounds: inside confirms nothing.",
+            "A fit outside the bounds is misspecified; a fit inside them is not confirmed.",
             fontsize=9,
         )
     axes[0].legend(fontsize="small", framealpha=0.9)

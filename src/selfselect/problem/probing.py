@@ -60,7 +60,7 @@ def probe_rule(problem: Problem, rows: Rows, rng: Generator) -> None:
         second = sampler.step(target, second, rng).latent
         found = check_rows(target.rule, first, second, part.chosen, part.outcome, part.known, rng)
         if not found:
-            raise RuleError(f"The rule {type(problem.rule).__name__} breaks a promise. {found}")
+            raise RuleError(f"The rule {type(problem.rule).__name__} is inconsistent. {found}")
 
 
 def _check_choices(target: Target, rng: Generator) -> None:

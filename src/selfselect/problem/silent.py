@@ -52,9 +52,9 @@ def _refuse_confounded_costs(problem: Problem, h: int) -> None:
             raise DataError(
                 f"No outcome of {silent.alternative!r} is recorded, so the cost of "
                 f"{cost.alternative!r} and the outcome of {silent.alternative!r} cannot be told "
-                f"apart in {', '.join(map(repr, both))}: only their difference is chosen by. Leave "
-                f"these terms out of one of the two (write '- 1' for no constant), or record some "
-                f"outcomes of {silent.alternative!r}."
+                f"apart in {', '.join(map(repr, both))}: the choice depends only on their "
+                "difference. Leave these terms out of one of the two (write '- 1' for no "
+                f"constant), or record some outcomes of {silent.alternative!r}."
             )
 
 

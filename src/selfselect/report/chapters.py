@@ -70,12 +70,12 @@ def without_rows(fit: FitResult) -> str:
     """Say why a report lacks what needs rows."""
     if fit.engine is None:
         return (
-            "This fit was loaded from a file, which keeps no rows: what needs them is left out. "
-            "Report right after fitting to have everything."
+            "This fit was loaded from a file, which keeps no rows, so parts that need rows are "
+            "left out. Write the report right after fitting to include them."
         )
     return (
-        "The rows of this fit were read piece by piece and are not held: what needs all of them "
-        "at once is left out."
+        "The rows of this fit were read piece by piece and are not in memory, so parts that need "
+        "all of them at once are left out."
     )
 
 
@@ -92,7 +92,7 @@ def _rows_in_words(fit: FitResult) -> str:
     if facts.weights:
         text += f" Rows are weighted by {facts.weights} (sum {facts.weight_total:g})."
     if facts.cluster:
-        text += f" They come in clusters of {facts.cluster}."
+        text += f" They are clustered by {facts.cluster}."
     if facts.n_silent:
         text += f" In {facts.n_silent} of them no outcome was recorded."
     return text

@@ -44,7 +44,7 @@ def chart(
     size : of each panel, as `page_axes` takes it.
     """
     if panels > MOST_PANELS or size.get("height", 0.0) > MOST_INCHES:
-        return Paragraph("No picture here: there are more alternatives than it has room for.")
+        return Paragraph("No plot: there are too many alternatives.")
     with ONE_BY_ONE:
         try:
             with page_style():
@@ -79,7 +79,7 @@ def along(
             return made
         options.append((column, made))
     shown = one_of("covariate", options)
-    return shown[0] if shown else Paragraph("There is no column to draw along.")
+    return shown[0] if shown else Paragraph("There is no covariate to plot against.")
 
 
 def one_of(

@@ -58,16 +58,16 @@ def effects_chapter(fit: FitResult, level: float) -> Section:
             "Effects",
             (
                 Paragraph(
-                    f"Effects are averages over rows. {without_rows(fit)} Ask for effects with "
-                    "rows of your own: result.treatment_effects(..., data=rows)."
+                    f"Effects are averages over rows. {without_rows(fit)} For effects pass rows: "
+                    "result.treatment_effects(..., data=rows)."
                 ),
             ),
         )
     k = fit.problem.equations.n_alternatives
     if k > MOST_ALTERNATIVES:
         words = (
-            f"A page has room for the effects of {MOST_ALTERNATIVES} alternatives, and there are "
-            f"{k}. Ask for those you want: result.choice_probabilities(), "
+            f"The report shows effects for at most {MOST_ALTERNATIVES} alternatives, and there "
+            f"are {k}. Compute those you need: result.choice_probabilities(), "
             "result.predict(rows, kind='latent')."
         )
         return Section("Effects", (Paragraph(words),))
@@ -81,7 +81,7 @@ def effects_chapter(fit: FitResult, level: float) -> Section:
         compared += [*_gains(fit, pairs, level), *_table(fit, "decompose", *pairs[0], level=level)]
     if k > MOST_COMPARED:
         words = f"All pairs of the {MOST_COMPARED} alternatives chosen most often are compared."
-        compared.insert(0, Paragraph(f"{words} Ask result.treatment_effects for others."))
+        compared.insert(0, Paragraph(f"{words} Use result.treatment_effects for others."))
     parts: list[Part] = [
         _outcomes(fit, columns, level),
         *_table(fit, "potential_outcomes", level=level),
@@ -105,7 +105,7 @@ def _marginal(fit: FitResult, level: float) -> list[Part]:
     parts = _table(fit, "marginal_effects", some, data=_sample(fit), level=level)
     left = len(columns) - len(some)
     if left:
-        words = f"The first {len(some)} of {len(columns)} columns are moved here."
+        words = f"Only the first {len(some)} of {len(columns)} columns are shown."
         parts.append(Paragraph(f"{words} Others: result.marginal_effects({columns[-1]!r})."))
     return parts
 

@@ -98,7 +98,7 @@ def explain(fit: FitResult, data: Any = None, *, level: float = 0.95) -> Explana
     quoted = () if made is None else (made.quotation(),)
     answers = (*answer, *_beside_least_squares(fit), _assumptions(fit), *quoted)
     alarms = dict.fromkeys((*_alarms(fit), *warnings))
-    title = f"What the fit says of {equations.outcome}: {listed(equations.alternatives)}"
+    title = f"What the fit says about {equations.outcome}: {listed(equations.alternatives)}"
     return Explanation(title, tuple(alarms), answers)
 
 
@@ -121,7 +121,7 @@ def _answer(fit: FitResult, data: Any, level: float) -> tuple[list[str], tuple[s
             return _selected_or_not(fit, data, level)
         return _between_alternatives(fit, data, level)
     except (DataError, OptionError, UnsupportedError) as error:
-        return [f"Effects are not said: {error}"], ()
+        return [f"Effects are not available: {error}"], ()
 
 
 def _between_alternatives(
@@ -154,7 +154,7 @@ def _between_alternatives(
     errors = fit.covariance.description
     unused = ""
     if data is not None and fit.facts.weights:
-        unused = f", over rows that count once each: the weights {fit.facts.weights} are not used"
+        unused = f", over rows with equal weight: the weights {fit.facts.weights} are not used"
     head = f"Effect on {unit} (standard errors: {errors}{unused}). "
     if len(pairs) > len(shown):
         said.append(
@@ -193,7 +193,8 @@ def _selected_or_not(fit: FitResult, data: Any, level: float) -> tuple[list[str]
     tidy = fit.tidy(level)
     for row in tidy[tidy["term"] == CORRELATION].to_dict("records"):
         sentence += (
-            f" The noises of outcome and selection are correlated by {in_words(row, level)}."
+            " The correlation between the noise of the outcome and of the selection is "
+            f"{in_words(row, level)}."
         )
     warnings = tuple(one for one in found.warnings if one not in _of_tests(fit))
     return [sentence], warnings
@@ -279,8 +280,8 @@ def _beside_least_squares(fit: FitResult) -> list[str]:
         f"{_rounded(error, digits, False)}) under the model"
     )
     if rejections(fit) or not fit.converged:
-        return [f"{sentence}; that must not be read as bias while the alarms stand."]
-    return [f"{sentence}; the difference is selection bias as far as the model holds."]
+        return [f"{sentence}; do not interpret this as bias while the warnings above stand."]
+    return [f"{sentence}; if the model is correct, the difference is selection bias."]
 
 
 def _shortened(formula: str) -> str:

@@ -70,16 +70,17 @@ def _notices(fit: FitResult) -> tuple[str, ...]:
     for label in fit.boundary:
         notices.append(
             f"AT THE BOUNDARY: the correlation of {label} with the selection is "
-            f"{fit.correlations[label]:+.3f}, as good as {np.sign(fit.correlations[label]):+.0f}: "
-            "each noise determines the other. It has no standard error, and the others take it as "
-            "given; at +1 or -1 itself the log-likelihood is that of the limit. Noise that is not "
-            "normal, such as that of a skewed outcome, may look like this."
+            f"{fit.correlations[label]:+.3f}, practically "
+            f"{np.sign(fit.correlations[label]):+.0f}: each noise determines the other. It has no "
+            "standard error, and the other standard errors treat it as known; at +1 or -1 itself "
+            "the log-likelihood is that of the limit. Noise that is not normal, such as that of "
+            "a skewed outcome, may look like this."
         )
     for label, correlation in fit.correlations.items():
         if abs(correlation) > 1:
             notices.append(
                 f"IMPOSSIBLE CORRELATION: the two steps imply {correlation:+.3f} for {label}, "
-                "beyond one. They do not know that bound; method='ml' does."
+                "beyond one. Two-step estimates do not respect this bound; method='ml' does."
             )
     notices += _several_optima(fit)
     if not np.isfinite(fit.covariance.matrix).all():
@@ -100,12 +101,12 @@ def _several_optima(fit: FitResult) -> list[str]:
     if not others:
         return []
     highest = max(others.values())
-    shown = f"SEVERAL OPTIMA: others have log-likelihoods of {highest:.3f} and less."
+    shown = f"SEVERAL OPTIMA: the other optima have log-likelihoods of {highest:.3f} and less."
     if "two-step" in others:
         shown += (
-            f" The one above the two-step estimate, from which other programs start, has "
-            f"{others['two-step']:.3f}; start='two-step' reports it. Where they differ by much, "
-            "doubt that noise is normal."
+            " The one above the two-step estimate, from which other programs start, has "
+            f"{others['two-step']:.3f}; start='two-step' reports it. If they differ by much, the "
+            "noise may not be normal."
         )
     return [shown]
 
@@ -163,8 +164,8 @@ def _notes(fit: FitResult) -> tuple[str, ...]:
         begun = fit.solution.starts[0].name
         where = "the two-step estimate" if begun == "two-step" else begun
         notes.append(
-            f"Climbed from {where} alone: no better optimum was looked for. start='search' looks "
-            "for one."
+            f"Climbed from {where} alone, without a search for a better optimum. start='search' "
+            "does this search."
         )
     for label, correlation in fit.correlations.items():
         if label not in fit.boundary and NEARLY_ONE <= abs(correlation) <= 1:
@@ -194,13 +195,13 @@ def _notes(fit: FitResult) -> tuple[str, ...]:
         )
     if facts.n_between:
         notes.append(
-            f"{facts.n_between} outcomes are known only to lie between limits, or beyond one; each "
-            "adds the probability of that."
+            f"{facts.n_between} outcomes are known only to lie between limits, or beyond one; "
+            "each contributes the probability of its interval."
         )
     if facts.n_selected_silent:
         notes.append(
             f"{facts.n_selected_silent} rows were selected and have no recorded outcome; they "
-            "count for the selection alone, as if it were missing at random."
+            "count for the selection alone, as if the outcome were missing at random."
         )
     if facts.weights_kind == "probability" and fit.method == "ml":
         notes.append(PSEUDO_LIKELIHOOD)
@@ -216,7 +217,7 @@ def _exclusions(fit: FitResult) -> list[str]:
     if any(one.weak and one.test is not None for one in found):
         instead = 'Use result.conf_int(method="profile")'
         if fit.method == "two-step":
-            instead = "method='ml' has profile intervals, which hold better"
+            instead = "method='ml' has profile intervals, which cover better"
         sentences.append(
             "Where the excluded covariates are weak, intervals from standard errors are too short "
             f"in samples of some hundred rows. {instead}."

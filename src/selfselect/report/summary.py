@@ -59,8 +59,8 @@ DOMINATED = 10
 """Effective clusters below which unequal sizes were measured to cost coverage."""
 
 PSEUDO_LIKELIHOOD = (
-    "Probability weights are scaled to average 1: the log-likelihood, AIC and BIC are of a "
-    "pseudo-likelihood, to describe and not to test with."
+    "Probability weights are scaled to average 1: the log-likelihood, AIC and BIC are those of a "
+    "pseudo-likelihood: use them for description, not for tests."
 )
 
 
@@ -125,7 +125,7 @@ def _comparison_notes(fit: FitResult) -> tuple[str, ...]:
     notes = ["* difference under the model: it is selection bias if the assumptions hold."]
     if fit.problem.index == "unknown":
         notes.append(
-            "Choices were not recorded, so least squares is on all rows, the same for every "
+            "Choices were not recorded, so least squares uses all rows and is the same for every "
             "alternative."
         )
     return tuple(notes)
@@ -163,8 +163,8 @@ def _notices(fit: FitResult) -> tuple[str, ...]:
             why = "the estimate is at a boundary of what is possible."
         elif not np.isfinite(fit.solution.information).all():
             why = (
-                f"{fit.solution.solver_name} does not maximise the likelihood, so no information "
-                "matrix belongs to its estimates. Use covariance='bootstrap'."
+                f"{fit.solution.solver_name} does not maximise the likelihood, so its estimates "
+                "have no information matrix. Use covariance='bootstrap'."
             )
         notices.append(f"NO STANDARD ERRORS: {why}")
     return tuple(notices)
@@ -266,15 +266,18 @@ def _few_clusters(covariance: Covariance, measured: bool) -> str:
     )
     if not measured or round(effective) < FEWEST_MEASURED:
         where = f"with fewer than {FEWEST_MEASURED} clusters" if measured else "in such models"
-        said += f" How often these intervals hold the truth {where} was not measured."
+        said += f" The coverage of these intervals {where} was not measured."
     else:
-        said += " Intervals of coefficients then cover about what they say, those of scales less."
+        said += (
+            " Intervals of coefficients then cover at about their level; those of scales cover "
+            "less."
+        )
         if corrected:
-            said += " covariance='bootstrap' draws whole clusters and reaches about as much."
+            said += " covariance='bootstrap' draws whole clusters and covers about as well."
     if covariance.unequal_clusters and effective < DOMINATED:
         said += (
-            " Where a few clusters hold most of the rows, intervals cover less than they say: in "
-            "simulations of selection models 83 to 93% where they said 95%."
+            " Where a few clusters hold most of the rows, intervals cover less than their level: "
+            "in simulations of selection models 83 to 93% at a level of 95%."
         )
     return said
 
@@ -422,13 +425,14 @@ def _notes(fit: FitResult) -> tuple[str, ...]:
     notes += _notes_on_people(fit)
     if facts.n_silent:
         notes.append(
-            f"{facts.n_silent} rows have no recorded outcome; they count by what is known of it: "
+            f"{facts.n_silent} rows have no recorded outcome; they contribute what is known about "
+            "it: "
             + ("its limits." if not fit.facts.counts else "the choice, and limits where given.")
         )
     if facts.n_undecided:
         notes.append(
-            f"In {facts.n_undecided} rows the chosen alternative was not recorded: every possible "
-            "one is weighed."
+            f"In {facts.n_undecided} rows the chosen alternative was not recorded: the likelihood "
+            "sums over all possible ones."
         )
     if facts.n_dropped:
         notes.append(f"{facts.n_dropped} rows with a missing covariate were left out.")
@@ -449,18 +453,19 @@ def _notes_on_people(fit: FitResult) -> list[str]:
     facts, noise, notes = fit.facts, fit.problem.noise, []
     alone = facts.panel is None or facts.n_groups == facts.n_rows
     if facts.panel is not None and alone:
-        notes.append("Every person has one row: the panel says no more than the rows do.")
+        notes.append("Every person has one row, so the panel adds no information.")
     elif facts.panel is not None and not noise.grouped:
         notes.append(
-            f"The noise of a person's rows is taken to be independent; {facts.panel} moves only "
-            "the standard errors. noises.Types() and noises.SharedShock() let rows share a part."
+            f"The noise of a person's rows is assumed independent; {facts.panel} affects only the "
+            "standard errors. noises.Types() and noises.SharedShock() model noise that a "
+            "person's rows share."
         )
     if noise.mixed and alone:
-        notes.append(
-            "With one row each, nothing but the assumed shape of the noise tells types apart."
-        )
+        notes.append("With one row each, only the assumed shape of the noise identifies the types.")
     if noise.mixed:
-        notes.append("Types approximate a distribution; they do not count kinds of people.")
+        notes.append(
+            "Types approximate a distribution; their number is not the number of kinds of people."
+        )
     return notes
 
 

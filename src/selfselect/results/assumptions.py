@@ -117,8 +117,8 @@ def assumptions(fit: FitResult | Posed, params: Any = None) -> Assumptions:
         )
     if fit.problem.noise.selected:
         raise UnsupportedError(
-            "The theorems are about outcomes that select by themselves; in this fit an equation of "
-            "its own selects. result.diagnose() says what its data determines."
+            "The theorems are about self-selection by outcomes; this fit has a selection "
+            "equation. result.diagnose() says what its data determines."
         )
     problem, engine, note = fit.problem, fit.engine_of_rows(), ""
     if params is not None:

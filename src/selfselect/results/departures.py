@@ -104,17 +104,17 @@ class Departures(Tables):
         if not self.explained:
             left = min(100.0 * self.unexplained, 100.0)
             return (
-                "LARGE: whatever noise is simulated, least squares and corrected slopes do not "
-                f"differ as here ({left:.0f}% of the difference is left). The rule itself may be "
+                "LARGE: no simulated noise reproduces the difference between least squares and "
+                f"corrected slopes ({left:.0f}% of it is not explained). The rule itself may be "
                 "wrong."
             )
         share = f"{100 * self.of_naive:.0f}% of"
         if self.of_naive >= 1.0:
             share = f"{self.of_naive:.1f} times"
         return (
-            f"{'SMALL' if self.small else 'LARGE'}: simulated with noise as the residuals show it"
-            f"{self._kinds()}, corrected slopes are off by {self.in_errors:.2g} standard errors, "
-            f"{share} the error of least squares there."
+            f"{'SMALL' if self.small else 'LARGE'}: in a simulation with noise like the "
+            f"residuals{self._kinds()}, corrected slopes are off by {self.in_errors:.2g} standard "
+            f"errors, {share} the error of least squares."
         )
 
     def _kinds(self) -> str:
@@ -131,11 +131,11 @@ class Departures(Tables):
         """Compose a page, which renders as text, HTML, LaTeX and Markdown."""
         from selfselect.report.page import Block, Page
 
-        blocks = [Block.of("Noise as the residuals show it", self.noise)]
+        blocks = [Block.of("Noise estimated from the residuals", self.noise)]
         if self.correlations.any():
             blocks.append(Block.of("Its correlations", self.correlations.to_frame()))
-        blocks.append(Block.of("Slopes, and their errors where it was simulated", self.slopes))
-        title = "What noise as the residuals show it does to the slopes"
+        blocks.append(Block.of("Slopes, and their errors in the simulation", self.slopes))
+        title = "What noise like the residuals does to the slopes"
         said = (self.sentence,)
         if self.small:
             return Page(title, (), (), tuple(blocks), said)
@@ -158,21 +158,18 @@ def why_not_measured(fit: FitResult) -> str | None:
     if reason is None and problem.rank is not None:
         reason = "an outcome of a given rank leaves open on which side the others lie"
     if reason is None and not slope_places(problem):
-        reason = "no equation has a slope that could go wrong"
+        reason = "no equation has a slope"
     return reason
 
 
 def _why_not_simulated(problem: Problem) -> str | None:
     if problem.noise.selected:
-        return "it is made for outcomes that select by themselves, not for a selection equation"
+        return "it is available for self-selection, not for a selection equation"
     shape = problem.noise.margin
     if not shape.normal:
-        return f"it is made for normal noise, and this fit assumes {shape.name} noise"
+        return f"it needs normal noise, and this fit assumes {shape.name} noise"
     if problem.likelihood.joint:
-        return (
-            "it is made for independent noise, known costs, and rows in which everything was "
-            "recorded"
-        )
+        return "it needs independent noise, known costs, and rows in which everything was recorded"
     return None
 
 

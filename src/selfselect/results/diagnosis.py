@@ -124,7 +124,7 @@ def diagnose_selection(evidence: Evidence) -> Diagnosis:
             "ratio's size"
         )
         if step.unexplained < WEAK_MILLS:
-            sentence += ": little tells selection from them. Expect wide intervals"
+            sentence += ": selection is hard to separate from them. Expect wide intervals"
         verdict = "weak" if step.unexplained < WEAK_MILLS else "fine"
         findings.append(Finding(verdict, f"{sentence}."))
     if np.isfinite(information).all():

@@ -68,12 +68,12 @@ def say_first_stages(fit: FitResult) -> list[str]:
         law = f"F({len(one.instruments)}, {one.df_residual:g}) = {one.statistic:.4g}"
         sentence = f"First stage of {one.column}: {', '.join(one.instruments)}; {law}"
         if one.statistic < WEAK:
-            sentence += ", weak: below 10 (Staiger and Stock 1997). Intervals mislead"
+            sentence += ", weak: below 10 (Staiger and Stock 1997). Intervals are unreliable"
         said.append(f"{sentence}.")
     said.append(f"{exogeneity_test(fit)}.".replace("..", "."))
     if fit.method == "ml":
         said.append(
-            "The first stage is least squares, and the likelihood is that of the rest given its "
-            "residuals: likelihood-ratio tests and profile intervals take them as given."
+            "The first stage is least squares, and the likelihood is conditional on its "
+            "residuals, as are likelihood-ratio tests and profile intervals."
         )
     return said

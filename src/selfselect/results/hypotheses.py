@@ -119,7 +119,7 @@ def lr_test(one: FitResult, other: FitResult) -> TestResult:
     """Test the smaller of two nested fits of the same rows against the larger."""
     name = "Likelihood-ratio test"
     if not hasattr(other, "problem"):
-        return impossible_test(name, f"{type(other).__name__} is not a fit of ours")
+        return impossible_test(name, f"{type(other).__name__} is not a fit of selfselect")
     small, large = sorted((one, other), key=lambda fit: fit.n_parameters)
     if one.problem.noise.selected != other.problem.noise.selected:
         # A Roy model inside a switching regression, whichever has more parameters.
@@ -170,7 +170,7 @@ def selection_independence_test(fit: FitResult, kind: str | None = None) -> Test
         )
     doubt = why_no_likelihood_ratio(fit)
     if fit.method != "ml":
-        doubt = "two steps maximise no likelihood"
+        doubt = "two-step estimates do not maximise a likelihood"
     elif doubt is None and not fit.converged:
         return impossible_test("Test of independence", "the fit did not converge")
     if kind == "lr" and doubt is not None:

@@ -118,7 +118,7 @@ def too_many(fit: FitResult) -> tuple[str, ...]:
         if test.p_value <= 0.05:
             return ()
         return (
-            f"TOO MANY {what}: {k} fit better than {k - 1} by no more than chance may "
+            f"TOO MANY {what}: {k} do not fit significantly better than {k - 1} "
             f"({p_value_in_words(test.p_value)}, {test.replications} samples).",
         )
     signs = [*(_rare_type(fit) if of_types else _rare_alternative(fit))]
@@ -129,8 +129,8 @@ def too_many(fit: FitResult) -> tuple[str, ...]:
         return ()
     sentence = " and ".join(signs)
     return (
-        f"PERHAPS TOO MANY {what}: {sentence}. Its standard errors take for granted that it "
-        "exists. Ask result.overfitted_test().",
+        f"PERHAPS TOO MANY {what}: {sentence}. The standard errors assume that all {k} exist. Use "
+        "result.overfitted_test().",
     )
 
 
@@ -152,7 +152,7 @@ def _rare_type(fit: FitResult) -> list[str]:
 def _why_not(fit: FitResult) -> str | None:
     problem = fit.problem
     if not problem.exchangeable:
-        return "alternatives have names, so one fewer is another question for each of them"
+        return "alternatives have names, so the test would depend on which one is left out"
     fixed = problem.noise.fixed_scales(problem.equations.alternatives)
     if fixed is not None and len(set(fixed.tolist())) > 1:
         return "their scales are fixed one by one"

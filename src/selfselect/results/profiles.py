@@ -28,8 +28,8 @@ def not_chi_square(fit: Any) -> str | None:
         return "the fit did not converge"
     if fit.covariance.sandwich or fit.facts.cluster is not None:
         return (
-            "with a robust or clustered covariance rows are not taken at their word, and then the "
-            "likelihood ratio is not chi-square; use method='wald'"
+            "with a robust or clustered covariance the likelihood is not assumed to be correct, "
+            "so its ratio is not chi-square; use method='wald'"
         )
     return None
 
@@ -48,11 +48,11 @@ def no_profile(fit: FitResult) -> str | None:
     if not problem.likelihood.exact or fit.solution.loglik_error > 0:
         return "the likelihood is simulated, not exact; use covariance='bootstrap'"
     if fit.solution.noise is not None and fit.solution.noise.any():
-        return "the estimates were drawn; fit with solver=None, whose likelihood is exact"
+        return "the estimates were simulated; fit with solver=None, whose likelihood is exact"
     if not problem.noise.margin.smooth:
         return f"the log-likelihood of {problem.noise.margin.name} noise has kinks; use 'wald'"
     if fit.method != "ml":
-        return "two steps maximise no likelihood; use method='ml'"
+        return "two-step estimates do not maximise a likelihood; use method='ml'"
     if not np.isfinite(fit.solution.information).all():
         return "the estimate is not one of maximum likelihood"
     if fit.engine is None:
@@ -78,6 +78,6 @@ def look_at_curvature(fit: Any) -> tuple[Finding, ...]:
         Finding(
             "weak",
             f"The likelihood is far from quadratic around {shown}: intervals from standard errors "
-            'mislead there. Use result.conf_int(method="profile").',
+            'are misleading there. Use result.conf_int(method="profile").',
         ),
     )

@@ -86,7 +86,7 @@ class Rehearsal(Tables):
         elif method == "percentile":
             if n_drawn < PERCENTILES_FROM:
                 raise OptionError(
-                    f"{n_drawn} samples have no percentiles worth reading. Use method='t', or "
+                    f"Percentiles of {n_drawn} samples are unreliable. Use method='t', or "
                     f"rehearse with replications={PERCENTILES_FROM} or more."
                 )
             tails = np.quantile(self.draws, [0.5 - 0.5 * level, 0.5 + 0.5 * level], axis=0)
@@ -152,9 +152,8 @@ def rehearse(
     whole = [one for one in drawn if one.values is not None]
     if len(whole) < 0.5 * replications:
         raise UnsupportedError(
-            f"Only {len(whole)} of {replications} samples drawn from the fit could be fitted: it "
-            "does not find itself again. An alternative may be too rare, or a parameter at a "
-            "boundary; see diagnose()."
+            f"Only {len(whole)} of {replications} samples drawn from the fit could be fitted. An "
+            "alternative may be too rare, or a parameter at a boundary; see diagnose()."
         )
     return _described(fit, drawn, whole, replications)
 
@@ -242,15 +241,16 @@ def _warnings(
     lost = int(ended[Ended.WORSE.value] + ended[Ended.FAILED.value])
     if lost > OFTEN * replications:
         found.append(
-            f"NOT FOUND AGAIN: in {lost} of {replications} samples drawn from this very fit the "
-            "search ended at a worse optimum or at none. It may have missed the best one of the "
-            "data as well: give a solver more starts."
+            f"NOT RECOVERED: in {lost} of {replications} samples drawn from this fit the search "
+            "ended at a worse optimum or at none. It may have missed the best optimum of the "
+            "data as well: use a solver with more starts."
         )
     elsewhere = int(ended[Ended.ELSEWHERE.value])
     if elsewhere > OFTEN * replications:
         found.append(
             f"ELSEWHERE: in {elsewhere} of {replications} samples the best optimum is not the one "
-            "nearest to the truth. With so many rows the likelihood itself points elsewhere."
+            "nearest to the truth. With this number of rows the maximum of the likelihood itself "
+            "is elsewhere."
         )
     names = np.array([": ".join(map(str, label)) for label in table.index])
     n_drawn = int(replications - ended[Ended.FAILED.value])
@@ -264,27 +264,28 @@ def _warnings(
     by_person = fit.dependence.by_person
     if wide.any() and (by_person or not fit.dependence.clusters):
         found.append(
-            "STANDARD ERRORS TOO SMALL: samples spread by half as much again for "
-            f"{', '.join(names[wide][:5])}. Read the intervals below, or profile intervals."
+            f"STANDARD ERRORS TOO SMALL: in the samples, estimates spread at least {TOO_WIDE:g} "
+            f"times as widely for {', '.join(names[wide][:5])}. Read the intervals below, or "
+            "profile intervals."
         )
     return tuple(found)
 
 
 def _notes(fit: FitResult, n_drawn: int) -> tuple[str, ...]:
     notes = [
-        f"Each sample was fitted from scratch. Intervals are the estimate and t({n_drawn - 1}) "
-        "times the spread.",
-        "A rehearsal takes the model as true: it finds what chance and the search do, not what a "
-        "wrong model does.",
+        "Each sample was fitted from scratch. Intervals are the estimate plus or minus the "
+        f"t({n_drawn - 1}) quantile times the spread (the standard deviation over samples).",
+        "A rehearsal assumes that the model is true: it shows sampling error and errors of the "
+        "search, not the effect of a wrong model.",
     ]
     if fit.problem.noise.selected:
         notes.append(
-            "Where exclusion is weak no spread is right: read profile intervals first, "
-            "conf_int(method='profile'), and this for how far even they can be trusted."
+            "With a weak exclusion these intervals are unreliable: use profile intervals first, "
+            "conf_int(method='profile'); the rehearsal shows how far those can be trusted."
         )
     if fit.dependence.clusters and not fit.dependence.by_person:
         notes.append(
-            "Rows were drawn independently of each other, so the spread lacks what clusters add to "
-            "the standard errors."
+            "Rows were drawn independently of each other, so the spread does not include what "
+            "clusters add to the standard errors."
         )
     return tuple(notes)

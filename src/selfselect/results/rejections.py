@@ -34,7 +34,7 @@ SKEWED = 1.0
 """Skewness of observed outcomes beyond which their logarithm is suggested; selection alone makes
 the largest of two normal outcomes skewed by 0.14."""
 
-NOT_BIAS = "the difference from least squares must not be read as bias"
+NOT_BIAS = "the difference from least squares must not be interpreted as bias"
 
 
 def assumptions_tested(fit: FitResult) -> dict[str, TestResult]:
@@ -74,8 +74,8 @@ def rejections(fit: FitResult) -> tuple[str, ...]:
         how, what = _how(rejected[_shape_name(fit)]), _shape_name(fit).removeprefix("the ").upper()
         said.append(f"{what} REJECTED: {how}. The noise is skewed or has other tails.")
     if _variance(fit) in rejected:
-        said.append(f"{_variance(fit).upper()} REJECTED: {_how(rejected[_variance(fit)])}. "
-                    f"Robust standard errors are no remedy{_moving(fit)}.")  # fmt: skip
+        said.append(f"{_variance(fit).upper()} REJECTED: {_how(rejected[_variance(fit)])}. Robust "
+                    f"standard errors do not correct for this{_moving(fit)}.")  # fmt: skip
     said.append(f"{_effect(found)}{_next(fit, found)}")
     return tuple(said)
 
@@ -108,7 +108,11 @@ def what_to_try(fit: FitResult) -> str:
     test = assumptions_tested(fit).get("independence")
     vain = small or rule_in_doubt(fit)
     remedies = [] if vain or test is None or not test.rejects() else _remedies(fit)
-    off = "" if small else "What rests on the model may be off by more than intervals say. "
+    off = (
+        ""
+        if small
+        else ("Results that depend on the model may be off by more than their intervals say. ")
+    )
     return off + (f"Try {', '.join(remedies)}. " if remedies else "") + said[-1]
 
 
@@ -197,7 +201,10 @@ def _suspects(fit: FitResult, found: Departures | str | None, tails: bool, scale
     if remedies:
         said += f" Try {', '.join(remedies)}."
     if tails and remedies:
-        said += " Heavy tails pass for correlation: correlated noise may then do harm."
+        said += (
+            " Heavy tails can look like correlation; correlated noise may then make estimates "
+            "worse."
+        )
     return said
 
 
@@ -229,12 +236,12 @@ def _next(fit: FitResult, found: Departures | str | None) -> str:
         said += "the outcome is positive and skewed, so fit its logarithm first; "
     if isinstance(found, Departures) and not found.explained:
         return (
-            f"{said}selfselect.choose_noise() says whether the rule stays in doubt under other "
-            f"noises. If it does, {without_the_rule(fit)}"
+            f"{said}selfselect.choose_noise() shows whether the rule stays in doubt under other "
+            f"noise models. If it does, {without_the_rule(fit)}"
         )
     said += (
-        "selfselect.choose_noise() fits the model under other shapes, moving scales and correlated "
-        "noise, and says how much the answer depends on them. "
+        "selfselect.choose_noise() fits the model under other shapes, moving scales and "
+        "correlated noise, and shows how much the answer depends on them. "
     )
     if fit.facts.panel is None:
         said += "Where people are observed more than once, give panel=. "
@@ -274,7 +281,7 @@ def _effect(found: Departures | str | None) -> str:
         said = f"EFFECT ON SLOPES {found.sentence}"
         return said if found.small else f"{said} So {NOT_BIAS}."
     if found is None:
-        return f"EFFECT ON SLOPES UNKNOWN: result.departures() simulates it. Till then {NOT_BIAS}."
+        return f"EFFECT ON SLOPES UNKNOWN: result.departures() simulates it. Until then {NOT_BIAS}."
     return f"EFFECT ON SLOPES UNKNOWN: no grade is computed, since {found}. So {NOT_BIAS}."
 
 

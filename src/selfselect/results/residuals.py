@@ -38,11 +38,13 @@ def generalised_residuals(fit: FitResult) -> pd.DataFrame:
 def refuse_dependent_noise(problem: Problem) -> None:
     """Refuse a known covariance, integrated by draws without residuals, and a selection's noise."""
     if problem.noise.method != "ml":
-        raise UnsupportedError("Two steps maximise no likelihood. Use method='ml' for residuals.")
+        raise UnsupportedError(
+            "Two-step estimates do not maximise a likelihood. Use method='ml' for residuals."
+        )
     if problem.noise.selected and problem.equations.n_alternatives > 1:
         raise UnsupportedError(
             "With a selection equation there are no residuals of every alternative: no row shows "
-            "two outcomes, so their correlation is in no likelihood."
+            "two outcomes, so their correlation is not identified."
         )
     if not (problem.noise.independent or problem.noise.joint or problem.noise.selected):
         raise UnsupportedError(

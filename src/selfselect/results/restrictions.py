@@ -182,7 +182,7 @@ def _compared(
         lines.append(line)
         above = (problem, solution)
     notes.append(
-        "A model that is not rejected is not shown to be right; one that is rejected may be so for "
+        "Not rejecting a model does not show that it is right, and a rejection may be due to "
         "noise that is not normal."
     )
     return Restrictions(pd.DataFrame(lines).set_index("model"), tuple(tests), tuple(notes))

@@ -75,8 +75,8 @@ class Sensitivity(Tables):
         """Say what the likelihood supports."""
         if self.reason is not None:
             return (
-                f"Which correlations the likelihood supports is not said: {self.reason}. Fit with "
-                "noise='correlated' and use its wald_test and conf_int."
+                f"Which correlations the likelihood supports is not computed: {self.reason}. Fit "
+                "with noise='correlated' and use its wald_test and conf_int."
             )
         low, high = self.supported
         where = f"from {low:g} to {high:g}" if low < high else f"of about {low:g} only"
@@ -85,8 +85,8 @@ class Sensitivity(Tables):
             edge = " The best is the last of the grid: the likelihood may rise further beyond."
         return (
             f"The likelihood supports correlations {where} ({100 * self.level:g}% region on this "
-            f"grid; best: {self.best:g}).{edge} It knows them through the assumed normal shape and "
-            "the excluded covariates alone."
+            f"grid; best: {self.best:g}).{edge} This relies only on the assumed normal shape and "
+            "the excluded covariates."
         )
 
     def __str__(self) -> str:

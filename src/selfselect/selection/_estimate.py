@@ -201,9 +201,9 @@ def _refuse_with_limits(plan: SelectionPlan, method: str) -> None:
         )
     if plan.if_recorded:
         raise OptionError(
-            "The selection has no left side, which selects the rows whose outcome is recorded; "
-            "`outcome_between` speaks of those whose outcome is not. Name the column that says "
-            "which rows were selected."
+            "Without a left side, the selected rows are those with a recorded outcome, but "
+            "`outcome_between` is for rows without one. Name the column that says which rows "
+            "were selected."
         )
 
 

@@ -103,9 +103,9 @@ def _refuse_collinear(step: SecondStep, label: object) -> None:
     if step.determined:
         return
     raise DataError(
-        f"In the equation of {label!r} the Mills ratio is a combination of the covariates, so "
-        "selection cannot be told from them. Put a covariate in the selection equation that the "
-        "outcome equation does not have."
+        f"In the equation of {label!r} the Mills ratio is a combination of the covariates, so the "
+        "selection is not identified separately from them. Put a covariate in the selection "
+        "equation that the outcome equation does not have."
     )
 
 
@@ -124,7 +124,7 @@ def two_step_covariance(
     """
     if kind == "opg":
         raise OptionError(
-            "covariance='opg' is of maximum likelihood, and two steps maximise none. Use "
+            "covariance='opg' needs maximum likelihood, and this estimate has two steps. Use "
             "covariance='robust', or method='ml'."
         )
     estimate = _Estimate.read(problem, solution)

@@ -28,7 +28,7 @@ def why_simpler(found: Solution, gain: float) -> str | None:
     if not found.converged and gain < INDISTINCT:
         return (
             f"the components coincide: the log-likelihood is {max(gain, 0.0):.2g} above that of "
-            "the simpler noise, and nothing tells them apart."
+            "the simpler noise, so the data do not distinguish them."
         )
     return None
 
@@ -51,7 +51,7 @@ def saying_why(simple: Solution, problem: Problem, reason: str) -> Solution:
     """Return the estimate under simpler noise with the reason why it is that."""
     assert simple.settled is not None
     said = (
-        f"Asked for was a {problem.noise.name.split(',')[0]}, but {reason} "
-        f"The estimates are those of simpler noise: {simple.settled.name.split(',')[0]}."
+        f"The fit was asked for a {problem.noise.name.split(',')[0]}, but {reason} The estimates "
+        f"are those of simpler noise: {simple.settled.name.split(',')[0]}."
     )
     return replace(simple, ending=simple.ending.noting(said))

@@ -357,9 +357,10 @@ def scale_without_limit(problem: Problem, free: Array) -> Ending | None:
     return Ending(
         Status.AT_BOUNDARY,
         {
-            "reason": f"the scale of {alternative!r} has no upper limit: the likelihood rises as "
-            "its outcomes scatter more and more, because the rows say too little of them. "
-            "Estimate one scale for all, noise=Independent('common'), or give it a known one."
+            "reason": f"the scale of {alternative!r} has no upper limit: the likelihood increases "
+            "with it without end, because the rows contain too little information "
+            "about its outcomes. Estimate one scale for all, "
+            "noise=Independent('common'), or give it a known one."
         },
     )
 

@@ -98,9 +98,9 @@ def _switching(fit: FitResult, seed: int) -> FitResult:
         raise UnsupportedError("Known costs and availability have no counterpart in switching.")
     if not any(equations.exclusions().values()):
         raise UnsupportedError(
-            "No covariate is excluded from an outcome: switching would rest on the normal shape "
-            "alone. Fit selfselect.switching with a covariate that moves the choice only, and "
-            "give it in also=."
+            "No covariate is excluded from an outcome: switching would be identified by the "
+            "normal shape alone. Fit selfselect.switching with a covariate that affects the "
+            "choice only, and pass it in also=."
         )
     selection = index_of(equations)
     base = replace(equations, costs=(), selection=selection, spreads=(), types=None)

@@ -140,8 +140,7 @@ class Question:
         """Return what the rule alone says: the ends of an interval, without an estimate."""
         if self.expression is not None:
             raise UnsupportedError(
-                "A coefficient is part of the model of the means; the rule alone says nothing of "
-                "it."
+                "A coefficient is part of the model of the means; the rule alone does not bound it."
             )
         if self.effect == "ATE":
             asked = read_asked((0.5,), None, support, level)
@@ -212,7 +211,7 @@ def read_question(fit: FitResult | Unsolved, question: Any) -> Question:
     labels = fit.problem.equations.alternatives
     if question is None:
         if len(labels) != 2:
-            raise OptionError(f"Say what the verdict is on. {_examples(fit)}")
+            raise OptionError(f"State the question. {_examples(fit)}")
         question = (labels[1], labels[0])
     if isinstance(question, str):
         effect_asked = _effect(question, labels)

@@ -110,7 +110,7 @@ class Verdict:
             said = ", ".join(one for one in (row["rejected"], row["state"]) if one)
             known = not np.isnan(row["bic"]) and not said
             lines.append((marked, *numbers, bic, "nothing" if known else said))
-        return Block("model (* the data speak for it)", header, tuple(lines))
+        return Block("model (* supported by the data)", header, tuple(lines))
 
     def __str__(self) -> str:
         return self.to_page().to_text()

@@ -90,9 +90,9 @@ def agreed(question: str, rows: Sequence[Row], level: float) -> str:
         sure = "may be of either sign"
     every = "both" if len(models) == 2 else f"all {len(models)}"
     return (
-        f"AGREED: {every} models that the data speak for ({names}) say that {question} "
-        f"{sure}: {_range(models)}, intervals together {joint}.{_fit_left_out(models)}"
-        f"{_beside_naive(models, rows)}"
+        f"AGREED: {every} models that the data support ({names}) say that {question} {sure}: "
+        f"{_range(models)}, intervals together "
+        f"{joint}.{_fit_left_out(models)}{_beside_naive(models, rows)}"
     )
 
 
@@ -107,11 +107,11 @@ def depends(rows: Sequence[Row]) -> str:
     others = [one for one in models if one is not base]
     varied = listed(list(dict.fromkeys(what for one in others for what in one.changes)))
     if not varied:
-        said = "DEPENDS: no other model that the data speak for could be set beside it."
+        said = "DEPENDS: there is no other model to compare with that the data support."
     elif not moved:
         said = (
-            f"DEPENDS: nothing that was varied{where} moves it by more than {FAR:g} standard "
-            f"errors: {varied}."
+            f"DEPENDS: no assumption that was varied{where} changes it by more than {FAR:g} "
+            f"standard errors: {varied}."
         )
     else:
         by_assumption: dict[str, list[Row]] = {}
@@ -124,7 +124,7 @@ def depends(rows: Sequence[Row]) -> str:
         said = f"DEPENDS: {'; '.join(parts)}."
     left = [one for one in rows if one.kind == "model" and one.answered and one not in models]
     if left:
-        said += f" Models that fit worse say {_range(left)}."
+        said += f" Models that fit worse give {_range(left)}."
     return said
 
 
@@ -135,10 +135,10 @@ def undetermined(question: str, rows: Sequence[Row], fit: FitResult, level: floa
     if models and not models[0].supported:
         naive = next((one for one in rows if one.kind == "naive" and one.answered), None)
         point = "" if naive is None else (
-            f", and least squares' {_signed(naive.answer.estimate)} is one more answer, no bound "
-            "of the others"
+            f", and least squares' {_signed(naive.answer.estimate)} is one more estimate, not a "
+            "bound"
         )  # fmt: skip
-        said.append(f"{question}: whatever one reads off is the model's{point}")
+        said.append(f"{question}: any number depends on the model{point}")
     free = [one for one in models if one.dependent]
     if free and not any(fit.problem.equations.exclusions().values()):
         ended = any(one.state for one in free)
@@ -148,7 +148,9 @@ def undetermined(question: str, rows: Sequence[Row], fit: FitResult, level: floa
             + (" and which runs to its boundary" if ended else "")
         )
     if fit.problem.exchangeable:
-        said.append("which alternative is which: they have no names, and every fit orders its own")
+        said.append(
+            "which alternative is which: they have no names, and every fit orders them separately"
+        )
     rule = next(one for one in rows if one.kind == "rule")
     if rule.note:
         said.append(f"anything without a model ({rule.note.rstrip('.')})")
@@ -189,9 +191,7 @@ def _none_fits(rows: Sequence[Row]) -> str:
     what = listed(list(dict.fromkeys(name for one in rejected for name in one.rejected)))
     why = []
     if rejected:
-        why.append(
-            f"{len(rejected)} of {len(models)} are wrong by their own tests, {what} rejected"
-        )
+        why.append(f"{len(rejected)} of {len(models)} are rejected by their own tests of {what}")
     why += [f"{one.name} is {one.state}" for one in models if one.state]
     said = "describes the data" if rejected else "can be relied on"
     return f"that no model here {said}" + (f" ({'; '.join(why)})" if why else "")
@@ -206,8 +206,8 @@ def _sign_of_all(question: str, rows: Sequence[Row]) -> str:
         )
     word = "positive" if 1.0 in signs else "negative"
     return (
-        f"that {question} is {word} by every estimate, {_range(answers)}, of which each rests on a "
-        "model in doubt"
+        f"that {question} is {word} by every estimate, {_range(answers)}, but every estimate "
+        "comes from a model in doubt"
     )
 
 

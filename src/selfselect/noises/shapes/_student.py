@@ -283,8 +283,8 @@ class StudentFamily(Family):
         nu = float(values[0])
         if nu > NORMAL:
             return (
-                f"{nu:.3g} degrees of freedom cannot be told from the normal distribution. Use "
-                "noises.Independent()."
+                f"{nu:.3g} degrees of freedom cannot be distinguished from the normal "
+                "distribution. Use noises.Independent()."
             )
         if nu < NO_VARIANCE:
             return (
