@@ -93,6 +93,7 @@ class Sizes:
     sums: int = 0
 
     @classmethod
+    @cache
     def of(cls, k: int, *, known: bool, curvature: str) -> Sizes:
         """Return what a likelihood of so many alternatives adds up."""
         if curvature == "exact" and not known:
@@ -100,6 +101,7 @@ class Sizes:
         return cls(0 if curvature == "none" else k, k, 1 + k)
 
 
+@cache
 def fits(width: int, k: int, *, known: bool, curvature: str, room: int) -> bool:
     """Say whether one kernel does a pass, where a multiprocessor has that much shared memory."""
     if k > MOST_PACKED or width > _widest(curvature):
