@@ -219,6 +219,7 @@ def variants(engine: OnDevice, parameters: Any, what: str) -> None:
     names = ("MOST_TILES", "MOST_WARPS", "STAGES")
     kept = [getattr(torch_card, name) for name in names]
     for cut in product((12, 24), (8, 10, 12, 14, 16), (2, 3)):
+        torch_card.planned.cache_clear()
         for name, value in zip(names, cut, strict=True):
             setattr(torch_card, name, value)
         for curvature in ("none", "exact"):
@@ -230,6 +231,7 @@ def variants(engine: OnDevice, parameters: Any, what: str) -> None:
             if curvature != "none" or cut[0] == kept[0]:
                 label = " ".join(f"{name}={value}" for name, value in zip(names, cut, strict=True))
                 _try(f"{what} {curvature} {label}", task)
+    torch_card.planned.cache_clear()
     for name, value in zip(names, kept, strict=True):
         setattr(torch_card, name, value)
 
@@ -278,11 +280,20 @@ def passes(engine: OnDevice, free: Any, what: str, *, cuda: bool) -> None:
             _torch_tasks.kernels_for = kept
 
 
+def plain_loop() -> float:
+    """Time a loop of Python, which says how fast the processor is at the moment."""
+    begun, total = time.perf_counter(), 0
+    for i in range(100_000):
+        total += i * i
+    return round(1e3 * (time.perf_counter() - begun), 1)
+
+
 def fits(
-    engine: OnDevice, solver: Any, what: str, *, cuda: bool, repeats: int = 1, start: Any = None
+    engine: OnDevice, solver: Any, what: str, *, cuda: bool, repeats: int = 9, start: Any = None
 ) -> Any:
-    walls = []
+    walls, loops = [], []
     for _ in range(repeats + 1):
+        loops.append(plain_loop())
         if cuda:
             torch.cuda.synchronize()
         begun = time.perf_counter()
@@ -294,7 +305,10 @@ def fits(
     say(
         f"{what} fit {type(solver).__name__}",
         {
-            "wall_ms": walls,
+            "first_ms": walls[0],
+            "median_ms": round(float(np.median(walls[1:])), 1),
+            "wall_ms": walls[1:],
+            "loop_ms": loops[1:],
             "converged": solution.converged,
             "passes": solution.n_passes,
             "status": str(solution.ending),
@@ -354,7 +368,7 @@ def main() -> None:
         say("seconds", round(time.perf_counter() - started, 1))
         if cuda:
             floors(engine)
-        solution = fits(engine, Newton(), "known", cuda=cuda, repeats=3)
+        solution = fits(engine, Newton(), "known", cuda=cuda)
         passes(engine, solution.free, "known", cuda=cuda)
         say("seconds", round(time.perf_counter() - started, 1))
         if cuda and options.variants:
@@ -373,7 +387,7 @@ def main() -> None:
                 options.covariates, 4, index="unknown", noise=Independent("common")
             )
             engine = generate(n_rows, problem, device)
-            solution = fits(engine, MaximumLikelihood(), "unknown", cuda=cuda, repeats=2)
+            solution = fits(engine, MaximumLikelihood(), "unknown", cuda=cuda)
             start = solution.free + 1e-3
             fits(engine, MaximumLikelihood(), "unknown, from a start,", cuda=cuda, start=start)
             passes(engine, solution.free, "unknown", cuda=cuda)

@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 
 from selfselect.engines import memory
+from selfselect.engines._sampling import spread_evenly
 from selfselect.engines.base import Parts
 from selfselect.likelihoods import Batch, evaluate
 
@@ -83,6 +84,18 @@ def test_a_sample_is_drawn_from_every_row_alike(fitted):
         drawn[numbered.sample(700, rng).rows.outcome.astype(int)] += 1
     # Each is drawn 93 times on average, with a standard deviation of nine.
     assert drawn.min() > 45 and drawn.max() < 145
+
+
+@pytest.mark.parametrize(
+    ("total", "n_rows"),
+    [(7, 7), (9, 1), (1_000, 30), (300_000, 3_000), (300_099, 3_000), (2**33 + 1, 1_000)],
+)
+def test_rows_drawn_in_runs_are_those_drawn_one_by_one(total, n_rows):
+    edges = np.arange(n_rows + 1) * total // n_rows
+    rng, other = np.random.default_rng(3), np.random.default_rng(3)
+    which = spread_evenly(total, n_rows, rng)
+    np.testing.assert_array_equal(which, other.integers(edges[:-1], edges[1:]))
+    assert rng.bit_generator.state == other.bit_generator.state
 
 
 def test_a_sample_of_all_rows_is_all_rows(fitted):

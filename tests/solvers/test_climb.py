@@ -5,8 +5,10 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+import selfselect as ss
+from selfselect.engines.memory import RowsInMemory
 from selfselect.solvers import Ending, Status
-from selfselect.solvers.climb import Hill, Point, ascend
+from selfselect.solvers.climb import Hill, Point, approach, ascend, information_at, score_at
 
 TOP = np.array([1.0, -2.0])
 CLOSE = 1e-9
@@ -79,3 +81,28 @@ def test_the_caller_may_stop_a_climb():
         stop=lambda _, n_steps: boundary if n_steps == 3 else None,
     )  # fmt: skip
     assert found.ending is boundary and len(found.trace) == 3
+
+
+@pytest.mark.parametrize("learn", [False, True])
+def test_a_step_ahead_ends_within_the_tolerance_and_saves_a_pass(monkeypatch, learn):
+    fit = ss.fit("income ~ height", ss.simulators.village(3_000, seed=1).data, chosen="job")
+    problem, engine, top = fit.problem, fit.engine_of_rows(), fit.solution.free
+    exact = information_at(problem, engine, top)
+    start = top + np.linalg.solve(np.linalg.cholesky(exact).T, np.ones(len(top)))
+    # An information that is a tenth too large.
+    rough, tol = 1.1 * exact, 1e-6
+    passes = []
+    add_up = RowsInMemory.sum
+
+    def counted(rows, task):
+        passes[-1] += 1
+        return add_up(rows, task)
+
+    monkeypatch.setattr(RowsInMemory, "sum", counted)
+    for ahead in (False, True):
+        passes.append(0)
+        end = approach(problem, engine, start, rough, tol=tol, learn=learn, ahead=ahead)
+        passes.append(0)
+        score = score_at(problem, engine, end)
+        assert np.sqrt(score @ np.linalg.solve(exact, score)) <= 1.2 * tol
+    assert passes[2] < passes[0]

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from scipy.optimize import minimize, rosen, rosen_der
 
-from selfselect.solvers._lbfgs import minimise
+from selfselect.solvers._lbfgs import MEMORY, _State, minimise
 
 CLOSE = 1e-5
 """Both stop where the objective is flat to about 1e-12."""
@@ -138,3 +138,47 @@ def test_no_slope_is_no_step():
     found = run(lambda x: (1.0, np.zeros_like(x)), [1.0, 2.0])
     np.testing.assert_array_equal(found.place, [1.0, 2.0])
     assert found.n_evaluations == 1
+
+
+def two_loops(gradient, pairs, first_step):
+    """Multiply a gradient by the inverse curvature of (step, change), oldest first, by Nocedal's
+    recursion.
+    """
+    result, weights = gradient.copy(), []
+    for step, change in reversed(pairs):
+        weights.append(step @ result / (step @ change))
+        result = result - weights[-1] * change
+    if pairs:
+        step, change = pairs[-1]
+        result = result * (step @ change) / (change @ change)
+    else:
+        result = result * first_step
+    for step, change in pairs:
+        result = result + (weights.pop() - change @ result / (step @ change)) * step
+    return result
+
+
+@pytest.mark.parametrize("n_steps", [0, 1, 3, MEMORY, 2 * MEMORY + 7])
+def test_remembered_steps_turn_a_gradient_as_the_two_loops_do(n_steps):
+    """Of three starts the second remembers every other step only, and the third has forgotten."""
+    rng = np.random.default_rng(n_steps)
+    size = 30
+    root = rng.standard_normal((size, size)) / np.sqrt(size)
+    curvature = root @ root.T + 0.1 * np.eye(size)
+    gradients = rng.standard_normal((3, size))
+    state = _State.at(np.arange(3), np.zeros((3, size)), np.zeros(3), gradients, 10)
+    pairs = [[], [], []]
+    for number in range(n_steps):
+        which = np.array([0, 2] if number % 2 else [0, 1, 2])
+        steps = rng.standard_normal((len(which), size)) * 10.0 ** rng.uniform(-6, 2)
+        changes = steps @ curvature
+        state._remember(which, steps, changes, (steps * changes).sum(axis=1))
+        for one, step, change in zip(which, steps, changes, strict=True):
+            pairs[one] = [*pairs[one], (step, change)][-MEMORY:]
+        if number == n_steps // 2:
+            state._forget(np.array([False, False, True]))
+            pairs[2] = []
+    found = state._turned(slice(None), gradients, 0.3)
+    for one, gradient, own in zip(found, gradients, pairs, strict=True):
+        wanted = two_loops(gradient, own, 0.3)
+        np.testing.assert_allclose(one, wanted, rtol=0, atol=1e-10 * np.abs(wanted).max())

@@ -17,6 +17,7 @@ from selfselect.likelihoods import evaluate
 from selfselect.noises import Independent
 from selfselect.rules import Ranked
 from selfselect.solvers import EM, MaximumLikelihood, MinVariance, TwoModels
+from selfselect.solvers._degeneracy import expected_counts, find_degeneracy, thin_equation
 from selfselect.solvers._search import SearchSpace
 from selfselect.solvers._start import gram_matrices
 
@@ -251,6 +252,31 @@ def test_the_row_that_is_named_is_on_the_line():
     floored = floored[floored.str.contains("floor")]
     assert set(floored.str.extract(r"is row (\d+)")[0].astype(int)) <= {0, 1, 2, 3}
     assert len(floored) > 0
+
+
+@pytest.mark.parametrize("weight", [None, 3.0])
+def test_a_part_of_the_rows_shows_that_no_alternative_collapsed(monkeypatch, weight):
+    """Only where the part is too small are all rows looked at; the verdict is the same."""
+    sample = ss.simulators.gaussian(2_000, 2, 2, norm=2.0, seed=1)
+    data = sample.data.assign(w=weight)
+    options = {} if weight is None else {"weights": "w", "weights_kind": "probability"}
+    fit = ss.fit(sample.formula, data, alternatives=2, noise=Independent("each"), **options)
+    engine, at = fit.engine_of_rows(), fit.solution.free
+    grams = gram_matrices(fit.problem, engine)
+    space = SearchSpace.build(fit.problem, grams, weight=engine.weight_total, floor=0.01)
+    seen = []
+
+    def counted(problem, rows, natural):
+        seen.append(rows.n_rows)
+        return expected_counts(problem, rows, natural)
+
+    monkeypatch.setattr("selfselect.solvers._degeneracy.expected_counts", counted)
+    for size, looked_at in ((200, [200]), (12, [12, 2_000])):
+        part = engine.sample(size, np.random.default_rng(0))
+        for check in (find_degeneracy, thin_equation):
+            seen.clear()
+            assert check(space, engine, space.locate(at), part=part) is None
+            assert seen == looked_at
 
 
 def test_all_starts_collapsed_is_a_warning_and_no_answer():

@@ -8,6 +8,7 @@ first.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cache
 from typing import Final
 
 import torch
@@ -15,7 +16,7 @@ from torch import Tensor
 
 from selfselect.kernels import status as status_codes
 from selfselect.kernels import torch_known, torch_rows, torch_unknown
-from selfselect.kernels.torch_cuda import card, compiled
+from selfselect.kernels.torch_cuda import Kernel, card, compiled
 from selfselect.kernels.torch_known import KnownTerms
 from selfselect.kernels.torch_rows import MOST_PACKED, WIDEST_GRAMS, WIDEST_TERMS, TensorRows
 from selfselect.kernels.torch_unknown import UnknownTerms
@@ -92,6 +93,7 @@ class Sizes:
     sums: int = 0
 
     @classmethod
+    @cache
     def of(cls, k: int, *, known: bool, curvature: str) -> Sizes:
         """Return what a likelihood of so many alternatives adds up."""
         if curvature == "exact" and not known:
@@ -99,12 +101,34 @@ class Sizes:
         return cls(0 if curvature == "none" else k, k, 1 + k)
 
 
+@cache
 def fits(width: int, k: int, *, known: bool, curvature: str, room: int) -> bool:
     """Say whether one kernel does a pass, where a multiprocessor has that much shared memory."""
-    widest = WIDEST_TERMS if curvature == "none" else WIDEST_GRAMS
-    if k > MOST_PACKED or width > widest:
+    if k > MOST_PACKED or width > _widest(curvature):
         return False
     return Shape.of(width, k, Sizes.of(k, known=known, curvature=curvature), room) is not None
+
+
+def _widest(curvature: str) -> int:
+    """Return the most rows of a table that one kernel takes."""
+    return WIDEST_TERMS if curvature == "none" else WIDEST_GRAMS
+
+
+@cache
+def planned(
+    kind: str, width: int, k: int, sizes: Sizes, *, weighted: bool, turn: float, device: int
+) -> tuple[Kernel, Shape] | None:
+    """Return the kernel of a pass and how it is cut; None where there is no room for it."""
+    shape = Shape.of(width, k, sizes, card(device).shared_bytes)
+    if shape is None:
+        return None
+    kernel = compiled(
+        "sums.cu", "sum_rows", device, shape.shared_bytes,
+        KIND=KINDS[kind], WIDTH=width, K=k, WEIGHTED=int(weighted), TURN=int(turn),
+        GRAMS=sizes.grams, SIDES=sizes.sides, SUMS=sizes.sums, TEAM=shape.team, EACH=shape.each,
+        STAGES=STAGES, BLOCKS=shape.blocks, SHARED=shape.shared_bytes,
+    )  # fmt: skip
+    return kernel, shape
 
 
 def _sum(
@@ -123,16 +147,13 @@ def _sum(
     table, (width, n_rows) = rows.table, rows.table.shape
     places, k = (1, 1) if parameters is None else parameters.shape[:2]
     device = table.device.index or 0
-    shape = Shape.of(width, k, sizes, card(device).shared_bytes)
-    if shape is None:
+    plan = planned(
+        kind, width, k, sizes, weighted=rows.weights is not None, turn=turn, device=device
+    )
+    if plan is None:
         return None
+    kernel, shape = plan
     threads = 32 * shape.team
-    kernel = compiled(
-        "sums.cu", "sum_rows", device, shape.shared_bytes,
-        KIND=KINDS[kind], WIDTH=width, K=k, WEIGHTED=int(rows.weights is not None),
-        TURN=int(turn), GRAMS=sizes.grams, SIDES=sizes.sides, SUMS=sizes.sums, TEAM=shape.team,
-        EACH=shape.each, STAGES=STAGES, BLOCKS=shape.blocks, SHARED=shape.shared_bytes,
-    )  # fmt: skip
     blocks = max(1, min(shape.blocks * card(device).multiprocessors, -(-n_rows // threads)))
     numbers = sizes.sums + sizes.sides * width + sizes.grams * width**2
     out = torch.empty((places, blocks, numbers), dtype=table.dtype, device=table.device)
@@ -153,12 +174,7 @@ def _fused(
 ) -> Tensor | None:
     """Return what a likelihood adds up at every place (s, k, D + 2) if one kernel does it."""
     k, width = parameters.shape[1:]
-    room = card(rows.table.device.index or 0).shared_bytes
-    if (
-        rows.codes is None
-        or rows.limits is not None
-        or not fits(width, k, known=known, curvature=curvature, room=room)
-    ):
+    if rows.codes is None or rows.limits is not None or width > _widest(curvature):
         return None
     kind = "known" if known else "exact" if curvature == "exact" else "unknown"
     sizes = Sizes.of(k, known=known, curvature=curvature)

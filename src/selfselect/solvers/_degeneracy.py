@@ -43,11 +43,14 @@ class Degeneracy:
     unbounded: bool
 
 
-def find_degeneracy(space: SearchSpace, engine: Engine, coordinates: Array) -> Degeneracy | None:
+def find_degeneracy(
+    space: SearchSpace, engine: Engine, coordinates: Array, *, part: Engine | None = None
+) -> Degeneracy | None:
     """Say which alternative collapsed onto which row, or None where none did.
 
     An alternative has collapsed where its scale ran into the floor, or where it is expected to
-    have been chosen in fewer than two rows per parameter: any plane fits so few.
+    have been chosen in fewer than two rows per parameter: any plane fits so few. Where that many
+    are in a `part` of the rows already, no pass over all is needed.
     """
     problem, layout = space.problem, space.problem.layout
     natural = space.natural(coordinates)
@@ -55,9 +58,7 @@ def find_degeneracy(space: SearchSpace, engine: Engine, coordinates: Array) -> D
         return Degeneracy("the search ran off to infinity.", True)
     expected = np.full(len(layout.sizes), np.inf)
     if problem.index == "unknown":
-        # Weights may be of any size: rows are counted in units of the mean one.
-        counts = expected_counts(problem, engine, natural)
-        expected = counts * engine.n_rows / engine.weight_total
+        expected = _expected_rows(problem, engine, natural, ROWS_PER_PARAMETER, part)
     scales = 1.0 / natural[layout.inverse_scale_positions]
     for j, equation in enumerate(problem.equations.each):
         floored = space.free_scales > 1 and scales[j] <= AT_FLOOR * space.floor
@@ -73,16 +74,19 @@ def find_degeneracy(space: SearchSpace, engine: Engine, coordinates: Array) -> D
     return None
 
 
-def thin_equation(space: SearchSpace, engine: Engine, coordinates: Array) -> str | None:
+def thin_equation(
+    space: SearchSpace, engine: Engine, coordinates: Array, *, part: Engine | None = None
+) -> str | None:
     """Say which alternative with a scale of its own rests on so few rows that it may be chance.
 
     A handful of rows that happen to lie close to a plane makes an optimum too, of a small scale.
+    `part` is as for `find_degeneracy`.
     """
     problem = space.problem
     if problem.index == "known" or space.free_scales < 2:
         return None
-    counts = expected_counts(problem, engine, space.natural(coordinates))
-    rows = counts * engine.n_rows / engine.weight_total
+    natural = space.natural(coordinates)
+    rows = _expected_rows(problem, engine, natural, CHANCE_ROWS_PER_PARAMETER, part)
     parameters = np.array(problem.equations.own_terms) + 1
     thinnest = int(np.argmin(rows / parameters))
     if rows[thinnest] >= CHANCE_ROWS_PER_PARAMETER * parameters[thinnest]:
@@ -149,6 +153,23 @@ def _count_shrunk(problem: Problem, natural: Array, batch: Batch) -> Array:
 def expected_counts(problem: Problem, engine: Engine, natural: Array) -> Array:
     """Return the weight (k,) of the rows in which each alternative is expected to be chosen."""
     return engine.sum(partial(sum_chances, problem, natural))
+
+
+def _expected_rows(
+    problem: Problem, engine: Engine, natural: Array, per_parameter: float, part: Engine | None
+) -> Array:
+    """Return in how many rows (k,) each alternative is expected to have been chosen.
+
+    They are those of a part where it has `per_parameter` of them already: all have no fewer.
+    """
+    wanted = per_parameter * (np.array(problem.equations.own_terms) + 1)
+    # Weights may be of any size: rows are counted in units of the mean one.
+    unit = engine.n_rows / engine.weight_total
+    if part is not None and part.n_rows < engine.n_rows:
+        rows = unit * expected_counts(problem, part, natural)
+        if (rows >= wanted).all():
+            return rows
+    return unit * expected_counts(problem, engine, natural)
 
 
 def _pull(problem: Problem, natural: Array, alternative: int, batch: Batch) -> Array:

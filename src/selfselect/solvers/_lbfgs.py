@@ -84,8 +84,11 @@ class _State:
     ----------
     which : (r,) number of each start.
     here, value, gradient : where it is.
-    steps, changes, inverse : (r, MEMORY, m) remembered steps and changes of the gradient, the
-        newest last, and one over their products (r, MEMORY), zero where nothing is remembered.
+    steps, changes : (r, MEMORY, m) remembered steps and changes of the gradient, the newest in the
+        place of the oldest; zero where nothing is remembered.
+    products, inverse : of each step with its own change (r, MEMORY), and the inverse of those with
+        its own and later changes (r, MEMORY, MEMORY), which is a triangle if sorted by age.
+    slot, unit : where the next step will be kept, and the size of the newest: zero where none is.
     left : steps it may still take.
     direction, descent, low, high, size, trials : of the line search, by bisection and doubling.
     best_place, best_value, best_gradient : the longest step so far that falls enough; its value is
@@ -99,7 +102,10 @@ class _State:
     gradient: Array
     steps: Array
     changes: Array
+    products: Array
     inverse: Array
+    slot: NDArray[np.intp]
+    unit: Array
     left: NDArray[np.intp]
     direction: Array
     descent: Array
@@ -118,62 +124,87 @@ class _State:
     ) -> _State:
         count, size = here.shape
         memory = np.zeros((2, count, MEMORY, size))
-        descent, low, high, length = np.zeros((4, count))
+        products, inverse = np.zeros((count, MEMORY)), np.zeros((count, MEMORY, MEMORY))
+        unit, descent, low, high, length = np.zeros((5, count))
+        slot, trials = np.zeros((2, count), dtype=np.intp)
         return cls(
-            which, here, value, gradient, memory[0], memory[1], np.zeros((count, MEMORY)),
-            np.full(count, max_steps), np.zeros_like(here), descent, low, high, length,
-            np.zeros(count, dtype=np.intp), here.copy(), np.full(count, np.inf), gradient.copy(),
-            np.zeros(count, dtype=bool),
+            which, here, value, gradient, memory[0], memory[1], products, inverse, slot, unit,
+            np.full(count, max_steps), np.zeros_like(here), descent, low, high, length, trials,
+            here.copy(), np.full(count, np.inf), gradient.copy(), np.zeros(count, dtype=bool),
         )  # fmt: skip
 
     def judge(self, trial: Array, reached: Array, gradient: Array) -> Mask:
         """Go on with each line search; say which ended, at `best_*` or nowhere (value inf)."""
         falls = reached <= self.value + ENOUGH_DECREASE * self.size * self.descent
         steep = _dot(gradient, self.direction) < ENOUGH_CURVATURE * self.descent
+        own = _all_or(falls)
+        self.best_place[own], self.best_gradient[own] = trial[own], gradient[own]
+        self.best_value[own] = reached[own]
+        ended = falls & ~steep
+        if ended.all():
+            return ended
         self.high = np.where(falls, self.high, self.size)
         self.low = np.where(falls & steep, self.size, self.low)
-        self.best_place[falls], self.best_gradient[falls] = trial[falls], gradient[falls]
-        self.best_value = np.where(falls, reached, self.best_value)
+        self.size = np.where(np.isinf(self.high), 2.0 * self.low, 0.5 * (self.low + self.high))
         self.trials += 1
-        with np.errstate(invalid="ignore"):
-            self.size = np.where(np.isinf(self.high), 2.0 * self.low, 0.5 * (self.low + self.high))
-        return (falls & ~steep) | (self.trials == MOST_TRIALS)
+        return ended | (self.trials == MOST_TRIALS)
 
     def step(self, stepped: Mask, flat: float) -> None:
         """Move those whose line search ended; forget what is remembered where it found nothing."""
         lost = stepped & np.isinf(self.best_value)
-        self.done |= lost & ~self.inverse.any(axis=1)
-        self.inverse[lost] = 0.0
+        if lost.any():
+            self.done |= lost & (self.unit == 0.0)
+            self._forget(lost)
+        self.left[stepped] -= 1
         moving = stepped & ~lost
-        moved = self.best_place[moving] - self.here[moving]
-        change = self.best_gradient[moving] - self.gradient[moving]
-        decrease = self.value[moving] - self.best_value[moving]
-        self.here[moving], self.value[moving] = self.best_place[moving], self.best_value[moving]
-        self.gradient[moving] = self.best_gradient[moving]
-        self.done[moving] = decrease <= flat * np.maximum(np.abs(self.value[moving]), 1.0)
+        own = _all_or(moving)
+        moved = self.best_place[own] - self.here[own]
+        change = self.best_gradient[own] - self.gradient[own]
+        decrease = self.value[own] - self.best_value[own]
+        self.here[own], self.gradient[own] = self.best_place[own], self.best_gradient[own]
+        self.value[own] = self.best_value[own]
+        self.done[own] = decrease <= flat * np.maximum(np.abs(self.value[own]), 1.0)
         product = _dot(moved, change)
         curved = product > 1e-12 * np.sqrt(_dot(moved, moved) * _dot(change, change))
-        moving[moving] = curved
-        kept = _all_or(moving)
-        for remembered, new in (
-            (self.steps, moved[curved]),
-            (self.changes, change[curved]),
-            (self.inverse, 1.0 / product[curved]),
-        ):
-            remembered[kept, :-1] = remembered[kept, 1:]
-            remembered[kept, -1] = new
-        self.left[stepped] -= 1
+        if curved.all():
+            self._remember(np.flatnonzero(moving), moved, change, product)
+        else:
+            moving[moving] = curved
+            self._remember(np.flatnonzero(moving), moved[curved], change[curved], product[curved])
+
+    def _remember(
+        self, which: NDArray[np.intp], moved: Array, change: Array, product: Array
+    ) -> None:
+        """Keep a step of each in the place of its oldest."""
+        at = which, self.slot[which]
+        self.steps[at], self.changes[at], self.products[at] = moved, change, product
+        # Without its first row and column a triangle's inverse is that of what is left of it; a
+        # column is added to it.
+        self.inverse[at] = 0.0
+        self.inverse[which, :, at[1]] = 0.0
+        own = slice(None) if len(which) == len(self.which) else which
+        column = _times(self.inverse[own], _times(self.steps[own], change))
+        self.inverse[which, :, at[1]] = column / -product[:, None]
+        self.inverse[*at, at[1]] = 1.0 / product
+        self.slot[which] = (at[1] + 1) % MEMORY
+        self.unit[which] = product / _dot(change, change)
+
+    def _forget(self, which: Mask) -> None:
+        """Forget the steps of some."""
+        for one in (self.steps, self.changes, self.products, self.inverse, self.unit):
+            one[which] = 0.0
 
     def aimed(self, stepped: Mask, bound: Array, first_step: float, ended: Minima) -> _State:
         """Aim anew where a step was made; record those that are done, and return the others."""
         self._aim(stepped, bound, first_step)
-        # What is remembered may point uphill: without it the gradient itself is followed.
         uphill = stepped & ~(self.descent < 0)
-        again = uphill & self.inverse.any(axis=1)
-        self.left[again] -= 1
-        self.inverse[again] = 0.0
-        self._aim(again, bound, first_step)
-        self.done |= stepped & ~(self.descent < 0)
+        if uphill.any():
+            # What is remembered may point uphill: without it the gradient itself is followed.
+            again = uphill & (self.unit > 0.0)
+            self.left[again] -= 1
+            self._forget(again)
+            self._aim(again, bound, first_step)
+            self.done |= stepped & ~(self.descent < 0)
         self.done |= self.left <= 0
         over = self.done
         if not over.any():
@@ -190,40 +221,35 @@ class _State:
         # Where a bound holds a coordinate back, it takes no part in the step.
         held = (self.here[own] >= bound) & (gradient < 0)
         slope = np.where(held, 0.0, gradient)
-        turned = _two_loops(
-            slope, self.steps[own], self.changes[own], self.inverse[own], first_step
-        )
+        turned = self._turned(own, slope, first_step)
         direction = np.where(held, 0.0, -turned)
         self.direction[own] = direction
         self.descent[own] = _dot(slope, direction)
         self.low[own], self.high[own], self.size[own] = 0.0, np.inf, 1.0
         self.trials[own], self.best_value[own] = 0, np.inf
 
+    def _turned(self, own: Mask | slice, gradient: Array, first_step: float) -> Array:
+        """Multiply gradients by the remembered inverse curvature (Byrd, Nocedal and Schnabel 1994).
 
-def _two_loops(
-    gradient: Array, steps: Array, changes: Array, inverse: Array, first_step: float
-) -> Array:
-    """Multiply gradients by the remembered inverse curvature (Nocedal 1980)."""
-    result, part = gradient.copy(), np.empty_like(gradient)
-    pairs = [
-        (inverse[:, i], steps[:, i], changes[:, i])
-        for i in np.flatnonzero(inverse.any(axis=0)).tolist()
-    ]
-    weights = []
-    for own, step, change in reversed(pairs):
-        weights.append(own * _dot(step, result))
-        result -= np.multiply(weights[-1][:, None], change, out=part)
-    newest = inverse[:, -1] * _dot(changes[:, -1], changes[:, -1])
-    result *= np.where(newest > 0, 1.0 / np.where(newest > 0, newest, 1.0), first_step)[:, None]
-    for own, step, change in pairs:
-        along = weights.pop() - own * _dot(change, result)
-        result += np.multiply(along[:, None], step, out=part)
-    return result
+        It is what Nocedal's two loops over the steps come to, in a few products of matrices.
+        """
+        steps, changes, inverse = self.steps[own], self.changes[own], self.inverse[own]
+        unit = np.where(self.unit[own] > 0.0, self.unit[own], first_step)[:, None]
+        weights = _times(inverse, _times(steps, gradient))
+        result = unit * (gradient - _times(changes.swapaxes(1, 2), weights))
+        weights = self.products[own] * weights - _times(changes, result)
+        weights = _times(inverse.swapaxes(1, 2), weights)
+        return result + _times(steps.swapaxes(1, 2), weights)
 
 
 def _all_or(where: Mask) -> Mask | slice:
     """Return the same places, without a copy of what is there where they are all."""
     return slice(None) if where.all() else where
+
+
+def _times(matrices: Array, vectors: Array) -> Array:
+    """Multiply each matrix by its vector."""
+    return np.asarray((matrices @ vectors[:, :, None])[:, :, 0])
 
 
 def _dot(one: Array, other: Array) -> Array:

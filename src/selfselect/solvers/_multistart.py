@@ -251,7 +251,7 @@ class MultiStart(ABC):
         sound = []
         for climb in climbs:
             # On all rows a climb may run off although it was sound on the sample.
-            fault = find_degeneracy(space, engine, space.locate(climb.free))
+            fault = find_degeneracy(space, engine, space.locate(climb.free), part=part)
             if fault is None:
                 sound.append(climb)
             else:
@@ -268,7 +268,8 @@ class MultiStart(ABC):
         solution = _solution(
             self, problem, engine, best, _records(found, part), mean_weight, effort
         )
-        thin = thin_equation(space, engine, space.locate(best.free)) if sound else None
+        at = space.locate(best.free)
+        thin = thin_equation(space, engine, at, part=part) if sound else None
         if thin is not None:
             solution = replace(solution, ending=solution.ending.noting(thin))
         return solution if not faults else _with_faults(solution, faults, len(found))

@@ -128,11 +128,27 @@ class SearchSpace:
         return tuple(slice(*cut) for cut in zip([0, *ends], ends, strict=False))
 
     @cached_property
-    def _natural_parts(self) -> tuple[slice, ...]:
-        """Where g of each alternative is among natural parameters; its h comes next."""
-        layout = self.problem.layout
-        cuts = zip(layout.starts.tolist(), layout.inverse_scale_positions.tolist(), strict=False)
-        return tuple(slice(*cut) for cut in cuts)
+    def _at_g(self) -> NDArray[np.intp]:
+        """Where the g of all alternatives are among natural parameters."""
+        at_h = self.problem.layout.inverse_scale_positions
+        return np.setdiff1d(np.arange(int(self.problem.layout.starts[-1])), at_h)
+
+    @cached_property
+    def _alternative(self) -> NDArray[np.intp]:
+        """The alternative of each g."""
+        sizes = self.problem.layout.sizes
+        return np.repeat(np.arange(len(sizes)), sizes)
+
+    @cached_property
+    def _belongs(self) -> Array:
+        """Ones where a g (rows) is of an alternative (columns)."""
+        return (self._alternative[:, None] == np.arange(len(self.problem.layout.sizes))) * 1.0
+
+    @cached_property
+    def _scale_of(self) -> NDArray[np.intp]:
+        """Which of the scales that are searched for each alternative has."""
+        count = len(self.problem.layout.sizes)
+        return np.arange(count) if self.free_scales > 1 else np.zeros(count, dtype=np.intp)
 
     def block(self, alternative: int) -> slice:
         """Return where the coefficients of an alternative are among the coordinates."""
@@ -142,7 +158,7 @@ class SearchSpace:
         )
 
     @cached_property
-    def _inverse_roots(self) -> tuple[Array, ...]:
+    def inverse_roots(self) -> tuple[Array, ...]:
         """Inverses of the roots.
 
         A climb needs them twice per evaluation. Solving anew each time goes through a threaded
@@ -162,10 +178,8 @@ class SearchSpace:
         layout = self.problem.layout
         h = self._inverse_scales(coordinates, scale)
         natural = np.empty((*coordinates.shape[:-1], int(layout.starts[-1])))
-        parts = zip(self._natural_parts, self._coefficients(coordinates), strict=True)
-        for j, (own, v) in enumerate(parts):
-            natural[..., own] = h[..., j, None] * v
-            natural[..., own.stop] = h[..., j]
+        natural[..., self._at_g] = h[..., self._alternative] * self._coefficients(coordinates)
+        natural[..., layout.inverse_scale_positions] = h
         return natural
 
     def free(self, coordinates: Array) -> Array:
@@ -187,25 +201,28 @@ class SearchSpace:
         scales = np.log(h[: self.free_scales])
         return np.concatenate([*coefficients, scales])
 
-    def _coefficients(self, coordinates: Array) -> list[Array]:
-        """Return the coefficients (..., p_j) of every alternative, in internal units."""
-        each = [
-            coordinates[..., own] @ inverse
-            for inverse, own in zip(self._inverse_roots, self._own, strict=True)
-        ]
+    def _coefficients(self, coordinates: Array) -> Array:
+        """Return the coefficients (..., m) of all alternatives, stacked, in internal units."""
+        each = np.concatenate(
+            [
+                coordinates[..., own] @ inverse
+                for inverse, own in zip(self.inverse_roots, self._own, strict=True)
+            ],
+            axis=-1,
+        )
         ties = self.problem.layout.ties
-        if ties is None:
-            return each
-        cuts = np.cumsum(self.problem.layout.sizes)[:-1]
-        return np.split(ties.coefficients(each[0]), cuts, axis=-1)
+        return each if ties is None else ties.coefficients(each)
 
-    def _along_coordinates(self, slopes: list[Array]) -> Array:
-        """Turn derivatives in the coefficients of every alternative into those in coordinates."""
+    def _along_coordinates(self, slopes: Array) -> Array:
+        """Turn derivatives in the coefficients of all alternatives into those in coordinates."""
         ties = self.problem.layout.ties
         if ties is not None:
-            slopes = [np.concatenate(slopes, axis=-1) @ ties.matrix]
+            slopes = slopes @ ties.matrix
         return np.concatenate(
-            [one @ inverse.T for inverse, one in zip(self._inverse_roots, slopes, strict=True)],
+            [
+                slopes[..., own] @ inverse.T
+                for inverse, own in zip(self.inverse_roots, self._own, strict=True)
+            ],
             axis=-1,
         )
 
@@ -216,8 +233,9 @@ class SearchSpace:
             return np.full(shape, 1.0 / scale)
         if layout.scales is not None:
             return np.broadcast_to(self.problem.units.outcome_unit / layout.scales, shape)
-        logs = np.clip(coordinates[..., self.n_coefficients :], -FARTHEST, FARTHEST)
-        return np.broadcast_to(np.exp(logs), shape)
+        logs = coordinates[..., self.n_coefficients :]
+        h: Array = np.exp(np.minimum(np.maximum(logs, -FARTHEST), FARTHEST))
+        return h[..., self._scale_of]
 
     def objective(
         self, coordinates: Array, engine: Engine, scale: float | None
@@ -228,16 +246,17 @@ class SearchSpace:
         """
         natural = self.natural(coordinates, scale=scale)
         logliks, scores = self._evaluate(natural, engine)
+        at_h = self.problem.layout.inverse_scale_positions
+        h, along_g = natural[:, at_h], scores[:, self._at_g]
         gradient = np.zeros_like(coordinates)
-        slopes = []
-        for j, own in enumerate(self._natural_parts):
-            h, along_g = natural[:, own.stop], scores[:, own]
-            slopes.append(h[:, None] * along_g)
-            if scale is None and self.free_scales:
-                # g = h w moves with h as well.
-                slope = h * scores[:, own.stop] + (natural[:, own] * along_g).sum(axis=1)
-                gradient[:, self.n_coefficients + (j if self.free_scales > 1 else 0)] += slope
-        gradient[:, : self.n_coefficients] = self._along_coordinates(slopes)
+        slopes = self._along_coordinates(h[:, self._alternative] * along_g)
+        gradient[:, : self.n_coefficients] = slopes
+        if scale is None and self.free_scales:
+            # g = h w moves with h as well.
+            along_h = h * scores[:, at_h] + (natural[:, self._at_g] * along_g) @ self._belongs
+            if self.free_scales == 1:
+                along_h = along_h.sum(axis=1, keepdims=True)
+            gradient[:, self.n_coefficients :] = along_h
         return -logliks / self.weight, -gradient / self.weight
 
     def _evaluate(self, naturals: Array, engine: Engine) -> tuple[Array, Array]:
@@ -274,7 +293,8 @@ class SearchSpace:
             places = moved if within is None else starts[which] + moved @ within.T
             values, gradients = self.objective(places, engine, scale)
             wild = ~np.isfinite(values)
-            values[wild], gradients[wild] = np.inf, 0.0
+            if wild.any():
+                values[wild], gradients[wild] = np.inf, 0.0
             return values, gradients if within is None else gradients @ within
 
         upper = None

@@ -15,6 +15,7 @@ from selfselect.engines.base import Engine, Parts
 from selfselect.errors import OptionError
 from selfselect.likelihoods import Batch
 from selfselect.problem.problem import Problem
+from selfselect.problem.units import by_columns
 from selfselect.solvers._search import Place, SearchSpace
 from selfselect.solvers._subspace import find_subspace
 from selfselect.solvers.paper.base import MomentMethod
@@ -96,19 +97,23 @@ def _cell_grams(space: SearchSpace, directions: list[tuple[int, Array]], batch: 
     """
     problem, rows = space.problem, batch.rows
     assert rows.outcome is not None
-    weights = np.ones(len(batch)) if rows.weights is None else rows.weights
     outcome = problem.units.limits(rows.outcome)
-    designs = problem.designs(rows)
-    joined = [np.column_stack([design, outcome]) for design in designs]
+
+    def join(columns: tuple[int, ...]) -> Array:
+        return np.column_stack([problem.units.design(rows.covariates, columns), outcome])
+
+    joined = by_columns(problem.equations, join)
     parts = []
     for own, direction in directions:
         turned: Any = direction
         if problem.layout.ties is None:
             turned = np.asarray(np.linalg.solve(space.roots[own].T, direction), dtype=float)
-        cell = (designs[own] @ turned).argmax(axis=1)
+        cell = (joined[own][:, :-1] @ turned).argmax(axis=1)
         for j, both in enumerate(joined):
             inside = np.flatnonzero(cell == j)
-            parts.append(both[inside].T @ (both[inside] * weights[inside, None]))
+            mine = both[inside]
+            weighted = mine if rows.weights is None else mine * rows.weights[inside, None]
+            parts.append(mine.T @ weighted)
     return Parts(parts)
 
 

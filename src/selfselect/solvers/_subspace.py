@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import partial
-from typing import Any, Literal
+from typing import Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -80,6 +80,6 @@ def white_rows(space: SearchSpace, batch: Batch) -> tuple[Array, Array, Array]:
     rows, problem = batch.rows, space.problem
     assert rows.outcome is not None
     design = problem.units.design(rows.covariates, problem.equations.each[0].columns)
-    white: Any = np.linalg.solve(space.roots[0], design.T).T
+    white = design @ space.inverse_roots[0].T
     weights = np.ones(len(batch)) if rows.weights is None else rows.weights
     return white, problem.side * problem.units.limits(rows.outcome), weights

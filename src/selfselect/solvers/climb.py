@@ -272,11 +272,19 @@ class _Approach(_Likelihood):
     smallest = np.inf
 
     def __init__(
-        self, problem: Problem, engine: Engine, tol: float, information: Array, learn: bool
+        self,
+        problem: Problem,
+        engine: Engine,
+        tol: float,
+        information: Array,
+        *,
+        learn: bool,
+        ahead: bool,
     ) -> None:
         super().__init__(problem, engine, tol, "none")
-        self.information, self.learn = information, learn
+        self.information, self.learn, self.ahead = information, learn, ahead
         self.last: Point | None = None
+        self.pace, self.lands = 1.0, False
 
     def at(self, place: Array) -> Point:
         evaluation = _evaluation(self.problem, self.engine, place, "none")
@@ -289,7 +297,10 @@ class _Approach(_Likelihood):
 
     def arrived(self, here: Point, before: float, size: float) -> bool:
         del size
-        return here.distance <= self.tol or here.distance > (1.0 if self.learn else 0.5) * before
+        pace = here.distance / before
+        self.lands = self.ahead and max(pace, self.pace) * here.distance <= self.tol
+        self.pace = pace if np.isfinite(before) else 1.0
+        return self.lands or here.distance <= self.tol or pace > (1.0 if self.learn else 0.5)
 
     def slack(self, here: Point) -> float:
         del here
@@ -373,6 +384,7 @@ def approach(
     *,
     tol: float,
     learn: bool = False,
+    ahead: bool = False,
 ) -> Array:
     """Return a place close to the optimum, by steps that share one approximate information.
 
@@ -380,9 +392,12 @@ def approach(
     information of a large sample shrink the distance several times each. It ends where they no
     longer halve it, or within `tol`; the caller takes exact steps from there. With `learn`
     the information is corrected by what every step shows (BFGS), and steps may be slow at first.
+    With `ahead` it ends a step further, and so a pass earlier: where a step that shrinks the
+    distance by no more than either of the last two did would end within `tol`.
     """
-    hill = _Approach(problem, engine, tol, information, learn)
-    return ascend(hill, start, max_steps=MOST_STEPS).point.free
+    hill = _Approach(problem, engine, tol, information, learn=learn, ahead=ahead)
+    last = ascend(hill, start, max_steps=MOST_STEPS).point
+    return hill.moved(last, hill.largest_step(last)) if hill.lands else last.free
 
 
 def _corrected(information: Array, moved: Array, fall: Array) -> Array:

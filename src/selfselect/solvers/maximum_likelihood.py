@@ -69,7 +69,9 @@ class MaximumLikelihood(MultiStart):
                 )
                 start = ascent.free if ascent.converged else start
             information = share * information_at(problem, part, start)
-            start = approach(problem, engine, start, information, tol=0.1 * self.tol)
+            start = approach(
+                problem, engine, start, information, tol=0.1 * self.tol, learn=True, ahead=True
+            )
         return climb(
             problem, engine, start, max_steps=self.max_steps, tol=self.tol, progress=progress
         )
