@@ -303,6 +303,25 @@ def test_a_counterfactual_of_levels_is_that_of_simulated_levels(
             np.testing.assert_allclose(listed, expected, rtol=0.02)
 
 
+def test_subsidies_of_the_smallest_level_pay_for_what_is_taken_off_it() -> None:
+    rng = np.random.default_rng(8)
+    x = rng.standard_normal(900)
+    latent = np.column_stack([1.0 + 0.5 * x, 0.9 - 0.2 * x]) + 0.5 * rng.standard_normal((900, 2))
+    bidders, prices = np.array(list("ab"))[latent.argmin(axis=1)], np.exp(latent.min(axis=1))
+    table = pd.DataFrame({"x": x, "bidder": bidders, "price": prices})
+    fit = ss.fit("log(price) ~ x", table, chosen="bidder", rule="min")
+    amounts = np.array([0.0, 0.3])
+    found = fit.counterfactual(subsidy={"b": 0.3}, scale="level").outcomes.table
+    paid = found.set_index("quantity")["estimate"]["subsidies paid, per row"]
+    means = fit.predict().to_numpy()
+    noise = np.random.default_rng(9).standard_normal((DRAWS, *means.shape))
+    logs = means + fit.scales.to_numpy() * noise
+    winner = (logs - amounts).argmin(axis=-1)
+    # A log price of y counts as y less the subsidy; somebody pays the difference.
+    full, counted = (taken(np.exp(one), winner) for one in (logs, logs - amounts))
+    assert paid == pytest.approx((full - counted).mean(), rel=0.01)
+
+
 @pytest.mark.parametrize("rationing", ["price", "lottery"])
 def test_a_quota_of_levels_moves_the_same_people(three: ss.FitResult, rationing: Any) -> None:
     levels, logs = (

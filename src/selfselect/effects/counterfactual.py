@@ -196,7 +196,8 @@ def counterfactual(
     open : alternatives that are opened to everyone.
     subsidy : ``{alternative: amount}`` by which an alternative becomes more attractive, in the
         units in which the rule compares; negative for a tax. Outcomes are counted without it.
-        Where those are logarithms, a subsidy of s adds e^s - 1 times the outcome.
+        Where those are logarithms, a subsidy of s is e^s - 1 times the outcome, and
+        1 - e^-s times it where the smallest is chosen.
     quota : ``{alternative: share}``: at most that share of everyone may choose it.
     rationing : who gets the places under a quota. ``"price"``: a fee, the same for all, that
         leaves just as many takers as there are places; it is in `outcomes`. ``"lottery"``:
@@ -289,7 +290,8 @@ class _Tables:
         for label, amount in (subsidy or {}).items():
             amounts[alternative_index(fit, label)] = amount
         # Only these rules compare outcomes themselves, so that a subsidy is an amount of outcome.
-        paid = bool(subsidy) and direction_of(self.world.scenario.setting.rule) is not None
+        way = direction_of(self.world.scenario.setting.rule)
+        paid = way is not None and bool(subsidy)
         priced = state.read(state.averages.mean).price is not None
         least = -np.inf if logarithm is None else -logarithm.offset
         lines = [(mean, "before", least), (mean, "after", least), (mean, "change", -np.inf)]
@@ -302,8 +304,8 @@ class _Tables:
             found = [before, after, after - before]
             if logarithm is not None:
                 found.append(100.0 * (after - before) / before)
-            if paid:
-                found.append(_paid(amounts, reading, logarithm))
+            if way is not None and paid:
+                found.append(_paid(amounts, reading, logarithm, way))
             if priced:
                 found.append(reading.price)
             return np.array(found)
@@ -362,9 +364,13 @@ class _Tables:
         )
 
 
-def _paid(amounts: Any, reading: Reading, logarithm: Logarithm | None) -> Any:
-    """Return what subsidies cost, per row: amounts of outcome, or shares of it under logarithms."""
+def _paid(amounts: Any, reading: Reading, logarithm: Logarithm | None, way: float) -> Any:
+    """Return what subsidies cost, per row: amounts of outcome, or shares of it under logarithms.
+
+    A subsidy is added to what is sought large, and taken off what is sought small.
+    """
     share, outcome = reading.share[1], reading.outcome[1]
     if logarithm is None:
         return amounts @ share
-    return np.expm1(logarithm.rate * amounts) @ (outcome + logarithm.offset * share)
+    shares = way * np.expm1(way * logarithm.rate * amounts)
+    return shares @ (outcome + logarithm.offset * share)
