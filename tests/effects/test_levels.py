@@ -437,3 +437,22 @@ def test_levels_of_a_mixture_of_one_component_are_those_of_normal_noise() -> Non
     tables = [fit.treatment_effects("a", "b", scale="level").table for fit in (one, normal)]
     columns = ["estimate", "std_error"]
     np.testing.assert_allclose(tables[0][columns], tables[1][columns], rtol=1e-5)
+
+
+def test_levels_leave_out_what_the_data_do_not_determine_of_types() -> None:
+    rng = np.random.default_rng(7)
+    kind, x = np.repeat(rng.integers(0, 2, 300), 5), rng.standard_normal(1_500)
+    shifts = np.array([[0.5, -9.0], [-0.5, 0.5]])[kind]
+    noise = shifts + rng.standard_normal((1_500, 2)) * [0.6, 0.5]
+    table = wages_of(noise, x).assign(person=np.repeat(np.arange(300), 5))
+    told: dict[str, Any] = {"chosen": "job", "noise": ss.noises.Types(2), "panel": "person"}
+    fit = ss.fit("log(wage) ~ x", table, **told, seed=0)
+    ((_, label, _),) = fit.problem.noise.held_shifts
+    assert label == "b"
+    given = fit.predict(kind="given_seen", scale="level")
+    assert given["b", "a"].isna().all() and given["a", "b"].notna().all()
+    # The latent mean of b is that of the one type that chooses it, and so is its level.
+    found = fit.predict(scale="level", level=0.95)["b"]
+    wanted = np.exp(fit.predict()["b"] + 0.5 * fit.scales["b"] ** 2)
+    np.testing.assert_allclose(found["estimate"], wanted, rtol=1e-9)
+    assert (found["std_error"] < found["estimate"]).all()
