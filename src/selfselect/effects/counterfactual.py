@@ -30,6 +30,7 @@ from selfselect.effects.base import (
     doubts,
     effect_table,
     how_averaged,
+    key_name,
     outcome_name,
 )
 from selfselect.errors import OptionError
@@ -112,10 +113,11 @@ class Counterfactual:
 
         name, *rest = _header(found)
         lines, stay = [], 0.0
+        everybody = tuple(found.table[["from", "to"]].iloc[0])
         for (origin, to), own in found.table.groupby(["from", "to"], sort=False, observed=True):
             at = own.set_index("quantity")
             share = float(at["estimate"]["share"])
-            if origin == ANY:
+            if (origin, to) == everybody:
                 lines.append(("all who move", _share(share), *[""] * len(rest)))
                 continue
             change = at.loc["change"]
@@ -354,9 +356,10 @@ class _Tables:
             return np.array(listed)
 
         what = ("share", "outcome before", "outcome after", "change")
+        anybody, another = (key_name(name, self.labels) for name in (ANY, ANOTHER))
         keys = {
-            "from": [ANY, *(self.labels[g] for g, _ in pairs for _ in what)],
-            "to": [ANOTHER, *(self.labels[h] for _, h in pairs for _ in what)],
+            "from": [anybody, *(self.labels[g] for g, _ in pairs for _ in what)],
+            "to": [another, *(self.labels[h] for _, h in pairs for _ in what)],
             "quantity": ["share", *(word for _ in pairs for word in what)],
         }
         return self._table(
