@@ -332,3 +332,20 @@ def test_a_counterfactual_prints_whole(fit: ss.FitResult) -> None:
     assert len(text.splitlines()) < 35
     assert repr(found) == "<Counterfactual: if a is closed; tables .outcomes, .shares and .moves>"
     assert "<table>" in found._repr_html_()
+
+
+def test_alternatives_may_be_called_what_movers_are() -> None:
+    table = ss.simulators.village(300, seed=1).data
+    names = {"hunting": "(any)", "fishing": "(another)"}
+    renamed = table.assign(job=table["job"].map(names))
+    found, plain = (
+        ss.fit("income ~ height + weight", one, chosen="job").counterfactual(close=[label])
+        for one, label in ((renamed, "(any)"), (table, "hunting"))
+    )
+    assert found.moves is not None and plain.moves is not None
+    moves = found.moves.table
+    assert moves[["from", "to"]].iloc[0].tolist() == ["(any)_", "(another)_"]
+    np.testing.assert_allclose(
+        np.sort(moves["estimate"]), np.sort(plain.moves.table["estimate"]), rtol=1e-5
+    )
+    assert "(any) to (another)" in str(found) and "all who move" in str(found)

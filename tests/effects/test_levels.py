@@ -303,6 +303,25 @@ def test_a_counterfactual_of_levels_is_that_of_simulated_levels(
             np.testing.assert_allclose(listed, expected, rtol=0.02)
 
 
+def test_subsidies_of_the_smallest_level_pay_for_what_is_taken_off_it() -> None:
+    rng = np.random.default_rng(8)
+    x = rng.standard_normal(900)
+    latent = np.column_stack([1.0 + 0.5 * x, 0.9 - 0.2 * x]) + 0.5 * rng.standard_normal((900, 2))
+    bidders, prices = np.array(list("ab"))[latent.argmin(axis=1)], np.exp(latent.min(axis=1))
+    table = pd.DataFrame({"x": x, "bidder": bidders, "price": prices})
+    fit = ss.fit("log(price) ~ x", table, chosen="bidder", rule="min")
+    amounts = np.array([0.0, 0.3])
+    found = fit.counterfactual(subsidy={"b": 0.3}, scale="level").outcomes.table
+    paid = found.set_index("quantity")["estimate"]["subsidies paid, per row"]
+    means = fit.predict().to_numpy()
+    noise = np.random.default_rng(9).standard_normal((DRAWS, *means.shape))
+    logs = means + fit.scales.to_numpy() * noise
+    winner = (logs - amounts).argmin(axis=-1)
+    # A log price of y counts as y less the subsidy; somebody pays the difference.
+    full, counted = (taken(np.exp(one), winner) for one in (logs, logs - amounts))
+    assert paid == pytest.approx((full - counted).mean(), rel=0.01)
+
+
 @pytest.mark.parametrize("rationing", ["price", "lottery"])
 def test_a_quota_of_levels_moves_the_same_people(three: ss.FitResult, rationing: Any) -> None:
     levels, logs = (
@@ -418,3 +437,22 @@ def test_levels_of_a_mixture_of_one_component_are_those_of_normal_noise() -> Non
     tables = [fit.treatment_effects("a", "b", scale="level").table for fit in (one, normal)]
     columns = ["estimate", "std_error"]
     np.testing.assert_allclose(tables[0][columns], tables[1][columns], rtol=1e-5)
+
+
+def test_levels_leave_out_what_the_data_do_not_determine_of_types() -> None:
+    rng = np.random.default_rng(7)
+    kind, x = np.repeat(rng.integers(0, 2, 300), 5), rng.standard_normal(1_500)
+    shifts = np.array([[0.5, -9.0], [-0.5, 0.5]])[kind]
+    noise = shifts + rng.standard_normal((1_500, 2)) * [0.6, 0.5]
+    table = wages_of(noise, x).assign(person=np.repeat(np.arange(300), 5))
+    told: dict[str, Any] = {"chosen": "job", "noise": ss.noises.Types(2), "panel": "person"}
+    fit = ss.fit("log(wage) ~ x", table, **told, seed=0)
+    ((_, label, _),) = fit.problem.noise.held_shifts
+    assert label == "b"
+    given = fit.predict(kind="given_seen", scale="level")
+    assert given["b", "a"].isna().all() and given["a", "b"].notna().all()
+    # The latent mean of b is that of the one type that chooses it, and so is its level.
+    found = fit.predict(scale="level", level=0.95)["b"]
+    wanted = np.exp(fit.predict()["b"] + 0.5 * fit.scales["b"] ** 2)
+    np.testing.assert_allclose(found["estimate"], wanted, rtol=1e-9)
+    assert (found["std_error"] < found["estimate"]).all()

@@ -155,3 +155,38 @@ def test_mixtures_of_normals_by_the_kernel_are_those_by_quadrature(
         np.testing.assert_allclose(getattr(fast, field), getattr(slow, field), atol=QUADRATURE)
     np.testing.assert_allclose(fast_chances, reference.chance, atol=QUADRATURE)
     np.testing.assert_allclose(expected.given_seen, reference.given_seen, atol=1e-4)
+
+
+def far_component(share: float, mean: float) -> MixtureShape:
+    """Return a mixture of mean zero and variance one whose second component is small and far."""
+    rest = -share * mean / (1 - share)
+    left = 1 - share * (mean**2 + 1) - (1 - share) * rest**2
+    return MixtureShape(
+        np.array([[1 - share, rest, np.sqrt(left / (1 - share))], [share, mean, 1.0]])
+    )
+
+
+@pytest.mark.parametrize("way", [1.0, -1.0])
+def test_a_small_component_far_out_leaves_the_tail_of_the_large_one_resolved(way: float) -> None:
+    shape, rule = far_component(0.005, way * 12.0), MonotoneArgmax([1.0, 1.0])
+    means, scales = np.array([[0.0, 1.5], [0.0, -1.5]]), np.array([1.0, 0.1])
+    asked = (rule, means, scales, RowData(), [shape] * 2)
+    y = np.linspace(-25.0, 25.0, 2_000_001)
+    for row, mean in enumerate(means):
+        below = shape.cdf((y - mean[1]) / scales[1])
+        first = float(np.trapezoid(shape.pdf(y - mean[0]) * below, y))
+        for found in (chances(*asked), partial_moments(*asked).value[:, 0]):
+            assert found[row, 0] == pytest.approx(first, abs=1e-9)
+
+
+def test_a_component_without_a_share_changes_nothing() -> None:
+    shape = MixtureShape(np.array([[1.0, 0.0, 1.0], [1e-20, 0.5, 0.7]]))
+    means, scales = np.array([[0.0, 1.0, 0.5]]), SCALES["alike"]
+    one, other = (
+        partial_moments(Maximum(), means, scales, RowData(), [margin] * 3)
+        for margin in (shape, NORMAL)
+    )
+    for field in ("value", "by_mean", "by_scale"):
+        np.testing.assert_allclose(getattr(one, field), getattr(other, field), atol=1e-12)
+    alone = partial_values(Maximum(), means, scales, RowData(), [shape] * 3)
+    np.testing.assert_allclose(alone, other.value, atol=1e-12)

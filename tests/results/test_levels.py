@@ -207,3 +207,7 @@ def test_a_logarithm_of_a_column_with_spaces_is_one() -> None:
     both = ss.fit("log(`monthly pay` + 1) ~ height", table, chosen="job")
     units = both.treatment_effects("hunting", "fishing", scale="level").table["unit"]
     assert units.iloc[0] == "`monthly pay` + 1"
+
+    doubled = table.assign(**{"monthly pay 2": 2.0})
+    ratio = ss.fit("log(`monthly pay` / `monthly pay 2`) ~ height", doubled, chosen="job")
+    assert ratio.predict(kind="outcome", scale="level").name == "`monthly pay` / `monthly pay 2`"

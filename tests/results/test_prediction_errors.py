@@ -218,3 +218,31 @@ def test_scales_that_move_have_intervals_and_move_levels(villagers: pd.DataFrame
     for label in ("hunting", "fishing"):
         row = means[means["alternative"] == label].iloc[0]
         assert row["std_error"] == pytest.approx(exact[label]["std_error"].iloc[0], rel=1e-5)
+
+
+ONE_PER_ROW = {
+    "normal": {},
+    "mixture": {"noise": ss.noises.Mixture(2)},
+    "moving scale": {"noise": ss.noises.Independent(scale="~ height")},
+    "correlated": {"noise": ss.noises.Correlated(correlation=0.3)},
+    "correlated, moving scale": {
+        "noise": ss.noises.Correlated(correlation=0.3, scale="~ height"),
+        "cost": {"hunting": "~ 1"},
+    },
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("model", ONE_PER_ROW)
+@pytest.mark.parametrize("scale", ["model", "level"])
+def test_no_rows_have_predictions_of_no_rows(
+    model: str, scale: Any, villagers: pd.DataFrame
+) -> None:
+    told: dict[str, Any] = ONE_PER_ROW[model]
+    fit = ss.fit("log(pay) ~ height + weight", villagers[:200], chosen="job", **told)
+    kinds = ("latent", "outcome", "given_seen", "chance", "scale")
+    for kind in kinds[: 5 if scale == "model" else 3]:
+        one, none = (fit.predict(villagers[:n], kind=kind, scale=scale, level=0.9) for n in (1, 0))
+        assert len(none) == 0 and list(none.columns) == list(one.columns)
+    lacking = villagers[:2].assign(height=np.nan)
+    with pytest.warns(MissingRowsWarning):
+        assert fit.predict(lacking, kind="outcome", scale=scale, level=0.9).isna().all(axis=None)

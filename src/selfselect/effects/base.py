@@ -271,7 +271,7 @@ def outcome_name(fit: FitResult, scale: str) -> str:
 
 
 def key_name(name: str, taken: Collection[str]) -> str:
-    """Return the name of a covariate as a column of a table that has columns of its own."""
+    """Return the name, or one like it where that is taken by other columns or labels."""
     while name in taken:
         name += "_"
     return name

@@ -30,6 +30,7 @@ from selfselect.effects.base import (
     doubts,
     effect_table,
     how_averaged,
+    key_name,
     outcome_name,
 )
 from selfselect.errors import OptionError
@@ -112,10 +113,11 @@ class Counterfactual:
 
         name, *rest = _header(found)
         lines, stay = [], 0.0
+        everybody = tuple(found.table[["from", "to"]].iloc[0])
         for (origin, to), own in found.table.groupby(["from", "to"], sort=False, observed=True):
             at = own.set_index("quantity")
             share = float(at["estimate"]["share"])
-            if origin == ANY:
+            if (origin, to) == everybody:
                 lines.append(("all who move", _share(share), *[""] * len(rest)))
                 continue
             change = at.loc["change"]
@@ -196,7 +198,8 @@ def counterfactual(
     open : alternatives that are opened to everyone.
     subsidy : ``{alternative: amount}`` by which an alternative becomes more attractive, in the
         units in which the rule compares; negative for a tax. Outcomes are counted without it.
-        Where those are logarithms, a subsidy of s adds e^s - 1 times the outcome.
+        Where those are logarithms, a subsidy of s is e^s - 1 times the outcome, and
+        1 - e^-s times it where the smallest is chosen.
     quota : ``{alternative: share}``: at most that share of everyone may choose it.
     rationing : who gets the places under a quota. ``"price"``: a fee, the same for all, that
         leaves just as many takers as there are places; it is in `outcomes`. ``"lottery"``:
@@ -289,7 +292,8 @@ class _Tables:
         for label, amount in (subsidy or {}).items():
             amounts[alternative_index(fit, label)] = amount
         # Only these rules compare outcomes themselves, so that a subsidy is an amount of outcome.
-        paid = bool(subsidy) and direction_of(self.world.scenario.setting.rule) is not None
+        way = direction_of(self.world.scenario.setting.rule)
+        paid = way is not None and bool(subsidy)
         priced = state.read(state.averages.mean).price is not None
         least = -np.inf if logarithm is None else -logarithm.offset
         lines = [(mean, "before", least), (mean, "after", least), (mean, "change", -np.inf)]
@@ -302,8 +306,8 @@ class _Tables:
             found = [before, after, after - before]
             if logarithm is not None:
                 found.append(100.0 * (after - before) / before)
-            if paid:
-                found.append(_paid(amounts, reading, logarithm))
+            if way is not None and paid:
+                found.append(_paid(amounts, reading, logarithm, way))
             if priced:
                 found.append(reading.price)
             return np.array(found)
@@ -352,9 +356,10 @@ class _Tables:
             return np.array(listed)
 
         what = ("share", "outcome before", "outcome after", "change")
+        anybody, another = (key_name(name, self.labels) for name in (ANY, ANOTHER))
         keys = {
-            "from": [ANY, *(self.labels[g] for g, _ in pairs for _ in what)],
-            "to": [ANOTHER, *(self.labels[h] for _, h in pairs for _ in what)],
+            "from": [anybody, *(self.labels[g] for g, _ in pairs for _ in what)],
+            "to": [another, *(self.labels[h] for _, h in pairs for _ in what)],
             "quantity": ["share", *(word for _ in pairs for word in what)],
         }
         return self._table(
@@ -362,9 +367,13 @@ class _Tables:
         )
 
 
-def _paid(amounts: Any, reading: Reading, logarithm: Logarithm | None) -> Any:
-    """Return what subsidies cost, per row: amounts of outcome, or shares of it under logarithms."""
+def _paid(amounts: Any, reading: Reading, logarithm: Logarithm | None, way: float) -> Any:
+    """Return what subsidies cost, per row: amounts of outcome, or shares of it under logarithms.
+
+    A subsidy is added to what is sought large, and taken off what is sought small.
+    """
     share, outcome = reading.share[1], reading.outcome[1]
     if logarithm is None:
         return amounts @ share
-    return np.expm1(logarithm.rate * amounts) @ (outcome + logarithm.offset * share)
+    shares = way * np.expm1(way * logarithm.rate * amounts)
+    return shares @ (outcome + logarithm.offset * share)

@@ -72,7 +72,9 @@ def nodes_wanted(scales: Array) -> int:
 
 
 def _half_count(scales: Array, chosen: int) -> int:
-    steepness = float(((scales[..., [chosen]] / scales) ** 2).sum(axis=-1).max())
+    # The chosen one alone adds one, so that no rows take the nodes of the flattest.
+    each = ((scales[..., [chosen]] / scales) ** 2).sum(axis=-1)
+    steepness = float(each.max(initial=1.0))
     return int(np.ceil(RANGE / np.sqrt(2.0 * np.pi**2 / (DIGITS * steepness))))
 
 

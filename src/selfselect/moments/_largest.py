@@ -69,12 +69,8 @@ def of_largest(rule: Any, scales: Array, shapes: Sequence[Shape]) -> bool:
     """Say whether the kernel integrates these outcomes."""
     if direction_of(rule) is None:
         return False
-    spreads = []
-    for shape in shapes:
-        if shape.normals is None:
-            return False
-        spreads.append(shape.normals[:, 2])
-    if prod(map(len, spreads)) > MOST_COMBINATIONS:
+    spreads = [shape.normals[:, 2] for shape in shapes if shape.normals is not None]
+    if len(spreads) < len(shapes) or _n_combinations(shapes) > MOST_COMBINATIONS:
         return False
     narrowest, widest = ([limit(one) for one in spreads] for limit in (np.min, np.max))
     nodes = (
@@ -94,9 +90,13 @@ def moments_of_largest(
     slopes: bool,
 ) -> NoiseMoments:
     """Integrate where the largest or the smallest outcome is observed, net of known costs."""
+    if _n_combinations(shapes) == 1:
+        # It is that of normal noise, whose mean is zero and whose spread is one.
+        found = _of_normals(rule, means, scales, known, slopes=slopes)
+        psi = found.first if slopes else None
+        return NoiseMoments(found.chance, found.first, psi, found.fall, found.pair, found.pair_fall)
     total: NoiseMoments | None = None
     for share, centre, spread in _combinations(shapes):
-        # One combination alone is that of normal noise, whose mean is zero and whose spread is one.
         found = _of_normals(rule, means + scales * centre, scales * spread, known, slopes=slopes)
         own = _of_combination(found, share, centre, spread)
         total = own if total is None else total.plus(own)
@@ -113,6 +113,11 @@ def chances_of_largest(
         net = _net(rule, means + scales * centre, known)
         total += share * largest_chances(net, scales * spread, known.available)
     return total
+
+
+def _n_combinations(shapes: Sequence[Shape]) -> int:
+    """Return how many combinations of components there are."""
+    return prod(len(shape.normals) for shape in shapes if shape.normals is not None)
 
 
 def _combinations(shapes: Sequence[Shape]) -> Iterator[tuple[float, Array, Array]]:
@@ -141,8 +146,6 @@ def _of_combination(
     The scores of z are u / spread in the mean and u² - 1 + centre u / spread in the log scale.
     """
     chance, first = found.chance, found.first
-    if share == 1.0:
-        return NoiseMoments(chance, first, first, found.fall, found.pair, found.pair_fall)
     own, wide = centre[:, None], spread[:, None]
     noise = share * (own * chance[:, None, :] + wide * first)
     if found.fall is None or found.pair is None or found.pair_fall is None:

@@ -75,9 +75,12 @@ class LevelMoments(Moments):
     def latent(self, reported: Array, rows: Rows) -> Array:
         """Return the mean (n, k) of every outcome's level."""
         if self.problem.noise.mixed:
+            # As the latent means are those of types whose outcomes are determined, so are these.
+            known = ~MixedMoments(self.problem, self.rule).undetermined()
             each, chances = self._by_type(reported, rows)
             by_type = np.array([one.latent(values, rows) for one, values in each])
-            return np.asarray(np.einsum("nm,mnk->nk", chances, by_type))
+            shares = chances[:, :, None] * known
+            return np.asarray(np.einsum("nmk,mnk->nk", shares, by_type) / shares.sum(axis=1))
         logarithm = self.logarithm
         found = moments_of(self.problem, self.rule).exponentials(reported, rows, logarithm.rate)
         return found - logarithm.offset
@@ -92,7 +95,8 @@ class LevelMoments(Moments):
         if self.problem.noise.mixed:
             each, chances = self._by_type(reported, rows)
             found = [one.expectations(values, rows) for one, values in each]
-            return average_expectations(found, chances)
+            average = average_expectations(found, chances)
+            return MixedMoments(self.problem, self.rule).without_unknown(average)
         moments, offset = moments_of(self.problem, self.rule), self.logarithm.offset
         chance = moments.chances(reported, rows)
         weighed = moments.weighed(reported, rows, self.logarithm.rate)

@@ -50,13 +50,26 @@ class MixedMoments(Moments):
         types = self.types(reported, rows)
         each = [self.inner.expectations(one, rows, shift=shift) for one in types.reported]
         found = average_expectations(each, types.chances)
+        return self.without_unknown(found)
+
+    def undetermined(self) -> NDArray[np.bool_]:
+        """Say of every type (M, k) which outcomes the data do not determine.
+
+        What people would have where they hardly ever are is known to nobody. Where the types to
+        average over were named, theirs are taken as they are held.
+        """
         noise: Any = self.problem.noise
+        labels = self.problem.equations.alternatives
+        found = np.zeros((noise.count, len(labels)), dtype=bool)
         if noise.averaged is None:
-            # What people would have where they hardly ever are is known to nobody.
-            labels = self.problem.equations.alternatives
-            for label in {label for _, label, _ in noise.held_shifts}:
-                j = labels.index(label)
-                found.given_seen[:, j, np.arange(len(labels)) != j] = np.nan
+            for m, label, _ in noise.held_shifts:
+                found[m, labels.index(label)] = True
+        return found
+
+    def without_unknown(self, found: Expectations) -> Expectations:
+        """Take out what people would have where some types' outcomes are not determined."""
+        for j in np.flatnonzero(self.undetermined().any(axis=0)):
+            found.given_seen[:, j, np.arange(found.chance.shape[1]) != j] = np.nan
         return found
 
     def types(self, reported: Array, rows: Rows) -> TypesOfRows:

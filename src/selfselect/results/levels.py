@@ -6,6 +6,7 @@ Their mathematics is in `moments.levels`.
 from __future__ import annotations
 
 import ast
+import re
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
@@ -39,8 +40,9 @@ def find_logarithm(fit: FitResult) -> Logarithm:
         name = call.func.attr if isinstance(call.func, ast.Attribute) else ast.unparse(call.func)
         if name in RATES:
             level = ast.unparse(call.args[0])
-            for alias, column in aliases.items():
-                level = column if level == alias else level.replace(alias, f"`{column}`")
+            marked = {alias: f"`{column}`" for alias, column in aliases.items()}
+            in_marks = re.sub(r"\w+", lambda found: marked.get(found[0], found[0]), level)
+            level = aliases.get(level, in_marks)
             return Logarithm(level, RATES[name], 1.0 if name == "log1p" else 0.0)
     raise OptionError(
         f"scale='level' undoes a logarithm, but the left side of the formula is {outcome!r}. Where "

@@ -93,4 +93,4 @@ def with_intervals(
     ]
     names = [*columns.names, "quantity"]
     labels = pd.MultiIndex.from_tuples(keys, names=names)
-    return pd.DataFrame(each.reshape(len(values), -1), index=index, columns=labels)
+    return pd.DataFrame(each.reshape(len(values), len(keys)), index=index, columns=labels)

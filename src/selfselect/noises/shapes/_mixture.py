@@ -46,8 +46,9 @@ class MixtureShape(Shape):
         self.components = self.normals = components
         _, mean, spread = components.T
         at = mean[:, None] + spread[:, None] * np.array(NORMAL.cuts)
-        self.cuts = tuple(np.sort(at.ravel()).tolist())
         self.reach = float((np.abs(mean) + NORMAL.reach * spread).max())
+        # The component that ends first on a side may be narrow beside what is left up to the reach.
+        self.cuts = (-self.reach, *np.sort(at.ravel()).tolist(), self.reach)
         reach = float((np.abs(mean) + NORMAL.grid.reach * spread).max())
         self.finest = float(spread.min())
         self.grid = Grid(reach, NORMAL.grid.step, NORMAL.grid.panel, most=6000)

@@ -84,7 +84,8 @@ class Shape(ABC):
         standard errors from the outer product of scores.
     deviation : its standard deviation, in units of the scale.
     reach : how many scales from zero its mass is lost in rounding.
-    cuts : scales around a mean at which integrals are cut: between two of them ten nodes are exact.
+    cuts : scales around a mean at which integrals are cut: between two of them ten nodes are exact,
+        as they are between the last but one on each side and the reach.
     grid : where outcomes that were not recorded are integrated.
     finest : the distance over which its distribution function changes, in scales.
     normals : (M, 3) shares, means and spreads of the normal distributions it is a mixture of; None
