@@ -229,7 +229,7 @@ def test_effects_whose_weights_leave_the_support_are_refused() -> None:
     with pytest.raises(UnsupportedError, match="lies outside the support"):
         found.late({"z": (-9.0, 9.0)})
     normal = result.mte()
-    assert "rests on normal noise alone" in " ".join(str(normal.averages).split())
+    assert "relies on normal noise alone" in " ".join(str(normal.averages).split())
     assert set(normal.table["supported"]) == {"yes", "no"}
 
 

@@ -59,7 +59,7 @@ def test_the_error_of_a_margin_is_that_of_two_means(pair: ss.FitResult) -> None:
 
 def test_the_note_tells_by_how_much_picking_flatters(pair: ss.FitResult) -> None:
     found = pair.policy()
-    (note,) = [one for one in found.value.notes if "flatters" in one]
+    (note,) = [one for one in found.value.notes if "biased upwards" in one]
     said = float(re.search(r"about ([\d.e-]+):", note)[1])
     rng = np.random.default_rng(0)
     draws = rng.multivariate_normal(pair.values, pair.covariance.matrix, 4_000)

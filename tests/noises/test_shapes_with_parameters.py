@@ -641,7 +641,7 @@ def test_a_component_that_normal_data_do_not_show_ends_at_the_normal_fit(seed, w
 
 
 def test_degrees_of_freedom_at_the_boundary_are_said():
-    with pytest.warns(ss.errors.ConvergenceWarning, match="cannot be distinguished from"):
+    with pytest.warns(ss.errors.ConvergenceWarning, match="cannot be distinguished"):
         fit = ss.fit("outcome ~ x + z", simulated("normal", 600, 3), chosen="chosen",
                      noise=Student())  # fmt: skip
     assert not fit.converged

@@ -204,7 +204,7 @@ def test_a_rule_that_changes_only_its_choice_is_not_fitted_as_its_parent(rule):
 
 def test_bounds_of_a_box_rule_are_probed_on_the_rows():
     sample = ss.simulators.village(200, seed=1)
-    with pytest.raises(RuleError, match="breaks a promise"):
+    with pytest.raises(RuleError, match="is inconsistent"):
         ss.fit("income ~ height", sample.data, chosen="job", rule=Sloppy())
 
 
