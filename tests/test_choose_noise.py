@@ -116,6 +116,8 @@ def test_the_default_candidates_suit_one_formula_and_several():
         found = ss.choose_noise(formula, data, chosen="j", progress=False)
         assert {"normal", "moving scale", "mixture of two", "correlated"} <= set(found.table.index)
         assert found.table["bic"].dropna().is_monotonic_increasing
+        (normal,) = (line for line in str(found).splitlines() if line.startswith("normal"))
+        assert normal.split()[2] == str(found.fits["normal"].n_parameters)
 
 
 def test_where_alternatives_have_no_names_or_share_everything_the_scale_is_common_as_in_a_fit():
@@ -126,6 +128,8 @@ def test_where_alternatives_have_no_names_or_share_everything_the_scale_is_commo
         fit = ss.fit(formula, data, seed=0, **given)
         found = ss.choose_noise(formula, data, seed=0, progress=False, **{**normal, **given})
         assert found.fits["normal"].problem.noise == fit.problem.noise
+        # With an unknown index two components are too few, so their number is chosen.
+        assert ("mixture" if not given else "mixture of two") in found.table.index
         assert found.table.loc["normal", "loglik"] == pytest.approx(fit.llf)
         assert found.fits["logistic"].n_parameters == fit.n_parameters
 

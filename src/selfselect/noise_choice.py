@@ -18,7 +18,7 @@ from selfselect.errors import ConvergenceWarning, OptionError, SelfSelectError, 
 from selfselect.posing import pose
 from selfselect.progress import progress_bar
 from selfselect.report.page import Block, Page
-from selfselect.report.summary import format_number
+from selfselect.report.summary import format_count, format_number
 from selfselect.results.call import arguments_for
 from selfselect.results.expressions import read_expressions
 from selfselect.results.fit_result import FitResult
@@ -132,7 +132,8 @@ class NoiseChoice(Tables):
         shown = [*ROWS_OF_COMPARISON, *self.answers]
         lines = []
         for name, row in self.table.iterrows():
-            numbers = (format_number(row[column]) for column in shown)
+            written = {"parameters": format_count}
+            numbers = (written.get(column, format_number)(row[column]) for column in shown)
             doubt = row["rejected"] or "nothing"
             state = row["note"] or (doubt if row["converged"] else "not converged")
             lines.append((str(name), *numbers, state))
@@ -204,7 +205,12 @@ def choose_noise(
     # As in a fit: alternatives that nothing tells apart have one scale.
     alike = chosen is None or isinstance(shared, str)
     tried = (
-        default_candidates(formula, panel, scale="common" if alike else "each")
+        default_candidates(
+            formula,
+            panel,
+            scale="common" if alike else "each",
+            index="unknown" if chosen is None else "known",
+        )
         if candidates is None
         else _named(candidates)
     )
@@ -245,20 +251,27 @@ def choose_noise(
 
 
 def default_candidates(
-    formula: str | Mapping[Any, str], panel: str | None, *, scale: str = "each"
+    formula: str | Mapping[Any, str], panel: str | None, *, scale: str = "each", index: str
 ) -> dict[str, Any]:
-    """Return the noises to try, the cheap ones first; `scale` is that of those that do not move."""
+    """Return the noises to try, the cheap ones first; `scale` is that of those that do not move.
+
+    With an unknown index two components are too few for skewed noise: see
+    docs/studies/coverage-shapes.md.
+    """
     parsed = parse_formulas(formula)
     if isinstance(parsed, dict):
         moving: Any = {label: f"~ {one.terms}" for label, one in parsed.items()}
     else:
         moving = f"~ {parsed.terms}"
+    mixture = {"mixture of two": noises.Mixture(2, scale=scale)}
+    if index == "unknown":
+        mixture = {"mixture": noises.Mixture("bic", scale=scale)}
     tried = {
         "normal": noises.Independent(scale),
         "logistic": noises.Independent(scale, shape="logistic"),
         "moving scale": noises.Independent(scale=moving),
         "moving scale, logistic": noises.Independent(scale=moving, shape="logistic"),
-        "mixture of two": noises.Mixture(2, scale=scale),
+        **mixture,
         "correlated": noises.Correlated(scale),
     }
     if panel is not None:

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from selfselect import plots
 from selfselect.plots.paths import columns_of
 from selfselect.report.charts import along, chart, lines_shown
-from selfselect.report.covariates import covariate_tables, format_count
+from selfselect.report.covariates import covariate_tables
 from selfselect.report.document import (
     Code,
     Findings,
@@ -24,7 +24,7 @@ from selfselect.report.document import (
 )
 from selfselect.report.page import Block
 from selfselect.report.question import listed
-from selfselect.report.summary import compare_page, format_number
+from selfselect.report.summary import compare_page, format_count, format_number
 from selfselect.results.rejections import assumptions_tested
 from selfselect.results.specification import tests_of_noise
 from selfselect.solvers.base import starts_at_best

@@ -10,12 +10,12 @@ from numpy.typing import NDArray
 
 from selfselect.plots.paths import columns_of, grid_of, is_category
 from selfselect.report.page import Block
-from selfselect.report.summary import format_number
+from selfselect.report.summary import format_count, format_number
 
 if TYPE_CHECKING:
     from selfselect.results.fit_result import FitResult
 
-__all__ = ["covariate_tables", "format_count"]
+__all__ = ["covariate_tables"]
 
 Array = NDArray[np.float64]
 Mask = NDArray[np.bool_]
@@ -73,11 +73,6 @@ def _shares(
         shares = [_share(here, group & recorded, counts) for group in (recorded, *groups)]
         lines.append((str(label), format_count(counts[here].sum()), *shares))
     return tuple(lines)
-
-
-def format_count(total: float) -> str:
-    """Write a number of rows, or a sum of their weights."""
-    return str(int(total)) if float(total).is_integer() else format_number(float(total))
 
 
 def _share(here: Mask, group: Mask, counts: Array) -> str:

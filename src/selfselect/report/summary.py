@@ -33,6 +33,7 @@ __all__ = [
     "compare_page",
     "comparison_blocks",
     "errors_in_words",
+    "format_count",
     "format_number",
     "in_order",
     "note_on_two_values",
@@ -72,6 +73,11 @@ def format_number(value: float) -> str:
     if size != 0 and (size >= 1e6 or size < 1e-4):
         return f"{value:.3e}"
     return f"{value:.4f}" if size < 1e4 else f"{value:.1f}"
+
+
+def format_count(total: float) -> str:
+    """Write a number of rows or parameters, or a sum of weights."""
+    return str(int(total)) if float(total).is_integer() else format_number(float(total))
 
 
 def stars_of(p_value: float) -> str:

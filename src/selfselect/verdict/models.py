@@ -38,7 +38,8 @@ def other_models(fit: FitResult, seed: int) -> dict[str, Maker]:
     formulas = dict(zip(labels, facts.formulas, strict=True))
     made: dict[str, Maker] = {}
     scale = "common" if fit.problem.noise.scale == "common" else "each"
-    for name, noise in default_candidates(formulas, facts.panel, scale=scale).items():
+    index = fit.problem.index
+    for name, noise in default_candidates(formulas, facts.panel, scale=scale, index=index).items():
         if noise != fit.problem.noise:
             made[name] = partial(_with_noise, fit, as_noise(noise), seed)
     return made | {SWITCHING: partial(_switching, fit, seed)}
