@@ -456,3 +456,18 @@ def test_levels_leave_out_what_the_data_do_not_determine_of_types() -> None:
     wanted = np.exp(fit.predict()["b"] + 0.5 * fit.scales["b"] ** 2)
     np.testing.assert_allclose(found["estimate"], wanted, rtol=1e-9)
     assert (found["std_error"] < found["estimate"]).all()
+
+
+def test_averages_of_levels_over_a_fit_are_made_once(
+    three: ss.FitResult, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    one = three.treatment_effects("a", "b", scale="level").table
+
+    def never(*_: Any, **__: Any) -> Any:
+        raise AssertionError("integrated again")
+
+    monkeypatch.setattr(LevelMoments, "cells_and_slope", never)
+    two = three.treatment_effects("a", "b", scale="level").table
+    pd.testing.assert_frame_equal(one, two)
+    means = three.potential_outcomes(scale="level").table["estimate"]
+    assert means[0] - means[1] == pytest.approx(one["estimate"][0], rel=1e-12)

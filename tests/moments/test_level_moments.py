@@ -9,6 +9,7 @@ import pandas as pd
 import pytest
 
 import selfselect as ss
+from selfselect.moments import joint
 from selfselect.moments.levels import LevelMoments, Logarithm
 
 DRAWS = 20_000
@@ -57,3 +58,61 @@ def test_levels_of_log1p_are_lower_by_one_in_every_group(fit: Any) -> None:
     np.testing.assert_allclose(other.given_seen, one.given_seen - 1.0, rtol=1e-12, atol=1e-12)
     means = [moments.latent(fit.values, rows) for moments in (plain, lower)]
     np.testing.assert_allclose(means[1], means[0] - 1.0, rtol=1e-12, atol=1e-12)
+
+
+def test_slopes_take_passes_by_alternative_and_not_by_covariate(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    rng = np.random.default_rng(5)
+    covariates = rng.standard_normal((400, 8))
+    latent = covariates[:, :2] + 0.5 * rng.standard_normal((400, 2))
+    names = [f"x{place}" for place in range(8)]
+    table = pd.DataFrame(covariates, columns=names).assign(
+        job=np.array(["a", "b"])[latent.argmax(axis=1)], y=latent.max(axis=1)
+    )
+    fit = ss.fit("y ~ " + " + ".join(names), table, chosen="job", shared=["x7"])
+    asked, moments = [], moments_of(fit, 1.0, 0.0)
+    evaluate = LevelMoments.expectations
+
+    def counted(*given: Any, **more: Any) -> Any:
+        asked.append(given)
+        return evaluate(*given, **more)
+
+    monkeypatch.setattr(LevelMoments, "expectations", counted)
+    rows, weights = fit.rows.take(slice(0, 40)), np.linspace(0.5, 1.5, 40)
+    here, slope = moments.cells_and_slope(fit.values, rows, weights)
+    # One pass at the estimates, two in the mean of each alternative and two in its scale.
+    assert len(asked) == 1 + 4 * 2
+    np.testing.assert_allclose(here, moments.cells(fit.values, rows), rtol=1e-12)
+    # Of a shared coefficient the sum over alternatives is what differences show.
+    for names_at in ([4], [8, 17], [9], [18]):
+        step = 1e-6
+        moved = np.zeros(len(fit.values))
+        moved[names_at] = step
+        up, down = (moments.cells(fit.values + way * moved, rows) for way in (1, -1))
+        found = weights @ (up - down) / (2 * step)
+        np.testing.assert_allclose(slope[:, names_at].sum(axis=1), found, rtol=1e-5, atol=1e-6)
+
+
+def test_averages_of_levels_take_as_few_points_as_those_of_outcomes(
+    table: pd.DataFrame, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    four = table.assign(job=np.array(list("abcd"))[np.arange(400) % 4])
+    noise = ss.noises.Correlated(correlation=0.3)
+    draws, evaluate = [], joint.joint_expectations
+
+    def recorded(problem: Any, *given: Any, **more: Any) -> Any:
+        draws.append(problem.noise.draws)
+        return evaluate(problem, *given, **more)
+
+    monkeypatch.setattr(joint, "joint_expectations", recorded)
+    posed = ss.pose("y ~ x", four, chosen="job", noise=noise)
+    problem, layout = posed.problem, posed.problem.layout
+    natural = layout.natural(np.full(layout.n_free, 0.5))
+    reported = layout.report(layout.gather(natural)).values
+    moments = LevelMoments(problem, problem.ordered_rule, Logarithm("wage", 1.0, 0.0))
+    rows = posed.engine.rows.take(slice(0, 4))
+    moments.cells(reported, rows)
+    assert set(draws) == {joint.DRAWS}
+    moments.expectations(reported, rows)
+    assert max(draws) == noise.draws

@@ -84,11 +84,11 @@ def ask(
 
     if at is None:
         sample = sample_of(fit, data)
-        if sample.own and logarithm is None:
-            found = average_of_fit(fit, covariates=covariates)
+        if sample.own:
+            found = average_of_fit(fit, covariates=covariates, logarithm=logarithm)
         else:
             settings = [Setting(sample.rows, rule, logarithm)]
-            found = average(fit, settings, own=sample.own, covariates=covariates)
+            found = average(fit, settings, own=False, covariates=covariates)
         note = how_averaged(fit, len(sample.rows), covariates, own=sample.own)
         return Answer(
             transform(found, of_vector),

@@ -27,6 +27,7 @@ from selfselect.effects._units import errors_of_units, rows_are_repeated, withou
 from selfselect.engines.base import Parts
 from selfselect.errors import OptionError
 from selfselect.moments.base import latent_means
+from selfselect.moments.levels import Logarithm
 from selfselect.progress import progress_bar
 from selfselect.threads import parallel_map
 
@@ -50,7 +51,9 @@ COMPLEX_STEP = 1e-20
 STEEPEST = 1e150
 """Slope above which a function has no error: the variances of what it divides by are no numbers."""
 
-_OF_FITS: WeakKeyDictionary[FitResult, dict[str, Averages]] = WeakKeyDictionary()
+_OF_FITS: WeakKeyDictionary[FitResult, dict[tuple[str, Logarithm | None], Averages]] = (
+    WeakKeyDictionary()
+)
 """Averages over the rows of a fit under its own rule, which many effects are made of."""
 
 
@@ -161,13 +164,15 @@ def _together(parts: Sequence[Array], steps: Array | None, block: Any) -> Array:
     return np.asarray((parts[0] - parts[1]) / steps[block, None])
 
 
-def average_of_fit(fit: FitResult, *, covariates: str) -> Averages:
+def average_of_fit(
+    fit: FitResult, *, covariates: str, logarithm: Logarithm | None = None
+) -> Averages:
     """Average the cells of the rows of a fit under its own rule; computed once per fit."""
-    kept = _OF_FITS.setdefault(fit, {})
-    if covariates not in kept:
-        setting = Setting(fit.rows, fit.problem.ordered_rule)
-        kept[covariates] = average(fit, [setting], own=True, covariates=covariates)
-    return kept[covariates]
+    kept, asked = _OF_FITS.setdefault(fit, {}), (covariates, logarithm)
+    if asked not in kept:
+        setting = Setting(fit.rows, fit.problem.ordered_rule, logarithm)
+        kept[asked] = average(fit, [setting], own=True, covariates=covariates)
+    return kept[asked]
 
 
 def average_means(fit: FitResult, *, covariates: str) -> Averages:

@@ -86,28 +86,37 @@ class Moments(ABC):
         `shift`, (k,) or (n, k), is added to all latent means.
         """
 
-    def chances(self, reported: Array, rows: Rows) -> Array:
+    def chances(self, reported: Array, rows: Rows, *, shift: Array | None = None) -> Array:
         """Return the chances (n, k) alone, which may take less time."""
-        return self.expectations(reported, rows).chance
+        return self.expectations(reported, rows, shift=shift).chance
 
-    def exponentials(self, reported: Array, rows: Rows, rate: float) -> Array:
+    def exponentials(
+        self, reported: Array, rows: Rows, rate: float, *, shift: Array | None = None
+    ) -> Array:
         """Return E[e^(c y_j)] (n, k), with `rate` c; here for noise that is jointly normal."""
         covariance = noise_covariance(self.problem, reported, rows)
-        return normal_exponentials(
-            latent_means(self.problem, reported, rows), np.einsum("nkk->nk", covariance), rate
-        )
+        means = latent_means(self.problem, reported, rows, shift=shift)
+        return normal_exponentials(means, np.einsum("nkk->nk", covariance), rate)
 
-    def weighed(self, reported: Array, rows: Rows, rate: float) -> Array:
+    def weighed(
+        self, reported: Array, rows: Rows, rate: float, *, shift: Array | None = None
+    ) -> Array:
         """Return E[e^(c y_j); l] at [row, j, l], (n, k, k); here for jointly normal noise.
 
         Weighing by e^(c y_j) moves every mean by c times its covariance with y_j.
         """
         covariance = noise_covariance(self.problem, reported, rows)
+        given = 0.0 if shift is None else shift
         each = [
-            self.expectations(reported, rows, shift=rate * covariance[:, :, j]).chance
+            self.expectations(reported, rows, shift=rate * covariance[:, :, j] + given).chance
             for j in range(covariance.shape[1])
         ]
-        return self.exponentials(reported, rows, rate)[:, :, None] * np.stack(each, axis=1)
+        size = self.exponentials(reported, rows, rate, shift=shift)
+        return size[:, :, None] * np.stack(each, axis=1)
+
+    def of_averages(self) -> Moments:
+        """Return the moments to average over rows, which may take fewer points where simulated."""
+        return self
 
     @abstractmethod
     def cells(self, reported: Array, rows: Rows) -> Array:
@@ -151,8 +160,10 @@ def as_cells(moments: Array, means: Array) -> Array:
     return np.hstack([moments.reshape(flat), predicted.reshape(flat), means])
 
 
-def latent_means(problem: Problem, reported: Array, rows: Rows) -> Array:
-    """Return the mean (n, k) of every latent outcome."""
+def latent_means(
+    problem: Problem, reported: Array, rows: Rows, *, shift: Array | None = None
+) -> Array:
+    """Return the mean (n, k) of every latent outcome; `shift`, (k,) or (n, k), is added to them."""
     means = np.zeros((len(rows), problem.equations.n_alternatives))
     for j, (equation, coefficients) in enumerate(
         zip(problem.equations.each, problem.layout.coefficients_of(reported), strict=True)
@@ -162,7 +173,7 @@ def latent_means(problem: Problem, reported: Array, rows: Rows) -> Array:
                 means[:, j] += coefficient
             else:
                 means[:, j] += coefficient * rows.covariates[:, column - 1]
-    return means
+    return means if shift is None else means + shift
 
 
 def costs_of_rows(problem: Problem, reported: Array, rows: Rows) -> Array:

@@ -62,22 +62,17 @@ class JointMoments(Moments):
 
     def _shifted_cells(self, reported: Array, rows: Rows, shift: Array | None) -> Array:
         """Return the cells where `shift` (k,) is added to the latent means."""
-        found = self._at_few_points(reported, rows, shift)
-        means = latent_means(self.problem, reported, rows)
-        if shift is not None:
-            means = means + shift
+        found = self.of_averages().expectations(reported, rows, shift=shift)
+        means = latent_means(self.problem, reported, rows, shift=shift)
         outcome = np.nan_to_num(found.given_seen) * found.chance[:, None, :]
         return as_cells(np.concatenate([found.chance[:, None, :], outcome], axis=1), means)
 
-    def _at_few_points(self, reported: Array, rows: Rows, shift: Array | None) -> Expectations:
-        """Return expectations for averages over rows, which need fewer points where simulated."""
+    def of_averages(self) -> Moments:
         noise = self.problem.noise
         points = noise.points(self.problem.equations.n_alternatives)
         if points is not None and not points.alike:
             noise = noise.with_points(min(points.number, DRAWS))
-        here = replace(self.problem, rule=self.rule, noise=noise)
-        natural = here.layout.natural(here.layout.read(reported))
-        return joint_expectations(here, natural, rows, shift=shift)
+        return replace(self, problem=replace(self.problem, noise=noise))
 
     def cells_and_slope(self, reported: Array, rows: Rows, weights: Array) -> tuple[Array, Array]:
         problem = self.problem

@@ -49,9 +49,7 @@ class MarginMoments(Moments):
     def expectations(
         self, reported: Array, rows: Rows, *, shift: Array | None = None
     ) -> Expectations:
-        means = latent_means(self.problem, reported, rows)
-        if shift is not None:
-            means = means + shift
+        means = latent_means(self.problem, reported, rows, shift=shift)
         scales = self.problem.row_scales(reported, rows)
         known, shapes = self._known(reported, rows), self._shapes(reported)
         return expectations(self.rule, means, scales, known, shapes)
@@ -62,34 +60,38 @@ class MarginMoments(Moments):
             return rows.known
         return replace(rows.known, costs=costs_of_rows(self.problem, reported, rows))
 
-    def chances(self, reported: Array, rows: Rows) -> Array:
-        means = latent_means(self.problem, reported, rows)
+    def chances(self, reported: Array, rows: Rows, *, shift: Array | None = None) -> Array:
+        means = latent_means(self.problem, reported, rows, shift=shift)
         scales = self.problem.row_scales(reported, rows)
         known, shapes = self._known(reported, rows), self._shapes(reported)
         return chances(self.rule, means, scales, known, shapes)
 
-    def exponentials(self, reported: Array, rows: Rows, rate: float) -> Array:
-        found = np.zeros((len(rows), self.problem.equations.n_alternatives))
-        for j, part in self._weighed_normals(reported, rows, rate):
+    def exponentials(
+        self, reported: Array, rows: Rows, rate: float, *, shift: Array | None = None
+    ) -> Array:
+        means = latent_means(self.problem, reported, rows, shift=shift)
+        found = np.zeros(means.shape)
+        for j, part in self._weighed_normals(reported, rows, means, rate):
             found[:, j] += part.size
         return found
 
-    def weighed(self, reported: Array, rows: Rows, rate: float) -> Array:
-        means = latent_means(self.problem, reported, rows)
+    def weighed(
+        self, reported: Array, rows: Rows, rate: float, *, shift: Array | None = None
+    ) -> Array:
+        means = latent_means(self.problem, reported, rows, shift=shift)
         scales = np.broadcast_to(self.problem.row_scales(reported, rows), means.shape)
         known, shapes = self._known(reported, rows), self._shapes(reported)
         found = np.zeros((*means.shape, means.shape[1]))
-        for j, part in self._weighed_normals(reported, rows, rate):
+        for j, part in self._weighed_normals(reported, rows, means, rate):
             moved, wide, each = means.copy(), scales.copy(), shapes.copy()
             moved[:, j], wide[:, j], each[j] = part.mean, part.scale, NORMAL
             found[:, j] += part.size[:, None] * chances(self.rule, moved, wide, known, each)
         return found
 
     def _weighed_normals(
-        self, reported: Array, rows: Rows, rate: float
+        self, reported: Array, rows: Rows, means: Array, rate: float
     ) -> Iterator[tuple[int, _WeighedNormal]]:
         """Yield the normal parts of every outcome's density, weighed by e^(cy)."""
-        means = latent_means(self.problem, reported, rows)
         scales = np.broadcast_to(self.problem.row_scales(reported, rows), means.shape)
         for j, shape in enumerate(self._shapes(reported)):
             assert shape.normals is not None

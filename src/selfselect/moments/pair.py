@@ -19,6 +19,7 @@ from selfselect.data.rows import Rows
 from selfselect.moments.base import (
     NEGLIGIBLE,
     Expectations,
+    Moments,
     costs_of_rows,
     latent_means,
     noise_covariance,
@@ -47,9 +48,7 @@ class PairMoments(JointMoments):
     ) -> Expectations:
         way = direction_of(self.rule)
         assert way is not None
-        means = latent_means(self.problem, reported, rows)
-        if shift is not None:
-            means = means + shift
+        means = latent_means(self.problem, reported, rows, shift=shift)
         covariance = noise_covariance(self.problem, reported, rows)
         net = way * means - costs_of_rows(self.problem, reported, rows)
         both = covariance[:, 0, 0] + covariance[:, 1, 1]
@@ -71,5 +70,5 @@ class PairMoments(JointMoments):
             given[likely, :, chosen] = means[likely] + added
         return with_outcome(chance, given)
 
-    def _at_few_points(self, reported: Array, rows: Rows, shift: Array | None) -> Expectations:
-        return self.expectations(reported, rows, shift=shift)
+    def of_averages(self) -> Moments:
+        return self

@@ -96,8 +96,7 @@ class SelectionMoments(Moments):
         alternative `outcome` is the mean where it is selected, and `given_seen` (n, 1, 2)
         has a second group: the rows that are not selected.
         """
-        means = latent_means(self.problem, reported, rows)
-        means = means if shift is None else means + shift
+        means = latent_means(self.problem, reported, rows, shift=shift)
         k, groups = means.shape[1], self.ends(reported, rows)
         noise = np.column_stack([group.mean() for group in groups])
         covariance = self.with_selection(reported).value
@@ -107,9 +106,12 @@ class SelectionMoments(Moments):
             return Expectations(chance, given[:, 0, 0], given)
         return Expectations(chance, (chance * np.einsum("nll->nl", given)).sum(axis=1), given)
 
-    def exponentials(self, reported: Array, rows: Rows, rate: float) -> Array:
+    def exponentials(
+        self, reported: Array, rows: Rows, rate: float, *, shift: Array | None = None
+    ) -> Array:
         variances = self.problem.layout.scales_of(reported) ** 2
-        return normal_exponentials(latent_means(self.problem, reported, rows), variances, rate)
+        means = latent_means(self.problem, reported, rows, shift=shift)
+        return normal_exponentials(means, variances, rate)
 
     def weighed_chances(self, reported: Array, rows: Rows, rate: float) -> Array:
         """Return by how much the chance of each group grows (n, k, groups) if y_l is weighed.

@@ -49,9 +49,7 @@ class TripleMoments(PairMoments):
     ) -> Expectations:
         way = direction_of(self.rule)
         assert way is not None
-        means = latent_means(self.problem, reported, rows)
-        if shift is not None:
-            means = means + shift
+        means = latent_means(self.problem, reported, rows, shift=shift)
         (covariance,) = noise_covariance(self.problem, reported, rows)
         net = way * means - costs_of_rows(self.problem, reported, rows)
         chance = np.empty((len(rows), 3))
