@@ -369,7 +369,7 @@ def scale_without_limit(problem: Problem, free: Array) -> Ending | None:
         Status.AT_BOUNDARY,
         {
             "reason": f"the scale of {alternative!r} has no upper limit: the likelihood increases "
-            "with it without end, because the rows contain too little information "
+            "without bound as it grows, because the rows contain too little information "
             "about its outcomes. Estimate one scale for all, "
             "noise=Independent('common'), or give it a known one."
         },
