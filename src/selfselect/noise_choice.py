@@ -132,8 +132,10 @@ class NoiseChoice(Tables):
         shown = [*ROWS_OF_COMPARISON, *self.answers]
         lines = []
         for name, row in self.table.iterrows():
-            written = {"parameters": format_count}
-            numbers = (written.get(column, format_number)(row[column]) for column in shown)
+            numbers = (
+                (format_count if column == "parameters" else format_number)(row[column])
+                for column in shown
+            )
             doubt = row["rejected"] or "nothing"
             state = row["note"] or (doubt if row["converged"] else "not converged")
             lines.append((str(name), *numbers, state))

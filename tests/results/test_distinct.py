@@ -66,3 +66,16 @@ def test_a_column_of_one_equation_is_compared_with_zero() -> None:
     )  # fmt: skip
     assert found is not None
     assert (found.statistic, found.df) == (pytest.approx(test.statistic, rel=1e-9), test.df)
+
+
+def test_clusters_and_shared_coefficients_are_allowed() -> None:
+    table = sample(0.25).assign(group=np.arange(400) // 5)
+    clustered = ss.fit("y ~ x", table, alternatives=2, seed=1, cluster="group")
+    found = least_difference(clustered)
+    test = clustered.wald_test(["1:Intercept - 2:Intercept", "1:x - 2:x"])
+    assert found is not None
+    assert found.statistic == pytest.approx(2 * test.statistic, rel=1e-9)
+    shared = ss.fit({"a": "y ~ x", "b": "y ~ 1"}, table, shared=["Intercept"], seed=1)
+    found = least_difference(shared)
+    assert found is not None
+    assert found.df == 1

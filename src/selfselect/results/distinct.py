@@ -38,19 +38,20 @@ def hardly_distinct(fit: FitResult) -> tuple[str, ...]:
         return ()
     return (
         f"ALTERNATIVES HARDLY DISTINCT: the equations of {found.one} and {found.other} differ by "
-        f"chi2({found.df}) = {found.statistic:.1f} only. Where the choice is not recorded and they "
-        "differ so little, standard errors are too small: in simulations 95% intervals covered "
-        "about 80%. Ask result.rehearse() for the errors to expect.",
+        f"only chi2({found.df}) = {found.statistic:.1f}. With so small a difference and the choice "
+        "not recorded, standard errors are too small: in simulations 95% intervals covered about "
+        "80%. Use result.rehearse() to estimate the errors.",
     )
 
 
 def least_difference(fit: FitResult) -> Difference | None:
-    """Test the two equations that differ least; None where choices or no errors are known."""
+    """Test the two equations that differ least; None where choices are known or errors are not."""
     if fit.problem.index != "unknown" or not np.isfinite(fit.covariance.matrix).all():
         return None
     pairs = combinations(fit.problem.equations.alternatives, 2)
     apart = [Difference(*pair, *_difference(fit, *pair)) for pair in pairs]
-    return min(apart, key=lambda one: one.statistic - one.df)
+    tested = [one for one in apart if np.isfinite(one.statistic)]
+    return min(tested, key=lambda one: one.statistic - one.df, default=None)
 
 
 def _difference(fit: FitResult, one: object, other: object) -> tuple[float, int]:
@@ -63,10 +64,11 @@ def _difference(fit: FitResult, one: object, other: object) -> tuple[float, int]
         for label, sign in (((one, term), 1.0), ((other, term), -1.0)):
             if label in places:
                 row[places[label]] = sign
-    covariance = rows @ fit.covariance.matrix @ rows.T
-    free = np.diag(covariance) > 0.0
-    error = np.sqrt(np.diag(covariance)[free])
-    gap = (rows @ fit.reported.values)[free] / error
-    correlation = covariance[np.ix_(free, free)] / np.outer(error, error)
-    statistic = gap @ np.linalg.pinv(correlation, hermitian=True) @ gap
-    return float(statistic), int(np.linalg.matrix_rank(correlation, hermitian=True))
+    # Coefficients that are shared or known do not differ, and have no error to be tested with.
+    varies = np.einsum("ij,jk,ik->i", rows, fit.covariance.matrix, rows) > 0.0
+    if not varies.any():
+        return float("nan"), 0
+    test = fit.wald_test(rows[varies])
+    # With clusters it is an F statistic, which is divided by the number of restrictions.
+    times = 1 if np.isinf(test.df_residual or np.inf) else test.df
+    return times * test.statistic, test.df
