@@ -20,7 +20,13 @@ import selfselect as ss
 from selfselect import cores, threads
 from selfselect.cores import available_cores, cpu_quota
 from selfselect.errors import OptionError
-from selfselect.threads import limited_to, one_blas_thread, parallel_map, thread_count
+from selfselect.threads import (
+    limited_to,
+    one_blas_thread,
+    parallel_map,
+    shared_map,
+    thread_count,
+)
 
 
 @pytest.fixture(autouse=True)
@@ -55,6 +61,43 @@ def test_linear_algebra_has_one_thread_inside_and_its_own_number_again_after() -
     inside = list(parallel_map(lambda _: blas_threads(), range(4), n_threads=2))
     assert all(threads == [1] * len(before) for threads in inside)
     assert blas_threads() == before
+
+
+@pytest.mark.parametrize("map_", [parallel_map, shared_map])
+@pytest.mark.parametrize("n_threads", [1, 2])
+def test_linear_algebra_has_one_thread_where_tasks_run_in_the_caller_too(
+    map_: Any, n_threads: int
+) -> None:
+    """A busy machine makes small products of two threads a hundred times slower."""
+    np.eye(2) @ np.eye(2)
+    before = blas_threads()
+    inside = list(map_(lambda _: blas_threads(), [0], n_threads=n_threads))
+    assert inside == [[1] * len(before)]
+    assert blas_threads() == before
+
+
+def test_effects_tests_and_bounds_leave_linear_algebra_one_thread(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    villagers = ss.simulators.village(300, seed=1).data
+    fit = ss.fit("income ~ height + weight", villagers, chosen="job")
+    entered: list[int] = []
+    enter = threads._BlasLimit.enter
+
+    def counted(limit: Any) -> None:
+        entered.append(limit.inside)
+        enter(limit)
+
+    monkeypatch.setattr(threads._BlasLimit, "enter", counted)
+    for asked in (
+        fit.independence_test,
+        fit.bounds,
+        lambda: fit.gains("hunting", "fishing", draws=600),
+        lambda: fit.counterfactual(close=["fishing"]),
+    ):
+        entered.clear()
+        asked()
+        assert 0 in entered
 
 
 def test_the_limit_holds_until_the_last_thread_leaves_it() -> None:

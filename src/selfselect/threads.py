@@ -185,7 +185,8 @@ def parallel_map(
     """
     n_threads = thread_count() if n_threads is None else n_threads
     if n_threads <= 1:
-        yield from map(task, *items)
+        with one_blas_thread():
+            yield from map(task, *items)
         return
     pool = ThreadPoolExecutor(n_threads)
     with one_blas_thread():
@@ -211,10 +212,10 @@ def shared_map(
     several on a busy machine.
     """
     n_threads = thread_count() if n_threads is None else n_threads
-    if n_threads <= 1 or len(items) < 2:
-        yield from map(task, items)
-        return
     with one_blas_thread():
+        if n_threads <= 1 or len(items) < 2:
+            yield from map(task, items)
+            return
         begun = perf_counter()
         yield _alone(task, items[0])
         left = (len(items) - 1) * (perf_counter() - begun)

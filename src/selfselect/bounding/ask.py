@@ -200,6 +200,7 @@ def bounds(
         )
 
 
+@one_blas_thread()
 def bounds_of_fit(fit: FitResult, by: Any, instrument: str | None, asked: Asked) -> Bounds:
     """Return the bounds of a fit's rows, with what the fit says beside them."""
     engine, problem = fit.engine_of_rows(), fit.problem
@@ -236,6 +237,7 @@ def bounds_of_fit(fit: FitResult, by: Any, instrument: str | None, asked: Asked)
     return beside_fit(fit, found, targets, cells, own.rows if every else None)
 
 
+@one_blas_thread()
 def bounds_of_rows(fit: FitResult, asked: Asked) -> Bounds:
     """Return the bounds of all rows of a fit together, without what the fit says."""
     engine = fit.engine_of_rows()

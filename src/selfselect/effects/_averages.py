@@ -29,7 +29,7 @@ from selfselect.errors import OptionError
 from selfselect.moments.base import latent_means
 from selfselect.moments.levels import Logarithm
 from selfselect.progress import progress_bar
-from selfselect.threads import parallel_map
+from selfselect.threads import one_blas_thread, parallel_map
 
 if TYPE_CHECKING:
     from selfselect.results.fit_result import FitResult
@@ -82,6 +82,7 @@ def check_covariates_word(word: str) -> None:
         )
 
 
+@one_blas_thread()
 def average(
     fit: FitResult,
     settings: Sequence[Setting],
@@ -164,6 +165,7 @@ def _together(parts: Sequence[Array], steps: Array | None, block: Any) -> Array:
     return np.asarray((parts[0] - parts[1]) / steps[block, None])
 
 
+@one_blas_thread()
 def average_of_fit(
     fit: FitResult, *, covariates: str, logarithm: Logarithm | None = None
 ) -> Averages:

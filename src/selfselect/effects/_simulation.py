@@ -25,6 +25,7 @@ from selfselect.errors import OptionError
 from selfselect.moments.base import latent_means
 from selfselect.progress import progress_bar
 from selfselect.seeds import check_seed
+from selfselect.threads import one_blas_thread
 
 if TYPE_CHECKING:
     from selfselect.results.fit_result import FitResult
@@ -80,6 +81,7 @@ def n_repeats(draws: int | None, n_rows: int) -> int:
     return max(2, -(-draws // n_rows))
 
 
+@one_blas_thread()
 def simulate(
     fit: FitResult,
     settings: Sequence[Setting],

@@ -16,6 +16,7 @@ from selfselect.inference.specification import (
 )
 from selfselect.inference.statistics import TestResult, impossible_test
 from selfselect.seeds import check_seed
+from selfselect.threads import one_blas_thread
 
 if TYPE_CHECKING:
     from selfselect.results.fit_result import FitResult
@@ -23,6 +24,7 @@ if TYPE_CHECKING:
 __all__ = ["specification_test", "tests_of_noise"]
 
 
+@one_blas_thread()
 def specification_test(
     fit: FitResult,
     subject: Subject,
