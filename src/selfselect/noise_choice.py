@@ -17,8 +17,8 @@ from selfselect.effects.treatment_effects import two_alternatives
 from selfselect.errors import ConvergenceWarning, OptionError, SelfSelectError, without_warnings
 from selfselect.posing import pose
 from selfselect.progress import progress_bar
+from selfselect.report.numbers import format_count, format_number
 from selfselect.report.page import Block, Page
-from selfselect.report.summary import format_count, format_number
 from selfselect.results.call import arguments_for
 from selfselect.results.expressions import read_expressions
 from selfselect.results.fit_result import FitResult

@@ -9,7 +9,9 @@ import pytest
 import selfselect as ss
 from selfselect.errors import MissingRowsWarning
 from selfselect.inference.statistics import TestResult
-from selfselect.report.summary import DEVIATION, compare_page, format_number
+from selfselect.report.coefficient_tables import DEVIATION
+from selfselect.report.numbers import format_number
+from selfselect.report.summary import compare_page
 
 WIDTH = 79
 

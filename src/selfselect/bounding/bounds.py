@@ -128,7 +128,7 @@ class Bounds(Tables):
 
 
 def _written(value: float) -> str:
-    from selfselect.report.summary import format_number
+    from selfselect.report.numbers import format_number
 
     if np.isnan(value):
         return ""

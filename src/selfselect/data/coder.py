@@ -29,7 +29,7 @@ from selfselect.data.columns import (
     unmet_categories,
 )
 from selfselect.data.equations import INTERCEPT
-from selfselect.data.formulas import Use, calls_in, columns_of_factor, uses_of_columns
+from selfselect.data.formula_columns import Use, calls_in, columns_of_factor, uses_of_columns
 from selfselect.data.sizes import refuse_beyond_memory
 from selfselect.data.terms import Method, parse_side
 from selfselect.errors import DataError, FormulaError

@@ -19,7 +19,7 @@ from selfselect.data.columns import (
     read_columns,
     unmet_categories,
 )
-from selfselect.data.formulas import columns_in, columns_of_factor
+from selfselect.data.formula_columns import columns_in, columns_of_factor
 from selfselect.data.grammar import (
     TRANSFORMS,
     DataMismatchWarning,

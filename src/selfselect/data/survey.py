@@ -22,7 +22,7 @@ from numpy.typing import NDArray
 from selfselect.data.checks import check_numbers
 from selfselect.data.columns import factorize, find_kind, to_numbers
 from selfselect.data.design import Tally
-from selfselect.data.formulas import calls_in, uses_of_columns
+from selfselect.data.formula_columns import calls_in, uses_of_columns
 from selfselect.data.grammar import TRANSFORMS
 from selfselect.data.panels import group_codes, person_keys
 from selfselect.data.plan import Plan

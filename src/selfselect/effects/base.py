@@ -141,7 +141,7 @@ def _shown(value: Any) -> str:
 
 
 def _lines(names: pd.Series[Any], numbers: pd.DataFrame) -> tuple[tuple[str, ...], ...]:
-    from selfselect.report.summary import format_number
+    from selfselect.report.numbers import format_number
 
     def written(name: str, value: float) -> str:
         if np.isnan(value):

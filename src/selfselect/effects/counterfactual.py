@@ -150,14 +150,14 @@ def _header(found: EffectTable) -> tuple[str, ...]:
 
 def _numbers(values: pd.Series[float]) -> list[str]:
     """Write before, after and change; what there is none of stays empty."""
-    from selfselect.report.summary import format_number
+    from selfselect.report.numbers import format_number
 
     return ["" if np.isnan(value) else format_number(float(value)) for value in values]
 
 
 def _interval(row: Any) -> list[str]:
     """Write an interval, and the error due to simulation where there was one."""
-    from selfselect.report.summary import format_number
+    from selfselect.report.numbers import format_number
 
     names = ("conf_low", "conf_high", "mc_error")
     return [format_number(float(row[name])) for name in names if name in row]

@@ -8,9 +8,9 @@ from selfselect.errors import SelfSelectError, SelfSelectWarning, without_warnin
 from selfselect.report.chapters import reproduction
 from selfselect.report.document import Document, Findings, Paragraph, Part, Section
 from selfselect.report.effects_chapter import shown_effect
+from selfselect.report.numbers import format_number
 from selfselect.report.page import Block
 from selfselect.report.question import listed
-from selfselect.report.summary import format_number
 
 if TYPE_CHECKING:
     from selfselect.multinomial.result import MultinomialResult

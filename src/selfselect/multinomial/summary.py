@@ -8,16 +8,15 @@ from selfselect.data.equations import INTERCEPT
 from selfselect.errors import OptionError
 from selfselect.inference.statistics import p_value_in_words
 from selfselect.multinomial.two_steps import choice_label
-from selfselect.report.page import Block, Page
-from selfselect.report.summary import (
-    coefficient_rows,
-    comparison_blocks,
+from selfselect.report.coefficient_tables import coefficient_rows, table_header
+from selfselect.report.notes import (
     errors_in_words,
     note_on_two_values,
     notes_on_errors,
     notes_on_stars,
-    table_header,
 )
+from selfselect.report.page import Block, Page
+from selfselect.report.summary import comparison_blocks
 
 if TYPE_CHECKING:
     import pandas as pd

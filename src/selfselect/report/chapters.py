@@ -22,9 +22,10 @@ from selfselect.report.document import (
     Part,
     Section,
 )
+from selfselect.report.numbers import format_count, format_number
 from selfselect.report.page import Block
 from selfselect.report.question import listed
-from selfselect.report.summary import compare_page, format_count, format_number
+from selfselect.report.summary import compare_page
 from selfselect.results.rejections import assumptions_tested
 from selfselect.results.specification import tests_of_noise
 from selfselect.solvers.base import starts_at_best

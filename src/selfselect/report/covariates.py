@@ -9,8 +9,8 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from selfselect.plots.paths import columns_of, grid_of, is_category
+from selfselect.report.numbers import format_count, format_number
 from selfselect.report.page import Block
-from selfselect.report.summary import format_count, format_number
 
 if TYPE_CHECKING:
     from selfselect.results.fit_result import FitResult

@@ -24,7 +24,7 @@ class Block:
     @classmethod
     def of(cls, title: str, table: pd.DataFrame) -> Block:
         """Write a table whose index holds the names of its rows."""
-        from selfselect.report.summary import format_number
+        from selfselect.report.numbers import format_number
 
         def written(value: Any) -> str:
             return format_number(value) if isinstance(value, float) else str(value)

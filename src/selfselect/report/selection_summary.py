@@ -9,21 +9,23 @@ import numpy as np
 from selfselect.data.equations import SELECTION
 from selfselect.noises.selection import NEARLY_ONE
 from selfselect.options import Intervals
-from selfselect.report.page import Block, Page
-from selfselect.report.summary import (
-    PSEUDO_LIKELIHOOD,
+from selfselect.report.coefficient_tables import (
     coefficient_rows,
-    errors_in_words,
     in_order,
+    shared_block,
+    table_header,
+)
+from selfselect.report.notes import (
+    PSEUDO_LIKELIHOOD,
+    errors_in_words,
     note_on_two_values,
     notes_on_errors,
     notes_on_stars,
     notes_on_tests,
     profile_facts,
     profile_notes,
-    shared_block,
-    table_header,
 )
+from selfselect.report.page import Block, Page
 from selfselect.results.endogeneity import say_first_stages
 from selfselect.results.exclusions import exclusions
 from selfselect.results.rejections import rejections

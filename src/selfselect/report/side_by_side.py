@@ -9,8 +9,8 @@ import numpy as np
 from selfselect.noises.correlated import CORRELATION
 from selfselect.noises.selection import MILLS
 from selfselect.problem.parameters import COMMON, SCALE
+from selfselect.report.numbers import STARS, format_number, stars_of
 from selfselect.report.page import Block, Page
-from selfselect.report.summary import STARS, format_number, stars_of
 
 if TYPE_CHECKING:
     from selfselect.results.estimates import Estimates

@@ -8,17 +8,30 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pandas as pd
 
-from selfselect.data.design import DataFacts
-from selfselect.data.equations import SELECTION
-from selfselect.inference.covariance import Covariance
-from selfselect.inference.statistics import FLAG_LEVEL, format_p_value
 from selfselect.options import Intervals
-from selfselect.problem.parameters import COMMON, SCALE
+from selfselect.problem.parameters import SCALE
+from selfselect.report.coefficient_tables import (
+    DEVIATION,
+    coefficient_rows,
+    in_order,
+    shared_block,
+    table_header,
+    with_deviations,
+)
+from selfselect.report.notes import (
+    PSEUDO_LIKELIHOOD,
+    errors_in_words,
+    notes_on_errors,
+    notes_on_stars,
+    notes_on_tests,
+    profile_facts,
+    profile_notes,
+)
+from selfselect.report.numbers import format_number
 from selfselect.report.page import Block, Page
 from selfselect.results.distinct import hardly_distinct
 from selfselect.results.overfitting import too_many
 from selfselect.results.rejections import rejections
-from selfselect.results.specification import tests_of_noise
 from selfselect.results.tables import DIFFERENCE
 from selfselect.solvers.base import is_fragile, starts_at_best
 from selfselect.solvers.status import Status
@@ -27,62 +40,10 @@ if TYPE_CHECKING:
     from selfselect.results.fit_result import FitResult
 
 __all__ = [
-    "PSEUDO_LIKELIHOOD",
-    "STARS",
-    "coefficient_rows",
     "compare_page",
     "comparison_blocks",
-    "errors_in_words",
-    "format_count",
-    "format_number",
-    "in_order",
-    "note_on_two_values",
-    "notes_on_errors",
-    "notes_on_stars",
-    "notes_on_tests",
-    "profile_facts",
-    "profile_notes",
-    "shared_block",
-    "stars_of",
     "summarise",
-    "table_header",
 ]
-
-STARS = "* p < 0.05, ** p < 0.01, *** p < 0.001"
-
-DEVIATION = "std deviation"
-"""Stands below the scale of noise that is not normal: the standard deviation of the noise."""
-
-FEWEST_MEASURED = 8
-"""Clusters of the smallest design in which coverage was measured."""
-
-DOMINATED = 10
-"""Effective clusters below which unequal sizes were measured to cost coverage."""
-
-PSEUDO_LIKELIHOOD = (
-    "Probability weights are scaled to average 1: the log-likelihood, AIC and BIC are those of a "
-    "pseudo-likelihood: use them for description, not for tests."
-)
-
-
-def format_number(value: float) -> str:
-    """Write a number with about five digits, in a width that tables can bear."""
-    if not np.isfinite(value):
-        return ""
-    size = abs(value)
-    if size != 0 and (size >= 1e6 or size < 1e-4):
-        return f"{value:.3e}"
-    return f"{value:.4f}" if size < 1e4 else f"{value:.1f}"
-
-
-def format_count(total: float) -> str:
-    """Write a number of rows or parameters, or a sum of weights."""
-    return str(int(total)) if float(total).is_integer() else format_number(float(total))
-
-
-def stars_of(p_value: float) -> str:
-    """Return the stars of a p-value, in a width that keeps numbers in line."""
-    return ("*" * sum(p_value < bound for bound in (0.05, 0.01, 0.001))).ljust(3)
 
 
 def summarise(
@@ -232,92 +193,6 @@ def _net_of_costs(fit: FitResult) -> str:
     return f", net of estimated costs of {_listed(labels)}" if labels else ""
 
 
-def table_header(covariance: Covariance, level: float) -> tuple[str, ...]:
-    """Return the headings of a table of coefficients."""
-    tail = 50.0 * (1.0 - level)
-    letter = "z" if np.isinf(covariance.df) else "t"
-    ends = f"[{tail:g}%", f"{100 - tail:g}%]"
-    return ("", "coef", "std err", letter, f"P>|{letter}|", *ends)
-
-
-def errors_in_words(covariance: Covariance) -> str:
-    """Say how standard errors were made, or that there are none."""
-    return covariance.description if np.isfinite(covariance.matrix).any() else "none"
-
-
-def notes_on_errors(covariance: Covariance, *, measured: bool = True) -> list[str]:
-    """Say what a reader should know of standard errors and intervals.
-
-    `measured` says whether coverage with few clusters is known for models of this kind.
-    """
-    notes = []
-    if covariance.few_clusters:
-        notes.append(_few_clusters(covariance, measured))
-    if covariance.sandwich:
-        notes.append(
-            "Robust standard errors allow for a misspecified variance; they do not repair "
-            "estimates that misspecification makes inconsistent."
-        )
-    return notes
-
-
-def _few_clusters(covariance: Covariance, measured: bool) -> str:
-    corrected = covariance.kind != "bootstrap"
-    how = "standard errors are corrected for their small number, and " if corrected else ""
-    effective = covariance.df + 1
-    degrees = "1 degree" if covariance.df == 1 else f"{covariance.df:.4g} degrees"
-    said = (
-        f"Few clusters ({covariance.clusters_in_words}): {how}intervals and p-values are those of "
-        f"Student's t with {degrees} of freedom."
-    )
-    if not measured or round(effective) < FEWEST_MEASURED:
-        where = f"with fewer than {FEWEST_MEASURED} clusters" if measured else "in such models"
-        said += f" The coverage of these intervals {where} was not measured."
-    else:
-        said += (
-            " Intervals of coefficients then cover at about their level; those of scales cover "
-            "less."
-        )
-        if corrected:
-            said += " covariance='bootstrap' draws whole clusters and covers about as well."
-    if covariance.unequal_clusters and effective < DOMINATED:
-        said += (
-            " Where a few clusters hold most of the rows, intervals cover less than their level: "
-            "in simulations of selection models 83 to 93% at a level of 95%."
-        )
-    return said
-
-
-def note_on_two_values(outcome: str, facts: DataFacts) -> str:
-    """Say that an outcome has two values alone; the sentence goes on, or ends."""
-    low, high = facts.outcome_range
-    return (
-        f"The outcome {outcome} has two values, {low:g} and {high:g}: this is a linear model of it"
-    )
-
-
-def profile_facts(intervals: str) -> tuple[tuple[str, str], ...]:
-    """Say how intervals were made, where it is not by standard errors."""
-    return () if intervals == "wald" else (("Intervals", "profile likelihood"),)
-
-
-def profile_notes(fit: Any, level: float, intervals: str) -> tuple[str, ...]:
-    """Say which ends of profile intervals are open or missing, and why."""
-    if intervals == "wald":
-        return ()
-    reasons = fit.conf_int(level, method=intervals)["reason"]
-    return tuple(
-        f"The interval of {name}: {reason}."
-        for name, reason in zip(fit.names, reasons, strict=True)
-        if reason
-    )
-
-
-def notes_on_stars(stars: bool) -> tuple[str, ...]:
-    """Say what stars mean, where there are any."""
-    return (f"{STARS}.",) if stars else ()
-
-
 def _blocks(fit: FitResult, level: float, intervals: Intervals, stars: bool) -> tuple[Block, ...]:
     table = fit.tidy(level, intervals=intervals)
     header = table_header(fit.covariance, level)
@@ -330,7 +205,7 @@ def _blocks(fit: FitResult, level: float, intervals: Intervals, stars: bool) -> 
         own = [entry for entry in entries if entry.alternative == label]
         if not own:
             continue  # All it has is shared: the last block says it.
-        rows = in_order(fit, j, coefficient_rows(_with_deviations(fit, own), stars=stars))
+        rows = in_order(fit, j, coefficient_rows(with_deviations(fit, own), stars=stars))
         fixed = fit.problem.layout.scales
         if fixed is not None:
             rows = (*rows, (SCALE, format_number(float(fixed[j])), "(fixed)", "", "", "", ""))
@@ -339,90 +214,6 @@ def _blocks(fit: FitResult, level: float, intervals: Intervals, stars: bool) -> 
                 rows = (*rows, (DEVIATION, format_number(spread), "(fixed)", "", "", "", ""))
         blocks.append(Block(title, header, rows))
     return (*blocks, *shared_block(fit, table, header, stars=stars))
-
-
-def shared_block(
-    fit: FitResult, table: pd.DataFrame, header: tuple[str, ...], *, stars: bool = False
-) -> tuple[Block, ...]:
-    """Return the block of parameters of several alternatives; none where there are none."""
-    others = (*fit.problem.equations.alternatives, SELECTION)
-    beside = [one not in others for one in table["alternative"]]
-    if not any(beside):
-        return ()
-    across = table[beside].copy()
-    named = across["alternative"] != COMMON
-    across.loc[named, "term"] = across["term"] + " of " + across["alternative"].astype(str)
-    title = "across alternatives" if named.any() else "all alternatives"
-    return (
-        Block(
-            title,
-            header,
-            coefficient_rows(
-                _with_deviations(fit, list(across.itertuples(index=False))), stars=stars
-            ),
-        ),
-    )
-
-
-def _with_deviations(fit: FitResult, table: list[Any]) -> list[Any]:
-    """Return entries of a tidy table, each scale followed by the standard deviation it means.
-
-    For normal noise they are the same.
-    """
-    noise, layout = fit.problem.noise, fit.problem.layout
-    extras, entries = layout.extras_of(fit.values)[: layout.n_noise_extras], []
-    shapes = noise.margins(extras, len(layout.sizes))
-    for entry in table:
-        entries.append(entry)
-        if entry.term == SCALE:
-            labels = fit.problem.equations.alternatives
-            j = 0 if entry.alternative == COMMON else labels.index(entry.alternative)
-            # With parameters of its own that are estimated, a shape would need more than a factor.
-            known = noise.family is None
-            if shapes[j].deviation != 1.0 and np.isfinite(shapes[j].deviation):
-                numbers = ("estimate", "std_error", "conf_low", "conf_high")
-                grown = {
-                    name: shapes[j].deviation * getattr(entry, name)
-                    if known or name == "estimate"
-                    else np.nan
-                    for name in numbers
-                }
-                entries.append(entry._replace(term=DEVIATION, **grown))
-    return entries
-
-
-def in_order(fit: FitResult, j: int, own: tuple[tuple[str, ...], ...]) -> tuple[Any, ...]:
-    """Add to an alternative's own rows what it shares, and its offset, in the equation's order."""
-    if not fit.problem.equations.restricted:
-        return own
-    equation = fit.problem.equations.each[j]
-    values = fit.problem.layout.coefficients_of(fit.values)[j]
-    left = {row[0]: row for row in own}
-    rows = []
-    for term, value in zip(equation.terms, values, strict=True):
-        why = "(shared)" if term in equation.estimated else "(offset)"
-        rows.append(left.pop(term, (term, format_number(float(value)), why, "", "", "", "")))
-    return (*rows, *left.values())
-
-
-def coefficient_rows(entries: object, *, stars: bool = False) -> tuple[tuple[str, ...], ...]:
-    """Write rows of a tidy table as text."""
-    rows = []
-    for entry in entries:  # type: ignore[attr-defined]
-        z = "" if np.isnan(entry.statistic) else f"{entry.statistic:.3f}"
-        p = "" if np.isnan(entry.p_value) else format_p_value(entry.p_value)
-        ends = (entry.conf_low, entry.conf_high)
-        rows.append(
-            (
-                entry.term,
-                format_number(entry.estimate) + (stars_of(entry.p_value) if stars else ""),
-                format_number(entry.std_error),
-                z,
-                p,
-                *(str(end) if np.isinf(end) else format_number(end) for end in ends),
-            )
-        )
-    return tuple(rows)
 
 
 def _notes(fit: FitResult) -> tuple[str, ...]:
@@ -472,15 +263,6 @@ def _notes_on_people(fit: FitResult) -> list[str]:
         notes.append(
             "Types approximate a distribution; their number is not the number of kinds of people."
         )
-    return notes
-
-
-def notes_on_tests(fit: FitResult) -> list[str]:
-    """Say of dependence, shape and spread of the noise what a test says, or why there is none."""
-    tests = (fit.independence_test(), *tests_of_noise(fit))
-    notes = [f"{test}.".replace("..", ".") for test in tests]
-    if any(test.possible for test in tests):
-        notes.append(f"A test rejects where p is at most {1.0 - FLAG_LEVEL:.2g}.")
     return notes
 
 

@@ -6,7 +6,7 @@ import math
 from typing import Any
 
 from selfselect.data.columns import Kind
-from selfselect.data.formulas import uses_of_columns
+from selfselect.data.formula_columns import uses_of_columns
 
 __all__ = ["upgraded", "upgraded_state"]
 

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from selfselect.data.formulas import expression_tree
+from selfselect.data.formula_columns import expression_tree
 from selfselect.errors import OptionError, UnsupportedError
 from selfselect.moments.levels import Logarithm
 from selfselect.problem.problem import Problem

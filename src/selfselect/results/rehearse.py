@@ -120,7 +120,7 @@ class Rehearsal(Tables):
 
 
 def _written(name: str, value: float) -> str:
-    from selfselect.report.summary import format_number
+    from selfselect.report.numbers import format_number
 
     if np.isnan(value):
         return ""

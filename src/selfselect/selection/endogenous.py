@@ -24,7 +24,8 @@ from selfselect.data.coder import Coder
 from selfselect.data.columns import to_numbers
 from selfselect.data.design import Design
 from selfselect.data.first_stage import FirstStage, fit_first_stages, residual_name
-from selfselect.data.formulas import ParsedFormula, columns_in, parse_formula
+from selfselect.data.formula_columns import columns_in
+from selfselect.data.formulas import ParsedFormula, parse_formula
 from selfselect.data.missing import find_any_absent
 from selfselect.data.rows import Rows
 from selfselect.data.selection_plan import SelectionPlan

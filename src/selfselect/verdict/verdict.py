@@ -21,8 +21,8 @@ from selfselect.errors import (
 from selfselect.noise_choice import CLOSE
 from selfselect.plain import archived
 from selfselect.progress import progress_bar
+from selfselect.report.numbers import format_number
 from selfselect.report.page import Block, Page
-from selfselect.report.summary import format_number
 from selfselect.results.fit_result import FitResult
 from selfselect.results.page_methods import VERDICT
 from selfselect.results.rejections import assumptions_tested
