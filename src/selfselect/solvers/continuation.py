@@ -12,6 +12,7 @@ from numpy.random import Generator
 from numpy.typing import NDArray
 
 from selfselect.engines.base import Engine
+from selfselect.engines.memory import Memory
 from selfselect.errors import DataError
 from selfselect.noises import Independent
 from selfselect.problem.problem import Problem
@@ -269,9 +270,10 @@ class Continuation:
             simple = replace(simple, partial=part.rows.possible is not None)
             if problem.likelihood.weighed:
                 simple = replace(simple, rule=_plain_rule(problem, part), exchangeable=False)
-            part = part.recorded()
+            # The simpler problem has kernels of its own, which read rows in their own way.
+            held = Memory().load(simple, part.recorded().rows)
             search = MaximumLikelihood(self.starts)
-            solution = search.solve(simple, part, rng=rng, progress=progress)
+            solution = search.solve(simple, held, rng=rng, progress=progress)
             return simple.layout.natural(solution.free)
         grams = gram_matrices(simple, part)
         if any_deficient(simple, grams):
