@@ -14,6 +14,12 @@ INSTRUMENTS = {"x": "~ z1 + z2"}
 TRUTH = {
     "Intercept": 0.2, "x": 0.4, "w": 0.3, "s": 0.8, "x_residual": 0.5,
 }  # fmt: skip
+STEP = 1e-3
+"""By how much a row weighs more: estimates are quadratic in it."""
+CORRECTED = 0.03
+"""Scores that effects are crossed with are corrected for leverage, the weights' part is not."""
+SPREAD = 0.25
+"""Of a standard deviation over forty samples, twice its error."""
 OUTCOMES = {"Intercept": 1.0, "x": 0.7, "w": 0.5, "x_residual": 0.6, "scale": 1.0}
 
 
@@ -150,6 +156,77 @@ def test_effects_hold_the_residual_and_loaded_fits_know_it(rows, tmp_path):
     gain = moved - loaded.predict(whole, "latent")
     np.testing.assert_allclose(gain, fit.params["outcome", "x"], rtol=1e-9)
     assert np.isfinite(fit.marginal_effects().table["std_error"]).all()
+
+
+def paid(data, **options):
+    return ss.switching(
+        "pay ~ x", "works ~ x + s", data, endogenous=INSTRUMENTS, start="two-step", **options
+    )
+
+
+def test_errors_of_effects_count_what_rows_do_to_residuals(rows):
+    """They are those of what a little more weight of each row does to all steps and averages."""
+    data = rows.head(150).assign(weight=1.0)
+    # Opposed to x, the residual of this outcome hides how much the mean of x varies.
+    data["pay"] -= np.where(data["works"], 1.3, 0.0) * (data["x"] - data["z1"])
+    options = {"weights": "weight", "weights_kind": "probability"}
+    tables = {
+        "treatment_effects": lambda fit: fit.treatment_effects(True, False),
+        "potential_outcomes": lambda fit: fit.potential_outcomes(),
+        "mte": lambda fit: fit.mte(),
+    }
+
+    def answers(table, **more):
+        fit = paid(table, **options, **more)
+        return {name: ask(fit).table for name, ask in tables.items()}
+
+    def heavier(i, by):
+        weights = data["weight"].to_numpy().copy()
+        weights[i] += by
+        found = answers(data.assign(weight=weights), covariance="HC0")
+        return np.concatenate([one["estimate"] for one in found.values()])
+
+    wanted = answers(data, covariance="HC0")
+    errors = np.concatenate([one["std_error"] for one in wanted.values()])
+    base = np.concatenate([one["estimate"] for one in wanted.values()])
+    each = np.array([(heavier(i, STEP) - base) / STEP for i in range(len(data))])
+    np.testing.assert_allclose(errors, np.sqrt((each**2).sum(axis=0)), rtol=CORRECTED)
+
+
+@pytest.mark.parametrize("covariance", ["observed", ss.inference.Bootstrap(20)])
+def test_errors_of_effects_match_the_spread_of_estimates(covariance):
+    found = []
+    for seed in range(40):
+        data = draw(300, 100 + seed)
+        data["pay"] -= np.where(data["works"], 1.3, 0.0) * (data["x"] - data["z1"])
+        fit = paid(data, method="two-step", covariance=covariance, seed=0)
+        table = fit.potential_outcomes().table.query("group == 'everyone' and alternative == True")
+        found.append(table[["estimate", "std_error"]].to_numpy()[0])
+    estimates, errors = np.transpose(found)
+    assert np.median(errors) == pytest.approx(estimates.std(ddof=1), rel=SPREAD)
+
+
+def test_effects_of_given_rows_take_residuals_as_given_and_say_so(rows, tmp_path):
+    fit, given = paid(rows), "The residuals of first stages are taken as given."
+    assert given not in str(fit.treatment_effects(True, False))
+    fit.save(tmp_path / "fit.json")
+    loaded, new = ss.load(tmp_path / "fit.json"), fit.with_residuals(rows)
+    said = " ".join(str(loaded.treatment_effects(True, False, new)).split())
+    assert given in said
+    fixed = loaded.treatment_effects(True, False, new, covariates="fixed")
+    assert given not in " ".join(str(fixed).split())
+
+
+def test_hc1_counts_the_parameters_that_have_errors(rows, method):
+    names = ("HC1", "HC0")
+    one, other = (fitted(rows, method, covariance=name).bse.dropna() for name in names)
+    n_rows, n_parameters = len(rows), len(one)
+    np.testing.assert_allclose((one / other) ** 2, n_rows / (n_rows - n_parameters), rtol=1e-9)
+
+
+def test_a_verdict_refits_by_no_two_steps_without_the_first_stage(rows):
+    verdict = paid(rows).verdict()
+    assert "Errors of a refit would leave out the first stage" in " ".join(str(verdict).split())
 
 
 def test_weak_instruments_are_said():

@@ -14,7 +14,7 @@ from selfselect.data.columns import to_numbers
 from selfselect.data.tables import column_names, to_frame
 from selfselect.errors import DataError
 
-__all__ = ["FirstStage", "fit_first_stages", "residual_name"]
+__all__ = ["CarriedStages", "FirstStage", "fit_first_stages", "residual_name"]
 
 Array = NDArray[np.float64]
 
@@ -55,6 +55,24 @@ class FirstStage:
         x = to_numbers(own[self.column], f"The endogenous covariate {self.column!r}")
         values[known] = x - self.coder.code(own) @ self.coefficients
         return frame.assign(**{residual_name(self.column): values})
+
+
+@dataclass(frozen=True, eq=False)
+class CarriedStages:
+    """How the rows of a fit move it through its first stages.
+
+    Attributes
+    ----------
+    places : (e,) columns of the residuals among the covariates.
+    w : (n, q) the right side of all first stages.
+    influence : (n, e q) what each row, by its weight, does to their coefficients.
+    reach : (m, e q) derivatives of the reported estimates in these.
+    """
+
+    places: tuple[int, ...]
+    w: Array
+    influence: Array
+    reach: Array
 
 
 def fit_first_stages(

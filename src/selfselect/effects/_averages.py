@@ -8,7 +8,9 @@ the rows are a sample, because their covariates do:
 
 Rows' moments depend on covariates alone, given which scores have mean zero: the two parts are
 uncorrelated if the model is right. Where the covariance is robust or clustered nothing relies on
-that, and their covariance is estimated too.
+that, and their covariance is estimated too. With first stages of endogenous covariates it is
+always estimated: rows move the coefficients of these, which move both the estimates and the
+residuals that the moments depend on.
 """
 
 from __future__ import annotations
@@ -21,7 +23,9 @@ from weakref import WeakKeyDictionary
 import numpy as np
 from numpy.typing import NDArray
 
+from selfselect.data.rows import Rows
 from selfselect.data.sizes import refuse_beyond_memory
+from selfselect.effects._first_stages import by_first_stages, moved_by_first_stages
 from selfselect.effects._moments import Setting, n_cells, row_values
 from selfselect.effects._units import errors_of_units, rows_are_repeated, without_negative
 from selfselect.engines.base import Parts
@@ -146,10 +150,15 @@ def average(
     jacobian, mean = jacobian / total, first / total
     covariance = jacobian @ fit.covariance.matrix @ jacobian.T
     if covariates == "sampled":
-        if own and (fit.covariance.sandwich or rows.clusters is not None):
-            each = [row_cells(fit, one) for one in settings]
-            centred = _together(each, steps, slice(None)) - centre - mean
+        if own and _by_units(fit):
+
+            def cells_of(change: Callable[[Rows], Rows]) -> Array:
+                each = [row_cells(fit, replace(one, rows=change(one.rows))) for one in settings]
+                return _together(each, steps, slice(None))
+
+            centred = cells_of(lambda rows: rows) - centre - mean
             direct = centred * weights[:, None] / total
+            direct += by_first_stages(fit, cells_of)
             covariance = _with_units(fit, covariance, direct, jacobian)
         else:
             outer = np.outer(first_squared, mean)
@@ -198,10 +207,12 @@ def average_means(fit: FitResult, *, covariates: str) -> Averages:
     covariance = jacobian @ fit.covariance.matrix @ jacobian.T
     if covariates == "sampled":
         centred = means - mean
-        if fit.covariance.sandwich or rows.clusters is not None:
-            covariance = _with_units(
-                fit, covariance, centred * (weights / total)[:, None], jacobian
+        if _by_units(fit):
+            direct = centred * (weights / total)[:, None]
+            direct += by_first_stages(
+                fit, lambda change: latent_means(problem, fit.values, change(rows))
             )
+            covariance = _with_units(fit, covariance, direct, jacobian)
         else:
             squared = weights if rows_are_repeated(fit) else weights**2
             covariance += centred.T @ (centred * squared[:, None]) / total**2
@@ -228,6 +239,11 @@ def _added(sums: Callable[[int], Parts], n_rows: int) -> Parts:
     return total
 
 
+def _by_units(fit: FitResult) -> bool:
+    """Whether what rows add to errors is crossed with what they do to the estimates."""
+    return fit.covariance.sandwich or fit.rows.clusters is not None or fit.carried is not None
+
+
 def _with_units(fit: FitResult, covariance: Array, direct: Array, jacobian: Array) -> Array:
     """Add to the covariance of averages what independent units (rows or clusters) add to it.
 
@@ -238,7 +254,7 @@ def _with_units(fit: FitResult, covariance: Array, direct: Array, jacobian: Arra
     known = np.isfinite(covariance).all() and np.isfinite(fit.solution.information).all()
     crossed = fit.covariance.kind != "bootstrap" and bool(known)
     reach = (jacobian @ fit.reported.jacobian).T if crossed else None
-    each = list(errors_of_units(fit, direct, reach))
+    each = list(errors_of_units(fit, direct, reach, moved_by_first_stages(fit, jacobian)))
     total = covariance + sum(one.direct_and_crossed for one in each)
     return without_negative(total) if len(each) > 1 else total
 
@@ -307,12 +323,15 @@ def beside_parameters(
     size = len(found.mean)
     jacobian = np.vstack([found.jacobian, slopes])
     covariance = jacobian @ fit.covariance.matrix @ jacobian.T
-    if covariates == "sampled" and (fit.covariance.sandwich or rows.clusters is not None):
+    if covariates == "sampled" and _by_units(fit):
         weights = np.ones(len(rows)) if rows.weights is None else rows.weights
-        cells = row_cells(fit, Setting(rows, fit.problem.ordered_rule)) - averages.mean
+        setting = Setting(rows, fit.problem.ordered_rule)
+        cells = (row_cells(fit, setting) - averages.mean) * (weights / weights.sum())[:, None]
+        cells += by_first_stages(
+            fit, lambda change: row_cells(fit, replace(setting, rows=change(rows)))
+        )
         direct = np.zeros((len(rows), len(jacobian)))
         direct[:, :size] = cells @ _slope(function, averages.mean).T
-        direct *= (weights / weights.sum())[:, None]
         covariance = _with_units(fit, covariance, direct, jacobian)
     else:
         covariance[:size, :size] = found.covariance
@@ -346,10 +365,14 @@ def variances_beside(
     setting = Setting(rows, fit.problem.ordered_rule)
     slope = _slope(function, averages.mean)
     cells = (row_cells(fit, setting) - averages.mean) * (weights / weights.sum())[:, None]
+    cells += by_first_stages(
+        fit, lambda change: row_cells(fit, replace(setting, rows=change(rows)))
+    )
     own = sum(float(one.whole[0, 0]) for one in errors_of_units(fit, shares[:, None]))
     if not all(np.isfinite(one).all() for one in (fit.covariance.matrix, fit.solution.information)):
         return max(own, 0.0), float("nan")
     reach = -(slope @ averages.jacobian @ fit.reported.jacobian).T
     left = shares[:, None] - cells @ slope.T
-    gap = sum(float(one.whole[0, 0]) for one in errors_of_units(fit, left, reach))
+    moved = moved_by_first_stages(fit, -slope @ averages.jacobian)
+    gap = sum(float(one.whole[0, 0]) for one in errors_of_units(fit, left, reach, moved))
     return max(own, 0.0), max(gap, 0.0)

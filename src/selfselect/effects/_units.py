@@ -69,7 +69,7 @@ def rows_are_repeated(fit: FitResult) -> bool:
 
 
 def errors_of_units(
-    fit: FitResult, direct: Array, reach: Array | None = None
+    fit: FitResult, direct: Array, reach: Array | None = None, moved: Array | None = None
 ) -> Iterator[UnitErrors]:
     """Yield the errors of the units of each way of clustering and of their intersections.
 
@@ -79,15 +79,19 @@ def errors_of_units(
     direct : (n, r) each row's share in the errors at given parameters.
     reach : (p, r) derivatives of the r numbers in the free parameters; None to leave out what the
         units have to do with the estimates.
+    moved : (n, r) each row's share in the errors by estimates that move in other ways: those of
+        first stages.
     """
     rows = fit.rows
     carry = None
     if reach is not None:
         carry = np.asarray(np.linalg.solve(fit.solution.information, reach), dtype=np.float64)
     if rows.clusters is not None:
-        yield from _of_clusters(fit, direct, carry)
+        yield from _of_clusters(fit, direct, carry, moved)
         return
-    moved = np.zeros_like(direct) if carry is None else _row_scores(fit) @ carry
+    moved = np.zeros_like(direct) if moved is None else moved
+    if carry is not None:
+        moved = moved + _row_scores(fit) @ carry
     share = np.ones(len(rows))
     if rows.weights is not None and rows_are_repeated(fit):
         share = 1.0 / np.sqrt(np.where(rows.weights > 0, rows.weights, 1.0))
@@ -103,22 +107,29 @@ def _row_scores(fit: FitResult) -> Array:
     return engine.collect(task)
 
 
-def _of_clusters(fit: FitResult, direct: Array, carry: Array | None) -> Iterator[UnitErrors]:
+def _of_clusters(
+    fit: FitResult, direct: Array, carry: Array | None, moved: Array | None
+) -> Iterator[UnitErrors]:
     rows = fit.rows
     assert rows.clusters is not None
     sizes = rows.cluster_sizes
-    found = [one.totals * np.sqrt(one.counted.count / (one.counted.count - 1.0))
-             for one in cluster_totals(rows, direct, sizes)]  # fmt: skip
-    moved = [np.zeros_like(totals) for totals in found]
+
+    def totals(shares: Array) -> list[Array]:
+        return [one.totals * np.sqrt(one.counted.count / (one.counted.count - 1.0))
+                for one in cluster_totals(rows, shares, sizes)]  # fmt: skip
+
+    found = totals(direct)
+    by_estimates = [np.zeros_like(one) for one in found] if moved is None else totals(moved)
     if carry is not None:
         # Scores are asked for only where they count: two steps have none.
         engine, solution, repeated = fit.engine_of_rows(), fit.solution, rows_are_repeated(fit)
         scores = cluster_scores(
             fit.problem, engine, solution.free, solution.information, sizes, repeated=repeated
         )
-        moved = [one.scores @ carry for one in scores]
-    for which, totals, by_estimates in zip(every_join(len(sizes)), found, moved, strict=True):
-        yield UnitErrors(sign_of_join(which), totals, by_estimates)
+        both = zip(by_estimates, scores, strict=True)
+        by_estimates = [own + one.scores @ carry for own, one in both]
+    for which, own, others in zip(every_join(len(sizes)), found, by_estimates, strict=True):
+        yield UnitErrors(sign_of_join(which), own, others)
 
 
 def without_negative(covariance: Array) -> Array:

@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 from selfselect.effects._averages import Averages
 from selfselect.errors import OptionError
 from selfselect.inference.statistics import format_p_value, interval_ends, two_sided_p_values
+from selfselect.results.endogeneity import first_stages
 from selfselect.results.levels import asked_logarithm
 from selfselect.results.rejections import rejections
 from selfselect.results.tables import check_level, counted
@@ -261,7 +262,11 @@ def how_averaged(
         "sampled": f"errors account for estimation and for the {rows} being a sample{independent}",
         "fixed": f"errors account for estimation; they are conditional on the {rows}",
     }[covariates]
-    return f"Averages over {which}; {errors} ({fit.covariance.description})."
+    said = f"Averages over {which}; {errors} ({fit.covariance.description})."
+    carried = own and getattr(fit, "carried", None) is not None
+    if covariates == "sampled" and first_stages(fit) and not carried:
+        said += " The residuals of first stages are taken as given."
+    return said
 
 
 def outcome_name(fit: FitResult, scale: str) -> str:

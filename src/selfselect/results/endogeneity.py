@@ -13,6 +13,7 @@ from selfselect.errors import UnsupportedError
 from selfselect.inference.statistics import TestResult
 
 if TYPE_CHECKING:
+    from selfselect.multinomial.result import MultinomialResult
     from selfselect.results.fit_result import FitResult
 
 __all__ = ["exogeneity_test", "first_stages", "say_first_stages", "with_residuals"]
@@ -22,7 +23,7 @@ WEAK = 10.0
 for linear models with one endogenous covariate. It was not measured for these."""
 
 
-def first_stages(fit: FitResult) -> tuple[FirstStage, ...]:
+def first_stages(fit: FitResult | MultinomialResult) -> tuple[FirstStage, ...]:
     """Return the first stages of a fit; none where all covariates are exogenous."""
     found: tuple[FirstStage, ...] = getattr(fit.coding, "first_stages", ())
     return found

@@ -11,6 +11,7 @@ import pandas as pd
 
 from selfselect.data.build import DataFacts
 from selfselect.data.coding import Coding
+from selfselect.data.first_stage import CarriedStages
 from selfselect.data.rows import Rows
 from selfselect.engines.base import Engine
 from selfselect.errors import UnsupportedError
@@ -75,6 +76,8 @@ class FitResult(
     row_labels : the caller's labels of the rows that were used.
     call : the call that made the fit, as code; None where it was not made by `selfselect.fit`.
     table : those rows as they were given, in the columns that were used.
+    carried : how rows move the estimates through first stages of endogenous covariates; None
+        without such, and in a fit loaded from a file.
     """
 
     coding: Coding
@@ -88,6 +91,7 @@ class FitResult(
     row_labels: pd.Index[Any] | None = field(default=None)
     call: str | None = field(default=None)
     table: pd.DataFrame | None = field(default=None)
+    carried: CarriedStages | None = field(default=None)
 
     # estimates
 

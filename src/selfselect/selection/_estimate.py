@@ -137,11 +137,11 @@ def estimate(
     if endogenous is None:
         return fit
     with one_blas_thread():
-        spread = carry_first_stages(
+        spread, carried = carry_first_stages(
             fit.covariance, endogenous, design.rows, _estimator(fit, solver, choice), kind=kind,
             dependence=dependence, rng=generator(check_seed(seed, optional=True)),
         )  # fmt: skip
-    return replace(fit, covariance=spread)
+    return replace(fit, covariance=spread, carried=carried)
 
 
 def _estimator(fit: FitResult, solver: Any, choice: EngineChoice) -> Estimator:

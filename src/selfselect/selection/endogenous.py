@@ -23,7 +23,12 @@ from selfselect.data.clusters import cluster_columns
 from selfselect.data.coder import Coder
 from selfselect.data.columns import to_numbers
 from selfselect.data.design import Design
-from selfselect.data.first_stage import FirstStage, fit_first_stages, residual_name
+from selfselect.data.first_stage import (
+    CarriedStages,
+    FirstStage,
+    fit_first_stages,
+    residual_name,
+)
 from selfselect.data.formula_columns import columns_in
 from selfselect.data.formulas import ParsedFormula, parse_formula
 from selfselect.data.missing import find_any_absent
@@ -237,58 +242,52 @@ def carry_first_stages(
     kind: str | Bootstrap,
     dependence: Dependence,
     rng: Generator,
-) -> Covariance:
-    """Return the covariance of estimates with the error of the first stages in it.
+) -> tuple[Covariance, CarriedStages]:
+    """Return the covariance of estimates with the error of the first stages in it, and its parts.
 
     `spread` is the covariance with the first stages given, of which what has no standard error is
     kept; with `kind` robust, clustered or a bootstrap all else is computed anew.
     """
-    if isinstance(kind, Bootstrap):
-        draws = _bootstrap(endogenous, rows, estimator, kind, dependence, rng)
-        counts = count_in_rows(rows, dependence.clusters)
-        drawn = describe_bootstrap(kind, draws, dependence, counts)
-        return replace(drawn, missing=spread.missing)
     weights = np.ones(len(rows)) if rows.weights is None else rows.weights
     bread = np.linalg.inv(endogenous.w.T @ (endogenous.w * weights[:, None]))
     residuals = rows.covariates[:, list(endogenous.places)]
     free = endogenous.stages[0].df_residual
     between = (residuals.T * weights) @ residuals / free
     reach = _reach(endogenous, rows, estimator, np.sqrt(np.outer(np.diag(between), np.diag(bread))))
+    reach[list(spread.missing)] = 0.0  # What has no standard error, as `Covariance` wants.
+    through = endogenous.w @ bread
+    moved = np.hstack([through * (weights * one)[:, None] for one in residuals.T])
+    carried = CarriedStages(endogenous.places, endogenous.w, moved, reach)
+    if isinstance(kind, Bootstrap):
+        draws = _bootstrap(endogenous, rows, estimator, kind, dependence, rng)
+        counts = count_in_rows(rows, dependence.clusters)
+        drawn = describe_bootstrap(kind, draws, dependence, counts)
+        return replace(drawn, missing=spread.missing), carried
     if kind in ("observed", "opg"):
         matrix = spread.matrix + reach @ np.kron(between, bread) @ reach.T
-        return replace(
-            spread, matrix=_blank(matrix, spread.missing), description=_words(spread.description)
-        )
-    through = endogenous.w @ bread
-    parts = [through * (weights * one)[:, None] for one in residuals.T]
-    influence = estimator.influence() + np.hstack(parts) @ reach.T
-    influence[:, list(spread.missing)] = 0.0  # What has no standard error, as `Covariance` wants.
+        return replace(spread, matrix=matrix, description=_words(spread.description)), carried
+    influence = estimator.influence() + moved @ reach.T
+    influence[:, list(spread.missing)] = 0.0
     if dependence.clusters:
         found = cluster_totals(rows, influence, dependence.clusters)
         matrix, counts, repaired = cluster_covariance(found, len(dependence.clusters))
         words = _words(describe_clusters(dependence.cluster_name, counts))
-        return Covariance.of_clusters(
+        clustered = Covariance.of_clusters(
             "clustered", words, matrix, counts, repaired=repaired, missing=spread.missing
         )
+        return clustered, carried
     if dependence.repeated:
         influence = influence / np.sqrt(np.where(weights > 0, weights, 1.0))[:, None]
     count = float(weights.sum() if dependence.repeated else (weights > 0).sum())
     products = influence.T @ influence
     matrix, words = products * count / (count - 1.0), "robust (sandwich)"
     if kind in UNCORRECTED:
-        matrix, words = plain_meat(kind, products, count, len(products))
-    return Covariance(kind, _words(words), matrix, missing=spread.missing)
+        matrix, words = plain_meat(kind, products, count, len(products) - len(spread.missing))
+    return Covariance(kind, _words(words), matrix, missing=spread.missing), carried
 
 
 def _words(description: str) -> str:
     return f"{description}, with the error of the first stage"
-
-
-def _blank(matrix: Array, missing: tuple[int, ...]) -> Array:
-    """Set what has no standard error to zero, as `Covariance` wants it."""
-    matrix[list(missing), :] = 0.0
-    matrix[:, list(missing)] = 0.0
-    return matrix
 
 
 def _reach(endogenous: Endogenous, rows: Rows, estimator: Estimator, errors: Array) -> Array:

@@ -124,6 +124,11 @@ def _two_steps(fit: FitResult) -> FitResult:
 
     from selfselect.selection.two_step import TwoStep, two_step_covariance
 
+    if fit.carried is not None:
+        raise UnsupportedError(
+            "Errors of a refit would leave out the first stage. Fit with method='two-step' and "
+            "pass it in also=."
+        )
     problem, engine = replace(fit.problem, noise=TwoSteps()), fit.engine_of_rows()
     solution = TwoStep().solve(problem, engine, rng=np.random.default_rng(0))
     kind = "robust" if fit.covariance.kind in ("bootstrap", "opg") else fit.covariance.kind
