@@ -224,6 +224,11 @@ def test_hc1_counts_the_parameters_that_have_errors(rows, method):
     np.testing.assert_allclose((one / other) ** 2, n_rows / (n_rows - n_parameters), rtol=1e-9)
 
 
+def test_polynomial_effects_without_the_first_stage_are_refused(rows):
+    with pytest.raises(UnsupportedError, match=r"leave out the error of the first stage.*'normal'"):
+        paid(rows).mte(kind="polynomial")
+
+
 def test_a_verdict_refits_by_no_two_steps_without_the_first_stage(rows):
     verdict = paid(rows).verdict()
     assert "Errors of a refit would leave out the first stage" in " ".join(str(verdict).split())

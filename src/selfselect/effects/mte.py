@@ -270,6 +270,11 @@ def mte(
             "Polynomial effects estimate all coefficients of both outcomes, and this fit has "
             "shared coefficients or offsets. Use kind='normal', or fit without them."
         )
+    if fit.carried is not None:
+        raise UnsupportedError(
+            "The bootstrap of polynomial effects would leave out the error of the first stage of "
+            "endogenous covariates. Use kind='normal'."
+        )
     _check_whole("degree", degree, 2)
     _check_whole("replications", replications, 2)
     refuse_lacking(fit)
