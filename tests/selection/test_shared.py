@@ -100,6 +100,9 @@ def test_one_noise_has_one_effect_for_everyone(table):
         - 2 * fit.cov_params().loc[(0, "Intercept"), (1, "Intercept")]
     )
     np.testing.assert_allclose(found["std_error"], error, rtol=1e-6)
+    # That it is the same for both groups is no estimate, and has no error.
+    parts = fit.heterogeneity(1, 0).table.query("of == 'effect' and group == 'difference'")
+    assert (parts[["estimate", "std_error"]] == 0.0).all(axis=None)
 
 
 def test_derivatives_of_the_cells_are_those_of_the_parameters(fit):

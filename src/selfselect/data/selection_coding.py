@@ -12,10 +12,12 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from selfselect.data.coder import Coder
-from selfselect.data.coding import FormulaCoding
+from selfselect.data.coding import CodedRows, FormulaCoding
 from selfselect.data.columns import to_numbers
 from selfselect.data.equations import INTERCEPT, SELECTION, Equation, Equations, intercept_first
-from selfselect.data.first_stage import FirstStage
+from selfselect.data.files import are_files
+from selfselect.data.first_stage import FirstStage, residual_name
+from selfselect.data.tables import column_names
 from selfselect.errors import DataError, FormulaError, SelfSelectError
 from selfselect.rules.base import Label
 
@@ -38,6 +40,19 @@ class SelectionCoding(FormulaCoding):
     """
 
     first_stages: tuple[FirstStage, ...] = ()
+
+    def code(
+        self, data: Any, *, with_known: bool, with_outcome: bool = False, needed: str = "all"
+    ) -> CodedRows:
+        present = () if are_files(data) or not self.first_stages else column_names(data)
+        for one in self.first_stages:
+            name = residual_name(one.column)
+            if present and name in self.columns_for(needed) and name not in present:
+                raise DataError(
+                    f"There is no column {name!r} in the data: it holds the residuals of the first "
+                    f"stage of {one.column!r}. Add it with result.with_residuals(data)."
+                )
+        return super().code(data, with_known=with_known, with_outcome=with_outcome, needed=needed)
 
     def place_side(self, place: int, which: Any, matrix: Array, covariates: Array) -> None:
         """Write coded rows of a coder, at the positions `which`, into all covariates (n, D)."""

@@ -55,6 +55,12 @@ COMPLEX_STEP = 1e-20
 STEEPEST = 1e150
 """Slope above which a function has no error: the variances of what it divides by are no numbers."""
 
+CANCELLED = 1e-7
+"""Part of the errors of its terms below which that of a sum is rounding: a root of precision."""
+
+ROUNDED = 1e-12
+"""Part of its terms below which a sum is rounding."""
+
 _OF_FITS: WeakKeyDictionary[FitResult, dict[tuple[str, Logarithm | None], Averages]] = (
     WeakKeyDictionary()
 )
@@ -296,6 +302,12 @@ def transform(averages: Averages, function: Callable[[Any], Any]) -> Averages:
         slope = _slope(function, averages.mean)
         covariance = slope @ averages.covariance @ slope.T
         jacobian = slope @ averages.jacobian
+        # What the model makes zero is a sum of terms that cancel but for rounding.
+        terms = np.abs(slope) @ np.sqrt(np.maximum(np.diag(averages.covariance), 0.0))
+        cancelled = (np.diag(covariance) < (CANCELLED * terms) ** 2) & (
+            np.abs(value) < ROUNDED * (np.abs(slope) @ np.abs(averages.mean))
+        )
+    value[cancelled], covariance[cancelled], covariance[:, cancelled] = 0.0, 0.0, 0.0
     return Averages(value, covariance, jacobian)
 
 
