@@ -167,7 +167,7 @@ def paid(data, **options):
 def test_errors_of_effects_count_what_rows_do_to_residuals(rows):
     """They are those of what a little more weight of each row does to all steps and averages."""
     data = rows.head(150).assign(weight=1.0)
-    # Opposed to x, the residual of this outcome hides how much the mean of x varies.
+    # The residual counts for much in this outcome.
     data["pay"] -= np.where(data["works"], 1.3, 0.0) * (data["x"] - data["z1"])
     options = {"weights": "weight", "weights_kind": "probability"}
     tables = {
