@@ -199,6 +199,29 @@ def against_sample_selection(table: Table) -> None:
         )  # fmt: skip
 
 
+def several_alternatives(table: Table) -> None:
+    """Measure models of a choice among three: a bootstrap of two steps, and ordered switching."""
+    rng, n_rows = np.random.default_rng(1), 5_000
+    x, z, u = rng.standard_normal((3, n_rows))
+    pull = np.column_stack([0 * x, 0.5 * x + z, z - 0.5 * x]) + rng.gumbel(size=(n_rows, 3))
+    job = pull.argmax(axis=1)
+    wage = 1 + x + 0.3 * pull[np.arange(n_rows), job] + rng.standard_normal(n_rows)
+    hours = np.digitize(0.5 * x + 0.8 * z + u, [-0.5, 0.6])
+    pay = np.choose(hours, [x, 0.5 * x + 1, 2 - x]) + 0.4 * u + rng.standard_normal(n_rows)
+    data = pd.DataFrame({"x": x, "z": z, "job": job, "wage": wage, "hours": hours, "pay": pay})
+    _, spent = seconds(
+        lambda: ss.multinomial_switching(
+            "wage ~ x", "job ~ x + z", data, covariance=Bootstrap(200), seed=0, progress=False
+        )
+    )
+    work = "multinomial switching with a bootstrap of 200 samples"
+    table.add(work, f"{n_rows:,}", spent, "at most", 5.0, " s")
+    turns = take_turns(
+        {"fit": lambda: ss.switching("pay ~ x", "hours ~ x + z", data, ordered=True)}
+    )
+    table.add("ordered switching, three alternatives", f"{n_rows:,}", turns["fit"], unit=" s")
+
+
 def against_flexmix(table: Table) -> None:
     if not r.installed("flexmix"):
         table.add("R's flexmix", "", "not run: Rscript or that package is not installed")
@@ -381,6 +404,7 @@ SECTIONS: dict[str, Callable[[Table], None]] = {
     "survreg": against_survreg,
     "markets": against_markets,
     "selection": against_sample_selection,
+    "several": several_alternatives,
     "flexmix": against_flexmix,
     "fresh": fresh,
     "second": second_tier,
