@@ -145,6 +145,31 @@ def test_menus_that_hold_everything_change_nothing(table: pd.DataFrame, dmf1: An
         fitted(table.assign(here=table["job"] != "c"), available={"c": "here"})
 
 
+@pytest.mark.parametrize("correction", CORRECTIONS)
+def test_rows_without_an_outcome_count_for_the_choice_alone(table, correction):
+    lost = table.assign(y=table["y"].mask(table.index % 4 == 0))
+    silent = fitted(lost, correction=correction, missing_outcome="silent")
+    whole = fitted(table, correction=correction)
+    for label in ("choice of b", "choice of c"):
+        np.testing.assert_array_equal(silent.params[label], whole.params[label])
+        np.testing.assert_array_equal(silent.bse[label], whole.bse[label])
+    log_chances = np.log(whole.predict(kind="chance").to_numpy())
+    for j, label in enumerate("abc"):
+        own = ((lost["job"] == label) & lost["y"].notna()).to_numpy()
+        made = silent.model.correction.regressors(log_chances[own], j, j).values
+        regressors = np.column_stack([np.ones(own.sum()), lost["x"][own], made])
+        wanted = np.linalg.lstsq(regressors, lost["y"][own], rcond=None)[0]
+        np.testing.assert_allclose(silent.params[label], wanted, rtol=1e-6)
+    assert np.isfinite(silent.bse).all()
+    said = " ".join(str(silent.summary()).split())
+    count = lost["y"].isna().sum()
+    assert f"{count} rows have no recorded outcome; they count for the choice alone" in said
+    naive = silent.compare().table["naive"]["b"]
+    own = (lost["job"] == "b") & lost["y"].notna()
+    design = np.column_stack([np.ones(own.sum()), lost["x"][own]])
+    np.testing.assert_allclose(naive, np.linalg.lstsq(design, lost["y"][own], rcond=None)[0])
+
+
 def test_two_alternatives_are_enough(table: pd.DataFrame) -> None:
     pair = table[table["job"] != "c"]
     for correction in CORRECTIONS:

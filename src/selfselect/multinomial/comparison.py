@@ -9,6 +9,7 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from selfselect.errors import OptionError
+from selfselect.multinomial.two_steps import recorded_rows
 from selfselect.results.tables import labels_index
 
 if TYPE_CHECKING:
@@ -24,7 +25,7 @@ def _naive(fit: MultinomialResult, j: int) -> tuple[Array, Array]:
     """Return least squares on the rows of an alternative, with robust (HC1) errors."""
     rows = fit.own_rows()
     assert rows.chosen is not None and rows.outcome is not None
-    own = np.flatnonzero(rows.chosen == j)
+    own = recorded_rows(rows, j)
     weights = np.ones(len(own)) if rows.weights is None else rows.weights[own]
     x = fit.model.outcome_design(rows, j, own)
     bread = np.linalg.pinv(x.T @ (x * weights[:, None]))

@@ -125,6 +125,11 @@ def _notes(fit: MultinomialResult) -> list[str]:
             f"{facts.n_without_outcome} rows without a recorded outcome or choice were left out on "
             "request: that selects on the outcome unless they are missing at random."
         )
+    if facts.n_selected_silent:
+        notes.append(
+            f"{facts.n_selected_silent} rows have no recorded outcome; they count for the choice "
+            "alone, as if the outcome were missing at random."
+        )
     if facts.two_values:
         notes.append(f"{note_on_two_values(fit.model.equations.outcome, facts)}.")
     notes += notes_on_errors(fit.covariance, measured=False)

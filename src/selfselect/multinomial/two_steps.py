@@ -38,7 +38,10 @@ from selfselect.multinomial.corrections import Correction
 from selfselect.multinomial.logit import Logit, fit_logit, scores
 from selfselect.rules.base import Label
 
-__all__ = ["Model", "TwoSteps", "bootstrap_covariance", "influences", "robust_covariance", "solve"]
+__all__ = [
+    "Model", "TwoSteps", "bootstrap_covariance", "influences", "recorded_rows", "robust_covariance",
+    "solve",
+]  # fmt: skip
 
 Array = NDArray[np.float64]
 Mask = NDArray[np.bool_]
@@ -193,13 +196,19 @@ def solve(model: Model, rows: Rows, start: TwoSteps | None = None) -> TwoSteps:
     )  # fmt: skip
     values = []
     for j, label in enumerate(model.labels):
-        own = np.flatnonzero((rows.chosen == j) & (weights > 0))
+        own = recorded_rows(rows, j)
         regressors = _regressors(model, rows, logit.log_chances, own, j)
         values.append(
             _least_squares(regressors, rows.outcome[own], weights[own], label, model.own_terms(j))
         )
     choice = np.delete(logit.coefficients @ turn.T, model.base, axis=0)
     return TwoSteps(np.concatenate([*values, choice.ravel()]), logit, turn)
+
+
+def recorded_rows(rows: Rows, j: int) -> NDArray[np.intp]:
+    """Return where an alternative was chosen, with some weight, and its outcome was recorded."""
+    assert rows.outcome is not None
+    return np.flatnonzero((rows.chosen == j) & (_weights(rows) > 0) & ~np.isnan(rows.outcome))
 
 
 def _regressors(model: Model, rows: Rows, log_p: Array, own: NDArray[np.intp], j: int) -> Array:
@@ -245,7 +254,7 @@ def influences(model: Model, rows: Rows, found: TwoSteps) -> Array:
     rest = [m for m in range(model.n_alternatives) if m != model.base]
     end = 0
     for j, place in model.blocks():
-        own, end = np.flatnonzero((rows.chosen == j) & (weights > 0)), place.stop
+        own, end = recorded_rows(rows, j), place.stop
         made = model.correction.regressors(log_p[own], j, j)
         x = model.outcome_design(rows, j, own)
         regressors = np.hstack([x, made.values])
