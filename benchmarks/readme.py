@@ -12,10 +12,6 @@ COLUMNS = {
     "`ss.fit` on a frame and its page / statsmodels' OLS per group, with summaries": (
         "fit and page / statsmodels' OLS per group"
     ),
-    "R's survreg per alternative / `ss.fit` on a frame, one core": "R's survreg / fit, one core",
-    "R's markets / ours with its own number of starts, no correlation": (
-        "R's markets / unknown index"
-    ),
 }
 """What the README quotes, and how it calls that."""
 
