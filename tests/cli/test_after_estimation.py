@@ -62,7 +62,7 @@ def test_effects_have_a_scale(shell: Callable[..., str], folder: Path) -> None:
     text = shell(*asked, "--what", "treatment", "--to", "hunting", "--versus", "fishing")
     assert "per cent" in text
     assert "Mean pay by group" in shell(*asked)
-    assert "has no --scale" in shell(*asked, "--what", "chances", code=2)
+    assert "has no --scale: leave it out" in shell(*asked, "--what", "chances", code=2)
 
 
 def test_a_saved_switching_regression_has_marginal_treatment_effects(
@@ -82,7 +82,7 @@ def test_a_saved_switching_regression_has_marginal_treatment_effects(
 def test_a_saved_fit_is_said_in_words(shell: Callable[..., str], folder: Path) -> None:
     said = shell("show", folder / "fit.json", folder / "rows.csv", "--explain")
     assert "hunting instead of fishing: " in " ".join(said.split())
-    assert "Effect on the mean of pay" in said
+    assert "Effect of job on the mean of pay" in said
     assert "Give the rows to average over" in shell("show", folder / "fit.json", "--explain")
     assert "DATA is for --explain" in shell(
         "show", folder / "fit.json", folder / "rows.csv", code=2

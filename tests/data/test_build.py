@@ -66,6 +66,14 @@ def test_a_missing_outcome_is_an_error_that_counts_and_says_why(villagers: pd.Da
         fit(villagers)
 
 
+def test_without_a_recorded_choice_no_row_is_said_to_be_chosen() -> None:
+    sample = ss.simulators.market(50, seed=1)
+    sample.data.loc[[2, 7], "quantity"] = np.nan
+    with pytest.raises(DataError, match=r"^2 rows have no outcome 'quantity'") as caught:
+        ss.fit(sample.formula, sample.data, rule="min")
+    assert "silent" not in str(caught.value)
+
+
 def test_insisting_drops_rows_without_outcome_and_the_summary_says_so(
     villagers: pd.DataFrame,
 ) -> None:

@@ -204,6 +204,9 @@ def test_finding_the_columns_evaluates_nothing(tmp_path: Path, frame: pd.DataFra
     [
         ("y ~ (x", "does not parse"),
         ("y ~ x +* z", "does not parse"),
+        ("log(a (€)) ~ x", r"does not parse: invalid character '€' \(U\+20AC\)\. Names"),
+        ("log(a b) ~ x", r"does not parse: invalid syntax\. Names with spaces or signs"),
+        ("y ~ married?", "does not parse.*in backticks"),
         ("y ~ x z", "does not parse.*in backticks"),
         ("log(monthly pay) ~ x", "does not parse.*in backticks"),
         ("y ~ x ~ z", "exactly one '~'"),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import numpy as np
+import pandas as pd
 import pytest
 
 import selfselect as ss
@@ -18,6 +19,16 @@ def test_categories_that_an_alternative_has_no_row_of_are_named(villagers):
     table = villagers.assign(nr=np.arange(3_000) // 6)
     with pytest.raises(DataError, match=r"C\(nr\) has 500 categories, and \d+ of them occur in no"):
         ss.fit("income ~ height + C(nr)", table, chosen="job")
+
+
+@pytest.mark.parametrize("written", ["%Y-%m-%d", "%d/%m/%Y", "%Y-%m-%d %H:%M"])
+def test_dates_as_text_are_called_dates(villagers, written):
+    days = pd.Timestamp(2015, 1, 1) + pd.to_timedelta(np.arange(3_000) // 6, unit="D")
+    table = villagers.assign(hired=days.strftime(written))
+    with pytest.raises(
+        DataError, match=r"hired holds dates as text, such as .*pd.to_datetime\(dat"
+    ):
+        ss.fit("income ~ height + hired", table, chosen="job")
 
 
 def test_very_many_categories_come_with_a_warning(villagers):

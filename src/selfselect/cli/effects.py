@@ -114,7 +114,9 @@ def command(
     if what in PAIRS and (to is None or versus is None):
         raise click.UsageError(f"--what {what} needs two alternatives: --to A --versus B.")
     if scale != "model" and what not in SCALED:
-        raise click.UsageError(f"--what {what} has no --scale.")
+        raise click.UsageError(
+            f"--what {what} has no --scale: leave it out. It is for {', '.join(SCALED)}."
+        )
     if not hasattr(result, METHODS[what]):
         raise click.UsageError(
             f"--what {what} is not of a multinomial switching regression. It has outcomes and "

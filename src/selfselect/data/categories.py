@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from typing import Any
 
@@ -17,6 +18,8 @@ __all__ = ["check_categories"]
 
 MANY = 50
 """Categories of a factor up to which a fit is quick and says itself what it lacks."""
+
+_DATE = re.compile(r"\d{1,4}([-/.])\d{1,2}\1\d{1,4}([ T].*)?")
 
 COSTLY = 500
 """Parameters from which a warning says what they cost."""
@@ -65,6 +68,12 @@ def _refuse_empty(
 ) -> None:
     empty = np.setdiff1d(np.arange(len(categories)), met)
     if len(empty):
+        if all(_DATE.fullmatch(str(one)) for one in categories):
+            raise DataError(
+                f"{factor} holds dates as text, such as {categories[0]!r}: {len(categories):,} "
+                "categories. Make them numbers first, such as years, or days since a date (in "
+                f"pandas: pd.to_datetime(data[{factor!r}]).dt.year), or leave them out."
+            )
         shown = ", ".join(repr(categories[i]) for i in empty[:3])
         raise DataError(
             f"{factor} has {len(categories):,} categories, and {len(empty):,} of them occur in no "

@@ -25,6 +25,9 @@ __all__ = [
 LONGEST = 100_000
 """Characters of a formula beyond which it is taken for a mistake."""
 
+_NEEDS_BACKTICKS = re.compile(r"""\w +\w|[^\w\s+\-*/:~|()\[\]{}.,=<>^'"]""")
+"""A name with a space, or a sign that no formula uses."""
+
 _ALL_COLUMNS = re.compile(r"(?:^|[\s+(-])\.(?:$|[\s+)-])")
 """R's dot, which stands for all other columns."""
 
@@ -184,8 +187,11 @@ def _parse_side(side: str, text: str) -> tuple[Term, ...]:
         ) from error
     except (SyntaxError, ValueError, TypeError) as error:
         reason = str(error).strip().splitlines()[0] if str(error).strip() else "syntax error"
+        if isinstance(error, SyntaxError):
+            # Python's own error names a file, and guesses at what may be missing.
+            reason = (error.msg or reason).split(". Perhaps")[0]
         hint = " Names with spaces or signs go in backticks: `monthly pay`."
-        if "`" in text or not re.search(r"\w +\w", text):
+        if "`" in text or not _NEEDS_BACKTICKS.search(text):
             hint = ""
         raise FormulaError(
             f"The formula {text!r} does not parse: {reason.rstrip('.')}.{hint}"

@@ -130,11 +130,12 @@ def drop_unrecorded(
                 + can_keep
                 * " Where it is known which alternatives are possible, give `possible`."
             )
+        said = "have" if chosen is None else "were chosen but have"
         raise DataError(
-            f"{no_outcome.sum()} rows were chosen but have no outcome {name!r} "
+            f"{no_outcome.sum()} rows {said} no outcome {name!r} "
             f"({first_rows(no_outcome, frame.index)}). Dropping them would select on the outcome, "
             "the very bias to be removed. "
-            + can_keep
+            + (can_keep and chosen is not None)
             * "missing_outcome='silent' keeps them for what their choice says. "
             + "If they are missing for reasons unrelated to the outcome, pass "
             "missing_outcome='drop' to drop them anyway."
