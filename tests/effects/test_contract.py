@@ -249,3 +249,23 @@ def test_refusals_name_what_is_in_the_way() -> None:
     ):
         with pytest.raises(UnsupportedError, match="several outcomes, and sample selection has"):
             ask()
+
+
+def test_an_alternative_called_everyone_is_not_everyone() -> None:
+    villagers = ss.simulators.village(300, seed=1).data
+    villagers["job"] = villagers["job"].replace("hunting", "everyone")
+    for fit in (
+        ss.fit("income ~ height", villagers, chosen="job"),
+        ss.multinomial_switching("income ~ height", "job ~ height + weight", villagers),
+    ):
+        found = fit.potential_outcomes().table
+        assert found["group"].unique().tolist() == ["everyone_", "everyone", "fishing"]
+        assert not found.duplicated(["group", "alternative"]).any()
+
+
+def test_marginal_effects_say_their_unit() -> None:
+    villagers = ss.simulators.village(300, seed=1).data
+    result = ss.fit("income ~ height", villagers, chosen="job")
+    chances, outcomes = (str(result.marginal_effects(of=of)) for of in ("chance", "outcome"))
+    assert "dy/dx is the change per unit of the variable (a chance lies between 0" in chances
+    assert "dy/dx is the change per unit of the variable (in units of income)" in outcomes

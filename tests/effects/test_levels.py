@@ -13,7 +13,7 @@ import selfselect as ss
 from selfselect.effects._moments import Setting
 from selfselect.effects._sample import sample_of
 from selfselect.effects._simulation import draw
-from selfselect.errors import OptionError, UnsupportedError
+from selfselect.errors import ExtrapolationWarning, OptionError, UnsupportedError
 from selfselect.moments.levels import LevelMoments
 from selfselect.results.levels import find_logarithm
 
@@ -177,7 +177,34 @@ def test_marginal_effects_are_differences_of_predicted_levels(
 
 def test_effects_are_said_in_per_cent(roy: ss.FitResult) -> None:
     text = " ".join(str(roy.treatment_effects("a", "b", scale="level")).split())
-    assert "the mean of wage by" in text and "per cent: everyone (95% interval" in text
+    assert "the mean of wage by" in text and "per cent for everyone (95% interval" in text
+    assert "per cent for those who choose a (95%" in text
+    assert "per cent for those who do not choose a (95%" in text
+
+
+def test_a_logarithm_is_found_inside_of_what_leaves_it_as_it_is(table: pd.DataFrame) -> None:
+    plain, wrapped = (
+        ss.fit(f"{left} ~ x + z", table, chosen="job").treatment_effects("a", "b", scale="level")
+        for left in ("log(wage)", "I(np.log(wage))")
+    )
+    assert wrapped.title == plain.title
+    pd.testing.assert_frame_equal(wrapped.table, plain.table)
+
+
+def test_a_level_that_overflows_is_said_to_without_a_warning(
+    roy: ss.FitResult, recwarn: pytest.WarningsRecorder
+) -> None:
+    far = {"x": [1e5]}
+    for ask in (
+        lambda: roy.treatment_effects("a", "b", at=far, scale="level"),
+        lambda: roy.potential_outcomes(at=far, scale="level"),
+    ):
+        found = ask()
+        assert np.isnan(found.table["std_error"]).all()
+        assert any("too large for a number of the computer" in note for note in found.notes)
+        assert not any(note.startswith("Means are missing") for note in found.notes)
+    assert {one.category for one in recwarn} == {ExtrapolationWarning}
+    assert not any("too large" in note for note in roy.potential_outcomes(scale="level").notes)
 
 
 def test_sampled_covariates_add_to_the_error(roy: ss.FitResult) -> None:
@@ -426,7 +453,7 @@ def test_levels_under_other_noises_are_those_of_simulated_outcomes(other: ss.Fit
 
 def test_a_mixture_says_effects_in_per_cent() -> None:
     fit = ss.fit("log(wage) ~ x", skewed(), chosen="job", noise=ss.noises.Mixture(2))
-    assert "Effect on the mean of wage" in str(fit.explain())
+    assert "Effect of job on the mean of wage" in str(fit.explain())
 
 
 def test_levels_of_a_mixture_of_one_component_are_those_of_normal_noise() -> None:

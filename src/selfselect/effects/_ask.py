@@ -19,7 +19,14 @@ from selfselect.effects._averages import (
 from selfselect.effects._moments import Cells, Setting, cells
 from selfselect.effects._profiles import make_profiles
 from selfselect.effects._sample import code_rows, sample_of
-from selfselect.effects.base import NUMBERS, doubts, how_averaged, key_name, only_estimation
+from selfselect.effects.base import (
+    NUMBERS,
+    TOO_LARGE,
+    doubts,
+    how_averaged,
+    key_name,
+    only_estimation,
+)
 from selfselect.results.levels import asked_logarithm
 
 if TYPE_CHECKING:
@@ -98,18 +105,21 @@ def ask(
         )
     profiles = make_profiles(fit, at, data)
     rows = code_rows(fit, profiles.table)
-    each = [
-        transform(
+    # Values far outside of the data may have levels that overflow.
+    with np.errstate(over="ignore", invalid="ignore"):
+        averages = [
             average(
                 fit,
                 [Setting(rows.take(slice(i, i + 1)), rule, logarithm)],
                 own=False,
                 covariates="fixed",
-            ),
-            of_vector,
-        )
-        for i in range(len(rows))
-    ]
+            )
+            for i in range(len(rows))
+        ]
+    each = [transform(one, of_vector) for one in averages]
+    overflows = logarithm is not None and not all(
+        np.isfinite(cells(one.mean, k).mean).all() for one in averages
+    )
     jacobian = np.vstack([one.jacobian for one in each])
     found = Averages(
         np.concatenate([one.mean for one in each]),
@@ -117,4 +127,5 @@ def ask(
         jacobian,
     )
     warnings = (*doubts(fit, levels=logarithm is not None), *profiles.warnings)
-    return Answer(found, profiles.points, warnings, (profiles.sentence, only_estimation(fit)))
+    notes = (profiles.sentence, only_estimation(fit), *((TOO_LARGE,) if overflows else ()))
+    return Answer(found, profiles.points, warnings, notes)

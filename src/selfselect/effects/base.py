@@ -30,6 +30,7 @@ __all__ = [
     "MODEL_REJECTED",
     "NOTHING_LEFT",
     "PER_CENT",
+    "TOO_LARGE",
     "EffectTable",
     "HasProblem",
     "alternative_index",
@@ -52,6 +53,11 @@ PER_CENT = "per cent"
 
 NOTHING_LEFT = -100.0
 """Per cent: no mean of a positive outcome falls by more."""
+
+TOO_LARGE = (
+    "Estimates are missing where a level is too large for a number of the computer (above "
+    "1.8e308), and for groups in which no row is expected."
+)
 
 ROUNDING = 1e-9
 
@@ -202,7 +208,7 @@ def effect_table(
     if mc_error is not None:
         columns["mc_error"] = mc_error
     table = pd.DataFrame(columns)
-    if np.isnan(estimate).any():
+    if np.isnan(estimate).any() and TOO_LARGE not in notes:
         notes = (*notes, "Means are missing for groups in which no row is expected.")
     return EffectTable(title, table, level, tuple(warnings), tuple(notes), found.covariance, df)
 

@@ -48,6 +48,9 @@ Array = NDArray[np.float64]
 OBSERVED = "(observed)"
 """Stands in place of an alternative where the observed outcome is meant."""
 
+SLOPE = "dy/dx"
+"""Stands for the change of a number, per unit."""
+
 STEP = 1e-3
 """Half a step in spreads of a column: its square is what a central difference neglects."""
 
@@ -141,6 +144,9 @@ def marginal_effects(
     given = [key_name(str(name), {*own_keys, *NUMBERS}) for name in points]
     keys = pd.DataFrame(rows, columns=[*given, *own_keys])
     what = "the chance of each alternative" if of == "chance" else outcome_name(fit, scale)
+    if (keys["change"] == SLOPE).any():
+        unit = "a chance lies between 0 and 1" if of == "chance" else f"in units of {what}"
+        notes.append(f"{SLOPE} is the change per unit of the variable ({unit}).")
     what += ", where it is selected" if alone else ""
     return effect_table(
         f"Marginal effects on {what}",
@@ -242,7 +248,7 @@ def _changes(
     up, down = (
         np.where(inside, np.clip(one, low, high), one) for one in (middle + step, middle - step)
     )
-    return [("dy/dx", table.assign(**{name: up}), table.assign(**{name: down}), 2.0 * step)]
+    return [(SLOPE, table.assign(**{name: up}), table.assign(**{name: down}), 2.0 * step)]
 
 
 def _difference(

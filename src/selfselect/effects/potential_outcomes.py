@@ -9,7 +9,7 @@ import numpy as np
 from selfselect.effects._ask import ask
 from selfselect.effects._moments import Cells
 from selfselect.effects._types import visiting
-from selfselect.effects.base import EffectTable, effect_table, outcome_name
+from selfselect.effects.base import EffectTable, effect_table, key_name, outcome_name
 from selfselect.options import Covariates, Scale
 from selfselect.results.levels import asked_logarithm
 
@@ -62,7 +62,7 @@ def potential_outcomes(
     fit, said = visiting(fit, range(len(labels)), types)
     answer = ask(fit, means, data=data, at=at, covariates=covariates, scale=scale)
     logarithm = asked_logarithm(fit, scale)
-    groups = [group for group in (EVERYONE, *labels) for _ in labels]
+    groups = [group for group in (key_name(EVERYONE, labels), *labels) for _ in labels]
     return effect_table(
         f"Mean {outcome_name(fit, scale)} by group and alternative",
         answer.keys(group=groups, alternative=list(labels) * (1 + len(labels))),

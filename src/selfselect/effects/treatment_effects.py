@@ -143,13 +143,15 @@ def average_effect(fit: FitResult, to: Any, versus: Any, *, level: float) -> Eff
 
 def _in_words(made: EffectTable, to: Any, versus: Any, outcome: str) -> list[str]:
     """Say effects in per cent of what `versus` would give the same group."""
+    among = {"ATT": f"those who choose {to}", "ATU": f"those who do not choose {to}"}
     said = []
     for row in made.table[made.table["unit"] == PER_CENT].itertuples():
         size: Any = row.estimate
         moves = "raises" if size >= 0 else "lowers"
+        whom = among.get(str(row.effect), str(row.group))
         ends = f"{row.conf_low:.1f} to {row.conf_high:.1f}"
         said.append(
-            f"{to} instead of {versus} {moves} the mean of {outcome} by {abs(size):.1f} per cent: "
-            f"{row.group} ({100 * made.level:g}% interval of the change: {ends})."
+            f"{to} instead of {versus} {moves} the mean of {outcome} by {abs(size):.1f} per cent "
+            f"for {whom} ({100 * made.level:g}% interval of the change: {ends})."
         )
     return said

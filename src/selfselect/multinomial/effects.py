@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from selfselect.data.rows import Rows
 from selfselect.effects._averages import Averages, check_covariates_word, transform
-from selfselect.effects.base import EffectTable, effect_table, how_averaged
+from selfselect.effects.base import EffectTable, effect_table, how_averaged, key_name
 from selfselect.errors import DataError, MissingRowsWarning, OptionError, warn_user
 from selfselect.multinomial.expectations import expect
 from selfselect.multinomial.predictions import NO_OTHERS, refuse_unidentified
@@ -152,7 +152,7 @@ def potential_outcomes(
         return np.concatenate([vector[k : 2 * k], *(outcome[:, g] / vector[g] for g in range(k))])
 
     found, note = _average(fit, data, covariates, means)
-    groups = ["everyone", *(labels if correction.others else ())]
+    groups = [key_name("everyone", labels), *(labels if correction.others else ())]
     notes = [note] if correction.others else [note, f"By group there are none: {NO_OTHERS}."]
     made = effect_table(
         f"Mean {fit.model.equations.outcome} by group and alternative",

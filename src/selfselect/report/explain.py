@@ -155,7 +155,10 @@ def _between_alternatives(
     unused = ""
     if data is not None and fit.facts.weights:
         unused = f", over rows with equal weight: the weights {fit.facts.weights} are not used"
-    head = f"Effect on {unit} (standard errors: {errors}{unused}). "
+    # Labels such as yes and no, or 1 and 0, mean nothing without the column that holds them.
+    column = fit.facts.chosen if fit.facts.case is None else None
+    of = f" of {column}" if column and fit.problem.index == "known" else ""
+    head = f"Effect{of} on {unit} (standard errors: {errors}{unused}). "
     if len(pairs) > len(shown):
         said.append(
             f"the other {len(pairs) - len(shown)} of {len(pairs)} pairs are left out here "

@@ -36,6 +36,8 @@ def find_logarithm(fit: FitResult) -> Logarithm:
     with suppress(SyntaxError):
         tree, aliases = expression_tree(outcome)
         call = tree.body
+        while isinstance(call, ast.Call) and ast.unparse(call.func) == "I" and len(call.args) == 1:
+            call = call.args[0]  # I(...) leaves a value as it is.
     if isinstance(call, ast.Call) and len(call.args) == 1 and not call.keywords:
         name = call.func.attr if isinstance(call.func, ast.Attribute) else ast.unparse(call.func)
         if name in RATES:
