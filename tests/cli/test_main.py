@@ -111,6 +111,41 @@ def test_every_kind_of_file_is_read(
     assert json.loads(said.out)["fit"]["llf"] == pytest.approx(llf, rel=1e-9)
 
 
+SPREADSHEETS = (
+    {"sep": ";", "decimal": ",", "encoding": "utf-8-sig"},
+    {"sep": ";", "decimal": ","},
+    {"sep": ";"},
+)
+
+
+@pytest.mark.filterwarnings("default")
+@pytest.mark.parametrize("written", SPREADSHEETS)
+def test_columns_may_be_separated_by_semicolons(
+    written: dict[str, str], villagers: pd.DataFrame, tmp_path: Path, shell: Shell
+) -> None:
+    table = villagers.round(2)
+    table.loc[3, "height"] = np.nan
+    names = {"income": "income (€)"}
+    plain, other = tmp_path / "plain.csv", tmp_path / "other.csv"
+    table.rename(columns=names).to_csv(plain, index=False)
+    table.rename(columns=names).to_csv(other, index=False, **written)
+    asked = ("`income (€)` ~ height + weight", "--chosen", "job", "--format", "csv")
+    commas, semicolons = (shell("fit", one, *asked) for one in (plain, other))
+    assert (commas.code, semicolons.code) == (0, 0)
+    assert semicolons.out == commas.out
+    said = "read with semicolons between columns"
+    said += ", and decimal commas." if "decimal" in written else "."
+    assert said in semicolons.err and "semicolons" not in commas.err
+
+
+def test_decimals_written_in_two_ways_are_refused(tmp_path: Path, shell: Shell) -> None:
+    mixed = tmp_path / "mixed.csv"
+    mixed.write_text("a;b;c\n1,5;2.5;x\n2,5;3.5;y\n", encoding="utf-8")
+    said = shell("fit", mixed, "a ~ b", "--chosen", "c")
+    assert said.code == 2
+    assert "Decimals have commas in some columns and points in others, such as 'b'" in said.err
+
+
 def test_json_holds_every_number_in_full(shell: Shell, tmp_path: Path) -> None:
     sample = ss.simulators.hostile("huge", 500, seed=1)
     sample.data.to_parquet(tmp_path / "huge.parquet")

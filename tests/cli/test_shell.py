@@ -167,6 +167,11 @@ def test_a_file_that_is_not_there_is_told_from_its_neighbour(files, shell):
         ("Use engine=engines.Memory().", "Use --engine memory."),
         ("Use engine=selfselect.engines.Torch('cuda').", "Use --engine torch:cuda."),
         ("Leave `solver` out: a=b stays.", "Leave `solver` out: a=b stays."),
+        (
+            "Names with spaces or signs go in backticks: `monthly pay`.",
+            "Names with spaces or signs go in backticks, and the formula in single quotes: "
+            "`monthly pay`.",
+        ),
         ("alternatives=3 is too many.", "--alternatives 3 is too many."),
     ],
 )

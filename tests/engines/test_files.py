@@ -578,3 +578,10 @@ def test_csv_files_that_differ_are_refused_where_they_are_read_at_once(world, tm
     (tmp_path / "part-1.csv").write_bytes("x1,größe\n1,2\n".encode("latin-1"))
     with pytest.raises(DataError, match=r"part-1.csv is not in UTF-8"):
         TextFiles((f"{tmp_path}/part-1.csv",)).table(["x1"])
+
+
+def test_a_file_of_semicolons_is_refused_with_what_reads_it(tmp_path: Path) -> None:
+    file = tmp_path / "euro.csv"
+    file.write_text("y;x;c\n1,5;2,5;a\n2,5;1,5;b\n", encoding="utf-8-sig")
+    with pytest.raises(DataError, match=r"semicolons.*read_csv\(.*euro.csv', sep=';', decimal"):
+        ss.fit("y ~ x", str(file), chosen="c")

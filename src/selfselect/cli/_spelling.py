@@ -60,6 +60,10 @@ def in_shell_spelling(sentence: str, command: click.Command | None) -> str:
         )
     said = re.sub(rf"(?<![\w-])({names})=(?![\w'\"\[{{=])", _option, said)
     said = re.sub(rf"`({names})`", _option, said)
+    # In double quotes a shell runs what stands between backticks.
+    said = said.replace(
+        "go in backticks: `", "go in backticks, and the formula in single quotes: `"
+    )
     if "equation" in options:
         said = re.sub(r"a dict (with a formula per alternative|of formulas)", EQUATIONS, said)
     return said

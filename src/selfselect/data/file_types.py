@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import codecs
 import re
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
+
+import pandas as pd
 
 from selfselect.errors import DataError, OptionError
 
@@ -18,6 +20,7 @@ __all__ = [
     "common_schema",
     "file_state",
     "folder_schema",
+    "has_semicolons",
     "kind_of",
     "may_change_labels",
     "name_of",
@@ -27,6 +30,7 @@ __all__ = [
     "reason_of",
     "refuse_changed",
     "refuse_other_encoding",
+    "refuse_semicolons",
     "text_as_categories",
     "text_format",
     "with_decimals",
@@ -130,6 +134,24 @@ def check_encoding(encoding: Any, kind: str) -> None:
             f"encoding={encoding!r} is not known. Use 'utf-8', 'cp1252', 'latin-1', 'utf-16' or "
             "another one that Python knows."
         ) from error
+
+
+def has_semicolons(names: Iterable[Any]) -> bool:
+    """Say whether the header of a file, split at commas, shows that semicolons separate columns."""
+    listed = [str(name) for name in names]
+    return len(listed) == 1 and ";" in listed[0]
+
+
+def refuse_semicolons(path: str, encoding: str | None) -> None:
+    """Refuse a CSV file whose columns are not separated by commas, with what to do."""
+    names: Iterable[Any] = ()
+    with suppress(OSError, ValueError, EOFError):  # Whoever reads the file says what is wrong.
+        names = pd.read_csv(path, nrows=0, encoding=encoding).columns
+    if has_semicolons(names):
+        raise DataError(
+            f"{path} has semicolons between its columns, not commas. Pass a table instead: "
+            f"pandas.read_csv({path!r}, sep=';', decimal=','), where decimals have commas."
+        )
 
 
 def refuse_other_encoding(schema: Any, name: str) -> None:

@@ -35,6 +35,7 @@ from selfselect.data.file_types import (
     reason_of,
     refuse_changed,
     refuse_other_encoding,
+    refuse_semicolons,
     text_as_categories,
     text_format,
     with_decimals,
@@ -110,6 +111,8 @@ def open_files(data: Any, *, batch_rows: int | None = None, encoding: str | None
     kind = kinds.pop()
     check_encoding(encoding, kind)
     states = {name: file_state(name) for name in names}
+    if kind == "csv":
+        refuse_semicolons(names[0], encoding)
     form: Any = text_format(kind, encoding=encoding) if kind in TEXT_FORMATS else kind
     try:
         dataset, folders = _first_look(names, form)

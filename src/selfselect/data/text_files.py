@@ -16,18 +16,22 @@ import pandas as pd
 from selfselect.data.file_names import COMPRESSED, TEXT_FORMATS, find_files, format_of
 from selfselect.data.file_types import (
     CHANGED_BY_NUMBERS,
+    has_semicolons,
     may_change_labels,
     other_encoding,
     reason_of,
+    refuse_semicolons,
 )
 from selfselect.data.files import Files, open_files
-from selfselect.errors import DataError
+from selfselect.errors import DataError, SelfSelectWarning, warn_user
 from selfselect.progress import is_watched, progress_bar
 
 __all__ = ["TextFiles", "open_whole", "read_csv"]
 
 BYTES_AT_ONCE = 2**20
 """Between two updates of a progress bar."""
+
+DECIMAL_COMMA = r"[+-]?[0-9]+(,[0-9]+)?([eE][+-]?[0-9]+)?"
 
 
 def open_whole(data: Any) -> Files | TextFiles:
@@ -52,6 +56,8 @@ class TextFiles:
         first = Path(self.paths[0])
         with _reading(self.paths[0]):
             header = pd.read_csv(first, **separator(first), nrows=0)
+        if format_of(self.paths[0]) == "csv":
+            refuse_semicolons(self.paths[0], None)
         return [str(name) for name in header.columns]
 
     def with_labels(self, columns: Sequence[str]) -> TextFiles:
@@ -104,26 +110,62 @@ def kind_of(column: pd.Series[Any]) -> str:
 def read_csv(source: Path | BytesIO, encoding: str | None, labels: Sequence[Any]) -> pd.DataFrame:
     """Read CSV, a file or its bytes; columns of labels are text where a number would change one."""
     how = {**separator(source), "encoding": encoding}
-    table = _read(source, how)
+    if how["sep"] == "," and has_semicolons(_again(source, {**how, "nrows": 0}).columns):
+        how, table = _read_semicolons(source, how)
+    else:
+        table = _again(source, how)
     numbers = [
         name
         for name in dict.fromkeys(labels)
         if name in table and pd.api.types.is_numeric_dtype(table[name])
     ]
     if numbers and (isinstance(source, BytesIO) or may_change_labels(str(source))):
-        if isinstance(source, BytesIO):
-            source.seek(0)
-        written = _read(source, {**how, "usecols": numbers, "dtype": str})
+        written = _again(source, {**how, "usecols": numbers, "dtype": str})
         for name in numbers:
             if written[name].str.match(CHANGED_BY_NUMBERS).any():
                 table[name] = written[name]
     return table
 
 
+def _read_semicolons(
+    source: Path | BytesIO, how: dict[str, Any]
+) -> tuple[dict[str, Any], pd.DataFrame]:
+    """Read columns between semicolons, as spreadsheets write them where decimals have commas."""
+    how = {**how, "sep": ";"}
+    table, also = _again(source, how), ""
+    if any(_has_decimal_commas(table[name]) for name in table):
+        how, also = {**how, "decimal": ","}, ", and decimal commas"
+        points = table.select_dtypes("float").columns
+        table = _again(source, how)
+        lost = [name for name in points if not pd.api.types.is_numeric_dtype(table[name])]
+        if lost:
+            raise DataError(
+                f"Decimals have commas in some columns and points in others, such as {lost[0]!r}. "
+                "Write all of them in one way."
+            )
+    warn_user(f"The table was read with semicolons between columns{also}.", SelfSelectWarning)
+    return how, table
+
+
+def _has_decimal_commas(column: pd.Series[Any]) -> bool:
+    if pd.api.types.is_numeric_dtype(column):
+        return False
+    written = column.dropna().astype(str).str.strip()
+    numbers = bool(written.str.fullmatch(DECIMAL_COMMA).all())
+    return numbers and bool(written.str.contains(",").any())
+
+
+def _again(source: Path | BytesIO, how: dict[str, Any]) -> pd.DataFrame:
+    """Read from the beginning."""
+    if isinstance(source, BytesIO):
+        source.seek(0)
+    return _read(source, how)
+
+
 def _read(source: Path | BytesIO, how: dict[str, Any]) -> pd.DataFrame:
     """Read CSV, a file with progress where somebody watches."""
     # From an open file pandas reads with one thread, which takes up to twice as long.
-    if isinstance(source, BytesIO) or not is_watched():
+    if isinstance(source, BytesIO) or not is_watched() or how.get("nrows") == 0:
         return pd.read_csv(source, **how)
     ending = source.suffix.lower()
     if ".tar" in source.suffixes or ending not in (*COMPRESSED, ".csv", ".tsv", ".txt", ""):

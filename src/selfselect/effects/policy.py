@@ -237,7 +237,10 @@ def _value(
         level=level,
         df=fit.covariance.df,
         warnings=(*doubts(fit), *warnings),
-        notes=(how_averaged(fit, len(rows), covariates, own=own),),
+        notes=(
+            how_averaged(fit, len(rows), covariates, own=own),
+            "expert: every row in the alternative that it chooses itself.",
+        ),
     )  # fmt: skip
 
 
