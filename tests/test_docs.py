@@ -2,15 +2,21 @@
 
 from __future__ import annotations
 
+import ast
 import importlib
 import importlib.util
+import inspect
 import json
 import re
+from collections.abc import Iterator
 from pathlib import Path
+from textwrap import dedent
 from types import ModuleType
 from typing import Any
 
 import pytest
+
+import selfselect as ss
 
 ROOT = Path(__file__).parents[1]
 DOCS = ROOT / "docs"
@@ -117,3 +123,42 @@ def test_the_reference_lists_every_method_of_a_fit_whichever_file_holds_it() -> 
         "selfselect", "", {"FitResult": find("selfselect.FitResult")}, ["FitResult"]
     )
     assert ":members:\n   :inherited-members:" in page
+
+
+def calls_in(text: str) -> Iterator[tuple[list[str], list[str]]]:
+    """Yield every call of the package that Markdown shows: its names, and its keywords."""
+    for code in re.findall(r"```python\n(.*?)```|(?<!`)`([^`]+)`(?!`)", text, flags=re.DOTALL):
+        source = re.sub(r"^>>> |^\.\.\. ", "", dedent(max(code)), flags=re.MULTILINE)
+        try:
+            tree = ast.parse(source)
+        except SyntaxError:  # A shell command, a formula, a part of a call.
+            continue
+        for node in ast.walk(tree):
+            if isinstance(node, ast.Call | ast.Attribute):
+                function = node.func if isinstance(node, ast.Call) else node
+                names = ast.unparse(function).split(".")
+                if names[0] in ("ss", "result") and all(one.isidentifier() for one in names):
+                    keywords = node.keywords if isinstance(node, ast.Call) else []
+                    yield names, [one.arg for one in keywords if one.arg is not None]
+
+
+def test_every_call_that_the_documents_show_exists_with_its_keywords() -> None:
+    seen, wrong = set(), []
+    own = (DOCS.glob("*.md"), DOCS.glob("decisions/*.md"), DOCS.glob("studies/*.md"))
+    pages = [ROOT / "README.md", *sorted(page for folder in own for page in folder)]
+    for page in pages:
+        for (head, *rest), keywords in calls_in(page.read_text(encoding="utf-8")):
+            here: Any = ss if head == "ss" else ss.FitResult
+            for name in rest:
+                here = getattr(here, name, None)
+                if head == "result":
+                    break
+            known = inspect.signature(here).parameters if keywords and callable(here) else {}
+            shown = f"{page.name}: {'.'.join([head, *rest])}"
+            seen.add(".".join([head, *rest]))
+            if here is None and rest[0] not in ss.FitResult.__dataclass_fields__:
+                wrong.append(shown)
+            elif not isinstance(here, property):
+                wrong += [f"{shown}({one}=)" for one in keywords if one not in known]
+    assert wrong == []
+    assert len(seen) > 100
