@@ -107,6 +107,8 @@ def test_a_transform_that_makes_values_infinite_is_named(villagers: pd.DataFrame
         fit(shifted, "income ~ np.log(height)")
     with pytest.raises(DataError, match=r"'np.log\(height\)' is infinite or not a number"):
         fit(shifted, "np.log(height) ~ weight")
+    with pytest.raises(DataError, match=r"as the logarithm of zero.*would select on the outcome"):
+        fit(shifted, "np.log(height) ~ weight")
 
 
 def test_numbers_among_which_words_strayed_are_refused(villagers: pd.DataFrame) -> None:
@@ -116,6 +118,12 @@ def test_numbers_among_which_words_strayed_are_refused(villagers: pd.DataFrame) 
         fit(villagers.assign(height=words))
     with pytest.raises(DataError, match=r"outcome column 'income' must hold numbers.*'a lot'"):
         fit(villagers.assign(income="a lot"))
+
+
+def test_decimal_commas_are_named(villagers: pd.DataFrame) -> None:
+    written = villagers["height"].astype(str).str.replace(".", ",")
+    with pytest.raises(DataError, match=r"'height' holds text such as '\d+,\d'.*decimal=','"):
+        fit(villagers.assign(height=written))
 
 
 @pytest.mark.parametrize("weights", ["w", "array"])

@@ -125,8 +125,8 @@ def test_its_numbers_are_those_of_the_calls_it_shows(
     for place, control in enumerate(controls):
         last = control.get_attribute("max") or len(control.find_elements("tag name", "option")) - 1
         page.set(f"#control-{place}", int(last) // 3)
-    page.set("#to", 1)
-    page.set("#versus", 0)
+    page.set("#to", 0)
+    page.set("#versus", 1)
     page.set("#subsidised", 1)
     page.set("#amount", 50)
     *row, change = page.answers(fit)
@@ -202,7 +202,7 @@ def test_it_fetches_nothing_and_fits_the_screen(
         "Emulation.setDeviceMetricsOverride",
         {"width": width, "height": 800, "deviceScaleFactor": 1, "mobile": width < 500},
     )
-    assert page.text("words").startswith("At these values the chance of a is ")
+    assert page.text("words").startswith("At these values the chance of b is ")
     script = "return [performance.getEntriesByType('resource').length, {}]"
     found = browser.execute_script(script.format("document.documentElement.scrollWidth"))
     assert found[0] == 0 and found[1] <= width
@@ -278,11 +278,11 @@ def test_what_follows_a_label_from_right_to_left_stands_to_its_right(
     page = open_page(tmp_path / "page.html")
     page.browser.execute_async_script(AFTER_FRAME)
     for name, first, second in (
-        ("call", fisher, hunter),
-        ("compared", fisher, "less"),
+        ("call", hunter, fisher),
+        ("compared", hunter, "less"),
         ("title", income, "under"),
     ):
         (line, left), (below, right) = page.browser.execute_script(ORDER, name, first, second)
         assert line == below and left < right
     # What is copied is the call, with no mark of direction in it.
-    assert f"({fisher!r}, {hunter!r}, " in page.text("call")
+    assert f"({hunter!r}, {fisher!r}, " in page.text("call")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from typing import Any
 
@@ -204,6 +205,9 @@ def check_chosen_available(chosen: Indices, available: Mask, alternatives: Seque
         )
 
 
+DECIMAL_COMMA = re.compile(r"[+-]?[0-9]+,[0-9]+")
+
+
 def check_text_columns(frame: pd.DataFrame, columns: Sequence[str]) -> None:
     """Refuse a text column that looks like numbers with a few stray words among them."""
     for name in columns:
@@ -215,12 +219,20 @@ def check_text_columns(frame: pd.DataFrame, columns: Sequence[str]) -> None:
             continue
         numeric = pd.to_numeric(pd.Series(levels), errors="coerce")
         stray = numeric.isna().to_numpy()
+        commas = [str(one) for one in levels if DECIMAL_COMMA.fullmatch(str(one))]
+        if len(commas) > 0.5 * len(levels):
+            raise DataError(
+                f"The column {name!r} holds text such as {commas[0]!r}: numbers with decimal "
+                "commas. Read the file with pandas.read_csv(path, decimal=','), and sep=';' where "
+                "semicolons separate its columns."
+            )
         if 0 < stray.sum() < 0.2 * len(levels) or not stray.any():
             example = levels[stray][0] if stray.any() else levels[0]
             raise DataError(
                 f"The column {name!r} holds text such as {str(example)!r}, although most of its "
-                f"{len(levels)} values look like numbers. Convert it to numbers first (in pandas: "
-                "pd.to_numeric), or mark it as a category if it is one."
+                f"{len(levels)} values look like numbers. Correct the others, make them missing "
+                f"(in pandas: pd.to_numeric(data[{name!r}], errors='coerce')), or mark the column "
+                "as a category if it is one."
             )
 
 

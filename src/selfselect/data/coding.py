@@ -220,7 +220,9 @@ def _finite(outcome: Array, text: str, labels: pd.Index[Any]) -> Array:
     if odd.any():
         raise DataError(
             f"The outcome {text!r} is infinite or not a number in {odd.sum()} rows "
-            f"({first_rows(odd, labels)}). Correct them or leave those rows out."
+            f"({first_rows(odd, labels)}): there the formula makes no number of the recorded one, "
+            "as the logarithm of zero. Correct these rows, or use another transform, such as "
+            "np.log1p; leaving them out would select on the outcome."
         )
     return np.ascontiguousarray(outcome)
 

@@ -41,7 +41,7 @@
     .sort((a, b) => data.fits[a].correlation.value - data.fits[b].correlation.value);
 
   const positions = data.controls.map((control) => control.typical);
-  const state = { fit: 0, to: 0, versus: Math.min(1, k - 1), along: 0, change: nothing };
+  const state = { fit: 0, to: Math.min(1, k - 1), versus: 0, along: 0, change: nothing };
 
   /* numbers and text */
 
@@ -149,6 +149,8 @@
     const all = series.flat().flatMap((one) => [one.low, one.high, one.estimate]).filter(Number.isFinite);
     let [low, high] = share ? [0, 1] : [Math.min(...all), Math.max(...all)];
     if (!(high > low)) [low, high] = [low - 1, high + 1];
+    // Ends of intervals do not touch the frame.
+    if (!share) [low, high] = [low - 0.04 * (high - low), high + 0.04 * (high - low)];
     const height = (value) => bottom - (value - low) / (high - low) * (bottom - top);
     const svg = find(id);
     const made = [];
