@@ -31,16 +31,20 @@ def build(app: Any) -> None:
     public = {name: getattr(selfselect, name) for name in selfselect.__all__}
     rooms = by_use((name for name, value in public.items() if isinstance(value, ModuleType)), ROOMS)
     doors = by_use((name for name in public if name not in rooms), FIRST)
-    pages = {"selfselect": _page("selfselect", "Everything starts here.", public, doors)}
+    start = "Functions that fit models, and their results."
+    pages = {"selfselect": _page("selfselect", start, public, doors)}
+    lines = [f"* [selfselect](selfselect.md): {start}"]
     for room in rooms:
         module = public[room]
         first = (inspect.getdoc(module) or room).split("\n\n")[0].replace("\n", " ")
         names = {name: getattr(module, name) for name in getattr(module, "__all__", ())}
+        lines.append(f"* [selfselect.{room}]({room}.md): {first}")
         pages[room] = _page(f"selfselect.{room}", first, names, sorted(names, key=str.lower))
     for name, text in pages.items():
         (folder / f"{name}.md").write_text(text, encoding="utf-8")
     listed = "\n".join(pages)
-    index = f"# Reference\n\n```{{toctree}}\n:maxdepth: 1\n\n{listed}\n```\n"
+    toctree = f"```{{toctree}}\n:hidden:\n\n{listed}\n```"
+    index = "\n\n".join(["# Reference", "\n".join(lines), toctree]) + "\n"
     (folder / "index.md").write_text(index, encoding="utf-8")
 
 
