@@ -1,10 +1,10 @@
 """First-price auctions: what each kind of bidder would pay, from winners and winning bids alone.
 
-Recorded are the winning bid and who made it; that nobody bid more is the selection. Least squares
-on the lots a bidder won makes that bidder look keener than it is. All data is simulated, so the
-truth is known: real auction records with every bidder's willingness to pay do not exist. Run with
-``python examples/auctions.py``: it prints the fits and draws docs/images/auctions.png. Bids are in
-logarithms and taken as given: no theory of how bids come from values is used.
+The data record the winning bid and the winner. The selection is that nobody bid more. Least squares
+on the lots that a bidder won overstates that bidder's bids. All data are simulated, so the truth is
+known; there are no auction records with every bidder's willingness to pay. Run with ``python
+examples/auctions.py``: it prints the fits and draws docs/images/auctions.png. Bids are in
+logarithms and taken as given; no theory of how values lead to bids is used.
 """
 
 from __future__ import annotations

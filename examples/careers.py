@@ -1,13 +1,13 @@
 """Wages by occupation: what would blue-collar workers earn in white-collar jobs?
 
-First on simulated careers whose truth is known, then on those of 1,373 young US men (Keane and
-Wolpin 1997). Run with ``python examples/careers.py``: it prints the fits and draws
+The example first uses simulated careers, whose truth is known, then the careers of 1,373 young US
+men (Keane and Wolpin 1997). Run with ``python examples/careers.py``: it prints the fits and draws
 docs/images/careers.png.
 
-In the real data the men at school and at home earned nothing that was recorded. Leaving them out
-is a selection this model does not correct: it speaks of those who work. And it assumes that who is
-good at one occupation is not, for that, good at another, which the test below rejects, so every
-table of effects says first that it must not be taken at its word.
+In the real data, men at school and at home have no recorded earnings. They are left out. The model
+does not correct this selection, so its results are about those who work. The model also assumes
+that being good at one occupation says nothing about being good at another, given the covariates.
+The test below rejects this assumption, so every table of effects starts with a warning.
 """
 
 from __future__ import annotations

@@ -1,12 +1,12 @@
 """Imitation learning: what a doctor's choices teach about treatments.
 
 A doctor gives each patient the treatment that will work best, and sees more of the patient than
-the records do. The recovery under the other treatments is never recorded. Regressing recovery on
-covariates among the treated rewards the doctor's private knowledge to the treatment; correcting
-for the choice recovers every treatment's equation, and with it a policy for new patients, who come
-without that doctor. All data is simulated: nobody has real data with every patient's recovery under
-every treatment, which is what a check needs. Run with ``python examples/doctor.py``: it prints the
-values of both policies and draws docs/images/doctor.png.
+the records do. Recovery under the other treatments is never recorded. A regression of recovery on
+covariates among the treated attributes the doctor's private knowledge to the treatment. The
+correction for the choice recovers every treatment's equation, and with it a policy for new patients
+without that doctor. All data are simulated, because the check needs every patient's recovery under
+every treatment. Run with ``python examples/doctor.py``: it prints the values of both policies and
+draws docs/images/doctor.png.
 """
 
 from __future__ import annotations

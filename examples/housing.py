@@ -1,9 +1,9 @@
 """The US housing market from 1959 to 1969: was demand or supply the short side?
 
-Housing starts are the smaller of demand and supply, and nobody recorded which. First a simulated
-market shows what the method finds where the truth is known. Run with ``python
-examples/housing.py``: it prints the fits and draws docs/images/housing.png. What to make of the
-real ones is in docs/studies/housing.md.
+Housing starts are the smaller of demand and supply, and the data do not record which. The example
+first uses a simulated market, whose truth is known. Run with ``python examples/housing.py``: it
+prints the fits and draws docs/images/housing.png. docs/studies/housing.md discusses the results of
+the real market.
 """
 
 from __future__ import annotations

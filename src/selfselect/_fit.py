@@ -73,8 +73,8 @@ def fit(
 ) -> FitResult:
     """Fit a linear regression under self-selection.
 
-    Every row has one outcome per alternative; `rule` says which one was recorded. Estimated are
-    the coefficients of every alternative, from rows that each show only one of them.
+    Every row has one outcome per alternative, and only one of them is recorded; `rule` says which.
+    The fit estimates the coefficients of every alternative.
 
     Parameters
     ----------
@@ -107,15 +107,15 @@ def fit(
         of a function that chooses.
     noise : an object of `selfselect.noises`; None for `noises.Independent()`, with one scale per
         alternative where the choice was recorded, and a common one where it was not.
-    solver : None to have one chosen, or an object of `selfselect.solvers`.
+    solver : None to choose one automatically, or an object of `selfselect.solvers`.
     weights : a column, or one number per row: how much each row's log-likelihood counts. Rows of
         weight zero are kept for predictions and count for nothing.
-    weights_kind : ``"frequency"``, numbers of identical rows: everything is as if rows were
-        repeated, but for what ``center``, ``scale``, ``poly`` and splines learn, to which every
-        row counts once; ``"probability"``, to correct for unequal sampling: only ratios matter, and
-        standard errors are robust. None leaves it open for whole numbers whose sum is at most
-        five times the rows (others are refused): observed covariances read them as frequencies,
-        robust ones as sampling weights.
+    weights_kind : ``"frequency"``, numbers of identical rows: results are as if rows were repeated,
+        except that ``center``, ``scale``, ``poly`` and splines count every row once;
+        ``"probability"``, to correct for unequal sampling: only ratios matter, and standard errors
+        are robust. None leaves it open for whole numbers whose sum is at most five times the rows
+        (others are refused): observed covariances read them as frequencies, robust ones as sampling
+        weights.
     missing : ``"drop"`` leaves rows with a missing covariate out, counts them and warns;
         ``"raise"`` refuses them.
     missing_outcome : ``"raise"`` refuses rows that were chosen but have no outcome, since leaving
@@ -130,16 +130,16 @@ def fit(
         `selfselect.inference.Bootstrap`.
     cluster : a column, a list of columns for several ways of clustering at once, or one label per
         row; implies ``"clustered"``, or (one way only) a bootstrap of clusters.
-    panel : the column that says whose row it is, where people have several. With `noises.Types`
-        the rows of a person share their type, with `noises.SharedShock` their shock. Standard
-        errors are clustered by it unless `cluster` says otherwise.
-    engine : where rows live and sums over them are done: None to have one chosen by the type of
-        `data`, or an object of `selfselect.engines`, such as ``engines.Torch("cuda")`` for a
-        graphics card.
+    panel : the column that identifies the person, where people have several rows. With
+        `noises.Types` the rows of a person share their type, with `noises.SharedShock` their shock.
+        Standard errors are clustered by it unless `cluster` says otherwise.
+    engine : where rows are held and summed over: None chooses by the type of `data`; or an object
+        of `selfselect.engines`, such as ``engines.Torch("cuda")`` for a graphics card.
     checkpoint : a file that keeps what a long fit has summed so far. The same call after the
         process was killed goes on where it stopped and ends with the same numbers; a file of
         another fit or other data is refused. It is removed when the fit is done.
-    seed : of everything random (bootstrap samples, the sample of rows a large fit starts on).
+    seed : of all random numbers (bootstrap samples, the sample of rows on which a large fit
+        starts).
     progress : whether to show progress; None shows it on a terminal for what takes seconds.
 
     Returns

@@ -119,7 +119,7 @@ def choose_alternatives(
 ) -> NumberOfAlternatives:
     """Fit several numbers of alternatives where the choice was not recorded, and recommend one.
 
-    Coefficients cannot be shared, nor offsets given: the fits are compared with a single
+    Shared coefficients and offsets are not supported, because the fits are compared with a single
     least-squares fit, which has neither.
 
     Parameters
@@ -128,13 +128,13 @@ def choose_alternatives(
     data : a table.
     numbers : of alternatives to try.
     method : how one is recommended. ``"bic"``: the smallest BIC. ``"bootstrap"``: the smallest
-        number that one more does not improve by more than chance, by `FitResult.overfitted_test`
-        at 5%, from the smallest number on; `numbers` must then follow each other.
+        number for which `FitResult.overfitted_test` at 5% does not prefer one more; `numbers` must
+        then be consecutive.
     replications : samples of each of these tests.
     subspace : whose eigenvalues are the scree and the spectral gaps. ``"residual"``: of
         E[e (xx' - I)] with the residuals e of least squares, which span the differences of the
         coefficients; ``"paper"``: of E[max(0, y)^2 (xx' - I)], which span the coefficients
-        themselves, at about twice the error. It has no part in the recommendation.
+        themselves, at about twice the error. It does not affect the recommendation.
 
     The other parameters are those of `selfselect.fit`.
 

@@ -177,12 +177,12 @@ def choose_noise(
     seed: int | None = None,
     progress: bool | None = None,
 ) -> NoiseChoice:
-    """Fit the same model under several noises, and say how much the answers depend on that.
+    """Fit the same model with several noises, and report how far the answers depend on them.
 
     Parameters
     ----------
     formula, data : as in `selfselect.fit`.
-    answers : what is asked of every fit: parameters or expressions of them, such as
+    answers : what every fit is asked for: parameters, or expressions of them, such as
         ``"fishing:height - hunting:height"``.
     effect : (to, versus): the average treatment effect between two alternatives is an answer too.
     candidates : noises by name; None for those that suit the data: normal, other shapes, a

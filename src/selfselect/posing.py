@@ -63,9 +63,9 @@ def pose(
     panel: str | None = None,
     seed: int | None = None,
 ) -> Posed:
-    """Pose a problem on its rows without solving it, say to look at `assumptions` first.
+    """Set up a model with its rows without fitting it, for example to check `assumptions` first.
 
-    Rule and noise are checked against the rows as a fit would. Parameters are those of
+    Rule and noise are checked against the rows as in a fit. Parameters are those of
     `selfselect.fit` that describe the data, the rule and the noise.
 
     Examples

@@ -62,7 +62,7 @@ class SelfSelectionRegressor(RegressorMixin, BaseEstimator):  # type: ignore[mis
     rule : ``"max"``, ``"min"``, or an object of `selfselect.rules`.
     noise : an object of `selfselect.noises`; None for one unknown scale per alternative where it
         is known which was chosen, and a common one where it is not.
-    solver : None to have one chosen, or an object of `selfselect.solvers`.
+    solver : None to choose one automatically, or an object of `selfselect.solvers`.
     fit_intercept : whether every equation has a constant.
     covariance : as in `selfselect.fit`.
     weights_kind : what `sample_weight` means, as in `selfselect.fit`; ignored where there is none.

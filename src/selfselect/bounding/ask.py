@@ -76,26 +76,27 @@ def bounds(
     seed: int | None = None,
     progress: bool | None = None,
 ) -> Bounds:
-    """Say what the rule alone says of potential outcomes, with no assumption on the noise.
+    """Bound potential outcomes by the rule alone, with no assumption on the noise.
 
-    Every row shows one outcome and, by the rule, limits of the others. That bounds the
-    distribution, the quantiles and the mean of every potential outcome, and of the difference of
-    two, however the noise is distributed and correlated.
+    Every row shows one outcome, and the rule limits the others. This bounds the distribution, the
+    quantiles and the mean of every potential outcome, and of the difference of two, for any
+    distribution and correlation of the noise.
 
     Parameters
     ----------
-    formula : the outcome, as a column or as the left side of a formula. Right sides say in which
-        outcomes an instrument has a part; covariates have no part in bounds unless `by` names them.
+    formula : the outcome, as a column or as the left side of a formula. Right sides say which
+        outcomes an instrument affects; bounds use covariates only if `by` names them.
     data : as in `selfselect.fit`; files are read piece by piece.
     chosen : the column of the chosen alternative.
     rule : ``"max"``, ``"min"``, or an object of `selfselect.rules` with `bounds`.
     by : a column, or several, with few values: bounds are computed within each combination. Cells
         with fewer than 30 rows are refused.
-    instrument : a column that has no part in the outcomes whose formula lacks it, given `by`.
-        Bounds of these are intersected over its values, and the rule is tested. Numbers of many
-        values are cut into five groups; values with few rows are joined with their neighbours.
-    along : a column of numbers: bounds at some of its values, by distribution regression, logits
-        in it and its square. It goes with neither `by` nor `instrument`.
+    instrument : a column that does not affect the outcomes whose formula lacks it, given `by`.
+        Bounds of these outcomes are intersected over its values, and the rule is tested. A column
+        of many numbers is cut into five groups; values with few rows are joined with their
+        neighbours.
+    along : a column of numbers: bounds at some of its values, by distribution regression (logits in
+        it and its square). It cannot be combined with `by` or `instrument`.
     quantiles : of the outcomes, between 0 and 1.
     points : values at which distribution functions are bounded; None for some of the outcomes.
     support : (lowest, highest) outcome that is possible, None where there is no limit; or one pair

@@ -42,16 +42,16 @@ COUNTED = (
 
 
 def panel_means(data: Any, panel: str, columns: Sequence[str]) -> pd.DataFrame:
-    """Return a table with the mean of columns over the rows of each person beside it.
+    """Add the person means of columns to a table.
 
-    What is not observed of people may move with their covariates. With the person's means in the
-    formula (Mundlak 1978) it may move with those, and the coefficients of the columns themselves
-    are then about changes within a person.
+    Unobserved traits of people may be correlated with their covariates. With person means in the
+    formula (Mundlak 1978) they may be correlated with these means, and the coefficients of the
+    columns themselves then refer to changes within a person.
 
     Parameters
     ----------
     data : a table.
-    panel : the column that says whose row it is.
+    panel : the column that identifies the person of each row.
     columns : of numbers; the mean of ``x`` becomes the column ``x_mean``.
 
     Examples

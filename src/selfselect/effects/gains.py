@@ -81,7 +81,7 @@ def gains(
 ) -> Gains:
     r"""Return the distribution of the gain :math:`y_{to} - y_{versus}`.
 
-    It is that of the outcomes themselves, noise included, among everyone and among those who
+    The gain is that of the outcomes themselves, noise included, among everyone and among those who
     choose each of the two alternatives. By simulation, with its error in ``mc_error``. How gains
     scatter rests on the assumption that noise is independent across alternatives.
 

@@ -72,11 +72,11 @@ def marginal_effects(
     covariates: Covariates = "sampled",
     scale: Scale = "model",
 ) -> EffectTable:
-    """Return how the chance of each alternative moves with each column of the data.
+    """Return the effect of each column of the data on the probability of each alternative.
 
-    A number moves by a small step up and down, through every term it is part of (squares,
-    interactions, logarithms); a column of 0 and 1 from 0 to 1; a category from its first level
-    to each other.
+    A number changes by a small step up and down, in every term that contains it (squares,
+    interactions, logarithms); a column of 0 and 1 changes from 0 to 1; a category from its first
+    level to each other level.
 
     Parameters
     ----------

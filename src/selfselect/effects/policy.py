@@ -116,9 +116,9 @@ def policy(
 ) -> Policy:
     """Recommend to every row the alternative with the best expected outcome.
 
-    The policy knows covariates only. The expert, who chose in the data, knew more: every outcome
-    itself. So under the model no policy beats the expert at the expert's own goal, and the
-    difference is what the expert's private knowledge is worth.
+    The policy knows covariates only. The expert, who chose in the data, knew every outcome. So
+    under the model no policy beats the expert at the expert's own goal, and the difference is the
+    value of the expert's private knowledge.
 
     Parameters
     ----------

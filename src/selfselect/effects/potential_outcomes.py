@@ -33,8 +33,8 @@ def potential_outcomes(
 ) -> EffectTable:
     r"""Return the mean of every outcome, among all and among those who choose each alternative.
 
-    A row belongs to the group of alternative g by its chance to choose it,
-    :math:`E[y_l \mid g] = \sum_i E[y_{il}; g] / \sum_i P_i(g)`: the mean over all who would
+    A row belongs to the group of alternative g with its probability of choosing it:
+    :math:`E[y_l \mid g] = \sum_i E[y_{il}; g] / \sum_i P_i(g)`. This is the mean over all who would
     choose g, not only over those who did.
 
     Parameters

@@ -60,9 +60,9 @@ def treatment_effects(
     ATE is over everyone, ATT over those who choose `to`, ATU over those who do not. With p the
     share that chooses `to`, :math:`ATE = p\,ATT + (1 - p)\,ATU` for any number of alternatives.
 
-    With ``scale="level"`` effects are also said in per cent of what `versus` would give the same
-    group. Intervals and tests of per cents are made on the scale of the logarithm of the ratio of
-    the two means and carried back, so that none goes below -100 per cent.
+    With ``scale="level"`` effects are also given in per cent of the mean of `versus` in the same
+    group. Intervals and tests of per cents are computed for the logarithm of the ratio of the two
+    means and transformed back, so that none goes below -100 per cent.
 
     Parameters
     ----------

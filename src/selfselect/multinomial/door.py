@@ -52,8 +52,8 @@ def multinomial_switching(
 
     The first step is the logit of the choice, the second least squares of every outcome on its
     covariates and on regressors that stand for the mean of its noise given the choice. This is what
-    Stata's ``selmlog`` does. Where the largest outcome is what is chosen, `selfselect.fit` says
-    more with less.
+    Stata's ``selmlog`` does. If the largest outcome is chosen, `selfselect.fit` uses that rule and
+    needs no excluded covariate.
 
     Parameters
     ----------
@@ -68,7 +68,7 @@ def multinomial_switching(
         alternative; None for 2.
     base : the alternative whose coefficients in the choice are zero; None for the first. The
         outcomes' estimates do not depend on it.
-    available : columns that say where an alternative is on the menu, as in `selfselect.fit`.
+    available : columns that say in which rows an alternative is available, as in `selfselect.fit`.
     covariance : ``"robust"``, ``"HC0"``, ``"HC1"``, ``"clustered"``, ``"bootstrap"`` or a
         `selfselect.inference.Bootstrap`, all over both steps.
     weights, weights_kind, missing, missing_outcome, cluster : as in `sample_selection`.

@@ -158,7 +158,7 @@ class MultinomialResult(Estimates):
 
     @property
     def dependence(self) -> Dependence:
-        """What keeps the rows from being independent draws: clusters and weights."""
+        """Clusters and weights: why rows may not be independent draws of equal weight."""
         facts, rows = self.facts, self.rows
         sizes = () if rows is None else rows.cluster_sizes
         return Dependence(sizes, facts.cluster, facts.weights_kind)
@@ -182,7 +182,7 @@ class MultinomialResult(Estimates):
     def summary(
         self, level: float = 0.95, *, intervals: Intervals = "wald", stars: bool = False
     ) -> Page:
-        """Compose the page to read first: prints as text, shows as HTML in notebooks.
+        """Return the summary of the fit, which prints as text and is shown as HTML in notebooks.
 
         Parameters
         ----------

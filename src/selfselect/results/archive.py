@@ -88,8 +88,8 @@ def write_content(make: Callable[[], dict[str, Any]], path: str | Path) -> None:
 def load(path: str | Path) -> FitResult:
     """Read a fit that was saved, without its rows.
 
-    Nothing in the file is run, and everything in it is checked: a file that is not as it was
-    saved is an `ArchiveError`. What was saved as a `selfselect.MultinomialResult` is one again.
+    No code in the file is run, and its contents are checked: a file that is not as it was saved
+    raises an `ArchiveError`. A saved `selfselect.MultinomialResult` is returned as one.
 
     Examples
     --------

@@ -50,16 +50,17 @@ class AssumptionMethods(FitMethods):
     def independence_test(self, kind: str | None = None) -> TestResult:
         """Test that noise is independent across alternatives, or of a selection equation's.
 
-        With a selection equation it is the likelihood ratio of no correlation. Where the covariance
-        is robust or clustered it is Wald's test, as it is for two steps, of the coefficients of
-        the Mills ratios.
+        With a selection equation it is the likelihood-ratio test of no correlation. If the
+        covariance is robust or clustered it is a Wald test, and after two steps a Wald test of the
+        coefficients of the Mills ratios.
 
         Parameters
         ----------
-        kind : ``"score"`` at zero correlation, one pass; ``"wald"`` and ``"lr"`` compare a fit with
-            correlated noise, which they make where this is not one. None takes the one that
-            costs nothing: the score, or Wald's where correlations were estimated. All allow for
-            clusters and weights as the fit's standard errors do; ``"lr"`` cannot, and says so.
+        kind : ``"score"`` tests at zero correlation, in one pass; ``"wald"`` and ``"lr"`` use a fit
+            with correlated noise, and make one if this fit has none. None takes the cheapest: the
+            score test, or the Wald test if correlations were estimated. Score and Wald tests
+            account for clusters and weights as the fit's standard errors do; ``"lr"`` cannot, and
+            is refused then.
         """
         noise = self._fit.problem.noise
         natural = None if noise.selected else "wald" if noise.correlated else "score"
@@ -69,10 +70,10 @@ class AssumptionMethods(FitMethods):
         return test(self._fit, kind)
 
     def exclusions(self) -> tuple[Exclusion, ...]:
-        """Say which covariates move the selection and not an outcome, and test how strongly.
+        """List and test the covariates of the selection that an outcome's equation lacks.
 
-        One for each outcome of a model with a selection equation. Where they are weak, use
-        ``conf_int(method="profile")``.
+        There is one test for each outcome of a model with a selection equation. If the exclusions
+        are weak, use ``conf_int(method="profile")``.
         """
         from selfselect.results.exclusions import exclusions
 
@@ -86,13 +87,14 @@ class AssumptionMethods(FitMethods):
         The null is normal noise, or noise of the shape that the fit assumes; with a selection
         equation, of the outcomes and of the selection. Samples are drawn from the fitted model and
         fitted again; the p-value is the rank of the data's moments among theirs. Later summaries
-        show it. Once this or `heteroskedasticity_test` was run, the other costs nothing.
+        show this p-value. This test and `heteroskedasticity_test` share their samples, so the
+        second one costs nothing.
 
         Parameters
         ----------
         replications : how many samples; 0 for the asymptotic test, which is quick and rejects a
-            little too often in small samples. With clusters or probability weights that has a
-            statistic and no p-value; samples keep both.
+            little too often in small samples. With clusters or probability weights the asymptotic
+            test has a statistic but no p-value; samples keep clusters and weights.
         seed : of the samples.
         progress : whether to show progress; None shows it on a terminal for what takes seconds.
 
@@ -111,7 +113,7 @@ class AssumptionMethods(FitMethods):
     def heteroskedasticity_test(
         self, replications: int = 199, *, seed: int | None = None, progress: bool | None = None
     ) -> TestResult:
-        """Test that no covariate moves the variance of its alternative's noise.
+        """Test that the variance of an alternative's noise does not depend on covariates.
 
         Parameters are those of `normality_test`.
         """
@@ -120,30 +122,29 @@ class AssumptionMethods(FitMethods):
         )
 
     def lr_test(self, other: Any) -> TestResult:
-        """Test the smaller of this and another nested fit of the same rows against the larger.
+        """Test two nested fits of the same rows against each other by their likelihood ratio.
 
-        Not with clusters, robust standard errors or probability weights: use `wald_test`. A fit
-        of `selfselect.switching` nests the Roy model, `selfselect.fit` with two alternatives of
-        which the larger or the smaller outcome is observed, plain or net of estimated costs: a
-        switching regression whose selection follows from its outcomes and costs. `restrictions`
-        has these tests on one page.
+        With clusters, robust standard errors or probability weights use `wald_test` instead. A fit
+        of `selfselect.switching` nests the Roy model, which is `selfselect.fit` with two
+        alternatives and ``rule="max"`` or ``"min"``, with or without estimated costs.
+        `restrictions` has these tests on one page.
         """
         return lr_test(self._fit, other)
 
     def rejections(self) -> tuple[str, ...]:
-        """Say which assumptions on the noise are rejected and what that does; empty if none.
+        """List the rejected assumptions on the noise and their effect on the slopes; empty if none.
 
         A test counts as a rejection where its p-value is at most 0.01, as in `TestResult.rejects`.
         """
         return rejections(self._fit)
 
     def departures(self) -> Departures:
-        """Simulate noise as the residuals show it, and say what it does to the slopes.
+        """Simulate noise like that of the residuals, and report its effect on the slopes.
 
-        A test says that noise is not as assumed, not whether that matters. Here the model is fitted
-        to outcomes simulated from the fit, with noise of the shape, and where the data calls for
-        them the moving spread and the correlations, that its residuals show. The summary says the
-        same where it is quick; random numbers are always the same.
+        A test says that the noise is not as assumed, but not whether this matters. Here the model
+        is fitted to outcomes simulated from the fit. Their noise has the shape that the residuals
+        show and, where the data call for it, their heteroskedasticity and correlations. The summary
+        reports the same where it is quick. The random numbers are always the same.
 
         Examples
         --------
@@ -171,9 +172,9 @@ class AssumptionMethods(FitMethods):
         return Diagnosis((*found.findings, *look_at_curvature(self._fit)))
 
     def diagnose(self) -> Diagnosis:
-        """Say in plain sentences what the data determines well, and what it does not.
+        """Report in plain sentences what the data determine well, and what they do not.
 
-        It ends with the assumptions on the noise that were not tested, and why.
+        The last sentences list the assumptions on the noise that were not tested, with the reason.
         """
         if self._fit.kept:
             return self._fit.kept.diagnosis
@@ -183,7 +184,7 @@ class AssumptionMethods(FitMethods):
     def sensitivity(
         self, rho: Any = None, *, level: float = 0.95, progress: bool | None = None
     ) -> Sensitivity:
-        """Show what coefficients, gaps and effects would be at each of a grid of correlations.
+        """Show coefficients, gaps and effects at each of several assumed correlations of the noise.
 
         Parameters
         ----------

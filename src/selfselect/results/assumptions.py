@@ -77,9 +77,9 @@ GUESSED = (
 def assumptions(fit: FitResult | Posed, params: Any = None) -> Assumptions:
     r"""Measure the assumptions of the theory, each with a verdict.
 
-    On a fit they are measured at its estimates. Before there is one, on a problem with its rows
-    (`selfselect.pose`), at `params`, or else at least squares on the rows in which each alternative
-    was chosen: a first look.
+    For a fit they are measured at its estimates. Before a fit (`selfselect.pose`) they are measured
+    at `params`, or else at least squares on the rows in which each alternative was chosen, which is
+    only a first look.
 
     B bounds the coefficients. Slopes are taken in units of the noise scale and of one standard
     deviation of their covariate, so that the numbers do not depend on the user's units.

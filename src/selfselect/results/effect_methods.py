@@ -133,7 +133,7 @@ class EffectMethods(FitMethods):
         covariates: Covariates = "sampled",
         scale: Scale = "model",
     ) -> EffectTable:
-        """Return how those who choose `to` differ in both outcomes; see `effects.heterogeneity`."""
+        """Compare those who choose `to` with the others; see `effects.heterogeneity`."""
         from selfselect.effects import heterogeneity
 
         return heterogeneity(
@@ -159,7 +159,7 @@ class EffectMethods(FitMethods):
     def sorting(
         self, data: Any = None, *, level: float = 0.95, covariates: Covariates = "sampled"
     ) -> EffectTable:
-        """Return how those who chose each alternative differ from all; see `effects.sorting`."""
+        """Compare those who chose each alternative with everyone; see `effects.sorting`."""
         from selfselect.effects import sorting
 
         return sorting(self._fit, data, level=level, covariates=covariates)
@@ -201,7 +201,7 @@ class EffectMethods(FitMethods):
         draws: int | None = None,
         seed: int = 0,
     ) -> Counterfactual:
-        """Change the rule, the menu, prices or covariates; see `effects.counterfactual`."""
+        """Change the rule, the choice set, costs or covariates; see `effects.counterfactual`."""
         from selfselect.effects import counterfactual
 
         return counterfactual(

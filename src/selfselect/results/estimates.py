@@ -182,10 +182,11 @@ class Estimates(MaketablesHooks):
         ----------
         level : of the intervals.
         method : ``"wald"``, from standard errors, of scales on the log scale and of correlations
-            on Fisher's; or ``"profile"``, all values that a likelihood ratio does not reject. The
-            latter follow the likelihood where it is not quadratic, as in weakly identified models,
-            and cost some tens of evaluations per parameter. Robust and clustered covariances and
-            probability weights have none: their likelihood ratio is not chi-square.
+            on Fisher's; or ``"profile"``, all values that a likelihood-ratio test does not reject.
+            Profile intervals are better where the likelihood is not quadratic, as in weakly
+            identified models; they cost some tens of evaluations per parameter. They are not
+            available with robust or clustered covariances or probability weights, where the
+            likelihood ratio is not chi-square.
         alpha : one less the level, the word of statsmodels: ``alpha=0.1`` is ``level=0.9``.
         params : which parameters, as in `names`: ``"hunting:height"``, or a list of such, or terms
             of all alternatives, ``"height"``; None for all.
@@ -230,8 +231,9 @@ class Estimates(MaketablesHooks):
     def curvature(self) -> pd.DataFrame | None:
         """How far the likelihood is from quadratic two standard errors below and above.
 
-        Signed roots of the likelihood's fall, ``below`` and ``above`` each estimate: -2 and 2 where
-        standard errors tell the whole story. None where there is no exact likelihood to follow.
+        Signed roots of the fall of the likelihood, ``below`` and ``above`` each estimate: -2 and 2
+        where the likelihood is quadratic, so that standard errors suffice. None where there is no
+        exact likelihood.
         """
         surface = self._surface()
         if isinstance(surface, str):
@@ -273,7 +275,8 @@ class Estimates(MaketablesHooks):
     def wald_test(self, hypothesis: Any) -> TestResult:
         """Test linear restrictions, such as ``"hunting:height = fishing:height"``.
 
-        Several are separated by commas or given as a list; a matrix R tests R params = 0.
+        Several restrictions are separated by commas or given as a list; a matrix R tests R params =
+        0.
         """
         return wald_test(self.values, self.covariance, self.names, hypothesis)
 
@@ -302,9 +305,8 @@ class Estimates(MaketablesHooks):
     def nlcom(self, *expressions: str, level: float = 0.95) -> EffectTable:
         """Return functions of parameters with standard errors and intervals by the delta method.
 
-        Derivatives are exact. Intervals are symmetric: where the function is far from straight
-        within them, a function that is straighter, such as the logarithm of a ratio, has better
-        ones.
+        Derivatives are exact. Intervals are symmetric; if the function is strongly curved within
+        them, a more linear one, such as the logarithm of a ratio, has better intervals.
 
         Parameters
         ----------

@@ -102,7 +102,7 @@ class FitResult(
 
     @property
     def mc_error(self) -> pd.Series[float]:
-        """Monte-Carlo standard errors of the estimates: zero where nothing was drawn."""
+        """Monte-Carlo standard errors of the estimates: zero if nothing was simulated."""
         noise = self.solution.noise
         errors = np.zeros(len(self.values))
         if noise is not None:
@@ -114,7 +114,8 @@ class FitResult(
     def scales(self) -> pd.Series[float]:
         """The scale of every alternative, estimated or fixed.
 
-        Where scales move with covariates there is none: ``predict(kind="scale")`` has each row's.
+        If scales depend on covariates this raises an error; ``predict(kind="scale")`` gives the
+        scale of each row.
         """
         index = pd.Index(self.problem.equations.alternatives, name="alternative")
         return pd.Series(self.problem.layout.scales_of(self.values), index=index, name="scale")
@@ -149,7 +150,7 @@ class FitResult(
     def llf_independent(self) -> float:
         """The log-likelihood without correlation of selection and outcomes; missing elsewhere.
 
-        That of the probit of selection and of least squares.
+        It is the sum of those of a probit of the selection and of least squares.
         """
         return self.solution.loglik_independent
 
@@ -204,7 +205,7 @@ class FitResult(
 
     @property
     def starts(self) -> pd.DataFrame:
-        """Where each start of the search ended; empty where one optimum is all there is."""
+        """Where each start of the search ended; empty if the likelihood has one optimum."""
         columns = ["name", "rows", "loglik", "behind", "fault"]
         return pd.DataFrame([vars(one) for one in self.solution.starts], columns=columns)
 
@@ -274,14 +275,14 @@ class FitResult(
 
     @property
     def dependence(self) -> Dependence:
-        """What keeps the rows from being independent draws: clusters and weights."""
+        """Clusters and weights: why rows may not be independent draws of equal weight."""
         facts = self.facts
         by_person = self.problem.grouped and facts.cluster == facts.panel
         return Dependence(self.cluster_sizes, facts.cluster, facts.weights_kind, by_person)
 
     @cached_property
     def memory(self) -> dict[Any, Any]:
-        """What tests by bootstrap found, for summaries; the verdict, for `explain` and reports."""
+        """Results of bootstrap tests, for summaries; the verdict, for `explain` and reports."""
         return {}
 
     # rows
@@ -297,12 +298,12 @@ class FitResult(
 
     @property
     def has_rows(self) -> bool:
-        """Whether the rows of the fit are at hand: it was not loaded, nor read piece by piece."""
+        """Whether the rows of the fit are in memory."""
         return self.engine is not None and self.engine.holds_rows
 
     @property
     def rows(self) -> Rows:
-        """The coded rows of the fit."""
+        """The rows of the fit, coded as numbers."""
         return self.engine_of_rows().rows
 
     def __repr__(self) -> str:

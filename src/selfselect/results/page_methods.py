@@ -35,22 +35,23 @@ class PageMethods(FitMethods):
         return glance_table(self._fit)
 
     def compare(self) -> Comparison:
-        """Put naive least squares and the corrected estimates side by side: a page with a `table`.
+        """Compare least squares with the corrected estimates: a page with a `table`.
 
         The column ``difference under the model`` is selection bias only if the model's
         assumptions hold; `rejections` says where they do not, and how much that matters. Standard
-        errors of both are of one kind: where those of the fit are clustered, robust or weighted,
-        so are the naive ones; beside a bootstrap they are robust, or clustered.
+        errors of least squares are of the same kind as those of the fit: clustered, robust or
+        weighted; with a bootstrap they are robust, or clustered.
         """
         from selfselect.report.summary import compare_page
 
         return Comparison(comparison_table(self._fit), partial(compare_page, self._fit))
 
     def explain(self, data: Any = None, *, level: float = 0.95) -> Explanation:
-        """Say in a few sentences what the fit says, what it assumes, and what to try.
+        """Explain the fit in a few sentences: the answer, the assumptions, and what to try.
 
-        Effects are said for every pair of alternatives, with intervals, in per cent where a
-        logarithm was modelled. What tests reject comes first. A `verdict` that was made is quoted.
+        The sentences give effects for every pair of alternatives, with intervals, in per cent if
+        the outcome is a logarithm. Rejected assumptions come first. If a `verdict` was made, it is
+        quoted.
 
         Parameters
         ----------
@@ -73,7 +74,7 @@ class PageMethods(FitMethods):
     def summary(
         self, level: float = 0.95, *, intervals: Intervals = "wald", stars: bool = False
     ) -> Page:
-        """Compose the page to read first: prints as text, shows as HTML in notebooks.
+        """Return the summary of the fit, which prints as text and is shown as HTML in notebooks.
 
         Parameters
         ----------
@@ -137,16 +138,16 @@ class PageMethods(FitMethods):
         rows: int | None = None,
         correlations: Sequence[float] | None = None,
     ) -> None:
-        """Write a page that computes what the fit says while one moves sliders.
+        """Write an interactive page of predictions and effects, with sliders.
 
         Sliders and menus set covariates; the page shows chances, mean outcomes and their
         differences with intervals, what a subsidy, a tax or closing an alternative does to shares,
         means and who moves, the doubts about the fit, and the calls that give the same numbers.
         It is one file that needs no network.
 
-        The page knows normal noise, independent or correlated between two alternatives, and rules
-        under which the largest or the smallest outcome is observed; other fits are refused with the
-        reason.
+        The page supports normal noise, independent or correlated between two alternatives, and
+        rules by which the largest or the smallest outcome is observed; other fits raise an error
+        with the reason.
 
         Parameters
         ----------

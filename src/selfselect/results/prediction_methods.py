@@ -104,7 +104,7 @@ class PredictionMethods(FitMethods):
         return responsibilities(self._fit, data)
 
     def types(self) -> UnobservedTypes:
-        """Describe the unobserved types of a fit with `noises.Types`, and say who has which."""
+        """Describe the unobserved types of a fit with `noises.Types`, and who has which."""
         return unobserved_types(self._fit)
 
     def write_predictions(
@@ -121,8 +121,8 @@ class PredictionMethods(FitMethods):
     ) -> list[Path]:
         """Predict for files that may be larger than memory, and write Parquet files into a folder.
 
-        There is one file for each that is read, with its name and its rows in their order. They
-        appear when all are written; after an error or an interrupt none is left.
+        Each file that is read gives one file of the same name, with its rows in their order. The
+        files appear when all are written; after an error or an interrupt none is left.
 
         Parameters
         ----------

@@ -33,11 +33,11 @@ class TrustMethods(FitMethods):
         support: Any = None,
         level: float = 0.95,
     ) -> Bounds:
-        """Say what the rule alone says, without the noise of the fit, and what the fit says.
+        """Compute what the rule alone implies, beside the estimates of the fit.
 
-        A fit of the same rule lies inside its own bounds: outside means misfit, inside confirms
-        nothing. Parameters are those of `selfselect.bounds`; `by` and `instrument` are columns
-        that the fit used, of rows held in memory.
+        A correct fit lies inside these bounds: a fit outside them is misspecified, and a fit inside
+        them is not confirmed. Parameters are those of `selfselect.bounds`; `by` and `instrument`
+        are columns that the fit used. The rows must be in memory.
 
         Examples
         --------
@@ -61,10 +61,10 @@ class TrustMethods(FitMethods):
         seed: int | None = None,
         progress: bool | None = None,
     ) -> Rehearsal:
-        """Draw samples from the fit at its own covariates, and fit each from scratch.
+        """Simulate samples from the fit, at its own covariates, and fit each from scratch.
 
-        It says whether this procedure, search included, would have found the truth if the model
-        were right: the share of searches that return to it, bias and spread of every estimate
+        This shows whether the procedure, including its search, would find the truth if the model
+        were correct: the share of searches that return to it, the bias and spread of every estimate
         beside its standard error, and intervals from the spread.
 
         Parameters
@@ -94,12 +94,12 @@ class TrustMethods(FitMethods):
         seed: int | None = None,
         progress: bool | None = None,
     ) -> TestResult:
-        """Test one type fewer, or one alternative fewer where choices were not recorded.
+        """Test one type fewer, or one alternative fewer if choices were not recorded.
 
-        The likelihood ratio of one fewer has no chi-square law. Samples are drawn from the fit of
-        one fewer, in a panel by person, and fitted both ways from scratch; the p-value is the rank
-        of the data's ratio among theirs. Later summaries show it. One alternative is least
-        squares, one type independent noise.
+        The likelihood ratio does not have a chi-square distribution here. Samples are drawn from
+        the fit with one fewer (in a panel, by person), and both models are fitted to each from
+        scratch; the p-value is the rank of the data's ratio among theirs. Later summaries show it.
+        A fit with one alternative is least squares, and one with one type has independent noise.
 
         Parameters
         ----------
@@ -122,15 +122,14 @@ class TrustMethods(FitMethods):
         seed: int | None = None,
         progress: bool | None = None,
     ) -> Verdict:
-        """Ask several models one question, and say how much of the answer is the data.
+        """Ask several models one question, and report how far the answer depends on the model.
 
         The models are least squares, this fit, the same under the noises of
         `selfselect.choose_noise`, a switching regression where a covariate is excluded from an
-        outcome, and the rule alone. Three sentences say what those models agree on that the data
-        speak for, what depends on which assumption, and what the data do not determine. The fit
-        remembers the verdict: `explain` and `report` quote it, and `save` saves it. A fit that was
-        loaded, and so has no rows to fit other models to, returns the verdict it was saved with
-        where no question is asked.
+        outcome, and the rule alone. Three sentences say what the models that the data support agree
+        on, what depends on which assumption, and what the data do not determine. The fit remembers
+        the verdict: `explain` and `report` quote it, and `save` saves it. A loaded fit has no rows
+        to fit other models to; without a question it returns the verdict with which it was saved.
 
         Parameters
         ----------
@@ -165,9 +164,10 @@ class TrustMethods(FitMethods):
     def restrictions(self, *, rule: str | None = None) -> Restrictions:
         """Test the Roy model's restrictions: pure Roy within costs within switching.
 
-        Four models of the same rows are fitted: a switching regression, a Roy model whose costs
-        depend on the terms of the index (or on those of the fit's own costs), and one without
-        costs, with correlated and with independent noise. Each is tested against the one before.
+        Four models are fitted to the same rows: a switching regression; a Roy model whose costs
+        depend on the terms of the index (or on those of the fit's own costs); and Roy models
+        without costs, with correlated and with independent noise. Each is tested against the one
+        before it.
 
         Parameters
         ----------
@@ -187,9 +187,9 @@ class TrustMethods(FitMethods):
         return restrictions(self._fit, rule)
 
     def exogeneity_test(self) -> TestResult:
-        """Test that covariates named in ``endogenous=`` are exogenous after all.
+        """Test that the covariates named in ``endogenous=`` are exogenous.
 
-        It is Wald's test that the residual of no first stage is in any equation.
+        This is a Wald test that all coefficients of the first-stage residuals are zero.
         """
         from selfselect.results.endogeneity import exogeneity_test
 

@@ -51,18 +51,18 @@ def sample_selection(
     data : a table, files or a `dask.dataframe`, as in `selfselect.fit`. Outcome and covariates of
         the outcome may be missing in rows that were not selected.
     method : ``"ml"`` for maximum likelihood, ``"two-step"`` for Heckman's two steps with standard
-        errors that know of the first.
+        errors that account for the first.
     start : the likelihood may have several optima. ``"search"`` looks for the best of them;
-        ``"two-step"`` takes the one above the two-step estimate, from which others start.
+        ``"two-step"`` climbs only from the two-step estimate, as other programs do.
     binary : whether the outcome is true or false (1 or 0): a probit with sample selection, of which
         the outcome is one where :math:`x'\beta + e > 0`, by maximum likelihood. It is the model of
         Stata's ``heckprobit``. Means of the outcome are probabilities; ``predict(kind="latent")``
         is :math:`x'\beta`.
     endogenous : covariates that are correlated with the noises, and their instruments,
         ``{"educ": "~ distance"}``: control functions. Each is regressed on its instruments and on
-        every exogenous covariate, and what that leaves over enters all equations as the covariate
-        ``educ_residual``; standard errors know of this first stage. The summary prints its F and a
-        test of exogeneity. Scales and correlations are those of the noise given the residual.
+        every exogenous covariate, and the residual enters all equations as the covariate
+        ``educ_residual``; standard errors account for this first stage. The summary prints its F
+        and a test of exogeneity. Scales and correlations are those of the noise given the residual.
         `FitResult.with_residuals` adds the column to new rows.
     weights, weights_kind : a column, or one number per row, and what it means; as in
         `selfselect.fit`.
@@ -79,8 +79,8 @@ def sample_selection(
         ``"bootstrap"``, or a `selfselect.inference.Bootstrap`.
     cluster : a column, a list of columns for several ways of clustering at once, or one label per
         row; implies ``"clustered"``, or (one way only) a bootstrap of clusters.
-    engine : where rows live and sums over them are done, as in `selfselect.fit`.
-    seed : of everything random: bootstrap samples, and the rows on which a search looks around.
+    engine : where rows are held and summed over, as in `selfselect.fit`.
+    seed : of all random numbers: bootstrap samples, and the rows on which a search starts.
     progress : whether to show progress; None shows it on a terminal for what takes seconds.
 
     Returns

@@ -56,7 +56,7 @@ def switching(
         column that says which outcome was observed.
     data : a table, files or a `dask.dataframe`, as in `selfselect.fit`.
     method : ``"ml"`` for maximum likelihood, ``"two-step"`` for least squares with Mills ratios
-        and standard errors that know of the first step.
+        and standard errors that account for the first step.
     towards : the alternative that a positive index selects. By default true (or 1 of 0 and 1),
         else the first of the formulas, or of the labels in order.
     ordered : for alternatives in an order, any number of them, such as hours of work: their labels
