@@ -94,10 +94,12 @@ def drop_unrecorded(
     unrecorded: Unrecorded = EVERYTHING_RECORDED,
     *,
     can_keep: bool = True,
+    selected: bool = False,
 ) -> tuple[pd.DataFrame, int]:
     """Return the rows that say something of outcome and choice, and how many do not.
 
-    `can_keep` says whether the model has a use for rows of which only part was recorded.
+    `can_keep` says whether the model has a use for rows of which only part was recorded,
+    `selected` whether all rows are known to be selected, whatever `chosen` is.
     """
     no_choice = None if chosen is None else find_absent(frame[chosen])
     no_outcome = find_any_absent(frame, outcome)
@@ -130,12 +132,13 @@ def drop_unrecorded(
                 + can_keep
                 * " Where it is known which alternatives are possible, give `possible`."
             )
-        said = "have" if chosen is None else "were chosen but have"
+        known = selected or chosen is not None
+        said = "were chosen but have" if known else "have"
         raise DataError(
             f"{no_outcome.sum()} rows {said} no outcome {name!r} "
             f"({first_rows(no_outcome, frame.index)}). Dropping them would select on the outcome, "
             "the very bias to be removed. "
-            + (can_keep and chosen is not None)
+            + (can_keep and known)
             * "missing_outcome='silent' keeps them for what their choice says. "
             + "If they are missing for reasons unrelated to the outcome, pass "
             "missing_outcome='drop' to drop them anyway."

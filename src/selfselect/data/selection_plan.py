@@ -199,7 +199,7 @@ class SelectionPlan:
             selected = np.flatnonzero(used >= 0)
             _, n_more = drop_unrecorded(
                 kept.iloc[selected], self.first.outcome_columns, None, self.missing_outcome,
-                self.first.outcome, self.unrecorded,
+                self.first.outcome, self.unrecorded, selected=True,
             )  # fmt: skip
             if n_more:
                 kept, n_without = kept[~unrecorded | (used < 0)], n_without + n_more

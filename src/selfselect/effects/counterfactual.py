@@ -186,7 +186,7 @@ def counterfactual(
 ) -> Counterfactual:
     """Return what a change does: mean outcomes before and after, shares, and who moves.
 
-    Outcomes keep their equations and everyone their noise; only choices change.
+    Equations and noise stay the same; only choices change.
 
     Parameters
     ----------

@@ -46,10 +46,10 @@ def decompose(
        \underbrace{E[\mu_a - \mu_b|q]}_{\text{pay}} +
        \underbrace{E[y_a - \mu_a|a] - E[y_b - \mu_b|b]}_{\text{selection}}.
 
-    What the two groups' covariates explain is valued at the equation r, and what the alternatives
-    pay is taken over the other group q. ``reference="both"`` averages both ways (r = a with q = b,
-    r = b with q = a). Selection is what remains at equal covariates: those who choose an
-    alternative are lucky or able there.
+    The difference of the groups' covariates is valued by the equation r, and the difference in pay
+    is averaged over the other group q. ``reference="both"`` averages both ways: r = a with q = b,
+    and r = b with q = a. Selection is what remains at equal covariates: those who choose an
+    alternative have large noise there.
 
     Parameters
     ----------

@@ -82,8 +82,9 @@ def gains(
     r"""Return the distribution of the gain :math:`y_{to} - y_{versus}`.
 
     The gain is that of the outcomes themselves, noise included, among everyone and among those who
-    choose each of the two alternatives. By simulation, with its error in ``mc_error``. How gains
-    scatter rests on the assumption that noise is independent across alternatives.
+    choose each of the two alternatives. The distribution is simulated, with the simulation error in
+    ``mc_error``. Its spread depends on the assumption that noise is independent across
+    alternatives.
 
     Parameters
     ----------

@@ -33,9 +33,9 @@ def heterogeneity(
     r"""Return mean outcomes of those who choose `to` and of those who do not, and all differences.
 
     There are two outcomes and their difference, the effect, in two groups and their difference:
-    ``of="effect"`` has ATT, ATU and ATT - ATU; the group ``"difference"`` says by how much those
-    who choose `to` would do better in either alternative anyway. It is the table that R's
-    endoSwitch prints, and of Di Falco, Veronesi and Yesuf (2011).
+    ``of="effect"`` has ATT, ATU and ATT - ATU; the group ``"difference"`` is the advantage of those
+    who choose `to` in either alternative. R's endoSwitch prints this table, as do Di Falco,
+    Veronesi and Yesuf (2011).
 
     Parameters
     ----------

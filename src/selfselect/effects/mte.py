@@ -208,7 +208,7 @@ def mte(
 
     The alternative that the selection's index selects is the treatment. Rows are treated where
     their resistance v, uniform between 0 and 1, is below their propensity p, so
-    :math:`MTE(x, v)` is the mean gain of those who are indifferent at p = v. A falling curve says
+    :math:`MTE(x, v)` is the mean gain of those who are indifferent at p = v. A falling curve means
     that those who gain most are treated first.
 
     Parameters

@@ -34,8 +34,8 @@ def sorting(
 
     The advantage of those who chose g is :math:`E[y_g | g] - E[y_g]`: by covariates,
     :math:`E[\mu_g | g] - E[\mu_g]`, and by noise, :math:`E[y_g - \mu_g | g]`. Their comparative
-    advantage subtracts what they are better at elsewhere: with :math:`\bar y_{-g}` the mean of the
-    other outcomes and the gain :math:`d_g = y_g - \bar y_{-g}`, it is :math:`E[d_g | g] -
+    advantage subtracts their advantage in the other alternatives: with :math:`\bar y_{-g}` the mean
+    of the other outcomes and the gain :math:`d_g = y_g - \bar y_{-g}`, it is :math:`E[d_g | g] -
     E[d_g]`, and times the share of g that is the covariance of choice and gain. For two
     alternatives the gain is the difference of the two.
 

@@ -1,4 +1,4 @@
-"""Engines: where rows live and sums over them are done. Each is loaded when it is asked for."""
+"""Engines: where rows are held and summed over. Each is loaded when it is first used."""
 
 from __future__ import annotations
 

@@ -18,7 +18,7 @@ def is_dask_frame(data: Any) -> bool:
 
 
 def engine_for(data: Any, engine: Any = None) -> EngineChoice:
-    """Return the engine that was asked for, or the one that suits the type of `data`.
+    """Return the given engine, or the one that suits the type of `data`.
 
     Parameters
     ----------

@@ -54,7 +54,7 @@ def ungrouped(problem: Problem, rows: Rows) -> Rows:
 
 @dataclass(frozen=True)
 class Memory:
-    """Hold all rows as arrays in this process; the default.
+    """Hold all rows as arrays in this process: the default.
 
     Parameters
     ----------

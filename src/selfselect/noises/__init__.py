@@ -1,4 +1,4 @@
-"""Noises: how the outcomes scatter around their means."""
+"""Noises: the distribution of outcomes around their means."""
 
 from __future__ import annotations
 

@@ -38,12 +38,12 @@ class Mixture(Shaped):
        f(e) = \sum_m \pi_m N(e; \mu_m, s_m^2)
 
     with :math:`\sum\pi_m\mu_m = 0` and :math:`\sum\pi_m(s_m^2 + \mu_m^2) = 1`: an intercept is that
-    of a mean, and a scale is a standard deviation. Reported are the share, the mean and the spread
-    of every component but the first, in units of the scale; those of the first, which has the
-    largest share, follow.
+    of a mean, and a scale is a standard deviation. The estimates include the share, the mean and
+    the spread of every component but the first, in units of the scale. The first component has the
+    largest share; its numbers follow from the others.
 
-    Two components can be heavy-tailed (equal means, unequal spreads) or skewed. The likelihood has
-    several optima: searches begin with heavy tails and with skewness to either side.
+    Two components can model heavy tails (equal means, unequal spreads) or skewness. The likelihood
+    has several optima: searches begin with heavy tails and with skewness to either side.
 
     Parameters
     ----------

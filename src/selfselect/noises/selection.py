@@ -59,9 +59,9 @@ class Selection(FittedNoise):
     r"""Normal noise with one scale and one correlation with the selection's noise per outcome.
 
     A row is selected by the sign of :math:`z'\gamma + u`. The noise of outcome j has scale
-    :math:`\sigma_j` and correlation :math:`\rho_j` with u. The correlation of two outcomes' noises
-    is in no likelihood: no row shows both. It is the noise of `selfselect.sample_selection` and
-    `selfselect.switching`.
+    :math:`\sigma_j` and correlation :math:`\rho_j` with u. The likelihood does not depend on the
+    correlation of two outcomes' noises, because no row shows both. This is the noise of
+    `selfselect.sample_selection` and `selfselect.switching`.
 
     Parameters
     ----------
@@ -146,9 +146,9 @@ class Selection(FittedNoise):
 @archived("selection of a sign")
 @dataclass(frozen=True)
 class SelectionSign(Selection):
-    """The same noise of a binary outcome: its scale is one, for only its side of zero is known.
+    """The same noise of a binary outcome: its scale is one, because only its sign is recorded.
 
-    It is the noise of `selfselect.sample_selection` with ``binary=True``.
+    This is the noise of `selfselect.sample_selection` with ``binary=True``.
     """
 
     sign_only: ClassVar[bool] = True

@@ -48,10 +48,10 @@ class SharedShock(FittedNoise):
 
     .. math:: y_{ij} = x_{ij}'w_j + b_j u_i + \sigma_j e_{ij}
 
-    Scales are those of the own part. The sign of u is free: the largest loading is made
-    positive. As the own parts vanish, the observed outcome becomes max-affine regression,
-    :math:`\max_j (x'w_j) + b u`. With ``panel=`` all rows of a person share the shock, which makes
-    it a random effect.
+    Scales are those of the part of each alternative alone. The sign of u is not identified: the
+    largest loading is made positive. As the own parts vanish, the observed outcome becomes
+    max-affine regression, :math:`\max_j (x'w_j) + b u`. With ``panel=`` all rows of a person share
+    the shock, which makes it a random effect.
 
     Parameters
     ----------

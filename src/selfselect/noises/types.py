@@ -44,9 +44,9 @@ class Types(FittedNoise):
         P(m) = \pi_m, \qquad \sum_m \pi_m \alpha_{mj} = 0
 
     All alternatives of a row have one type, and with ``panel=`` all rows of a person have it too.
-    Types are numbered by their weight, the largest first. They approximate a distribution; they
-    do not count kinds of people. Without ``panel=`` nothing but the assumed shape of the noise
-    tells them apart.
+    Types are numbered by their weight, the largest first. They approximate a distribution; their
+    number is not the number of kinds of people. Without ``panel=`` only the assumed shape of the
+    noise identifies them.
 
     Parameters
     ----------

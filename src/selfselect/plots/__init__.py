@@ -1,4 +1,4 @@
-"""Pictures: computed first, then drawn on given or new axes."""
+"""Plots of a fit, on given or new axes, with the plotted numbers."""
 
 from selfselect.plots.base import Marks, Picture
 from selfselect.plots.bounds import bounds

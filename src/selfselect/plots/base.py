@@ -84,7 +84,7 @@ def style_of(alternative: int) -> Style:
 
 @dataclass(frozen=True, eq=False)
 class Marks:
-    """Places of a picture that have something to say when pointed at.
+    """Marks of a picture that show a value when pointed at.
 
     Attributes
     ----------

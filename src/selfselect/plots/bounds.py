@@ -45,7 +45,8 @@ def bounds(found: HasBands, of: Sequence[str] | None = None, *, axes: Any = None
     """Draw the bounds of distribution functions, one panel per outcome or difference and cell.
 
     The dark band lies between the bounds, the light one is their confidence region. A dashed line
-    is what a fit says: where it leaves the band the model misfits; inside, it is not confirmed.
+    is a fit: where it leaves the band, the model is misspecified; inside the band, it is not
+    confirmed.
 
     Parameters
     ----------

@@ -19,8 +19,8 @@ __all__ = ["convergence"]
 def convergence(fit: FitResult, *, axes: Any = None) -> Picture:
     """Draw the steps of the solver.
 
-    Steps on a sample of the rows and on all rows have their own line and marker: their
-    log-likelihoods are of different rows, and each falls short of its own last.
+    Steps on a sample of the rows and on all rows have separate lines and markers, because their
+    log-likelihoods are of different rows; each is shown relative to its own last one.
 
     Parameters
     ----------

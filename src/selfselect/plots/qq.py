@@ -48,10 +48,10 @@ Z = 1.959963984540054
 
 
 def qq(fit: FitResult, *, axes: Any = None) -> Picture:
-    """Draw quantiles of the noise, as the data shows it, against those of its assumed shape.
+    """Draw quantiles of the noise in the data against those of its assumed shape.
 
-    Points on the line say that the assumed shape fits; bands are pointwise 95% intervals that
-    ignore that the parameters were estimated, so points should stray less than they allow.
+    If the assumed shape is right, points lie near the line. Bands are pointwise 95% intervals that
+    ignore the estimation of the parameters, so points should deviate less than the bands allow.
 
     Parameters
     ----------

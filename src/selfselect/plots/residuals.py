@@ -47,9 +47,9 @@ def residuals(
 ) -> Picture:
     """Draw generalised residuals and their means in bins, one panel per alternative.
 
-    A generalised residual is what a row is expected to say of an alternative's noise: the
-    standardised residual where it was chosen, a truncated mean where it was not. Under the model
-    its mean is zero everywhere, so about one bin in twenty should miss zero with its interval.
+    A generalised residual is the mean of an alternative's noise given the row: the standardised
+    residual if it was chosen, a truncated mean if it was not. Under the model its mean is zero
+    everywhere, so about one bin in twenty should miss zero with its interval.
 
     Parameters
     ----------

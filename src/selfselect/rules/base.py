@@ -48,7 +48,7 @@ CostSpec = Mapping[Any, Any]
 
 @dataclass(frozen=True, eq=False)
 class RowData:
-    """What a rule may know of each row besides its outcomes.
+    """What a rule may use of each row besides its outcomes.
 
     Attributes
     ----------

@@ -28,7 +28,7 @@ through transforms and their inverses, and a point on a boundary may fall either
 
 @dataclass(frozen=True, eq=False)
 class Counterexample:
-    """Latent outcomes at which a rule breaks a promise.
+    """Latent outcomes at which a rule violates its contract.
 
     Attributes
     ----------
@@ -46,7 +46,7 @@ class Counterexample:
 
 @dataclass(frozen=True, eq=False)
 class RuleCheck:
-    """What probing a rule found. True where nothing was found wrong."""
+    """The result of checking a rule: true if no violation was found."""
 
     n_probes: int
     counterexample: Counterexample | None
@@ -72,7 +72,7 @@ def check(
     scale: float = 2.0,
     seed: int = 0,
 ) -> RuleCheck:
-    """Probe a rule at random latent outcomes and return the first broken promise.
+    """Check a rule at random latent outcomes and return the first violation.
 
     Checked are: `choose` returns one valid index per row and the same one for the same outcomes;
     a rule with `bounds` chooses an alternative exactly inside its bounds; `project` leaves latent

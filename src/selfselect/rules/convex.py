@@ -17,12 +17,12 @@ __all__ = ["ConvexRule"]
 
 @dataclass(frozen=True)
 class ConvexRule:
-    r"""Choose as a function of yours does, if the sets that explain a choice are convex.
+    r"""Choose by a function of your own whose explaining sets are convex.
 
     Alternative :math:`j`, chosen with outcome :math:`y`, is explained by all other outcomes under
     which `choose` would choose it. If that set is convex for every :math:`j` and :math:`y`, the
-    log-likelihood is concave in the coefficients and one rule is as good as another: `choose`
-    alone is enough to fit it. Convexity is probed in every fit.
+    log-likelihood is concave in the coefficients, and `choose` is all that a fit needs. Every fit
+    checks convexity at random points.
 
     Parameters
     ----------

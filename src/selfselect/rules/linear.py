@@ -34,9 +34,9 @@ MOST_SWEEPS = 2_000
 class LinearArgmax:
     r"""Choose the alternative with the largest entry of :math:`M y + c`, net of known costs.
 
-    A household that weighs a partner's outcome, or a handicap that depends on what others
-    achieve. If alternative :math:`j` is chosen with outcome :math:`y_j`, the others lie in the
-    polyhedron :math:`(M_j - M_l) y + c_j - c_l \ge 0` for all :math:`l`.
+    Examples are a household that weights a partner's outcome, and a handicap that depends on the
+    outcomes of others. If alternative :math:`j` is chosen with outcome :math:`y_j`, the others lie
+    in the polyhedron :math:`(M_j - M_l) y + c_j - c_l \ge 0` for all :math:`l`.
 
     Parameters
     ----------

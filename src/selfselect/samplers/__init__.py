@@ -1,4 +1,4 @@
-"""Samplers: latent outcomes that explain what was recorded."""
+"""Samplers: draws of latent outcomes given what was recorded."""
 
 from selfselect.samplers._diagnostics import effective_sample_size, split_r_hat
 from selfselect.samplers.antithetic import Antithetic

@@ -1,4 +1,4 @@
-"""Simulators: samples with the truth attached."""
+"""Simulators: simulated data with known truth."""
 
 from selfselect.simulators.auction import auction
 from selfselect.simulators.curved import curved, curved_rule

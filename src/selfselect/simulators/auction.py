@@ -14,7 +14,7 @@ __all__ = ["auction"]
 def auction(n_rows: int = 2_000, *, seed: int = 0) -> Sample:
     """Simulate auctions among three kinds of bidders who value lots differently.
 
-    Recorded are the winning (log) bid and, in the column ``winner``, who made it: fit with
+    The data have the winning (log) bid and, in the column ``winner``, the winner. Fit with
     ``chosen="winner"``, or with ``alternatives=3`` as if only the price were known.
 
     Parameters

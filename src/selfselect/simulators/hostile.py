@@ -71,7 +71,7 @@ KINDS: dict[
 
 
 def hostile(kind: str = "rare", n_rows: int = 4_000, *, seed: int = 0) -> Sample:
-    """Simulate data that is hard on software though the model holds.
+    """Simulate data that are numerically difficult although the model is correct.
 
     Parameters
     ----------

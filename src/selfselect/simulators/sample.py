@@ -27,7 +27,7 @@ Array = NDArray[np.float64]
 
 @dataclass(frozen=True, eq=False)
 class Sample:
-    """Simulated rows, with what a fit should find and what was not observed.
+    """Simulated rows, with the true coefficients and the outcomes that were not recorded.
 
     Attributes
     ----------

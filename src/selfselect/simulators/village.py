@@ -14,9 +14,9 @@ __all__ = ["village"]
 def village(n_rows: int = 2_000, *, seed: int = 0) -> Sample:
     """Simulate villagers who hunt or fish, whichever earns them more (Roy 1951).
 
-    Height helps in hunting and hardly in fishing, weight the other way round. Those who hunt are
-    those who happened to be good at it, so among hunters even the short ones earn well: least
-    squares makes height look less useful than it is.
+    Height helps in hunting and hardly in fishing; weight is the opposite. Those who hunt happened
+    to be good at it, so among hunters even the short ones earn well, and least squares understates
+    the effect of height.
 
     Parameters
     ----------

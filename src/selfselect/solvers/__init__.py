@@ -1,4 +1,4 @@
-"""Solvers: from a problem and rows to a solution. Each is loaded when it is asked for."""
+"""Solvers: algorithms that estimate a model from its rows. Each is loaded when it is first used."""
 
 from __future__ import annotations
 

@@ -14,7 +14,7 @@ __all__ = ["choose_solver"]
 
 
 def choose_solver(problem: Problem, given: Any) -> tuple[Solver, str]:
-    """Return the solver to use and the reason for it."""
+    """Choose the solver for a problem, and give the reason."""
     if given is None and problem.noise.selected:
         from selfselect.solvers.binary_search import BinarySearch
         from selfselect.solvers.selection_search import SelectionSearch

@@ -25,8 +25,8 @@ class EM(MultiStart):
 
     The E-step finds each row's memberships. The M-step is k known-index problems in which a row
     is uncensored with its membership and censored with the rest; one Newton step on them raises
-    the likelihood as the full M-step would. EM is steady and slow: it needs no exact Hessian, and
-    many more steps than `MaximumLikelihood` where alternatives are hard to tell apart.
+    the likelihood as the full M-step would. EM is stable and slow: it needs no exact Hessian, but
+    many more steps than `MaximumLikelihood` if alternatives are hard to distinguish.
 
     Parameters
     ----------

@@ -67,7 +67,7 @@ class TypeSearch:
     Every start spreads the types around the optimum without types, takes steps of EM on a sample
     of people and then Newton's. The best are climbed on all rows. Types are numbered by weight. A
     shift or cost of a type that hardly ever chooses the alternative is not determined: it is held
-    where it is, and everything else is estimated once more.
+    fixed, and everything else is estimated once more.
 
     Parameters
     ----------

@@ -45,7 +45,7 @@ class NetSearch(MomentMethod):
     The printed constants (l near 1e108 for moderate problems) are out of reach; the defaults are
     what can be computed, and with them directions are off by degrees: with a million rows and
     three orthogonal vectors of length 3 the largest error of a coefficient was 0.4. It needs the
-    separability that Theorem 3 assumes, a known noise scale, and a great many rows: use it as the
+    separability that Theorem 3 assumes, a known noise scale, and a great many rows: use it as a
     reference, or as the `start` of `MaximumLikelihood`.
 
     Parameters

@@ -80,9 +80,9 @@ class Peeling:
 
     On the line :math:`x = sv` the normalised moment of high order of the outcome tends to
     :math:`F(v) = \sqrt{\max_j (w_j'v)^2 + 1}`, whose maximiser is the direction of the longest
-    vector. Its sign is decided on the shifted model, in which a wrong sign doubles the length.
-    Then it is subtracted, the distribution function divided by Φ, and the rest is a model with
-    one alternative less.
+    vector. Its sign is decided on the shifted model, in which a wrong sign doubles the length. Then
+    the vector is subtracted, the distribution function divided by Φ, and the rest is a model with
+    one alternative fewer.
 
     Parameters
     ----------

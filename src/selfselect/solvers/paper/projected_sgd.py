@@ -41,10 +41,10 @@ class ProjectedSGD:
 
     .. math:: w_j \leftarrow \Pi_{\|w_j\| \le B}\Big(w_j + \frac{1}{\lambda t} \bar g_j\Big),
 
-    from :math:`w = 0`; the average of the iterates is the estimate. (Printed, it descends on a
-    log-likelihood; see the explanation for this and other slips.) Rows are taken without
-    replacement, so one pass sees each once. The scale must be known, as in the paper. There are
-    no standard errors but by the bootstrap; `MonteCarloNewton` is faster and has them. It has
+    from :math:`w = 0`; the average of the iterates is the estimate. (As printed, it descends on a
+    log-likelihood; the page on the model lists this and other errata.) Rows are taken without
+    replacement, so one pass sees each once. The scale must be known, as in the paper. There are no
+    standard errors but by the bootstrap; `MonteCarloNewton` is faster and has them. It has
     converged where the score at the average, over the information there, puts the optimum within
     one standard error of every coefficient; one pass often ends farther away.
 

@@ -24,7 +24,7 @@ Array = NDArray[np.float64]
 
 @dataclass(frozen=True)
 class TwoModels(MomentMethod):
-    r"""Read two equations off three moments.
+    r"""Compute two equations from three moments.
 
     For whitened normal covariates and noise that is symmetric under a change of sign, with
     :math:`m = E[xy] = (w_1 + w_2)/2` and :math:`e = y - x'm`, the matrix
