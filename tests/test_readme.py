@@ -43,7 +43,7 @@ def test_its_commands_run_in_order(tmp_path: Path, monkeypatch: pytest.MonkeyPat
     monkeypatch.chdir(tmp_path)
     for command in commands:
         assert CliRunner().invoke(cli, shlex.split(command)).exit_code == 0
-    assert {one.name for one in tmp_path.iterdir()} == {"villagers.csv", "fit.json", "fit.html"}
+    assert {one.name for one in tmp_path.iterdir()} == {"villagers.csv", "fit.html"}
 
 
 def test_it_is_one_screen() -> None:
