@@ -271,9 +271,9 @@ def test_the_sample_is_of_all_rows_alike_and_in_their_order():
     drawn = np.zeros(400)
     for seed in range(100):
         parts = [survey.Drawn.of(piece, piece.frame, seed, 40) for piece in pieces]
-        sample = reduce(add, parts).rows()["place"].to_numpy()
+        sample = reduce(add, parts).rows["place"].to_numpy()
         assert len(sample) == 40 and (np.diff(sample) > 0).all()
-        shuffled = reduce(add, parts[::-1]).rows()["place"].to_numpy()
+        shuffled = reduce(add, parts[::-1]).rows["place"].to_numpy()
         np.testing.assert_array_equal(sample, shuffled)
         drawn[sample] += 1
     # Each is drawn ten times on average, with a standard deviation of three.

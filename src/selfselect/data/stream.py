@@ -260,7 +260,7 @@ def _stream(
         source, coder, tally, factor, empty, survey.starts, survey.lengths, survey.checksums,
         progress=progress,
     )  # fmt: skip
-    return replace(stream, sample=_code_sample(stream, survey.drawn.rows()))
+    return replace(stream, sample=_code_sample(stream, survey.drawn.rows))
 
 
 def _code_sample(stream: RowStream, frame: pd.DataFrame) -> Rows:

@@ -130,7 +130,9 @@ class Levels:
         if isinstance(values.dtype, pd.CategoricalDtype):
             order = None if text else dict.fromkeys(values.cat.categories)
             ordered = not text and bool(values.cat.ordered)
-            met = pd.Index(values.cat.remove_unused_categories().cat.categories)
+            codes = values.cat.codes.to_numpy()
+            times = np.bincount(codes[codes >= 0], minlength=len(values.cat.categories))
+            met = values.cat.categories[times > 0]
         else:
             order, ordered = None, False
             met = pd.Index(factorize(values, f"The column {values.name!r}")[1])
@@ -162,19 +164,19 @@ class Levels:
             known = [value for value in self.order if value in met]
             values = np.resize(np.array(known, dtype=object), n_rows)
             return pd.Categorical(values, known, ordered=self.ordered)
-        return self.met.take(np.resize(np.arange(len(self.met)), n_rows)).array
+        return self.met.take(np.arange(n_rows) % len(self.met)).array
 
 
 @dataclass(frozen=True, eq=False)
 class Drawn:
     """A sample of rows without replacement: those with the smallest random keys met so far.
 
-    `parts` holds (keys, position of each row as (piece, place), frame); they are thinned out only
-    when they have become twice too many.
+    `parts` holds (keys, number of the piece, rows of it in order); they are thinned out only when
+    they have become twice too many.
     """
 
     size: int
-    parts: tuple[tuple[Array, NDArray[np.int64], pd.DataFrame], ...]
+    parts: tuple[tuple[Array, int, pd.DataFrame], ...]
 
     @classmethod
     def of(
@@ -191,12 +193,10 @@ class Drawn:
             keys = np.random.default_rng([seed, piece.number]).random(len(kept))
         else:
             keys = person_keys(kept[panel], seed)
-        at = np.arange(len(kept))
         if share < 1.0:
             at = np.flatnonzero(keys <= share)
             keys, kept = keys[at], kept.take(at)
-        places = np.column_stack([np.full(len(at), piece.number), at])
-        return cls(size, ((keys, places, kept),))._thinned(size)
+        return cls(size, ((keys, piece.number, kept),))._thinned(size)
 
     def __add__(self, other: Drawn) -> Drawn:
         joined = Drawn(self.size, (*self.parts, *other.parts))
@@ -212,24 +212,25 @@ class Drawn:
         every = np.concatenate([keys for keys, _, _ in self.parts])
         largest = np.partition(every, size - 1)[size - 1]
         parts = []
-        for keys, places, frame in self.parts:
-            which = keys <= largest
-            parts.append((keys[which], places[which], frame[which]))
+        for keys, number, frame in self.parts:
+            which = np.flatnonzero(keys <= largest)
+            parts.append((keys[which], number, frame.take(which)))
         return Drawn(self.size, tuple(parts))
 
+    @cached_property
     def rows(self) -> pd.DataFrame:
-        """Return the sample in the order of the source."""
-        thinned = self._thinned(self.size)
-        order = np.lexsort(np.vstack([places for _, places, _ in thinned.parts]).T[::-1])
-        frames = [frame for _, _, frame in thinned.parts if len(frame)]
+        """The sample in the order of the source."""
+        # Pieces come in any order.
+        thinned = sorted(self._thinned(self.size).parts, key=lambda part: part[1])
+        frames = [frame for _, _, frame in thinned if len(frame)]
         if not frames:
-            return thinned.parts[0][2]
+            return thinned[0][2]
         # Column by column: of whole frames pandas 2 warns where a column holds no value.
         joined = {
             name: pd.concat([frame[name] for frame in frames], ignore_index=True)
             for name in frames[0]
         }
-        return pd.DataFrame(joined).iloc[order].reset_index(drop=True)
+        return pd.DataFrame(joined)
 
 
 @dataclass(frozen=True, eq=False)
@@ -264,15 +265,16 @@ class Part:
         Every value of a category occurs, columns that were held are whole, and others are those of
         the sample, repeated as needed.
         """
-        sample = self.drawn.rows()
+        sample = self.drawn.rows
         lengths = [len(sample), *(len(found.met) for found in self.levels.values())]
         whole = {name: np.concatenate(parts) for name, parts in self.held.items()}
         n_rows = max(map(len, whole.values())) if whole else max(lengths)
-        place = np.resize(np.arange(len(sample)), n_rows)
-        frame = sample.iloc[place].reset_index(drop=True)
+        if n_rows != len(sample):
+            place = np.resize(np.arange(len(sample)), n_rows)
+            sample = sample.iloc[place].reset_index(drop=True)
         full = {name: found for name, found in self.levels.items() if len(found.met)}
         made = {name: found.repeated(n_rows) for name, found in full.items()}
-        return frame.assign(**made, **whole)
+        return sample.assign(**made, **whole)
 
 
 @dataclass(frozen=True, eq=False)
