@@ -80,7 +80,8 @@ class Counted:
     effective : (targets, 2, cells) how many independent rows would tell as much.
     finite : (targets, 2, cells) whether the end is finite in every row of the cell.
     mean, variance : (targets, 2, cells) of the ends where they are finite; that of the mean.
-    choices : (cells, choices x bins) weights by alternative and outcome.
+    choices : (cells, choices x bins) weights by alternative and outcome; none without an
+        instrument.
     df : degrees of freedom of what is effective: clusters less one, or infinite.
     """
 
@@ -106,12 +107,12 @@ def make_grids(targets: Targets, engine: Engine, points: Any, n_cells: int) -> G
     outcome, own_weights = rows.outcome[recorded], weights[recorded]
     most = MOST_COUNTS // (2 * len(targets.names) * max(n_cells, 1))
     most = int(np.clip(most, FEWEST_POINTS, MOST_POINTS))
+    of_outcome = _points(points, outcome, own_weights)
     values, exact, shown = [], [], []
     for place in range(len(targets.names)):
         both = np.concatenate([lower[:, place], upper[:, place]])
         met = np.unique(both[np.isfinite(both)])
-        one = place < targets.n_alternatives
-        own = _points(points, outcome, own_weights) if one else _points(points, met, None)
+        own = of_outcome if place < targets.n_alternatives else _points(points, met, None)
         fits = len(met) <= most
         if not fits:
             # The middle of the grid is as even as the sample is; both of its ends are kept.
@@ -220,33 +221,39 @@ def _count(targets: Targets, cells: Cells, grids: Grids, batch: Batch) -> Parts:
     ends = targets.ends(batch)
     below = np.zeros((len(targets.names), 2, n_cells, size + 1))
     moments = np.zeros((3, len(targets.names), 2, n_cells))
-    plain = weights is None and n_cells == 1
-    last: _Found | None = None
+    counted: list[_Found] = []
     for target, values in enumerate(grids.values):
-        # Upper ends first: lower ones are often the same, or infinite.
         for side in (1, 0):
             end = ends[side][:, target]
-            if last is None or not last.same(values, end):
-                places = None if plain else _search(values, end, size, last)
-                if places is None:
-                    counts = _sorted_counts(values, end, size)
-                else:
-                    cell = code * (size + 1) + places
-                    counts = _by_code(cell, None, weights, n_cells * (size + 1))
-                last = _Found(values, end, places, counts, _moments(code, end, weights, n_cells))
-            below[target, side] = last.counts.reshape(n_cells, size + 1)
-            moments[:, target, side] = last.moments
+            # Ends are often those of another target, or differ from them in some rows.
+            like = [one for one in counted if np.array_equal(values, one.values)]
+            found = next((one for one in like if np.array_equal(end, one.ends)), None)
+            if found is None:
+                places = _search(values, end, size, next(iter(like), None))
+                cell = places if n_cells == 1 else code * (size + 1) + places
+                counts = _by_code(cell, None, weights, n_cells * (size + 1))
+                sums = _moments(code, end, weights, n_cells)
+                found = _Found(values, end, places, counts, sums)
+                counted.append(found)
+            below[target, side] = found.counts.reshape(n_cells, size + 1)
+            moments[:, target, side] = found.moments
     weight = np.bincount(code, weights, n_cells).astype(np.float64)
     squares = weight if weights is None else np.bincount(code, weights**2, n_cells)
     return Parts((below, weight, squares, moments, _choices(targets, cells, grids, rows, code)))
 
 
 def _moments(code: Indices, ends: Array, weights: Array | None, size: int) -> Array:
-    """Sum, by code, how many ends are infinite, the finite ones, and their squares."""
+    """Sum, by code, how many ends are infinite, the finite ones, and their squares.
+
+    Where every code has infinite ends, no mean is finite, and nothing more is summed.
+    """
     finite = np.isfinite(ends)
+    infinite = _by_code(code, ~finite, weights, size)
+    if infinite.all():
+        return np.array([infinite, np.zeros(size), np.zeros(size)])
     clipped = np.where(finite, ends, 0.0)
-    powers = (~finite, clipped, clipped**2)
-    return np.array([_by_code(code, power, weights, size) for power in powers])
+    powers = (clipped, clipped**2)
+    return np.array([infinite, *(_by_code(code, power, weights, size) for power in powers)])
 
 
 def _by_code(code: Indices, values: Array | None, weights: Array | None, size: int) -> Array:
@@ -259,51 +266,36 @@ def _by_code(code: Indices, values: Array | None, weights: Array | None, size: i
 
 @dataclass(frozen=True, eq=False)
 class _Found:
-    """Ends of a batch counted on a grid; the next ones may be the same, or largely."""
+    """Ends of a batch counted on a grid."""
 
     values: Array
     ends: Array
-    places: Indices | None
+    places: Indices
     counts: Array
     moments: Array
 
-    def same(self, values: Array, ends: Array) -> bool:
-        """Say whether other ends on another grid would be counted alike."""
-        return np.array_equal(values, self.values) and np.array_equal(ends, self.ends)
 
-
-def _sorted_counts(values: Array, ends: Array, size: int) -> Array:
-    """Count ends by the first value of the grid that is not below them; last, those beyond."""
-    finite = np.sort(ends[np.isfinite(ends)])
-    up_to = np.searchsorted(finite, values, side="right") + np.count_nonzero(ends == -np.inf)
-    counts = np.zeros(size + 1)
-    counts[: len(values)] = np.diff(up_to, prepend=0)
-    counts[size] = len(ends) - up_to[-1]
-    return counts
-
-
-def _search(values: Array, ends: Array, size: int, last: _Found | None) -> Indices:
+def _search(values: Array, ends: Array, size: int, like: _Found | None) -> Indices:
     """Return the first value not below each end, `size` beyond all.
 
-    Those found before on the same grid are taken over.
+    Where ends are like those of another search on the same grid, its places are taken over.
     """
-    if last is not None and last.places is not None and np.array_equal(values, last.values):
-        places = last.places.copy()
-        which = np.flatnonzero(ends != last.ends)
-    else:
-        places = np.empty(len(ends), dtype=np.intp)
-        which = np.arange(len(ends))
-    wanted = ends[which]
-    found = np.zeros(len(which), dtype=np.intp)
-    inside = np.isfinite(wanted)
-    found[inside] = np.searchsorted(values, wanted[inside])
-    found[(wanted == np.inf) | (found >= len(values))] = size
-    places[which] = found
+    places, left = np.where(ends == np.inf, size, 0), np.isfinite(ends)
+    if like is not None:
+        same = ends == like.ends
+        places, left = np.where(same, like.places, places), left & ~same
+    which = np.flatnonzero(left)
+    # In increasing order each search begins where the last one ended.
+    which = which[np.argsort(ends[which])]
+    found = np.searchsorted(values, ends[which])
+    places[which] = np.where(found < len(values), found, size)
     return places
 
 
 def _choices(targets: Targets, cells: Cells, grids: Grids, rows: Rows, code: Indices) -> Array:
-    """Sum weights by cell, alternative and part of the outcome's range."""
+    """Sum weights by cell, alternative and part of the outcome's range; tests compare cells."""
+    if cells.instrument is None:
+        return np.zeros((cells.n_codes, 0))
     assert rows.outcome is not None and rows.chosen is not None
     k, parts = targets.n_alternatives, len(grids.edges) + 2
     lacking = np.isnan(rows.outcome)
