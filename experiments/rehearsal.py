@@ -2,11 +2,10 @@
 
 Draws samples of designs in which standard errors are known to be too small: an alternative that few
 rows chose, a weak exclusion, an alternative whose outcome is never recorded, an unknown index (with
-four alternatives few of the many starts of the search end at the best optimum). Fits each,
+eight or twelve alternatives one of eight starts of the search ends at the best optimum). Fits each,
 rehearses the fit, and counts how often intervals from standard errors, from the rehearsal's spread
-and, where there is a selection equation, from profiles hold the truth, and how often searches
-return. Writes a
-Markdown table.
+and, where there is a selection equation, from profiles hold the truth, how often searches return,
+and how often the summary of the fit warns of a fragile optimum. Writes a Markdown table.
 """
 
 from __future__ import annotations
@@ -21,13 +20,17 @@ from typing import Any
 LEVEL = 0.95
 DESIGNS = ("rare alternative, 500 rows", "weak exclusion, 300 rows", "weak exclusion, 1,000 rows",
            "silent alternative, 600 rows", "unknown index, 400 rows",
-           "four alternatives, 500 rows")  # fmt: skip
+           "four alternatives, 500 rows", "eight alternatives, 1,000 rows",
+           "twelve alternatives, 1,500 rows")  # fmt: skip
 
 FOUR = ((0.3, 1.0, 0.0), (0.1, -0.8, 0.6), (-0.2, 0.1, -0.9), (0.2, 0.5, 0.8))
 """Coefficients where four alternatives are not recorded."""
 
-BEST = 1e-3
-"""How far behind the best log-likelihood a start may end that found it."""
+COLUMNS = ("| design | Wald | worst | spread | worst | profile | worst | returned | warned | best "
+           "| fragile | fits |")  # fmt: skip
+
+CIRCLES = {"eight alternatives": (8, 3.0), "twelve alternatives": (12, 12.0)}
+"""Where so many are not recorded, their slopes lie evenly on a circle of this radius."""
 
 
 def fit_and_truth(design: str, seed: int) -> tuple[Any, dict[str, float]]:
@@ -40,11 +43,12 @@ def fit_and_truth(design: str, seed: int) -> tuple[Any, dict[str, float]]:
     kind, rows = design.split(", ")
     n = int(rows.split()[0].replace(",", ""))
     x, z, u, v = rng.standard_normal((4, n))
-    if kind == "four alternatives":
-        latent = np.array(FOUR) @ [np.ones(n), x, z] + rng.standard_normal((4, n))
+    if kind == "four alternatives" or kind in CIRCLES:
+        true = on_a_circle(*CIRCLES[kind]) if kind in CIRCLES else np.array(FOUR)
+        latent = true @ [np.ones(n), x, z] + rng.standard_normal((len(true), n))
         table = {"x": x, "z": z, "y": latent.max(axis=0)}
-        found = ss.fit("y ~ x + z", table, alternatives=4, seed=seed)
-        return found, named_as_closest(found)
+        found = ss.fit("y ~ x + z", table, alternatives=len(true), seed=seed)
+        return found, named_as_closest(found, true)
     if kind == "weak exclusion":
         y = 1.0 + 0.7 * x + 1.5 * (0.6 * u + 0.8 * v)
         works = 0.2 + 0.5 * x + 0.1 * z + u > 0
@@ -70,18 +74,22 @@ def fit_and_truth(design: str, seed: int) -> tuple[Any, dict[str, float]]:
     return ss.fit(formulas, table, chosen="job"), truth
 
 
-def named_as_closest(fit: Any) -> dict[str, float]:
-    """Return the true slopes of four alternatives, in the order that is closest to a fit."""
-    import itertools
-
+def on_a_circle(number: int, radius: float) -> Any:
+    """Return the coefficients of alternatives whose slopes lie evenly on a circle."""
     import numpy as np
 
-    labels, truth = fit.problem.equations.alternatives, np.array(FOUR)[:, 1:]
+    angle = 2.0 * np.pi * np.arange(number) / number
+    return np.column_stack([np.zeros(number), radius * np.cos(angle), radius * np.sin(angle)])
+
+
+def named_as_closest(fit: Any, true: Any) -> dict[str, float]:
+    """Return the true slopes of alternatives, in the order that is closest to a fit."""
+    import numpy as np
+    from scipy.optimize import linear_sum_assignment
+
+    labels, truth = fit.problem.equations.alternatives, true[:, 1:]
     slopes = np.array([fit.params[label].to_numpy()[1:3] for label in labels])
-    best = min(
-        itertools.permutations(range(len(FOUR))),
-        key=lambda order: np.sum((slopes - truth[list(order)]) ** 2),
-    )
+    _, best = linear_sum_assignment(((slopes[:, None] - truth) ** 2).sum(axis=2))
     return {
         f"{label}:{term}": float(truth[place, column])
         for label, place in zip(labels, best, strict=True)
@@ -96,6 +104,7 @@ def replicate(task: tuple[str, int, int]) -> dict[str, Any] | None:
     import numpy as np
 
     import selfselect as ss
+    from selfselect.solvers.base import starts_at_best
 
     design, seed, samples = task
     with warnings.catch_warnings():
@@ -120,12 +129,11 @@ def replicate(task: tuple[str, int, int]) -> dict[str, Any] | None:
         if "exclusion" in design:
             ends = fit.conf_int(LEVEL, method="profile", params=list(truths), progress=False)
             profile = holds(ends)
-        ends = np.array(
-            [np.nan if one.loglik is None else one.loglik for one in fit.solution.starts]
-        )
-        best = float(np.mean(ends > np.nanmax(ends) - BEST)) if len(ends) else np.nan
+        starts = fit.solution.starts
+        best = starts_at_best(starts, 1.0) / len(starts) if starts else np.nan
+        fragile = any("FRAGILE" in notice for notice in fit.summary().notices)
     return {"wald": wald, "spread": spread, "profile": profile, "returned": found.returned,
-            "warned": bool(found.warnings), "best": best}  # fmt: skip
+            "warned": bool(found.warnings), "best": best, "fragile": fragile}  # fmt: skip
 
 
 def study(pool: Any, design: str, options: Any) -> str:
@@ -149,7 +157,8 @@ def study(pool: Any, design: str, options: Any) -> str:
     return (
         f"| {design} | {share('wald')} | {share('spread')} | {share('profile')} | "
         f"{100 * np.mean([one['returned'] for one in done]):.0f}% | "
-        f"{100 * np.mean([one['warned'] for one in done]):.0f}% | {best} | {len(done)} |"
+        f"{100 * np.mean([one['warned'] for one in done]):.0f}% | {best} | "
+        f"{100 * np.mean([one['fragile'] for one in done]):.0f}% | {len(done)} |"
     )
 
 
@@ -159,16 +168,17 @@ def page(lines: list[str], options: Any) -> str:
 Coverage of 95% intervals, the mean over parameters and the worst of them: from standard errors,
 from the spread of {options.samples} rehearsed samples (Student's t), and by profiles where there is
 a selection equation. *Rare*: `b` is chosen by few rows. *Exclusion*: the excluded covariate moves
-the selection by 0.1. *Silent*: no outcome of `b` is recorded. *Four*: the index is unknown.
-*Returned* is the share of searches that return to the simulated truth, *warned* that of rehearsals
-with a warning, *best* the median over samples of the share of starts that end at the best optimum.
-{options.replications} samples each.
+the selection by 0.1. *Silent*: no outcome of `b` is recorded. With *four*, *eight* and *twelve*
+alternatives the index is unknown. *Returned* is the share of searches that return to the simulated
+truth, *warned* that of rehearsals with a warning, *best* the median over samples of the share of
+starts that end at the best optimum, *fragile* the share of summaries that call it fragile.
+{options.replications} samples each, of which *fits* converged and could be rehearsed.
 
 Made by `python experiments/rehearsal.py --replications {options.replications} --samples
 {options.samples}`.
 
-| design | Wald | worst | spread | worst | profile | worst | returned | warned | best | fits |
-|---|---|---|---|---|---|---|---|---|---|---|
+{COLUMNS}
+{"|---" * (COLUMNS.count("|") - 1)}|
 {chr(10).join(lines)}
 """
 
