@@ -12,8 +12,11 @@ import selfselect as ss
 from selfselect.errors import ConvergenceWarning, OptionError, UnsupportedError
 from selfselect.noises import Correlated, Independent, SharedShock
 from selfselect.noises.correlated import NEARLY_ONE, ONE
+from selfselect.solvers import continuation
+from selfselect.solvers._simpler import settle
 from selfselect.solvers.climb import log_likelihood
 from selfselect.solvers.continuation import _rough_climb
+from selfselect.solvers.status import Ending, Status
 
 SAME = 1e-6
 """Both fits end within 1e-6 standard errors of the optimum; log-likelihoods agree far better."""
@@ -264,3 +267,63 @@ def test_without_own_noise_a_shared_shock_is_max_affine_regression():
         gaps.append(np.abs(found - limit).max())
     # The kink stays a little rounded at any scale above zero.
     assert gaps[0] > 2.0 * gaps[1] and gaps[1] < 0.02
+
+
+def lumps(seed, n_rows, n_covariates=2):
+    """Return rows of a market of two whose noise has two lumps, and the coefficients."""
+    rng = np.random.default_rng([seed, 77])
+    x = rng.standard_normal((n_rows, n_covariates))
+    coefficients = np.random.default_rng([seed, 78]).standard_normal((2, n_covariates + 1))
+    coefficients[:, 0] *= 0.5
+    side = np.where(rng.uniform(size=(n_rows, 2)) < 0.5, -1.0, 1.0)
+    noise = (side + 0.3 * rng.standard_normal((n_rows, 2))) / np.sqrt(1.09)
+    y = (coefficients[:, 0] + x @ coefficients[:, 1:].T + 0.8 * noise).max(axis=1)
+    return pd.DataFrame(x, columns=["x1", "x2"]).assign(y=y), coefficients
+
+
+@pytest.mark.parametrize(("components", "n_rows"), [(3, 1500), (2, 310)])
+def test_without_the_index_random_equations_find_what_normal_noise_leads_away_from(
+    components, n_rows, monkeypatch
+):
+    table, coefficients = lumps(1, n_rows)
+    options = {"alternatives": 2, "noise": ss.noises.Mixture(components), "seed": 0}
+    fit = ss.fit("y ~ x1 + x2", table, **options)
+    assert fit.converged and fit.solution.settled is None
+    assert sum("random equations" in record.name for record in fit.solution.starts) == 32
+    found = fit.params.drop("(common)").to_numpy().reshape(2, -1)[:, :3]
+    off = min(np.abs(found[order] - coefficients).max() for order in ([0, 1], [1, 0]))
+    assert off < 0.15
+    # From the normal fit alone it ends elsewhere, far below.
+    monkeypatch.setattr(continuation, "RANDOM_STARTS", 0)
+    few = ss.fit("y ~ x1 + x2", table, **options)
+    assert few.converged and fit.llf > few.llf + 50
+
+
+def test_a_number_of_starts_counts_random_equations_too():
+    table, _ = lumps(0, 310)
+    for starts in (2, 3, 5, 40):
+        solver = ss.solvers.Continuation(starts=starts)
+        fit = ss.fit("y ~ x1 + x2", table, alternatives=2, noise=ss.noises.Mixture(2), seed=0,
+                     solver=solver)  # fmt: skip
+        assert len(fit.solution.starts) == starts
+
+
+def test_an_end_after_doubted_ones_stands_only_well_above_simpler_noise():
+    made = sample(Independent(), n_rows=400)
+    posed = ss.pose(made.formula, made.data, chosen="chosen", noise=ss.noises.Mixture(2))
+    problem, engine, rng = posed.problem, posed.engine, np.random.default_rng(0)
+
+    def end(found, doubted):
+        return settle(problem, engine, found, doubted, rng=rng, progress=False)
+
+    simple = end(None, ["component 2 is narrow."])
+    assert simple.settled == ss.noises.Mixture(1)
+    assert "but component 2 is narrow. The estimates are those of simpler noise" in str(
+        simple.ending
+    )
+    # What such an end holds matters no further: only its log-likelihood and whether it converged.
+    close, better = (replace(simple, loglik=simple.loglik + gain) for gain in (1.0, 3.0))
+    assert end(close, []) is close and end(better, ["narrow."]) is better
+    assert "but narrow." in str(end(close, ["narrow."]).ending)
+    stopped = replace(close, ending=Ending(Status.OUT_OF_STEPS, {"steps": 1, "distance": 1.0}))
+    assert "the components coincide: the log-likelihood is 1 above" in str(end(stopped, []).ending)

@@ -117,7 +117,7 @@ def _notices(fit: FitResult) -> tuple[str, ...]:
     mean_weight = fit.facts.weight_total / fit.facts.n_rows
     n_starts = len(fit.solution.starts)
     reached = starts_at_best(fit.solution.starts, mean_weight)
-    if is_fragile(reached, n_starts):
+    if fit.converged and is_fragile(reached, n_starts):
         notices.append(
             f"FRAGILE OPTIMUM: only {reached} of {n_starts} starts reached it, so a search with "
             "another seed may end elsewhere, and there may be a better one: try more starts, and "

@@ -14,7 +14,15 @@ from selfselect.problem.problem import Problem
 from selfselect.solvers._search import SearchSpace
 from selfselect.solvers.status import Ending, Status
 
-__all__ = ["Degeneracy", "expected_counts", "find_collapse", "find_degeneracy", "thin_equation"]
+__all__ = [
+    "Degeneracy",
+    "collapsed",
+    "expected_counts",
+    "find_collapse",
+    "find_degeneracy",
+    "thin_at",
+    "thin_equation",
+]
 
 Array = NDArray[np.float64]
 
@@ -82,21 +90,33 @@ def thin_equation(
     A handful of rows that happen to lie close to a plane makes an optimum too, of a small scale.
     `part` is as for `find_degeneracy`.
     """
-    problem = space.problem
-    if problem.index == "known" or space.free_scales < 2:
+    return thin_at(space.problem, engine, space.natural(coordinates), part=part)
+
+
+def thin_at(
+    problem: Problem, engine: Engine, natural: Array, *, part: Engine | None = None
+) -> str | None:
+    """Say the same of natural parameters."""
+    if problem.index == "known" or not _own_scales(problem):
         return None
-    natural = space.natural(coordinates)
     rows = _expected_rows(problem, engine, natural, CHANCE_ROWS_PER_PARAMETER, part)
     parameters = np.array(problem.equations.own_terms) + 1
     thinnest = int(np.argmin(rows / parameters))
     if rows[thinnest] >= CHANCE_ROWS_PER_PARAMETER * parameters[thinnest]:
         return None
     label = problem.equations.each[thinnest].alternative
+    alike = "noise=Independent(scale='common')" if problem.noise.gaussian else "scale='common'"
     return (
         f"Alternative {label!r} rests on {rows[thinnest]:.0f} rows, for {parameters[thinnest]} "
         "parameters: with a scale of its own it may be no more than rows that happen to lie close "
-        "to a plane. Compare with noise=Independent(scale='common')."
+        f"to a plane. Compare with {alike}."
     )
+
+
+def _own_scales(problem: Problem) -> bool:
+    """Say whether every alternative has a scale of its own that is estimated."""
+    layout = problem.layout
+    return layout.scales is None and not layout.common and len(layout.sizes) > 1
 
 
 def find_collapse(problem: Problem, engine: Engine, free: Array) -> Ending | None:
@@ -119,22 +139,30 @@ def find_collapse(problem: Problem, engine: Engine, free: Array) -> Ending | Non
             "Leave terms out of its log scale, or merge categories that have few rows."
         )
         return Ending(Status.STOPPED, {"sentence": sentence})
+    reason = collapsed(problem, engine, layout.natural(free))
+    return None if reason is None else Ending(Status.STOPPED, {"sentence": reason})
+
+
+def collapsed(problem: Problem, engine: Engine, natural: Array) -> str | None:
+    """Say which alternative has fewer rows of its own than any plane fits; None where none has.
+
+    Only where the choice was not recorded can it come to that.
+    """
+    layout = problem.layout
     if problem.index == "known":
         return None
-    counts = expected_counts(problem, engine, layout.natural(free))
-    rows = counts * engine.n_rows / engine.weight_total
+    rows = expected_counts(problem, engine, natural) * engine.n_rows / engine.weight_total
     moving = [0 if one is None else len(one.places) for one in layout.spread_of]
     parameters = np.array(problem.equations.own_terms) + 1 + moving
     thinnest = int(np.argmin(rows / parameters))
     if rows[thinnest] >= ROWS_PER_PARAMETER * parameters[thinnest]:
         return None
     label = problem.equations.each[thinnest].alternative
-    sentence = (
+    fewer = "scales that move with fewer covariates, or " if layout.spreads else ""
+    return (
         f"Alternative {label!r} collapsed: {rows[thinnest]:.1f} rows are its own, for "
-        f"{parameters[thinnest]} parameters. Use scales that move with fewer covariates, or "
-        "noise=Independent(scale='common')."
+        f"{parameters[thinnest]} parameters. Use {fewer}scale='common'."
     )
-    return Ending(Status.STOPPED, {"sentence": sentence})
 
 
 def _count_shrunk(problem: Problem, natural: Array, batch: Batch) -> Array:

@@ -9,31 +9,47 @@ from numpy.random import Generator
 from selfselect.engines.base import Engine
 from selfselect.problem.problem import Problem
 from selfselect.solvers.base import Solution
-from selfselect.solvers.status import Status
 
-__all__ = ["saying_why", "solve_simpler", "why_simpler"]
+__all__ = ["settle"]
 
 INDISTINCT = 2.0
-"""Log-likelihood above that of simpler noise below which an estimate that is not determined says no
-more than that one."""
+"""Log-likelihood above that of simpler noise below which an estimate that is not determined, or
+that another one was preferred to, says no more than that one."""
 
 
-def why_simpler(found: Solution, gain: float) -> str | None:
-    """Say why an estimate is no better than that of simpler noise; None where it stands.
+def settle(
+    problem: Problem,
+    engine: Engine,
+    found: Solution | None,
+    doubted: list[str],
+    *,
+    rng: Generator,
+    progress: bool | None,
+) -> Solution | None:
+    """Return what was found, or the estimate under simpler noise where that is as good.
 
-    `gain` is by how much its log-likelihood is higher.
+    An optimum that the search came to at once and that converged stands. One that it came to after
+    others had been doubted, for these reasons, stands if it is better than the estimate under
+    simpler noise, and so does one that did not converge. Returns None where there is neither.
     """
-    if found.ending.status is Status.AT_BOUNDARY:
-        return str(found.ending.details["reason"])
-    if not found.converged and gain < INDISTINCT:
-        return (
-            f"the components coincide: the log-likelihood is {max(gain, 0.0):.2g} above that of "
-            "the simpler noise, so the data do not distinguish them."
-        )
-    return None
+    if found is not None and found.converged and not doubted:
+        return found
+    simple = _solve_simpler(problem, engine, rng=rng, progress=progress)
+    if simple is None:
+        return found
+    gain = -float("inf") if found is None else found.loglik - simple.loglik
+    if gain >= INDISTINCT:
+        return found
+    if doubted:
+        return _saying_why(simple, problem, doubted[0])
+    reason = (
+        f"the components coincide: the log-likelihood is {max(gain, 0.0):.2g} above that of the "
+        "simpler noise, so the data do not distinguish them."
+    )
+    return _saying_why(simple, problem, reason)
 
 
-def solve_simpler(
+def _solve_simpler(
     problem: Problem, engine: Engine, *, rng: Generator, progress: bool | None
 ) -> Solution | None:
     """Return the estimate under the simpler noise; None where there is none that converged."""
@@ -47,7 +63,7 @@ def solve_simpler(
     return replace(found, settled=found.settled or noise) if found.converged else None
 
 
-def saying_why(simple: Solution, problem: Problem, reason: str) -> Solution:
+def _saying_why(simple: Solution, problem: Problem, reason: str) -> Solution:
     """Return the estimate under simpler noise with the reason why it is that."""
     assert simple.settled is not None
     said = (

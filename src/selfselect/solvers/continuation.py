@@ -19,13 +19,15 @@ from selfselect.problem.problem import Problem
 from selfselect.progress import progress_bar
 from selfselect.rules import Maximum, Minimum
 from selfselect.rules.base import HasBounds
+from selfselect.solvers._anywhere import random_places
 from selfselect.solvers._boundary import ends_at_boundary, find_boundary
-from selfselect.solvers._degeneracy import find_collapse
+from selfselect.solvers._degeneracy import collapsed, find_collapse, thin_at
 from selfselect.solvers._identification import ridge, undetermined
 from selfselect.solvers._kinks import has_kinks, solve_through_smooth
 from selfselect.solvers._order import order_alternatives
 from selfselect.solvers._resolution import refine, with_points
-from selfselect.solvers._simpler import saying_why, solve_simpler, why_simpler
+from selfselect.solvers._searched import End, Searched
+from selfselect.solvers._simpler import settle
 from selfselect.solvers._start import (
     any_deficient,
     gram_matrices,
@@ -33,7 +35,7 @@ from selfselect.solvers._start import (
     refuse_collinear,
     refuse_dependent_spreads,
 )
-from selfselect.solvers.base import Solution, StartRecord, record_starts, require, require_counts
+from selfselect.solvers.base import Solution, require, require_counts
 from selfselect.solvers.climb import (
     Climb,
     Point,
@@ -45,7 +47,7 @@ from selfselect.solvers.climb import (
     solve_spd,
 )
 from selfselect.solvers.maximum_likelihood import MaximumLikelihood
-from selfselect.solvers.status import Ending
+from selfselect.solvers.status import Ending, Status
 
 __all__ = ["Continuation"]
 
@@ -57,9 +59,16 @@ SEARCH_DRAWS, SEARCH_ROWS = 32, 2_000
 LARGER_SAMPLE = 40_000
 """Rows that the best start is polished on before all are."""
 
-SEARCH_STEPS, STRIDE, AT_BOUNDARY = 30, 6, 3
+SEARCH_STEPS, STRIDE, AT_BOUNDARY = 100, 6, 3
 """Newton steps of a search on the sample, those between two looks whether it runs to a boundary,
 and those on all rows where it did."""
+
+RANDOM_STARTS, FEWER_STARTS = 32, 8
+"""Starts from random equations, for each alternative but one, where the shape of the noise is
+estimated and the choice was not recorded: with compiled kernels and without."""
+
+MOST_FINISHED = 4
+"""Optima of the sample, the best first, that are looked at on all rows until one is sound."""
 
 MOST_NUMBERINGS = 24
 """Numberings of alternatives that are tried where only the rule tells them apart."""
@@ -84,7 +93,8 @@ class Continuation:
     Correlated noise, a shared shock, estimated costs and rows in which something was not recorded
     have likelihoods that are concave in the coefficients for given noise and costs, but not in
     all together. The search starts from the optimum under independent noise (for an unknown
-    index the best of several), climbs by Newton's method on a sample from several correlations or
+    index the best of several, and random equations where the shape of the noise is estimated),
+    climbs by Newton's method on a sample from several correlations or
     loadings, and polishes the best on all rows. Where the likelihood is simulated or a quadrature,
     its points are doubled until the estimates stay.
 
@@ -96,8 +106,10 @@ class Continuation:
     steady : change of the estimates, in standard errors, when points are doubled, at which they
         are enough; None keeps the points of the noise as they are.
     starts : how many starts the search under independent noise takes where the chosen alternative
-        was not recorded, and from how many correlations or loadings it goes on at most. None for
-        as many as `MaximumLikelihood` takes, and for all.
+        was not recorded, and from how many correlations, loadings or shapes it goes on at most.
+        Where the shape of the noise is estimated as well, it begins from random equations too, up
+        to so many starts in all. None for as many as `MaximumLikelihood` takes, for all, and for
+        32 random starts per alternative but one (8 without compiled kernels).
     """
 
     max_steps: int = 100
@@ -127,24 +139,42 @@ class Continuation:
             return solve_through_smooth(
                 self, problem, engine, rng=rng, start=start, progress=progress
             )
-        starts: tuple[StartRecord, ...] = ()
         if start is not None:
-            return self._finish(problem, engine, start, starts, progress)
-        ranked, share, starts = self._search(problem, engine, rng, progress)
-        for place in ranked:
-            start = self._nearer(problem, engine, place.free, share * place.information, rng)
-            found = self._finish(problem, engine, start, starts, progress)
-            fault = _fault(problem, found.free)
-            if fault is None and found.converged:
-                return found
-            simple = solve_simpler(problem, engine, rng=rng, progress=progress)
-            gain = np.inf if simple is None else found.loglik - simple.loglik
-            reason = fault or why_simpler(found, gain)
-            if simple is not None and reason is not None:
-                return saying_why(simple, problem, reason)
-            if fault is None:
-                return found
-        raise DataError(f"The search ended at no estimate: {fault}")
+            return self._finish(problem, engine, start, progress)
+        searched = self._search(problem, engine, rng, progress)
+        found, doubted = self._first_sound(problem, engine, searched, rng, progress)
+        settled = settle(problem, engine, found, doubted, rng=rng, progress=progress)
+        if settled is None:
+            raise DataError(f"The search ended at no estimate: {doubted[0]}")
+        return settled
+
+    def _first_sound(
+        self,
+        problem: Problem,
+        engine: Engine,
+        searched: Searched,
+        rng: Generator,
+        progress: bool | None,
+    ) -> tuple[Solution | None, list[str]]:
+        """Climb on all rows from the best optima of the sample, in turn, until one is sound.
+
+        Returns that one, None where there is none, and what was wrong with those before it.
+        """
+        doubted: list[str] = []
+        place: Climb | None = searched.best or searched.least_bad
+        while place is not None and len(doubted) < MOST_FINISHED:
+            information = searched.share * place.information
+            start = self._nearer(problem, engine, place.free, information, rng)
+            found = self._finish(problem, engine, start, progress)
+            reason = _fault(problem, engine, found.free)
+            if found.status is Status.AT_BOUNDARY and problem.noise.simpler is not None:
+                reason = reason or str(found.ending.details["reason"])
+            if reason is None:
+                return replace(found, starts=searched.records()), doubted
+            doubted.append(reason)
+            searched = searched.without(place, reason)
+            place = searched.best
+        return None, doubted
 
     def _nearer(
         self,
@@ -173,7 +203,6 @@ class Continuation:
         problem: Problem,
         engine: Engine,
         start: Array,
-        starts: tuple[StartRecord, ...],
         progress: bool | None,
     ) -> Solution:
         """Climb to the optimum of all rows."""
@@ -189,7 +218,7 @@ class Continuation:
             refined = refine(problem, engine, best, steady=self.steady, tol=self.tol)
             best, points, settled = refined.best, refined.points, refined.said
         best = order_alternatives(problem, engine, _turned(problem, best))
-        return self._solution(problem, engine, best, starts, points, settled)
+        return self._solution(problem, engine, best, points, settled)
 
     def _by_first_derivatives(
         self, problem: Problem, engine: Engine, start: Array, information: Array, rng: Generator
@@ -214,11 +243,8 @@ class Continuation:
 
     def _search(
         self, problem: Problem, engine: Engine, rng: Generator, progress: bool | None
-    ) -> tuple[list[Climb], float, tuple[StartRecord, ...]]:
-        """Climb on a sample from several values of what the noise adds.
-
-        Returns where that ended, the best first, and how many times the sample all rows are.
-        """
+    ) -> Searched:
+        """Climb on a sample from several values of what the noise adds, and from anywhere."""
         part = engine.sample(self.sample, rng)
         points = problem.noise.points(problem.equations.n_alternatives)
         if points is not None and not problem.likelihood.exact:
@@ -227,33 +253,43 @@ class Continuation:
             part = engine.sample(min(self.sample, SEARCH_ROWS), rng)
         refuse_dependent_spreads(problem, part, engine)
         begun = self._independent(problem, engine, part, rng, progress)
-        found: list[tuple[str, Climb]] = []
         begins = [
             (f"{name}{of}", natural)
             for of, numbered in _numberings(problem, begun)
             for name, natural in _begins(problem, numbered)[: self.starts]
         ]
+        begins += self._anywhere(problem, part, rng, len(begins))
         starts = [problem.layout.gather(natural) for _, natural in begins]
+        ends: list[End] = []
+        alone = part.single_threaded()
         with progress_bar(progress, what="Starts", total=len(begins)) as bar:
-            ended = engine.map(partial(_rough_climb, problem, part.single_threaded()), starts)
-            for (name, _), end in zip(begins, ended, strict=True):
-                found.append((name, end))
+            climbs = engine.map(partial(_rough_climb, problem, alone), starts)
+            for (name, _), end in zip(begins, climbs, strict=True):
+                ends.append(End(name, end, _fault(problem, alone, end.free)))
                 bar.update()
-        faults = {name: _fault(problem, one.free) for name, one in found}
-        # A climb that stopped early may still be the best place to go on from.
-        ranked = sorted((one for _, one in found), key=lambda one: -one.loglik)
-        ranked = [one for one in ranked if _fault(problem, one.free) is None] or ranked[:1]
-        best = ranked[0]
-        records = record_starts(
-            (
-                (name, one.loglik, faults[name] or (None if one.converged else str(one.ending)))
-                for name, one in found
-            ),
-            rows=part.n_rows,
-            top=best.loglik,
-        )
         share = engine.n_rows / part.n_rows
-        return ranked, share, records if len(records) > 1 else ()
+        return Searched(tuple(ends), part.n_rows, part.weight_total / part.n_rows, share)
+
+    def _anywhere(
+        self, problem: Problem, part: Engine, rng: Generator, n_begun: int
+    ) -> list[tuple[str, Array]]:
+        """Return starts from random equations, where normal noise may lead to the wrong optimum.
+
+        Without the index, equations and the shape of the noise make up for one another.
+        """
+        if not _shape_and_choice_unknown(problem):
+            return []
+        each = RANDOM_STARTS if problem.likelihood.compiled else FEWER_STARTS
+        count = each * (problem.equations.n_alternatives - 1)
+        if self.starts is not None:
+            count = max(self.starts - n_begun, 0)
+        places = random_places(independent_companion(problem), part, rng, count)
+        begins = []
+        for number, place in enumerate(places):
+            shapes = _begins(problem, place)
+            name, natural = shapes[number % len(shapes)]
+            begins.append((f"random equations, {name}", natural))
+        return begins
 
     def _independent(
         self,
@@ -288,27 +324,27 @@ class Continuation:
         problem: Problem,
         engine: Engine,
         best: Climb,
-        starts: tuple[StartRecord, ...],
         points: int | None,
         settled: str | None,
     ) -> Solution:
         boundary = ends_at_boundary(problem, engine, best.free)
-        lost = None
+        lost, thin = None, None
         if boundary is None:
             lost = find_collapse(problem, engine, best.free)
             lost = lost or undetermined(problem, engine, best.information, free=best.free)
             lost = lost or ridge(problem, best.free, best.information)
+            if _shape_and_choice_unknown(problem):
+                thin = thin_at(problem, engine, problem.layout.natural(best.free))
         return Solution(
             free=best.free,
             loglik=best.loglik,
             information=best.information
             if boundary is None
             else np.full_like(best.information, np.nan),
-            ending=boundary or lost or best.ending.noting(settled),
+            ending=boundary or lost or best.ending.noting(settled, thin),
             trace=best.trace,
             n_passes=best.n_passes,
             solver=repr(self),
-            starts=starts,
             points=points,
         )
 
@@ -323,12 +359,20 @@ def refuse_few_rows(problem: Problem, engine: Engine) -> None:
         )
 
 
-def _fault(problem: Problem, free: Array) -> str | None:
+def _shape_and_choice_unknown(problem: Problem) -> bool:
+    """Say whether both the shape of the noise is estimated and the choice was not recorded."""
+    return problem.index == "unknown" and problem.noise.family is not None
+
+
+def _fault(problem: Problem, engine: Engine, free: Array) -> str | None:
     """Say why a place is no estimate of the model; None where it is one."""
     layout, natural = problem.layout, problem.layout.natural(free)
     first = int(layout.starts[-1])
     extras = natural[first : first + layout.n_noise_extras]
-    return problem.noise.degenerate(problem.equations.alternatives, extras)
+    fault = problem.noise.degenerate(problem.equations.alternatives, extras)
+    if fault is None and _shape_and_choice_unknown(problem):
+        fault = collapsed(problem, engine, natural)
+    return fault
 
 
 def independent_companion(problem: Problem) -> Problem:
