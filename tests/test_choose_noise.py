@@ -120,6 +120,20 @@ def test_the_default_candidates_suit_one_formula_and_several():
         assert normal.split()[2] == str(found.fits["normal"].n_parameters)
 
 
+def test_noise_that_comes_out_as_a_simpler_candidate_is_named_and_counts_once():
+    data = draw("normal", 800).drop(columns="j")
+    mixture = ss.noises.Mixture("bic", scale="common")
+    tried = {"normal": ss.noises.Independent("common"), "mixture": mixture}
+    found = ss.choose_noise(
+        FORMULA, data, candidates=tried, answers="a:x", seed=0, progress=False
+    )  # fmt: skip
+    assert found.fits["mixture"].n_parameters == found.fits["normal"].n_parameters
+    assert found.best == "normal" and found.rivals == ["normal"]
+    assert list(found.table.index) == ["normal", "mixture"]
+    assert list(found.table["same_as"]) == ["", "normal"]
+    assert "the fit of 'normal'" in str(found) and "Within 10 of it" not in str(found)
+
+
 def test_where_alternatives_have_no_names_or_share_everything_the_scale_is_common_as_in_a_fit():
     data = draw("normal", 400)
     normal = {"chosen": None, "alternatives": None, "shared": None}

@@ -25,14 +25,17 @@ from selfselect.results.fit_result import FitResult
 from selfselect.results.rejections import assumptions_tested, rule_in_doubt, without_the_rule
 from selfselect.results.tables import Tables
 
-__all__ = ["CLOSE", "NoiseChoice", "choose_noise", "default_candidates"]
+__all__ = ["CLOSE", "NoiseChoice", "choose_noise", "default_candidates", "same_fit"]
 
 CLOSE = 10.0
 """Difference of BIC up to which a noise is taken for a rival of the best one."""
 
+SAME = 1e-6
+"""Difference of the log-likelihood below which two fits are the same; optima are found closer."""
+
 ROWS_OF_COMPARISON = ("loglik", "parameters", "aic", "bic")
 
-COLUMNS = ("noise", *ROWS_OF_COMPARISON, "rejected", "untested", "converged", "note")
+COLUMNS = ("noise", *ROWS_OF_COMPARISON, "rejected", "untested", "converged", "same_as", "note")
 """What the table says of a noise beside the answers."""
 
 
@@ -44,7 +47,8 @@ class NoiseChoice(Tables):
     ----------
     table : one row per noise, in the order of the BIC: ``loglik``, ``parameters``, ``aic``,
         ``bic``, ``rejected`` (assumptions its tests reject), ``untested`` (those not tested),
-        ``converged``, ``note`` (why there is no fit), and for each answer its estimate and, as
+        ``converged``, ``same_as`` (the noise tried before it whose fit it came out as),
+        ``note`` (why there is no fit), and for each answer its estimate and, as
         ``std_error of ...``, its standard error.
     fits : the fits, by name of the noise.
     best : name of the converged noise with the smallest BIC.
@@ -63,8 +67,8 @@ class NoiseChoice(Tables):
 
     @property
     def rivals(self) -> list[str]:
-        """The noises whose BIC is within ten of the best one."""
-        sound = self.table[self.table["converged"]]
+        """The noises whose BIC is within ten of the best one, each fit under its first name."""
+        sound = _distinct(self.table)
         return list(sound.index[sound["bic"] <= sound["bic"].min() + CLOSE])
 
     @property
@@ -138,6 +142,8 @@ class NoiseChoice(Tables):
             )
             doubt = row["rejected"] or "nothing"
             state = row["note"] or (doubt if row["converged"] else "not converged")
+            if row["same_as"]:
+                state = f"the fit of {row['same_as']!r}"
             lines.append((str(name), *numbers, state))
         block = Block("noise", ("", *shown, "rejected"), tuple(lines))
         return Page("Choice of the noise", (), (), (block,), self.sentences())
@@ -232,13 +238,14 @@ def choose_noise(
             else:
                 if not fits:
                     _check_asked(found, answers, effect, given, tried)
+                same = same_fit(found, fits) or ""
+                rows.append({"noise": name, **_row(found, asked), "same_as": same})
                 fits[name] = found
-                rows.append({"noise": name, **_row(found, asked)})
             bar.update(1)
     table = pd.DataFrame(rows).set_index("noise")
-    for text in ("rejected", "untested", "note"):
+    for text in ("rejected", "untested", "same_as", "note"):
         table[text] = table[text].fillna("") if text in table else ""
-    sound = table[table["converged"]]
+    sound = _distinct(table)
     if not len(sound):
         raise OptionError(
             "No fit converged under any of the noises: "
@@ -248,8 +255,27 @@ def choose_noise(
             )
         )
     best = str(sound["bic"].idxmin())
-    order = table["bic"].fillna(np.inf).sort_values(kind="stable").index
+    # The same fit under two names has the same BIC but for rounding.
+    bic = table["bic"].where(table["same_as"] == "", table["same_as"].map(table["bic"]))
+    order = bic.fillna(np.inf).sort_values(kind="stable").index
     return NoiseChoice(table.loc[order], fits, best, tuple(asked))
+
+
+def same_fit(found: FitResult, fits: Mapping[str, FitResult]) -> str | None:
+    """Return the name under which a model was fitted already; None where it was not.
+
+    Noise that the data do not show is that of a simpler candidate.
+    """
+    for name, one in fits.items():
+        alike = one.n_parameters == found.n_parameters and one.converged == found.converged
+        if alike and abs(one.llf - found.llf) < SAME:
+            return name
+    return None
+
+
+def _distinct(table: pd.DataFrame) -> pd.DataFrame:
+    """Return the rows of fits that converged, each fit once."""
+    return table[table["converged"] & (table["same_as"] == "")]
 
 
 def default_candidates(

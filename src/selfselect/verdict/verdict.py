@@ -18,7 +18,7 @@ from selfselect.errors import (
     SelfSelectError,
     without_warnings,
 )
-from selfselect.noise_choice import CLOSE
+from selfselect.noise_choice import CLOSE, same_fit
 from selfselect.plain import archived
 from selfselect.progress import progress_bar
 from selfselect.report.numbers import format_number
@@ -166,7 +166,7 @@ def make_verdict(
                 # The table says which fits did not converge.
                 with without_warnings(ConvergenceWarning):
                     found = given[name] if make is None else make()
-                if not _is_twin(found, fits):
+                if same_fit(found, fits) is None:
                     rows.append(_answered(name, fit, found, asked, level))
                     fits[name] = found
             except SelfSelectError as error:
@@ -246,14 +246,6 @@ def _same_rows(one: FitResult, other: FitResult) -> bool:
     )
     same = np.array_equal(outcomes[0], outcomes[1], equal_nan=True)
     return same and bool(np.allclose(first, second, rtol=1e-12))
-
-
-def _is_twin(found: FitResult, fits: Mapping[str, FitResult]) -> bool:
-    """Say whether a model is one that was fitted already, under another name."""
-    return any(
-        one.n_parameters == found.n_parameters and abs(one.llf - found.llf) < 1e-6
-        for one in fits.values()
-    )
 
 
 def _least_squares(asked: Question, fit: FitResult, level: float) -> Row:
