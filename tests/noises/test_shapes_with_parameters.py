@@ -429,6 +429,10 @@ def test_bic_chooses_the_number_of_components(data):
     normal = ss.fit("outcome ~ x + z", simulated("normal", 300), chosen="chosen",
                     noise=Mixture("bic"))  # fmt: skip
     assert normal.problem.noise.components == 1
+    # Where components come out as one fewer, more are not tried.
+    ended = normal.solver_reason.split("BIC by number: ")[1].split(", ")
+    values = [float(one.split(": ")[1]) for one in ended]
+    assert len(values) < 4 and values[-1] == pytest.approx(values[-2], abs=1e-4)
     with pytest.raises(UnsupportedError, match="choosing by BIC takes several"):
         ss.fit("outcome ~ x + z", data, chosen="chosen", noise=Mixture("bic"), checkpoint="x.json")
 
