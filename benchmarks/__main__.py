@@ -1,7 +1,7 @@
 """Print what fits and pages cost beside their limits: ``make bench``.
 
 Every ratio is of medians taken in turns in one run. ``--only`` runs some of the sections,
-``--write`` writes the table as a page.
+``--write`` writes the table as a page and keeps the notes below it.
 """
 
 from __future__ import annotations
@@ -414,6 +414,13 @@ SECTIONS: dict[str, Callable[[Table], None]] = {
 }
 
 
+def notes_of(page: Path) -> str:
+    """Return what the page that is written over says from its heading "Notes" on."""
+    old = page.read_text(encoding="utf-8") if page.exists() else ""
+    _, heading, notes = old.partition("\n## Notes\n")
+    return heading + notes
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(prog="python -m benchmarks")
     parser.add_argument("--only", nargs="+", choices=list(SECTIONS), default=list(SECTIONS))
@@ -424,7 +431,8 @@ def main() -> None:
     for name in options.only:
         SECTIONS[name](table)
     if options.write is not None:
-        options.write.write_text(table.markdown(COMMAND), encoding="utf-8")
+        page = table.markdown(COMMAND) + notes_of(options.write)
+        options.write.write_text(page, encoding="utf-8")
     missed = [line for line in table.lines if line.verdict == "NOT HELD"]
     print(f"\n{len(missed)} limits not held")
     assert np.isfinite([line.value for line in table.lines if isinstance(line.value, float)]).all()
