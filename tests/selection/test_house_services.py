@@ -256,24 +256,13 @@ def test_equations_are_told_from_alternatives(table):
     assert set(fit.params.index.get_level_values("alternative")) == {"in", "out", "selection"}
 
 
-def test_a_spline_is_learnt_from_the_rows_of_each_equation(table):
-    """Knots of an outcome are those of its own rows, so its columns are its own as well."""
+def test_a_spline_has_the_same_knots_in_every_equation(table):
+    """What a transform learns comes from all rows, so rows of one outcome fit into another."""
     fit = CALLS["splines"](table)
     equations = fit.problem.equations
-    columns = [set(one.columns) - {0} for one in (*equations.each, equations.selection)]
-    assert not columns[0] & columns[1] and not columns[0] & columns[2]
-    assert equations.each[0].terms[1] == "bs(x, df=4)[1]"
-    plain = ss.switching("y ~ x", "chosen ~ x + z", table).problem.equations
-    assert plain.each[0].columns[1] == plain.each[1].columns[1] == plain.selection.columns[1]
-
-
-def test_a_category_that_one_outcome_never_has_is_none_of_its_terms(table):
-    sort = np.where(table["works"], "b", np.where(np.arange(len(table)) % 2, "a", "b"))
-    sort = np.where(np.arange(len(table)) % 5 == 0, "c", sort)
-    fit = ss.sample_selection("wage ~ x + sort", "works ~ z", table.assign(sort=sort))
-    assert "outcome:sort[T.c]" in fit.names and "outcome:sort[T.b]" not in fit.names
-    with pytest.raises(UnsupportedError, match="rows of the fit lack a covariate"):
-        fit.potential_outcomes()
+    assert equations.each[0].columns[1:] == equations.each[1].columns[1:]
+    assert np.isfinite(fit.predict(table, "outcome")).all()
+    assert np.isfinite(fit.predict(kind="latent").to_numpy()).all()
 
 
 def test_noise_of_a_selection_is_for_models_with_a_selection(table):

@@ -26,7 +26,7 @@ from selfselect.data.equations import refuse_half_characters
 from selfselect.data.missing import say_incomplete
 from selfselect.data.rows import guess_outcomes
 from selfselect.data.selection_plan import SelectionPlan
-from selfselect.data.selection_rows import SelectionCoder, find_alternatives, own_rows
+from selfselect.data.selection_rows import SelectionCoder, find_alternatives, learning_rows
 from selfselect.data.source import Source
 from selfselect.data.tables import to_frame
 from selfselect.data.unrecorded import Unrecorded
@@ -94,12 +94,13 @@ def build_selection_design(
         codes = np.array([*(labels.index(label) for label in met), -1], dtype=np.intp)[codes]
     counts = np.bincount(codes[codes >= 0], minlength=len(labels)).tolist()
     check_both_sides(plan, labels, counts, len(frame))
-    own = own_rows(plan.shown(frame, codes), len(labels))
+    shown, left = plan.shown(frame, codes), list(plan.first.outcome_columns)
+    recorded = [frame.loc[shown == j, left] for j in range(len(labels))]
     refuse_half_characters((plan.first.outcome, *labels, *plan.term_columns))
-    frames = [frame if not place else frame.iloc[which] for place, which in enumerate(own)]
+    frames, whole = learning_rows(frame, (plan.selection, *formulas))
     clusters, _ = learn_clusters(frame, plan.ways)
-    coder, matrices = SelectionCoder.learn(plan, labels, formulas, frames, clusters)
-    rows = coder.assemble(frame, coder.place(frame, codes, own, matrices))
+    coder, matrices = SelectionCoder.learn(plan, labels, formulas, frames, recorded, clusters)
+    rows = coder.assemble(frame, coder.place(frame, codes, whole, matrices))
     coder.check(rows)
     if rows.weights is not None:
         rows = replace(rows, weights=scale_weights(rows.weights, weights_kind))
@@ -111,7 +112,8 @@ def build_selection_design(
         n_selected_silent=int(((codes >= 0) & (shown < 0)).sum()),
         n_between=int((np.isnan(rows.outcome) & (shown >= 0)).sum()),
     )
-    ranges = [(guessed[which].min(), guessed[which].max()) for which in own[1:]]
+    each = [guessed[shown == j] for j in range(len(labels))]
+    ranges = [(own.min(), own.max()) for own in each]
     facts = describe_selection(coder, tally, ranges, kept.n_incomplete, kept.n_without)
     return Design(coder.coding, rows, facts, frame.index, frame)
 

@@ -28,6 +28,7 @@ __all__ = [
     "check_weights",
     "check_word",
     "first_rows",
+    "refuse_unshown",
 ]
 
 Array = NDArray[np.float64]
@@ -242,3 +243,24 @@ def check_word(option: str, value: Any, words: tuple[str, ...]) -> None:
         raise OptionError(
             f"{option}={value!r} is not possible. Use {' or '.join(map(repr, words))}."
         )
+
+
+def refuse_unshown(label: Any, names: Sequence[str]) -> None:
+    """Refuse a category that no row of an alternative has, if that is what makes terms dependent.
+
+    The columns of a category are zero where it is never shown; where it is the base, all others
+    add up to the constant.
+    """
+    factors = {name.partition("[T.")[0] for name in names}
+    if not names or len(factors) > 1 or not all("[T." in name for name in names):
+        return
+    factor = factors.pop()
+    how = "never its base category"
+    if len(names) == 1:
+        how = f"always, or never, {names[0][len(factor) + 3 : -1]!r}"
+    raise DataError(
+        f"In the rows that show the outcome of {label!r}, {factor!r} is {how}: nothing tells what "
+        "rows of a category that is not shown would have there. Join categories, leave out the "
+        "rows of that category (where the column means nothing, set it missing), share its "
+        "coefficients, or leave the column out."
+    )

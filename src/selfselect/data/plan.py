@@ -49,18 +49,20 @@ class Kept:
 
 @dataclass(frozen=True, eq=False)
 class Learner:
-    """Rows from which right sides are learnt.
+    """Rows from which something is learnt.
 
     Attributes
     ----------
-    label : of the alternative whose equation that is; None where all rows are learnt from.
+    label : of the alternative whose outcomes they show; None where those are not asked about.
     frame : the rows.
     columns : those of their columns that something is learnt from.
+    side : the right side that is learnt from them; None where every one is.
     """
 
     label: Label | None
     frame: pd.DataFrame
     columns: tuple[str, ...]
+    side: str | None = None
 
 
 @dataclass(frozen=True, eq=False)

@@ -1,4 +1,4 @@
-"""The coding of outcomes and of the equation that selects them: each learnt from its own rows."""
+"""The coding of outcomes and of the equation that selects them."""
 
 from __future__ import annotations
 
@@ -18,10 +18,10 @@ from selfselect.data.equations import INTERCEPT, SELECTION, Equation, Equations,
 from selfselect.data.files import are_files
 from selfselect.data.first_stage import FirstStage, residual_name
 from selfselect.data.tables import column_names
-from selfselect.errors import DataError, FormulaError, SelfSelectError
+from selfselect.errors import DataError, FormulaError
 from selfselect.rules.base import Label
 
-__all__ = ["SelectionCoding", "cut_names", "is_codable", "selection_equations"]
+__all__ = ["SelectionCoding", "cut_names", "selection_equations"]
 
 Array = NDArray[np.float64]
 Mask = NDArray[np.bool_]
@@ -126,7 +126,7 @@ def selection_equations(
     Where alternatives are `ordered`, the selection has cut points between them and no constant.
 
     Equations share a covariate of the same name, unless it is made by a transform (a spline, a
-    centred column) that learnt something else from the rows of another equation.
+    centred column) or of categories that were learnt from other rows, where those are not the same.
     """
     covariates: dict[str, int] = {}
     learnt: dict[str, Any] = {}
@@ -140,9 +140,10 @@ def selection_equations(
                     f"A covariate cannot be named {name!r}: results use the word for a parameter. "
                     "Rename the column."
                 )
+        states = {**coder.transforms, **{f"{name}[": one for name, one in coder.factors.items()}}
         own = [
             name
-            for name, state in coder.transforms.items()
+            for name, state in states.items()
             if repr(learnt.setdefault(name, state)) != repr(state)
         ]
         terms = intercept_first(coder.names)
@@ -178,12 +179,3 @@ def _with_cuts(selection: Equation, labels: Sequence[Label], text: str) -> Equat
 def cut_names(labels: Sequence[Label]) -> tuple[str, ...]:
     """Name the cut points between ordered alternatives."""
     return tuple(f"cut {one}|{other}" for one, other in pairwise(labels))
-
-
-def is_codable(coding: SelectionCoding, place: int, frame: pd.DataFrame) -> Array | None:
-    """Return rows that an equation was not learnt from coded, or None where they cannot be."""
-    try:
-        matrix = coding.coders[place].code(frame)
-    except SelfSelectError:
-        return None
-    return np.where(np.isfinite(matrix), matrix, np.nan)

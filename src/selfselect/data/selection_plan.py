@@ -213,7 +213,7 @@ class SelectionPlan:
         return (*named, *(() if offset is None else (offset,)))
 
     def contents(self, frame: pd.DataFrame) -> Contents:
-        """Read outcome and choice; an equation is learnt from the rows that show its outcome."""
+        """Read outcome and choice; a right side is learnt from the rows that have its columns."""
         codes, labels = self.choices(frame)
         shown = self.shown(frame, codes)
         absent = find_any_absent(frame, self.first.outcome_columns)
@@ -225,8 +225,11 @@ class SelectionPlan:
         columns = (*self.selection.term_columns, *self.label_columns)
         learners = [Learner(None, frame, columns)]
         for place, label in enumerate(labels):
-            own = _rows(frame, np.flatnonzero(shown == place))
-            learners.append(Learner(label, own, self._needed(label)))
+            learners.append(Learner(label, _rows(frame, np.flatnonzero(shown == place)), ()))
+        for terms, needed in {one.terms: one.term_columns for one in self.right_sides}.items():
+            absent = find_any_absent(frame, needed)
+            whole = frame if absent is None else frame[~absent]
+            learners.append(Learner(None, whole, needed, terms))
         n_shown = int((shown >= 0).sum())
         n_silent = int((codes >= 0).sum()) - n_shown
         return Contents(guessed, shown, labels, learners, n_silent, n_shown - len(observed))

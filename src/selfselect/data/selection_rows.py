@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -14,21 +14,22 @@ from selfselect.data.clusters import code_clusters
 from selfselect.data.coder import Coder
 from selfselect.data.coding import KnownColumns
 from selfselect.data.design import check_known_values
-from selfselect.data.equations import SELECTION
+from selfselect.data.equations import SELECTION, Equations
 from selfselect.data.formulas import ParsedFormula
 from selfselect.data.missing import find_any_absent
 from selfselect.data.restrictions import read_offsets, share
 from selfselect.data.row_coder import CodedValues, LearntCoder
 from selfselect.data.rows import Rows
-from selfselect.data.selection_coding import SelectionCoding, is_codable, selection_equations
+from selfselect.data.selection_coding import SelectionCoding, selection_equations
 from selfselect.data.selection_plan import OUTCOME, SelectionPlan, order_of, shared_terms
-from selfselect.errors import DataError
+from selfselect.errors import DataError, OptionError
 from selfselect.rules.base import Label
 
-__all__ = ["SelectionCoder", "find_alternatives", "own_rows"]
+__all__ = ["SelectionCoder", "find_alternatives", "learning_rows", "rows_with_columns"]
 
 Array = NDArray[np.float64]
 Indices = NDArray[np.intp]
+Mask = NDArray[np.bool_]
 
 
 def find_alternatives(
@@ -58,7 +59,11 @@ def find_alternatives(
 
 
 class SelectionCoder(LearntCoder[SelectionPlan, SelectionCoding]):
-    """How rows are coded where an equation of its own selects: each learnt from its own rows."""
+    """How rows are coded where an equation of its own selects.
+
+    Every right side is learnt from all rows that have its columns: categories, centres and knots
+    are then the same in all equations that name them.
+    """
 
     @classmethod
     def learn(
@@ -66,21 +71,22 @@ class SelectionCoder(LearntCoder[SelectionPlan, SelectionCoding]):
         plan: SelectionPlan,
         labels: tuple[Label, ...],
         formulas: tuple[ParsedFormula, ...],
-        frames: Sequence[pd.DataFrame],
+        frames: Mapping[str, pd.DataFrame],
+        recorded: Sequence[pd.DataFrame],
         clusters: tuple[pd.Index[Any], ...],
-    ) -> tuple[SelectionCoder, list[Array]]:
-        """Learn every right side from its own rows, and code those rows by the way.
+    ) -> tuple[SelectionCoder, dict[str, Array]]:
+        """Learn every right side, and code the rows that it is learnt from by the way.
 
-        `frames` has all rows, from which the selection is learnt, then those of each alternative.
+        `frames` has those rows by right side, `recorded` the rows that show each outcome.
         """
-        for label, own in zip(labels, frames[1:], strict=True):
+        for label, own in zip(labels, recorded, strict=True):
             if not len(own):
                 raise DataError(
                     f"No row shows {plan.outcome_of(label)}: nothing says what it depends on."
                 )
         sides = (plan.selection, *formulas)
-        learnt = [Coder.learn(one.terms, own) for one, own in zip(sides, frames, strict=True)]
-        coders = tuple(coder for coder, _ in learnt)
+        learnt = {one.terms: Coder.learn(one.terms, frames[one.terms]) for one in sides}
+        coders = tuple(learnt[one.terms][0] for one in sides)
         offsets = read_offsets(plan.offset, labels)
         equations = selection_equations(
             plan.first.outcome,
@@ -92,13 +98,14 @@ class SelectionCoder(LearntCoder[SelectionPlan, SelectionCoding]):
         if offsets:
             equations = equations.with_offsets(offsets)
         equations = share(equations, shared_terms(equations, plan.shared))
+        _check_alike(equations)
         known = KnownColumns.resolve(None, plan.available, labels)
-        recorded = [_with_outcome(own, plan.first.outcome_columns) for own in frames[1:]]
-        outcome, _ = plan.outcome_coder(max(recorded, key=len))
+        complete = [_with_outcome(own, plan.first.outcome_columns) for own in recorded]
+        outcome, _ = plan.outcome_coder(max(complete, key=len))
         places = tuple(range(1, len(coders)))
         coding = SelectionCoding(equations, coders, places, known, plan.term_columns, outcome)
         coder = cls(plan, coding, labels, formulas, clusters)
-        return coder, [matrix for _, matrix in learnt]
+        return coder, {terms: matrix for terms, (_, matrix) in learnt.items()}
 
     def codes(self, frame: pd.DataFrame) -> Indices:
         """Return the alternative of each row, -1 where none was selected."""
@@ -109,68 +116,103 @@ class SelectionCoder(LearntCoder[SelectionPlan, SelectionCoding]):
 
     def values(self, frame: pd.DataFrame) -> CodedValues:
         """Code what depends on what was learnt, of other rows."""
-        codes = self.codes(frame)
-        own = own_rows(self.plan.shown(frame, codes), len(self.labels))
-        matrices = [
-            coder.code(frame if not place else frame.iloc[own[place]])
-            for place, coder in enumerate(self.coding.coders)
-        ]
-        return self.place(frame, codes, own, matrices)
+        whole = rows_with_columns(frame, (self.plan.selection, *self.formulas))
+        matrices = {one.text: one.code(_rows(frame, whole[one.text])) for one in self._distinct}
+        return self.place(frame, self.codes(frame), whole, matrices)
 
     def place(
-        self, frame: pd.DataFrame, codes: Indices, own: list[Indices], matrices: list[Array]
+        self,
+        frame: pd.DataFrame,
+        codes: Indices,
+        whole: Mapping[str, Mask | None],
+        matrices: Mapping[str, Array],
     ) -> CodedValues:
-        """Put values together, given the positions of each equation's own rows, and those coded."""
+        """Put values together, given by right side the rows that have its columns, and coded."""
+        shown = self.plan.shown(frame, codes)
         outcome = np.full(len(frame), np.nan)
-        observed = np.sort(np.concatenate(own[1:]))
+        observed = np.flatnonzero(shown >= 0)
         values = self.coding.outcome.code_recorded(frame.iloc[observed])
         if self.plan.binary:
             self.plan.check_binary(values[~np.isnan(values)])
         outcome[observed] = values
         clusters = code_clusters(frame, self.plan.ways, self.clusters)
-        return CodedValues(self._covariates(frame, own, matrices), codes, outcome, clusters)
+        covariates = self._covariates(frame, shown, whole, matrices)
+        return CodedValues(covariates, codes, outcome, clusters)
+
+    @property
+    def _distinct(self) -> list[Coder]:
+        return list({one.text: one for one in self.coding.coders}.values())
 
     def check(self, rows: Rows) -> None:
         """Refuse rows with values that no fit can use."""
         check_known_values(self.labels, rows, self.plan.weights, self.plan.weights_kind)
 
-    def _covariates(self, frame: pd.DataFrame, own: list[Indices], matrices: list[Array]) -> Array:
-        """Place coded rows, and code all others that have what an equation needs."""
+    def _covariates(
+        self,
+        frame: pd.DataFrame,
+        shown: Indices,
+        whole: Mapping[str, Mask | None],
+        matrices: Mapping[str, Array],
+    ) -> Array:
+        """Place coded rows in all covariates; nan where a row has no number for one."""
         coding = self.coding
         covariates = coding.new_covariates(len(frame))
-        for place, (coder, matrix) in enumerate(zip(coding.coders, matrices, strict=True)):
-            if not np.isfinite(matrix).all():
-                name = coder.names[int(np.argmin(np.isfinite(matrix).all(axis=0)))]
-                what = "selection equation"
-                if place:
-                    what = f"equation of {self.labels[place - 1]!r}"
-                raise DataError(
-                    f"The covariate {name!r} of the {what} is infinite or not a number in some "
-                    "rows. Correct them, leave them out, or use another transform."
-                )
-            coding.place_side(place, own[place], matrix, covariates)
+        for place, coder in enumerate(coding.coders):
+            rows, matrix = whole[coder.text], matrices[coder.text]
+            finite = np.isfinite(matrix)
+            if not finite.all():
+                # Only effects ask what rows of one alternative would have in another.
+                own = np.ones(len(frame), dtype=bool) if not place else shown == place - 1
+                odd = ~finite[own if rows is None else own[rows]].all(axis=0)
+                if odd.any():
+                    name, what = coder.names[int(np.argmax(odd))], "selection equation"
+                    if place:
+                        what = f"equation of {self.labels[place - 1]!r}"
+                    raise DataError(
+                        f"The covariate {name!r} of the {what} is infinite or not a number in "
+                        "some rows. Correct them, leave them out, or use another transform."
+                    )
+                matrix = np.where(finite, matrix, np.nan)
+            coding.place_side(place, slice(None) if rows is None else rows, matrix, covariates)
         coding.place_offsets(frame, covariates)
-        for place, coder in enumerate(coding.coders[1:], start=1):
-            # Effects ask what the rows of one alternative would have in another.
-            columns = [column - 1 for column in coding.equation_of(place).columns if column]
-            wanted = np.isnan(covariates[:, columns]).any(axis=1)
-            if not wanted.any():
-                continue
-            absent = find_any_absent(frame, coder.kinds)
-            others = np.flatnonzero(wanted if absent is None else wanted & ~absent)
-            if len(others):
-                coded = is_codable(coding, place, frame.iloc[others])
-                if coded is not None:
-                    coding.place_side(place, others, coded, covariates)
         return covariates
+
+
+def _check_alike(equations: Equations) -> None:
+    """Refuse to share the coefficient of a term that means something else in each equation."""
+    for one in equations.shared:
+        each = [equations.each[j] for j, _ in one.members]
+        names = {own.terms[place] for own, (_, place) in zip(each, one.members, strict=True)}
+        columns = {own.columns[place] for own, (_, place) in zip(each, one.members, strict=True)}
+        if len(names) == 1 and len(columns) > 1:
+            raise OptionError(
+                f"The term {one.term!r} cannot be shared: its categories, or what its transform "
+                "learns, come from other rows in each equation, because some rows lack a column "
+                "of one of them. Compute the term as a column first, or leave those rows out."
+            )
+
+
+def rows_with_columns(
+    frame: pd.DataFrame, formulas: Iterable[ParsedFormula]
+) -> dict[str, Mask | None]:
+    """Return by right side which rows have all its columns; None where all have."""
+    absent = {one.terms: find_any_absent(frame, one.term_columns) for one in formulas}
+    return {terms: None if lacking is None else ~lacking for terms, lacking in absent.items()}
+
+
+def learning_rows(
+    frame: pd.DataFrame, formulas: Iterable[ParsedFormula]
+) -> tuple[dict[str, pd.DataFrame], dict[str, Mask | None]]:
+    """Return by right side the rows it is learnt from, and which of `frame` they are."""
+    whole = rows_with_columns(frame, formulas)
+    return {terms: _rows(frame, rows) for terms, rows in whole.items()}, whole
+
+
+def _rows(frame: pd.DataFrame, which: Mask | None) -> pd.DataFrame:
+    return frame if which is None else frame[which]
 
 
 def _with_outcome(frame: pd.DataFrame, columns: Sequence[str]) -> pd.DataFrame:
     """Return the rows whose outcome was recorded: the frame itself where that is all of them."""
     absent = find_any_absent(frame, columns)
     return frame if absent is None else frame[~absent]
-
-
-def own_rows(shown: Indices, n_alternatives: int) -> list[Indices]:
-    """Return the positions of rows that each equation is learnt from: all, then by alternative."""
-    return [np.arange(len(shown)), *(np.flatnonzero(shown == j) for j in range(n_alternatives))]

@@ -212,9 +212,10 @@ def build_selection_stream(
         counts = [tally.n_recorded + tally.n_selected_silent]
     check_both_sides(plan, labels, counts, tally.n_rows)
     refuse_half_characters((plan.first.outcome, *labels, *plan.term_columns))
-    frames = [frame, *(parts[label].learning_frame() for label in labels)]
+    frames = {terms: side.learning_frame() for terms, side in survey.sides.items()}
+    recorded = [parts[label].learning_frame() for label in labels]
     clusters, _ = learn_clusters(frame, plan.ways)
-    coder, _ = SelectionCoder.learn(plan, labels, formulas, frames, clusters)
+    coder, _ = SelectionCoder.learn(plan, labels, formulas, frames, recorded, clusters)
     stream = _stream(source, coder, survey, progress)
     ranges = [(parts[label].lowest, parts[label].highest) for label in labels]
     facts = describe_selection(coder, stream.tally, ranges, survey.n_incomplete, survey.n_without)

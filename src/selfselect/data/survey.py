@@ -9,11 +9,11 @@ eight bytes a row.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import accumulate
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 import pandas as pd
@@ -34,6 +34,7 @@ from selfselect.rules.base import Label
 __all__ = ["Part", "Survey", "Wanted", "what_to_learn"]
 
 Array = NDArray[np.float64]
+Key = TypeVar("Key")
 
 MOST_LEVELS = 100_000
 """Categories of a covariate beyond which it is taken for a mistake, such as a column of names."""
@@ -48,8 +49,8 @@ AMPLE = 1.5
 """Rows that are kept on the way to a sample, by row of the sample, where the share is known."""
 
 LEARNT_FROM = 1_000
-"""Rows kept of each alternative whose equation is learnt from its own rows: they show the kinds of
-columns; what depends on all values is held apart."""
+"""Rows kept of each alternative, and of each right side that is learnt from the rows that have its
+columns: they show the kinds of columns; what depends on all values is held apart."""
 
 UNSORTED = 100_000
 """Values of a column that may wait before they are looked through for those that are the same."""
@@ -287,8 +288,9 @@ class Survey:
     lacking : by covariate, rows that lack it.
     kept : (pieces, 3) number of each piece, rows of it that are used, and its checksum.
     tally : of the rows that are used.
-    parts : what was found in all rows (None), and in those of an alternative that its equation is
-        learnt from.
+    parts : what was found in all rows (None), and in those that show an alternative's outcome.
+    sides : by right side that needs its own columns alone, what was found in the rows that have
+        them.
     n_people, people_weight : people of each piece, and their weights, added up. One who is in two
         pieces counts twice.
     """
@@ -300,6 +302,7 @@ class Survey:
     kept: NDArray[np.int64]
     tally: Tally
     parts: dict[Label | None, Part]
+    sides: dict[str, Part]
     n_people: int = 0
     people_weight: float = 0.0
 
@@ -313,6 +316,7 @@ class Survey:
             weights = check_numbers(kept[plan.weights], f"The column of weights {plan.weights!r}")
         found = plan.contents(kept)
         parts: dict[Label | None, Part] = {}
+        sides: dict[str, Part] = {}
         for one in found.learners:
             frame, columns = one.frame, set(one.columns)
             values = found.outcome
@@ -320,9 +324,10 @@ class Survey:
             if one.label is not None:
                 assert found.chosen is not None
                 values = values[found.chosen == found.labels.index(one.label)]
+            if one.label is not None or one.side is not None:
                 size, share = LEARNT_FROM, 1.0
             recorded = values[~np.isnan(values)]
-            parts[one.label] = Part(
+            part = Part(
                 levels={
                     name: Levels.of(frame[name], text=name in piece.text)
                     for name in sorted(wanted.levels & columns)
@@ -335,6 +340,10 @@ class Survey:
                 lowest=float(recorded.min(initial=np.inf)),
                 highest=float(recorded.max(initial=-np.inf)),
             )
+            if one.side is None:
+                parts[one.label] = part
+            else:
+                sides[one.side] = part
         n_people, people_weight = 0, 0.0
         groups = group_codes(kept, plan.panel)
         if groups is not None:
@@ -353,14 +362,12 @@ class Survey:
                 n_between=found.n_between,
             ),
             parts=parts,
+            sides=sides,
             n_people=n_people,
             people_weight=people_weight,
         )
 
     def __add__(self, other: Survey) -> Survey:
-        parts = dict(self.parts)
-        for label, one in other.parts.items():
-            parts[label] = parts[label] + one if label in parts else one
         return Survey(
             n_read=self.n_read + other.n_read,
             n_incomplete=self.n_incomplete + other.n_incomplete,
@@ -368,7 +375,8 @@ class Survey:
             lacking=self.lacking + other.lacking,
             kept=np.concatenate([self.kept, other.kept]),
             tally=self.tally + other.tally,
-            parts=parts,
+            parts=_joined(self.parts, other.parts),
+            sides=_joined(self.sides, other.sides),
             n_people=self.n_people + other.n_people,
             people_weight=self.people_weight + other.people_weight,
         )
@@ -395,9 +403,17 @@ class Survey:
 
     def check_levels(self, covariates: Sequence[str]) -> None:
         """Refuse a covariate with more categories than any model could hold."""
-        for name, found in (pair for one in self.parts.values() for pair in one.levels.items()):
+        parts = (*self.parts.values(), *self.sides.values())
+        for name, found in (pair for one in parts for pair in one.levels.items()):
             if name in covariates and len(found.met) > MOST_LEVELS:
                 raise DataError(
                     f"The column {name!r} has {len(found.met):,} categories. Leave it out, or make "
                     "it a number; to cluster by it give cluster=."
                 )
+
+
+def _joined(one: Mapping[Key, Part], other: Mapping[Key, Part]) -> dict[Key, Part]:
+    return {
+        key: one[key] + other[key] if key in one and key in other else (one.get(key) or other[key])
+        for key in dict.fromkeys((*one, *other))
+    }

@@ -22,6 +22,7 @@ import numpy as np
 from numpy.random import Generator, SeedSequence
 from numpy.typing import NDArray
 
+from selfselect.data.checks import refuse_unshown
 from selfselect.data.equations import INTERCEPT, Equations
 from selfselect.data.rows import Rows
 from selfselect.errors import DataError
@@ -233,6 +234,9 @@ def _least_squares(
     q, r = np.linalg.qr(weighed / lengths)
     left = np.abs(np.diag(r))
     if left.min() < DEPENDENT:
+        for name, column in zip(terms, regressors.T, strict=False):
+            if name != INTERCEPT and np.ptp(column) == 0.0:
+                refuse_unshown(label, [name])
         raise DataError(
             f"In the equation of {label!r} {terms[int(left.argmin())]!r} is a combination of the "
             "other regressors, so the selection is not identified separately from the "

@@ -22,7 +22,7 @@ from selfselect.likelihoods.selection import join_rows
 from selfselect.noises.shapes.normal import SHAPE
 from selfselect.problem.batch import Batch, Parts
 from selfselect.problem.problem import Problem
-from selfselect.solvers._start import refuse_dependent
+from selfselect.solvers._start import refuse_collinear, refuse_dependent
 
 __all__ = [
     "OwnRegressors", "SecondStep", "first_coefficients", "least_squares", "own_regressors",
@@ -145,15 +145,13 @@ def least_squares(problem: Problem, engine: Engine) -> tuple[SecondStep, ...]:
     assert selection is not None
     gamma = first_coefficients(selection)
     sums = engine.sum(partial(_sums, problem, gamma))
+    each = [sums[3 * j : 3 * j + 3] for j in range(problem.equations.n_alternatives)]
+    refuse_collinear(problem, [np.delete(np.delete(one[0], -2, 0), -2, 1) for one in each])
     found = []
-    for j, equation in enumerate(problem.equations.each):
-        products, total, shrunk = sums[3 * j : 3 * j + 3]
-        kept = [*range(len(equation.columns)), len(products) - 1]
-        gram = products[np.ix_(kept, kept)]
-        refuse_dependent(equation, gram)
+    for equation, (products, total, shrunk) in zip(problem.equations.each, each, strict=True):
         step = _regress(products, total, shrunk)
         found.append(step)
-        if not step.naive_scale**2 > EXACT * gram[-1, -1] / total:
+        if not step.naive_scale**2 > EXACT * products[-1, -1] / total:
             raise DataError(
                 f"The covariates explain the outcome of {equation.alternative!r} exactly, so there "
                 "is no noise to estimate. Leave out covariates computed from the outcome."

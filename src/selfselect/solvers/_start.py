@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from selfselect.data.checks import refuse_unshown
 from selfselect.data.equations import INTERCEPT, Equation
 from selfselect.engines.base import Engine
 from selfselect.errors import DataError
@@ -126,6 +127,7 @@ def refuse_dependent(equation: Equation, gram: Array) -> None:
     label = equation.alternative
     zero = [name for name, length in zip(equation.terms, size, strict=True) if length == 0]
     constant = [name for name in names if name != INTERCEPT]
+    refuse_unshown(label, zero or (constant if INTERCEPT in names else []))
     if zero:
         raise DataError(
             f"The covariate {zero[0]!r} of {label!r} is zero in every row. Leave it out."

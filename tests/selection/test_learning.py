@@ -1,0 +1,99 @@
+"""Transforms and categories of every equation are learnt from all rows that have its columns."""
+
+from __future__ import annotations
+
+import numpy as np
+import pandas as pd
+import pytest
+
+import selfselect as ss
+from selfselect.errors import DataError, OptionError, UnsupportedError
+
+
+@pytest.mark.parametrize("term", ["scale(x)", "center(x)", "poly(x, 1)", "standardize(x)"])
+def test_what_transforms_learn_does_not_depend_on_who_was_selected(table, term):
+    """Shared slopes, tests across equations and effects are those of the column itself."""
+    plain = ss.switching("y ~ x", "chosen ~ x + z", table, shared="slopes")
+    made = ss.switching(f"y ~ {term}", "chosen ~ x + z", table, shared="slopes")
+    np.testing.assert_allclose(made.llf, plain.llf, rtol=1e-9)
+    a, b = plain.problem.equations.alternatives
+    one, other = (fit.treatment_effects(a, b).table for fit in (made, plain))
+    for name in ("estimate", "std_error"):
+        np.testing.assert_allclose(one[name], other[name], rtol=1e-5)
+    free = ss.switching(f"y ~ {term}", "chosen ~ x + z", table)
+    coded = free.problem.equations.each[0].terms[1]
+    found = free.wald_test(f"{a}:{coded} = {b}:{coded}")
+    wanted = ss.switching("y ~ x", "chosen ~ x + z", table).wald_test(f"{a}:x = {b}:x")
+    np.testing.assert_allclose(found.statistic, wanted.statistic, rtol=1e-5)
+
+
+@pytest.fixture
+def industries():
+    """Rows with effect 1 for everyone, and a category that one alternative never shows."""
+    rng = np.random.default_rng(0)
+    x, z, u = rng.normal(size=(3, 3000))
+    g = rng.choice(["a", "b", "c"], 3000)
+    d = (x + z + u > 0).astype(int)
+    y = 1.0 * d + x + 2 * (g == "b") + 3 * (g == "c") + 0.5 * u + rng.normal(size=3000)
+    rows = pd.DataFrame({"x": x, "z": z, "g": g, "d": d, "y": y})
+    return rows[~((rows["d"] == 1) & (rows["g"] == "c"))]
+
+
+@pytest.mark.parametrize("call", [ss.switching, ss.multinomial_switching])
+@pytest.mark.parametrize(
+    ("names", "words"),
+    [
+        ({"a": "a", "b": "b", "c": "c"}, "'g' is always, or never, 'c'"),
+        ({"a": "b", "b": "c", "c": "a"}, "never its base category|is a combination of the other"),
+    ],
+)
+def test_a_category_that_one_alternative_never_shows_is_refused(industries, call, names, words):
+    rows = industries.assign(g=industries["g"].map(names))
+    with pytest.raises(DataError, match=words):
+        call("y ~ x + g", "d ~ x + z", rows)
+
+
+@pytest.mark.parametrize("names", [{"a": "a", "b": "b", "c": "c"}, {"a": "b", "b": "c", "c": "a"}])
+def test_a_category_that_one_alternative_never_shows_may_be_shared(industries, names):
+    fit = ss.switching(
+        "y ~ x + g", "d ~ x + z", industries.assign(g=industries["g"].map(names)), shared="slopes"
+    )
+    dummies = industries.assign(b=industries["g"] == "b", c=industries["g"] == "c")
+    wanted = ss.switching("y ~ x + b + c", "d ~ x + z", dummies, shared="slopes")
+    np.testing.assert_allclose(fit.llf, wanted.llf, rtol=1e-9)
+    effects = fit.treatment_effects(1, 0).table
+    np.testing.assert_allclose(effects["estimate"], 1.0, atol=2.5 * effects["std_error"].max())
+    again = fit.treatment_effects(1, 0, data=industries.assign(g=industries["g"].map(names)))
+    np.testing.assert_allclose(again.table["estimate"], effects["estimate"], rtol=1e-9)
+
+
+def test_a_category_that_no_selected_row_has_is_refused_until_it_is_missing(table):
+    sort = np.where(np.arange(len(table)) % 2, "a", "b")
+    rows = table.assign(sort=np.where(table["works"], sort, "none"))
+    with pytest.raises(DataError, match="where the column means nothing, set it missing"):
+        ss.sample_selection("wage ~ x + sort", "works ~ z", rows)
+    rows["sort"] = rows["sort"].where(rows["works"].astype(bool))
+    fit = ss.sample_selection("wage ~ x + sort", "works ~ z", rows)
+    assert "outcome:sort[T.b]" in fit.names
+    with pytest.raises(UnsupportedError, match="rows of the fit lack a covariate"):
+        fit.potential_outcomes()
+
+
+def test_transforms_and_categories_are_learnt_alike_from_files(industries, tmp_path):
+    """Rows that lack a column of one equation are learnt from by the other all the same."""
+    rows = industries.assign(w=np.exp(industries["x"]))
+    rows["t"] = np.where(rows["d"].eq(0), np.nan, rows["z"] ** 2)
+    rows.to_parquet(tmp_path / "rows.parquet", row_group_size=400)
+    formulas = {1: "y ~ bs(w, df=4) + scale(t)", 0: "y ~ scale(w) + g"}
+    one = ss.switching(formulas, "d ~ scale(x) + z", rows)
+    other = ss.switching(formulas, "d ~ scale(x) + z", tmp_path / "rows.parquet")
+    assert one.names == other.names
+    np.testing.assert_allclose(other.values, one.values, rtol=1e-6, atol=1e-8)
+
+
+def test_a_term_that_learnt_other_things_in_each_equation_is_not_shared(industries):
+    rows = industries.assign(t=industries["z"] ** 2)
+    rows.loc[rows["d"].eq(0) & (rows["x"] > 0), "t"] = np.nan
+    formulas = {1: "y ~ scale(x) + t", 0: "y ~ scale(x)"}
+    with pytest.raises(OptionError, match=r"'scale\(x\)' cannot be shared"):
+        ss.switching(formulas, "d ~ x + z", rows, shared=["scale(x)"])
