@@ -274,3 +274,21 @@ def test_rows_without_an_instrument_are_left_out_with_a_count(rows):
         fit = fitted(lacking)
     whole = fitted(rows[rows["z1"] < 1.5])
     np.testing.assert_allclose(fit.values, whole.values, atol=1e-9)
+
+
+def test_rows_without_a_covariate_of_an_outcome_they_do_not_show_are_refused(rows):
+    """Left out, they would be chosen by the selection, and its constant would be wrong."""
+
+    def fit(data):
+        return ss.sample_selection(f"{OUTCOME} + t", SELECTION, data, endogenous=INSTRUMENTS)
+
+    shown = rows.assign(t=np.random.default_rng(0).normal(size=len(rows)))
+    assert fit(shown).nobs == len(rows)
+    idle = ~shown["works"]
+    for lacking in (idle, idle & (shown["s"] > 0)):
+        with pytest.raises(DataError, match=rf"one of its covariates \('t': {lacking.sum()} rows"):
+            fit(shown.assign(t=shown["t"].mask(lacking)))
+    # Rows that lack a covariate of their own outcome are left out as ever.
+    own = shown.assign(t=shown["t"].mask(shown["works"] & (shown["s"] > 1)))
+    with pytest.warns(ss.errors.MissingRowsWarning):
+        assert fit(own).nobs == own["t"].notna().sum()

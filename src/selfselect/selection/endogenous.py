@@ -15,6 +15,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
+import pandas as pd
 from numpy.random import Generator, SeedSequence
 from numpy.typing import NDArray
 
@@ -56,6 +57,7 @@ from selfselect.inference.dependence import Dependence
 __all__ = ["Endogenous", "Estimator", "build_endogenous_design", "carry_first_stages"]
 
 Array = NDArray[np.float64]
+Mask = NDArray[np.bool_]
 
 STEP = 0.1
 """Of differences in the coefficients of a first stage, in their standard errors."""
@@ -117,6 +119,9 @@ def build_endogenous_design(
                 f"of {name!r}. Rename it."
             )
     absent = find_any_absent(frame, stage_columns)
+    if absent is not None:
+        bare = replace(plan, missing_outcome=told["missing_outcome"], unrecorded=limits)
+        _refuse_lost_rows(bare, frame, absent, next(iter(given)))
     # Until rows that lack something are left out, residuals say which row is which.
     position = np.arange(len(frame), dtype=np.float64)
     position = position if absent is None else np.where(absent, np.nan, position)
@@ -156,6 +161,30 @@ def build_endogenous_design(
         table = table.assign(**residuals)
     coding: Any = replace(design.coding, first_stages=stages)  # type: ignore[type-var]
     return replace(design, rows=rows, table=table, coding=coding), found
+
+
+def _refuse_lost_rows(plan: SelectionPlan, frame: pd.DataFrame, absent: Mask, first: str) -> None:
+    """Refuse rows without a covariate of an outcome that is not theirs: first stages need it.
+
+    Leaving such rows out would leave out rows by the alternative that was chosen.
+    """
+    mark = residual_name(first)
+    kept = plan.clean(frame.assign(**{mark: np.arange(len(frame))})).frame[mark].to_numpy()
+    lost = kept[absent[kept]]
+    others = [name for one in plan.each for name in one.term_columns]
+    counts = {
+        name: int(frame[name].iloc[lost].isna().sum())
+        for name in dict.fromkeys(others)
+        if name not in plan.selection.term_columns
+    }
+    lacking = {name: count for name, count in counts.items() if count}
+    if lacking:
+        said = ", ".join(f"{name!r}: {count}" for name, count in lacking.items())
+        raise DataError(
+            f"Rows that do not show the outcome lack one of its covariates ({said} rows), and the "
+            f"first stage of {first!r} needs it in every row: leaving these rows out would select "
+            "rows by the choice itself. Fill the column in, or leave it out of the outcome."
+        )
 
 
 def _read(plan: SelectionPlan) -> dict[str, ParsedFormula]:
