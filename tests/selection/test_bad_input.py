@@ -234,3 +234,25 @@ def test_instruments_that_the_outcome_has_too_are_said(table, method):
     said = " ".join(str(fit.summary()).split())
     assert "in is identified by functional form: no covariate of the selection is excluded" in said
     assert "Excluded from out: z" in said
+
+
+@pytest.mark.parametrize("covariance", ["observed", "HC0"])
+@pytest.mark.parametrize(
+    ("formula", "options"), [("y ~ x", {}), ("y ~ x", {"shared": "slopes"}), ("y ~ 1", {})]
+)
+def test_a_covariate_that_decides_some_rows_is_refused_by_maximum_likelihood(
+    formula, options, covariance
+):
+    """The probit that the climb begins from has not gone far yet; its end has."""
+    rng = np.random.default_rng(4)
+    x, z, u = rng.normal(size=(3, 600))
+    chosen = 0.2 + 0.5 * x + z + u > 0
+    rows = pd.DataFrame(
+        {
+            "x": x, "z": z, "d": chosen.astype(int), "rare": chosen & (u > 1),
+            "y": 1 + x + 0.5 * u + rng.normal(size=600),
+        }
+    )  # fmt: skip
+    with pytest.raises(DataError, match="perfectly in some or all rows, by 'rare"):
+        ss.switching(formula, "d ~ x + z + rare", rows, covariance=covariance, **options)
+    assert ss.switching(formula, "d ~ x + z", rows, covariance=covariance, **options).converged

@@ -189,6 +189,9 @@ def solution_of(
 ) -> Solution:
     """Return the best of several ends of climbs, with what is at its boundary."""
     best = _best(list(ends.values()), engine.weight_total / engine.n_rows)
+    if best.converged:
+        # The probit that climbs begin from ends before a coefficient has gone far.
+        refuse_separation(problem, engine, best)
     held = _at_boundary(problem, best, ascend)
     return Solution(
         free=best.free,
