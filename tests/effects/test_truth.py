@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import pytest
+from scipy.stats import norm
 
 import selfselect as ss
 from selfselect.rules import Maximum, Minimum, MonotoneArgmax, Ranked
@@ -223,3 +224,23 @@ def test_rules_without_bounds_have_no_closed_form(fit: ss.FitResult) -> None:
     other = replace(fit, problem=replace(fit.problem, rule=OnlyChooses()))
     with pytest.raises(ss.errors.UnsupportedError, match="offers no `bounds`"):
         other.potential_outcomes()
+
+
+@pytest.mark.parametrize("x", [0.3, 0.7, 1.0, 1.5])
+def test_effects_on_the_few_who_do_not_choose_are_no_rounding(x):
+    """Nearly everyone chooses a: those who do not are far from a difference of two means."""
+    rng = np.random.default_rng(0)
+    covariate = rng.normal(size=3000)
+    a, b = 1 + 2 * covariate, 1 - 2 * covariate
+    a, b = (mean + 0.3 * rng.normal(size=3000) for mean in (a, b))
+    rows = pd.DataFrame({"y": np.maximum(a, b), "c": np.where(a > b, "a", "b"), "x": covariate})
+    fit = ss.fit("y ~ x", rows, chosen="c")
+    found = fit.treatment_effects("a", "b", at={"x": x}).table["estimate"].to_numpy()
+    index = {label: fit.params[label]["Intercept"] + x * fit.params[label]["x"] for label in "ab"}
+    spread = {label: fit.params[label]["scale"] for label in "ab"}
+    both = np.hypot(spread["a"], spread["b"])
+    gap = (index["a"] - index["b"]) / both
+    # E[d | d < 0] of a normal d, by the Mills ratio.
+    ratio = np.exp(norm.logpdf(gap) - norm.logsf(gap))
+    np.testing.assert_allclose(found[2], both * (gap - ratio), rtol=1e-5)
+    np.testing.assert_allclose(found[0], index["a"] - index["b"], rtol=1e-9)

@@ -256,3 +256,19 @@ def test_a_covariate_that_decides_some_rows_is_refused_by_maximum_likelihood(
     with pytest.raises(DataError, match="perfectly in some or all rows, by 'rare"):
         ss.switching(formula, "d ~ x + z + rare", rows, covariance=covariance, **options)
     assert ss.switching(formula, "d ~ x + z", rows, covariance=covariance, **options).converged
+
+
+def test_bootstrap_samples_without_a_rare_category_are_not_counted():
+    """They say nothing of its coefficient, which is where the climb happened to leave it."""
+    rng = np.random.default_rng(5)
+    x, z, u = rng.normal(size=(3, 600))
+    chosen = (0.5 * x + z + u > 0).astype(int)
+    group = np.where(rng.random(600) < 0.2, "r", "a")
+    group[chosen == 1] = "a"
+    group[np.flatnonzero(chosen)[:3]] = "r"
+    y = 1 + x + 0.5 * u + rng.normal(size=600)
+    rows = pd.DataFrame({"x": x, "z": z, "g": group, "d": chosen, "y": y})
+    options = {"formula": "y ~ x + g", "selection": "d ~ x + z", "data": rows, "seed": 1}
+    fit = ss.switching(**options, covariance=ss.inference.Bootstrap(60))
+    plain = ss.switching(**options)
+    assert fit.bse[1, "g[T.r]"] == pytest.approx(plain.bse[1, "g[T.r]"], rel=0.5)

@@ -57,6 +57,10 @@ class Setting:
         return GivenSelectedMoments(problem, self.rule, found) if self.given_selected else found
 
 
+FEW = 1e-4
+"""Share below which means among those who do not choose an alternative add up their own cells."""
+
+
 @dataclass(frozen=True, eq=False)
 class Cells:
     """Averages of what the model says of rows, or one row of it.
@@ -87,6 +91,16 @@ class Cells:
     def outcome_in(self, group: int) -> Any:
         """Return the mean (..., k) of every outcome among those who choose `group`."""
         return self.outcome[..., group] / self.chance[..., [group]]
+
+    def outcome_outside(self, group: int) -> Any:
+        """Return the mean (..., k) of every outcome among those who choose another than `group`."""
+        others = [place for place in range(self.chance.shape[-1]) if place != group]
+        total, share = self.mean - self.outcome[..., group], 1.0 - self.chance[..., [group]]
+        added = self.outcome[..., others].sum(axis=-1)
+        rest = self.chance[..., others].sum(axis=-1, keepdims=True)
+        # Where few choose another, a difference of means over everyone is rounding.
+        few = np.real(rest) < FEW
+        return np.where(few, added, total) / np.where(few, rest, share)
 
     def predicted_in(self, group: int) -> Any:
         """Return the mean (..., k) of what covariates predict for those who choose `group`."""

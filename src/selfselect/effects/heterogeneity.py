@@ -56,10 +56,8 @@ def heterogeneity(
     a, b = two_alternatives(fit, to, versus)
 
     def parts(cells: Cells) -> Any:
-        share = cells.chance[a]
         both = np.array([a, b])
-        inside = cells.outcome[both, a]
-        groups = [inside / share, (cells.mean[both] - inside) / (1.0 - share)]
+        groups = [cells.outcome_in(a)[both], cells.outcome_outside(a)[both]]
         groups.append(groups[0] - groups[1])
         return np.concatenate([np.append(one, one[0] - one[1]) for one in groups])
 

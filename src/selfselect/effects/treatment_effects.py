@@ -84,15 +84,11 @@ def treatment_effects(
     a, b = two_alternatives(fit, to, versus)
 
     def effects(cells: Cells) -> Any:
-        everyone = cells.mean[a] - cells.mean[b]
-        treated = cells.outcome[a, a] - cells.outcome[b, a]
-        share = cells.chance[a]
-        found = np.array([everyone, treated / share, (everyone - treated) / (1.0 - share)])
+        means = np.stack([cells.mean, cells.outcome_in(a), cells.outcome_outside(a)])
+        found = means[:, a] - means[:, b]
         if scale == "model":
             return found
-        mean, among = cells.mean[b], cells.outcome[b, a]
-        base = np.array([mean, among / share, (mean - among) / (1.0 - share)])
-        return np.concatenate([found, 100.0 * found / base])
+        return np.concatenate([found, 100.0 * found / means[:, b]])
 
     given, (fit, said) = fit, visiting(fit, (a, b), types)
     answer = ask(fit, effects, data=data, at=at, covariates=covariates, scale=scale)

@@ -28,6 +28,9 @@ __all__ = ["Bootstrap", "bootstrap_draws", "resampled_estimates"]
 
 Array = NDArray[np.float64]
 
+TELLING = 1e-6
+"""Share of the information of all rows along some direction below which a sample tells nothing."""
+
 ENOUGH = 0.9
 """Share of the replications that must converge for their spread to be believed."""
 
@@ -78,7 +81,7 @@ def bootstrap_draws(
             fitted = solver.solve(problem, sample, rng=stream, start=solution.free, progress=False)
         except DataError:
             return None
-        if not fitted.converged:
+        if not fitted.converged or not _tells_as_much(fitted, solution):
             return None
         # Alternatives without names keep the numbers they have in the estimate: a sample in which
         # two of them change places would look like a spread of both.
@@ -90,6 +93,22 @@ def bootstrap_draws(
         return once(engine, f"bootstrap sample {number}", about, partial(draw, seed))
 
     return _collect(parallel_map(draw_once, count(), seeds), options, progress)
+
+
+def _tells_as_much(sample: Solution, of_all: Solution) -> bool:
+    """Say whether a sample tells something of every direction that all rows tell of.
+
+    One without any row of a category leaves its coefficient where the climb happened to begin.
+    """
+    free = np.setdiff1d(np.arange(len(of_all.free)), [*sample.held, *of_all.held])
+    more = (sample.information - TELLING * of_all.information)[np.ix_(free, free)]
+    if not np.isfinite(more).all():
+        return True
+    try:
+        np.linalg.cholesky(more)
+    except np.linalg.LinAlgError:
+        return False
+    return True
 
 
 def resampled_estimates(
