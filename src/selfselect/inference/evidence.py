@@ -55,11 +55,15 @@ class Expectations:
     kept : (m,) which moments scores leave something of.
     explained : (kept, n_free) A, with which scores explain them best.
     variance : (kept, kept) products of what scores leave, summed over the rows by weight.
+    difference : (kept, kept) how these differ between two halves of the drawn rows.
+    scores : products of the scores of all that was estimated, and how those differ.
     """
 
     kept: NDArray[np.bool_]
     explained: Array
     variance: Array
+    difference: Array
+    scores: tuple[Array, Array]
 
     def select(self, found: dict[Subject, Array]) -> dict[Subject, Array]:
         """Leave out moments (..., m) that are made of scores."""
@@ -127,29 +131,39 @@ class Evidence:
         return summed_moments(self.problem, self.observed)
 
     @cached_property
-    def _expected_products(self) -> tuple[Array, int, int]:
+    def _expected_products(self) -> tuple[Array, Array, int, int]:
         """Products of pairs, moments and natural scores, and how many of the first two there are.
 
         They are expected by the fitted model, summed over the rows by weight. Products of residuals
-        are there wherever the score test may ask, moments wherever theirs may.
+        are there wherever the score test may ask, moments wherever theirs may. The second array is
+        how two halves of the drawn rows differ.
         """
         problem, natural = self.problem, self.natural
         rows, counts = simulate_rows(problem, self.engine, natural)
         weights = counts if rows.weights is None else counts * rows.weights
-        drawn = Memory().load(problem, replace(rows, weights=weights))
+        rows, starts = replace(rows, weights=weights), rows.group_starts
+        person = np.arange(len(rows))
+        if starts is not None:
+            person = np.repeat(np.arange(len(starts)), np.diff(np.append(starts, len(rows))))
         tested = any(why_no_moment_test(problem, self.solution, one) is None for one in SUBJECTS)
         asked = Asked(pairs=self.pairs_drawn, moments=tested)
-        products: Array = drawn.sum(partial(_products, problem, natural, asked))
+        halves: list[Array] = [
+            Memory()
+            .load(problem, rows.take(np.flatnonzero(person % 2 == half)))
+            .sum(partial(_products, problem, natural, asked))
+            for half in (0, 1)
+        ]
         k = problem.equations.n_alternatives
         n_pairs = k * (k - 1) // 2 if asked.pairs else 0
-        return products, n_pairs, len(products) - n_pairs - len(natural)
+        n_moments = len(halves[0]) - n_pairs - len(natural)
+        return halves[0] + halves[1], halves[0] - halves[1], n_pairs, n_moments
 
     @property
-    def expected_of_pairs(self) -> Array:
-        """Products of what each pair's residuals say and of natural scores."""
-        products, n_pairs, n_moments = self._expected_products
+    def expected_of_pairs(self) -> tuple[Array, Array]:
+        """Products of what each pair's residuals say and of natural scores; of halves, less."""
+        products, difference, n_pairs, n_moments = self._expected_products
         kept = np.r_[0:n_pairs, n_pairs + n_moments : len(products)]
-        return products[np.ix_(kept, kept)]
+        return products[np.ix_(kept, kept)], difference[np.ix_(kept, kept)]
 
     @cached_property
     def expectations(self) -> Expectations:
@@ -158,19 +172,35 @@ class Evidence:
         Parameters at a boundary are taken as given, not as estimates.
         """
         layout, solution = self.problem.layout, self.solution
-        products, n_pairs, size = self._expected_products
-        expected = products[n_pairs:, n_pairs:]
+        products, difference, n_pairs, size = self._expected_products
         moved = np.delete(np.arange(layout.n_free), list(solution.held))
-        scores = layout.pull_back_matrix(expected[size:, size:], solution.free)
-        shared = layout.pull_back_vector(expected[:size, size:], solution.free)
-        explained = np.zeros((size, layout.n_free))
-        explained[:, moved] = np.linalg.lstsq(
-            scores[np.ix_(moved, moved)], shared[:, moved].T, rcond=None
-        )[0].T
-        across = explained @ shared.T
-        variance = expected[:size, :size] - across - across.T + explained @ scores @ explained.T
-        kept = np.diag(variance) > WITHIN_SCORES * np.diag(expected)[:size]
-        return Expectations(kept, explained[kept], variance[np.ix_(kept, kept)])
+
+        def parts(made: Array) -> tuple[Array, Array, Array]:
+            own = made[n_pairs:, n_pairs:]
+            scores = layout.pull_back_matrix(own[size:, size:], solution.free)
+            shared = layout.pull_back_vector(own[:size, size:], solution.free)
+            return own[:size, :size], shared[:, moved], scores[np.ix_(moved, moved)]
+
+        moments, shared, scores = parts(products)
+        explained: Array = np.asarray(np.linalg.lstsq(scores, shared.T, rcond=None)[0].T)
+        variance = _left_over(explained, moments, shared, scores)
+        apart = parts(difference)
+        kept = np.diag(variance) > WITHIN_SCORES * np.diag(moments)
+        every = np.zeros((size, layout.n_free))
+        every[:, moved] = explained
+        return Expectations(
+            kept,
+            every[kept],
+            variance[np.ix_(kept, kept)],
+            _left_over(explained, *apart)[np.ix_(kept, kept)],
+            (scores, apart[-1]),
+        )
+
+
+def _left_over(explained: Array, moments: Array, shared: Array, scores: Array) -> Array:
+    """Return products of what scores leave of moments."""
+    across = explained @ shared.T
+    return np.asarray(moments - across - across.T + explained @ scores @ explained.T)
 
 
 def why_no_score_test(problem: Problem, information: Array) -> str | None:

@@ -47,6 +47,7 @@ from numpy.typing import NDArray
 from selfselect.engines.base import Engine, Parts
 from selfselect.errors import OptionError
 from selfselect.inference.cluster_totals import cluster_products, cluster_totals
+from selfselect.inference.drawn_spread import drawn_spread_test, excess_of_draws
 from selfselect.inference.evidence import Evidence, pair_products, why_no_score_test
 from selfselect.inference.statistics import (
     TestResult,
@@ -81,6 +82,8 @@ SCORE = "Score test of independence across alternatives"
 WALD = "Wald test of independence across alternatives"
 LR = "Likelihood-ratio test of independence across alternatives"
 NULL = "no correlation"
+MANY_PAIRS = "compare with a fit of one correlation for all pairs, noise=noises.SharedShock()"
+"""What to do where so many pairs cannot be tested together."""
 NULL_OF_SELECTION = "selection is unrelated to the noise of the outcomes"
 
 ONE_SIDED = "its variance cannot be negative, so p is that of a mixture of chi-squares"
@@ -110,8 +113,9 @@ def independence_test(evidence: Evidence) -> TestResult:
     else:
         task = partial(_sums, problem, natural, None if by_model else clusters)
         score, mean, outer = engine.sum(task)
+    apart = None
     if drawn:
-        mean = evidence.expected_of_pairs
+        mean, apart = evidence.expected_of_pairs
     n_pairs = len(score)
     try:
         np.linalg.cholesky(information)
@@ -132,13 +136,17 @@ def independence_test(evidence: Evidence) -> TestResult:
         variance = keep @ spread @ keep.T
         np.linalg.cholesky(variance)
         statistic = float(score @ np.linalg.solve(variance, score))
+        excess = 0.0
+        if by_model and apart is not None:
+            differ = layout.pull_back_matrix(apart[n_pairs:, n_pairs:], free)
+            excess = excess_of_draws((variance, keep @ apart @ keep.T), (scores, differ))
     except OptionError as error:
         return impossible_test(SCORE, str(error).rstrip("."))
     except np.linalg.LinAlgError:
         return impossible_test(SCORE, "the information about the correlations is singular")
     if len(clusters) == 1:
         return cluster_sums_test(SCORE, statistic, n_pairs, NULL, clusters[0])
-    return chi_square_test(SCORE, statistic, n_pairs, NULL)
+    return drawn_spread_test(SCORE, statistic, n_pairs, NULL, excess, MANY_PAIRS)
 
 
 def wald_test_of_correlations(reported: Reported, covariance: Array) -> TestResult:

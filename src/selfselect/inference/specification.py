@@ -39,6 +39,7 @@ from selfselect.engines.memory import Memory
 from selfselect.errors import DataError, OptionError, RuleError
 from selfselect.inference.cluster_totals import cluster_products, cluster_totals
 from selfselect.inference.dependence import Dependence
+from selfselect.inference.drawn_spread import drawn_spread_test, excess_of_draws
 from selfselect.inference.evidence import (
     Evidence,
     Expectations,
@@ -50,7 +51,6 @@ from selfselect.inference.moments import SUBJECTS, Subject, moments_of
 from selfselect.inference.noise_samples import Samples
 from selfselect.inference.simulation import why_rows_are_not_drawn
 from selfselect.inference.statistics import TestResult, impossible_test, undecided_test
-from selfselect.kernels.special import chdtrc
 from selfselect.likelihoods import Asked, Batch, row_terms, sum_rows
 from selfselect.problem.problem import Problem
 from selfselect.progress import progress_bar
@@ -154,10 +154,11 @@ def asymptotic_tests(evidence: Evidence) -> dict[Subject, TestResult]:
             subject: made.get(subject, impossible_test(_name(problem, subject, ASYMPTOTIC), reason))
             for subject in SUBJECTS
         }
-    expected = evidence.expectations
+    expected, excess = evidence.expectations, dict[Subject, float]()
     if dependence.reason is None:
         sums = expected.select(evidence.moments)
         found = _distances(Parts(sums.values()), expected.variance)
+        excess = _excesses(expected, sums)
     else:
         found = _statistics(problem, evidence.engine, evidence.natural, expected, dependence)
     for subject, (statistic, df) in found.items():
@@ -168,11 +169,23 @@ def asymptotic_tests(evidence: Evidence) -> dict[Subject, TestResult]:
         if df == 0 or few is not None:
             made[subject] = impossible_test(name, few or NOTHING_LEFT)
         elif dependence.reason is None:
-            made[subject] = TestResult(name, null, statistic, df, float(chdtrc(df, statistic)))
+            instead = f"result.{subject}_test() takes bootstrap ones"
+            made[subject] = drawn_spread_test(name, statistic, df, null, excess[subject], instead)
         else:
             reason = _no_verdict(problem, subject, dependence)
             made[subject] = undecided_test(name, statistic, df, null, reason)
     return {subject: made[subject] for subject in SUBJECTS}
+
+
+def _excesses(expected: Expectations, sums: dict[Subject, Array]) -> dict[Subject, float]:
+    """Return by subject which part of its statistic comes from few drawn rows."""
+    found, end = {}, 0
+    for subject, moments in sums.items():
+        start, end = end, end + len(moments)
+        own = slice(start, end), slice(start, end)
+        spread = expected.variance[own], expected.difference[own]
+        found[subject] = excess_of_draws(spread, expected.scores) if len(moments) else 0.0
+    return found
 
 
 def _too_few_clusters(dependence: Dependence, df: int) -> str | None:
