@@ -32,7 +32,7 @@ def switched(villagers: pd.DataFrame, covariance: Any, method: str) -> ss.FitRes
 
 @pytest.mark.parametrize(
     ("name", "same"),
-    [("nonrobust", "observed"), ("OIM", "observed"), ("sandwich", "robust"), ("Robust", "robust")],
+    [("nonrobust", "observed"), ("OIM", "observed"), ("sandwich", "HC0"), ("Robust", "robust")],
 )
 def test_names_of_other_programs_mean_what_they_mean_there(
     name: str, same: str, villagers: pd.DataFrame

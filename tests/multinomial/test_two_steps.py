@@ -195,7 +195,7 @@ def test_rows_that_lack_something_are_left_out_and_counted(table: pd.DataFrame) 
         (lambda t: t.assign(z1=np.where(t["job"] == "b", 9.0, 0.0)), {}, DataError, "'z1'"),
         (lambda t: t.assign(z1=t["z2"]), {}, DataError, "repeat each other"),
         (lambda t: t[(t["job"] != "c") | (t.index < 16)], {}, DataError, "parameters"),
-        (lambda t: t[t["job"] == "a"], {}, DataError, "1 alternatives"),
+        (lambda t: t[t["job"] == "a"], {}, DataError, "Every row has 'a' in 'job'"),
         (lambda t: t, {"base": "d"}, OptionError, "base='d' is no alternative"),
         (lambda t: t, {"correction": "dmf3"}, OptionError, "There is no correction"),
         (lambda t: t, {"seed": -1}, OptionError, "is not a seed"),

@@ -209,7 +209,9 @@ def test_rows_that_lack_what_others_have_are_not_averaged_over(table):
     lacking = table.assign(w=table["w"].where(~table["works"]))
     fit = ss.switching({"in": "y ~ x", "out": "y ~ x + w"}, "chosen ~ x + z", lacking)
     for ask in (fit.potential_outcomes, fit.marginal_effects):
-        with pytest.raises(UnsupportedError, match="221 of 400 rows of the fit lack a covariate"):
+        with pytest.raises(
+            UnsupportedError, match="221 of 400 rows of the fit do not show the outcome and lack"
+        ):
             ask()
     whole = ss.switching({"in": "y ~ x", "out": "y ~ x + w"}, "chosen ~ x + z", table)
     np.testing.assert_allclose(

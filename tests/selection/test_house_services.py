@@ -60,6 +60,7 @@ def test_a_saved_fit_is_the_same_fit(table, call, tmp_path):
     inside = table[table["x"].abs() < 1.5].iloc[:50]
     for kind in ("latent", "chance", "outcome", "given_seen"):
         np.testing.assert_array_equal(again.predict(inside, kind), fit.predict(inside, kind))
+    assert again.coding.columns == fit.coding.columns
     effect = again.potential_outcomes(inside)
     pd.testing.assert_frame_equal(effect.table, fit.potential_outcomes(inside).table)
     with pytest.raises(UnsupportedError, match="no longer has its rows"):

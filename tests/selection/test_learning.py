@@ -75,7 +75,9 @@ def test_a_category_that_no_selected_row_has_is_refused_until_it_is_missing(tabl
     rows["sort"] = rows["sort"].where(rows["works"].astype(bool))
     fit = ss.sample_selection("wage ~ x + sort", "works ~ z", rows)
     assert "outcome:sort[T.b]" in fit.names
-    with pytest.raises(UnsupportedError, match="rows of the fit lack a covariate"):
+    with pytest.raises(
+        UnsupportedError, match="of the fit do not show the outcome and lack a covariate"
+    ):
         fit.potential_outcomes()
 
 
@@ -97,3 +99,18 @@ def test_a_term_that_learnt_other_things_in_each_equation_is_not_shared(industri
     formulas = {1: "y ~ scale(x) + t", 0: "y ~ scale(x)"}
     with pytest.raises(OptionError, match=r"'scale\(x\)' cannot be shared"):
         ss.switching(formulas, "d ~ x + z", rows, shared=["scale(x)"])
+
+
+def test_alternatives_keep_the_order_of_their_categories(industries, tmp_path):
+    named = np.where(industries["d"] == 1, "yes", "no")
+    rows = industries.assign(d=pd.Categorical(named, ["yes", "no"]))
+    rows.to_parquet(tmp_path / "rows.parquet", row_group_size=700)
+    formula, choice = "y ~ x", "d ~ x + z"
+    for data in (rows, tmp_path / "rows.parquet"):
+        assert ss.switching(formula, choice, data).problem.equations.alternatives == ("yes", "no")
+    assert ss.multinomial_switching(formula, choice, rows).alternatives == ("yes", "no")
+    fit = ss.fit(formula, rows, chosen="d")
+    assert fit.problem.equations.alternatives == ("yes", "no")
+    text = ss.fit(formula, rows.assign(d=named), chosen="d")
+    assert text.problem.equations.alternatives == ("no", "yes")
+    assert fit.llf == pytest.approx(text.llf, rel=1e-12)

@@ -25,7 +25,7 @@ Examples:
   selfselect switching workers.csv "union ~ educ + manuf" \\
       --equation 1="lwage ~ educ" --equation 0="lwage ~ educ + married"
   selfselect switching workers.csv "lwage ~ educ" "hours ~ educ + kids" \\
-      --ordered none,part,full
+      --ordered few,part,full
 
 Exit codes: 0 the fit converged, 2 bad input, 3 the fit did not converge.
 """

@@ -135,10 +135,19 @@ def recorded_alternatives(
                 "of the choice."
             )
     else:
-        alike = len({type(label) for label in found}) == 1
-        by_label = dict.fromkeys(sorted(found, key=None if alike else str), parsed)
+        by_label = dict.fromkeys(_in_order(found, values), parsed)
     labels = tuple(by_label)
     return labels, _recode(codes, [labels.index(label) for label in found]), (*by_label.values(),)
+
+
+def _in_order(found: list[Any], values: pd.Series[Any]) -> list[Any]:
+    """Return labels in the order of their categories, else sorted."""
+    if isinstance(values.dtype, pd.CategoricalDtype):
+        known = [_plain_label(one) for one in values.dtype.categories]
+        if set(found) <= set(known):
+            return sorted(found, key=known.index)
+    alike = len({type(label) for label in found}) == 1
+    return sorted(found, key=None if alike else str)
 
 
 def code_chosen(values: pd.Series[Any], chosen: str, labels: tuple[Label, ...]) -> Indices:

@@ -44,15 +44,19 @@ class SelectionCoding(FormulaCoding):
     def code(
         self, data: Any, *, with_known: bool, with_outcome: bool = False, needed: str = "all"
     ) -> CodedRows:
+        self.check_residuals(data, self.columns_for(needed))
+        return super().code(data, with_known=with_known, with_outcome=with_outcome, needed=needed)
+
+    def check_residuals(self, data: Any, needed: Sequence[str]) -> None:
+        """Refuse data without the residuals of first stages, and say how to add them."""
         present = () if are_files(data) or not self.first_stages else column_names(data)
         for one in self.first_stages:
             name = residual_name(one.column)
-            if present and name in self.columns_for(needed) and name not in present:
+            if present and name in needed and name not in present:
                 raise DataError(
                     f"There is no column {name!r} in the data: it holds the residuals of the first "
                     f"stage of {one.column!r}. Add it with result.with_residuals(data)."
                 )
-        return super().code(data, with_known=with_known, with_outcome=with_outcome, needed=needed)
 
     def place_side(self, place: int, which: Any, matrix: Array, covariates: Array) -> None:
         """Write coded rows of a coder, at the positions `which`, into all covariates (n, D)."""

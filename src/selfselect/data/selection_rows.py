@@ -44,11 +44,17 @@ def find_alternatives(
     if plan.ordered is not None:
         order = order_of(plan.ordered, labels, frame[name])
         labels, formulas = (tuple(one[place] for place in order) for one in (labels, formulas))
-    elif len(labels) < 2 or (len(labels) > 2 and not plan.several):
+    elif len(labels) < 2:
+        raise DataError(
+            f"Every row has {labels[0]!r} in {name!r}: there is no selection to model. Give rows "
+            "of several alternatives."
+        )
+    elif len(labels) > 2 and not plan.several:
         raise DataError(
             f"There are {len(labels)} alternatives of {name!r} "
             f"({', '.join(map(repr, labels[:6]))}). Switching is between two: join some, give "
-            "ordered=[...] if they have an order, or use selfselect.fit for more."
+            "ordered=[...] if they have an order, use selfselect.multinomial_switching if they "
+            "have none, or selfselect.fit if the outcome itself decides."
         )
     if SELECTION in map(str, labels):
         raise DataError(
@@ -82,7 +88,9 @@ class SelectionCoder(LearntCoder[SelectionPlan, SelectionCoding]):
         for label, own in zip(labels, recorded, strict=True):
             if not len(own):
                 raise DataError(
-                    f"No row shows {plan.outcome_of(label)}: nothing says what it depends on."
+                    f"No row shows {plan.outcome_of(label)}: nothing says what it depends on. "
+                    "An alternative without outcomes has no equation in this model; leave its "
+                    "rows out, or join it with another."
                 )
         sides = (plan.selection, *formulas)
         learnt = {one.terms: Coder.learn(one.terms, frames[one.terms]) for one in sides}

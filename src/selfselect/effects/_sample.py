@@ -12,6 +12,7 @@ import pandas as pd
 from selfselect.data.coding import FormulaCoding
 from selfselect.data.long import LongCoding
 from selfselect.data.rows import Rows
+from selfselect.data.selection_coding import SelectionCoding
 from selfselect.data.tables import to_frame
 from selfselect.errors import (
     DataError,
@@ -91,6 +92,8 @@ def raw_table(fit: FitResult, data: Any) -> pd.DataFrame:
         return pd.DataFrame(covariates, columns=list(fit.problem.equations.covariates))
     if isinstance(data, np.ndarray) and not isinstance(fit.coding, FormulaCoding | LongCoding):
         data = pd.DataFrame(data, columns=list(names))
+    if isinstance(fit.coding, SelectionCoding):
+        fit.coding.check_residuals(data, names)
     table = to_frame(data, names)
     complete = table.notna().all(axis=1)
     if not complete.all():
@@ -149,9 +152,10 @@ def refuse_lacking(fit: FitResult) -> None:
         return
     lacking = int(np.isnan(fit.rows.covariates).any(axis=1).sum())
     if lacking:
+        whose = "another alternative's" if fit.problem.equations.n_alternatives > 1 else "its"
         raise UnsupportedError(
-            f"{lacking} of {len(fit.rows)} rows of the fit lack a covariate of another "
-            "alternative's equation, so their outcome there cannot be predicted. Give the rows "
+            f"{lacking} of {len(fit.rows)} rows of the fit do not show the outcome and lack a "
+            f"covariate of {whose} equation, so it cannot be predicted there. Give the rows "
             "to average over, data=..., with all covariates."
         )
 

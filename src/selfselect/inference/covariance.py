@@ -50,7 +50,7 @@ KINDS = ("observed", "robust", "clustered", "bootstrap", "HC0", "HC1", "opg")
 OTHER_NAMES = {
     "nonrobust": "observed",
     "oim": "observed",
-    "sandwich": "robust",
+    "sandwich": "HC0",
     "cluster": "clustered",
 }
 """Names that other programs have for the same, beside those of `KINDS`; case does not matter."""

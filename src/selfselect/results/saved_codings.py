@@ -69,9 +69,13 @@ def read_coding(content: dict[str, Any], equations: Equations, facts: DataFacts)
         return ArrayCoding(equations, known)
     # The same door a user's formula goes through: a file cannot smuggle code in. What columns are
     # needed is read off the formulas, not believed: any other name might mean a Python builtin.
+    in_order = content["coders"]
+    if content["kind"] == "selection":
+        # That of the selection is the first, and its columns come last.
+        in_order = [*in_order[1:], *in_order[:1]]
     named = [
         name
-        for coder in content["coders"]
+        for coder in in_order
         for name in parse_formula(f"outcome ~ {from_plain(coder['text'], str)}").term_columns
     ]
     coders = tuple(_coder(one, one["text"]) for one in content["coders"])

@@ -27,7 +27,7 @@ class OrderedIndex:
     Examples
     --------
     >>> from selfselect.rules import OrderedIndex
-    >>> OrderedIndex(("none", "part", "full")).intervals(["none", "part", "full"])
+    >>> OrderedIndex(("few", "part", "full")).intervals(["few", "part", "full"])
     ((None, 0), (0, 1), (1, None))
     """
 

@@ -60,7 +60,7 @@ def switching(
     towards : the alternative that a positive index selects. By default true (or 1 of 0 and 1),
         else the first of the formulas, or of the labels in order.
     ordered : for alternatives in an order, any number of them, such as hours of work: their labels
-        from the lowest to the highest, ``["none", "part", "full"]``; True takes the order of
+        from the lowest to the highest, ``["few", "part", "full"]``; True takes the order of
         numbers, or of an ordered category. The index passes a cut point between each two, an
         ordered probit, and has no constant.
     shared : coefficients that the alternatives have in common, as in `selfselect.fit`; or

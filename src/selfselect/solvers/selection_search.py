@@ -349,12 +349,16 @@ def refuse_separation(problem: Problem, engine: Engine, probit: Climb) -> None:
     """Refuse covariates that predict selection perfectly: their coefficients are infinite."""
     at_gamma = selection_places(problem)
     information = probit.information[np.ix_(at_gamma, at_gamma)]
-    if np.linalg.eigvalsh(information / engine.weight_total)[0] > FLAT:
+    values, axes = np.linalg.eigh(information / engine.weight_total)
+    if values[0] > FLAT:
         return
     selection = problem.equations.selection
     assert selection is not None
-    # In internal units covariates are alike, so the coefficient that went furthest tells.
-    size = np.abs(probit.free[at_gamma]) * [column > 0 for column in selection.columns]
+    # In internal units covariates are alike: the one flat direction tells, or, where there are
+    # several, the coefficient that went furthest.
+    alone = len(values) > 1 and values[1] > FLAT
+    size = np.abs(axes[:, 0] if alone else probit.free[at_gamma])
+    size = size * [column > 0 for column in selection.columns]
     name = selection.terms[int(np.argmax(size))]
     raise DataError(
         f"The selection equation predicts selection perfectly in some or all rows, by {name!r} "
