@@ -292,3 +292,12 @@ def test_rows_without_a_covariate_of_an_outcome_they_do_not_show_are_refused(row
     own = shown.assign(t=shown["t"].mask(shown["works"] & (shown["s"] > 1)))
     with pytest.warns(ss.errors.MissingRowsWarning):
         assert fit(own).nobs == own["t"].notna().sum()
+
+
+def test_an_endogenous_covariate_of_two_values_is_said(rows, tmp_path):
+    two = rows.assign(x=(rows["x"] > 0.3).astype(float))
+    fit = fitted(two)
+    assert "x has two values: its first stage is linear" in str(fit.summary()).replace("\n  ", " ")
+    fit.save(tmp_path / "fit.json")
+    assert str(ss.load(tmp_path / "fit.json").summary()) == str(fit.summary())
+    assert "has two values" not in str(fitted(rows).summary())

@@ -36,6 +36,7 @@ class FirstStage:
     instruments : names of the coder's that no outcome has.
     statistic : F of the test that these are all zero.
     df_residual : its degrees of freedom below the line.
+    two_values : whether the column holds two values alone, so that no residual of it is normal.
     """
 
     column: str
@@ -44,6 +45,7 @@ class FirstStage:
     instruments: tuple[str, ...]
     statistic: float
     df_residual: float
+    two_values: bool = False
 
     def with_residual(self, data: Any) -> pd.DataFrame:
         """Return a table with the residuals of its rows in a column of their own."""
@@ -112,5 +114,8 @@ def fit_first_stages(
             )
         gain = max(float((without**2).sum()) - left, 0.0) / excluded.sum()
         statistic = float(gain / (left / free))
-        found.append(FirstStage(column, coder, coefficients, instruments, statistic, free))
+        two_values = len(np.unique(x[weights > 0])) == 2
+        found.append(
+            FirstStage(column, coder, coefficients, instruments, statistic, free, two_values)
+        )
     return tuple(found)

@@ -71,6 +71,12 @@ def say_first_stages(fit: FitResult) -> list[str]:
         if one.statistic < WEAK:
             sentence += ", weak: below 10 (Staiger and Stock 1997). Intervals are unreliable"
         said.append(f"{sentence}.")
+        if one.two_values:
+            said.append(
+                f"{one.column} has two values: its first stage is linear, so its residual is not "
+                "normal, as the estimates assume. A treatment of two values has a model of its "
+                "own: selfselect.switching(..., shared='slopes')."
+            )
     said.append(f"{exogeneity_test(fit)}.".replace("..", "."))
     if fit.method == "ml":
         said.append(

@@ -44,6 +44,7 @@ def coding_content(coding: Any) -> dict[str, Any]:
                     "instruments": list(one.instruments),
                     "statistic": one.statistic,
                     "df_residual": one.df_residual,
+                    "two_values": one.two_values,
                 }
                 for one in coding.first_stages
             ],
@@ -139,6 +140,7 @@ def _first_stages(content: Any, equations: Equations) -> tuple[FirstStage, ...]:
             from_plain(one["instruments"], tuple[str, ...]),
             from_plain(one["statistic"], float),
             from_plain(one["df_residual"], float),
+            from_plain(one.get("two_values", False), bool),
         )
         for one in content["each"]
     )
