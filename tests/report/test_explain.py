@@ -68,7 +68,9 @@ def test_an_unknown_index_shows_its_alarm_first_with_what_to_try():
     assert found.alarms[0].startswith("REJECTED by the data: ")
     assert "choose_noise()" in found.alarms[0]
     assert found.sentences[0] == found.alarms[0]
-    assert "do not interpret this as bias" in words(result)
+    assert "do not interpret this as bias while the warnings about this fit" in words(result)
+    # Reports show warnings after the answer, printed explanations before it.
+    assert not re.search("warnings (above|below)", words(result))
     assert "2 instead of 1" in words(result)
 
 
@@ -97,13 +99,45 @@ def test_costs_are_named_among_the_assumptions(numbers):
 
 def test_correlated_noise_without_exclusions_is_said_to_rest_on_its_shape(numbers):
     table = two(numbers)
-    alone = ss.fit("y ~ x", table, chosen="job", noise=ss.noises.Correlated(correlation=0.2))
+    alone = ss.fit("y ~ x", table, chosen="job", noise="correlated")
     assert "identified by its shape alone" in words(alone)
     excluded = ss.fit(
-        {"a": "y ~ x", "b": "y ~ x + z"}, table, chosen="job",
-        noise=ss.noises.Correlated(correlation=0.2),
+        {"a": "y ~ x", "b": "y ~ x + z"}, table, chosen="job", noise="correlated"
     )  # fmt: skip
     assert "identified by its shape alone" not in words(excluded)
+
+
+@pytest.mark.parametrize(
+    "noise",
+    [ss.noises.Correlated(correlation=0.2), ss.noises.KnownCovariance([[1.0, 0.2], [0.2, 1.0]])],
+)
+def test_a_dependence_that_is_known_is_not_said_to_be_identified(numbers, noise):
+    said = words(ss.fit("y ~ x", two(numbers), chosen="job", noise=noise))
+    assert noise.name in said
+    assert "identified" not in said
+
+
+def test_a_rule_without_words_of_its_own_is_named(numbers):
+    rule = ss.rules.LinearArgmax([[1.0, 0.3], [0.0, 1.0]])
+    table = two(numbers)
+    said = words(ss.fit("y ~ x", table, chosen="job", rule=rule))
+    assert f"recorded outcome is the one that the rule selects ({rule.name})" in said
+
+
+def test_a_fit_without_standard_errors_names_no_kind_of_them(numbers):
+    x = numbers[:, :2]
+    latent = np.column_stack([1 + 2 * x[:, 0], x[:, 1] - x[:, 0]]) + numbers[:, 2:4]
+    table = pd.DataFrame({"x": x[:, 0], "z": x[:, 1], "y": latent.max(axis=1)})
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        result = ss.fit(
+            "y ~ 0 + x + z", table, alternatives=2, solver=ss.solvers.TwoModels(),
+            noise=ss.noises.Independent(scale=1.0),
+        )  # fmt: skip
+        found = result.explain()
+    assert "(no interval)" in found.answers[0]
+    assert "standard errors" not in found.answers[0]
+    assert any("NO STANDARD ERRORS" in one for one in found.alarms)
 
 
 def selected(numbers):
@@ -168,6 +202,7 @@ def test_many_alternatives_say_how_many_pairs_are_left_out(numbers):
     )
     said = words(ss.fit("y ~ x", table, chosen="w"))
     assert said.count(" instead of ") == 6
+    assert all(said.count(effect) == 1 for effect in ("(ATE", "(ATT", "(ATU"))
     assert "the other 4 of 10 pairs are left out" in said
 
 
@@ -193,7 +228,9 @@ def test_a_fit_that_did_not_converge_says_so_first(village):
             village.formula, village.data, chosen="job", solver=ss.solvers.Newton(max_steps=1)
         )
     assert result.explain().sentences[0].startswith("NOT CONVERGED")
-    assert "do not interpret this as bias" in words(result)
+    assert "do not interpret this as bias while the warnings about this fit" in words(result)
+    # Reports show warnings after the answer, printed explanations before it.
+    assert not re.search("warnings (above|below)", words(result))
 
 
 def test_a_loaded_fit_needs_rows_for_effects_and_says_the_rest(fit, village, tmp_path):

@@ -201,13 +201,13 @@ def test_effects_are_told_with_their_doubts(
     reports: dict[str, Path], village: ss.FitResult
 ) -> None:
     text = read(reports["village"]).text
-    effects = village.treatment_effects("fishing", "hunting").table
+    effects = village.treatment_effects("hunting", "fishing").table
     for name, estimate in zip(effects["effect"], effects["estimate"], strict=True):
         assert re.search(rf"{name}, [a-z ]+ {re.escape(f'{estimate:.4f}')}", text)
     for title in (
         "Mean income by group and alternative",
-        "Distribution of the gain of fishing over hunting",
-        "Gap in mean income between those who chose fishing and hunting",
+        "Distribution of the gain of hunting over fishing",
+        "Gap in mean income between those who chose hunting and fishing",
         "Chance that each alternative is chosen",
         "Marginal effects on the chance of each alternative",
     ):

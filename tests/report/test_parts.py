@@ -14,7 +14,9 @@ from selfselect.report.chapters import diagnosis_chapter, outcome_table
 from selfselect.report.charts import chart, one_of
 from selfselect.report.covariates import covariate_tables
 from selfselect.report.document import Findings, Folded, Pictures
-from selfselect.report.effects_chapter import _closures, effects_chapter, pairs_compared
+from selfselect.report.effects_chapter import _closures, effects_chapter
+from selfselect.report.page import Block
+from selfselect.report.question import pairs_compared
 from selfselect.report.templates import render_page
 
 ORDER = ["none", "some", "much"]
@@ -34,8 +36,41 @@ def fit() -> ss.FitResult:
 
 
 def test_every_pair_is_compared(fit: ss.FitResult) -> None:
-    pairs = pairs_compared(fit)
-    assert {frozenset(pair) for pair in pairs} == {frozenset(p) for p in ("ab", "ac", "bc")}
+    pairs = pairs_compared("abc", [0.2, 0.5, 0.3])
+    assert pairs == (("c", "b"), ("b", "a"), ("c", "a"))
+    titles = titles_of(fit)
+    for subject in (
+        "Effect of {} instead of {} on y",
+        "Distribution of the gain of {} over {} in y",
+    ):
+        written = {subject.format(*pair) for pair in (("b", "a"), ("c", "a"), ("c", "b"))}
+        assert {one for one in titles if one.startswith(subject[:9])} == written
+
+
+def titles_of(fit: ss.FitResult) -> list[str]:
+    parts = effects_chapter(fit, 0.95).parts
+    return [getattr(part, "title", "").removesuffix(", in numbers") for part in parts]
+
+
+def test_tables_compare_the_pairs_of_the_answer_and_show_its_numbers(fit: ss.FitResult) -> None:
+    (answer, *_) = fit.explain().answers
+    found = re.findall(r"(\w) instead of (\w): \S+ \(95%", answer)
+    assert len(found) == 3
+    titles = titles_of(fit)
+    assert all(f"Effect of {to} instead of {versus} on y" in titles for to, versus in found)
+
+
+def test_effects_on_a_logarithm_are_in_the_table_in_per_cent_as_in_the_answer() -> None:
+    table = ss.simulators.village(300, seed=1).data
+    table["wage"] = np.exp(table["income"] / 50)
+    logs = ss.fit("log(wage) ~ height", table, chosen="job")
+    said = re.search(r"hunting instead of fishing: ([-+\d.]+)% \(", logs.explain().answers[0])
+    assert said is not None
+    blocks = [one for one in effects_chapter(logs, 0.95).parts if isinstance(one, Block)]
+    rows = [row for one in blocks for row in one.rows if row[0].startswith("per cent, ATE")]
+    assert [round(float(row[1]), 1) for row in rows] == [round(float(said[1]), 1)]
+    titles = titles_of(logs)
+    assert "Effect of hunting instead of fishing on log(wage)" in titles
 
 
 def test_more_alternatives_make_the_picture_of_a_closure_higher(fit: ss.FitResult) -> None:

@@ -155,7 +155,8 @@ def test_the_question_names_what_decided_and_what_was_recorded() -> None:
         "smallest": ("was recorded: the smallest. The column who",),
         "known costs": ("the largest, counting known costs.",
                         "because outcomes and costs decided the choice"),
-        "mixed": ("was recorded: the one that the rule below selects.",),
+        "mixed": ("was recorded: the one that the rule selects (the alternative with the "
+                  "largest linear combination of outcomes is chosen).",),
         "ranked": ("was recorded: the one of rank 1 from the top.",),
         "unknown": ("Which one it is was not recorded.",),
         "silent": ("rows no outcome was recorded.",),

@@ -43,7 +43,7 @@ def compose(fit: MultinomialResult, level: float, command: str | None) -> Docume
         ),
         tuple(page.notices),
         sections,
-        "Both steps were solved. Their assumptions are below; read them first.",
+        "Both steps were solved. Read their assumptions first.",
     )
 
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from functools import partial
-from itertools import combinations
 from typing import TYPE_CHECKING, Any
 
 import pandas as pd
@@ -23,8 +22,9 @@ from selfselect.report.document import (
     Pictures,
     Section,
 )
-from selfselect.report.explain import MOST_ALTERNATIVES
+from selfselect.report.explain import MOST_ALTERNATIVES, said_in_per_cent
 from selfselect.report.page import Block
+from selfselect.report.question import MOST_COMPARED, pairs_compared
 
 if TYPE_CHECKING:
     from selfselect.effects import EffectTable
@@ -32,10 +32,7 @@ if TYPE_CHECKING:
     from selfselect.effects.gains import Gains
     from selfselect.results.fit_result import FitResult
 
-__all__ = ["effects_chapter", "pairs_compared", "shown_effect"]
-
-MOST_COMPARED = 4
-"""Alternatives, those chosen most often, of which all pairs are compared."""
+__all__ = ["effects_chapter", "shown_effect"]
 
 WORK = 160_000
 """Rows times parameters that the slowest effects may take; their errors need every parameter
@@ -72,11 +69,16 @@ def effects_chapter(fit: FitResult, level: float) -> Section:
         )
         return Section("Effects", (Paragraph(words),))
     columns = [str(name) for name in columns_of(fit)][:MOST_COVARIATES]
-    pairs = pairs_compared(fit)
+    pairs = pairs_compared(fit.problem.equations.alternatives, fit.shares.to_list())
     compared: list[Part] = []
     if pairs:
+        # The answer says effects in per cent where it can; those on the logarithm stand beside.
+        scales = ("level", "model") if said_in_per_cent(fit) else ("model",)
         compared = [
-            part for a, b in pairs for part in _table(fit, "treatment_effects", a, b, level=level)
+            part
+            for a, b in pairs
+            for scale in scales
+            for part in _table(fit, "treatment_effects", a, b, level=level, scale=scale)
         ]
         compared += [*_gains(fit, pairs, level), *_table(fit, "decompose", *pairs[0], level=level)]
     if k > MOST_COMPARED:
@@ -149,13 +151,6 @@ def _table(fit: FitResult, name: str, *labels: Any, **options: Any) -> list[Part
             return shown_effect(getattr(fit, name)(*labels, **options))
     except SelfSelectError as error:
         return [Paragraph(f"{name}: {error}")]
-
-
-def pairs_compared(fit: FitResult) -> tuple[tuple[Any, Any], ...]:
-    """Return all pairs of alternatives, of those chosen most often where there are many."""
-    order = fit.shares.to_numpy().argsort(kind="stable")[::-1][:MOST_COMPARED]
-    labels = fit.problem.equations.alternatives
-    return tuple((labels[a], labels[b]) for a, b in combinations(order, 2))
 
 
 def shown_effect(effect: EffectTable, *, folded: bool = False) -> list[Part]:

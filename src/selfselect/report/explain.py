@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
-from itertools import combinations
+from math import comb
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -18,7 +17,7 @@ from selfselect.noises.correlated import CORRELATION
 from selfselect.problem.parameters import SCALE
 from selfselect.report.document import Paragraph, Section
 from selfselect.report.page import Page
-from selfselect.report.question import listed, selected
+from selfselect.report.question import listed, pairs_compared, selected
 from selfselect.results.distinct import hardly_distinct
 from selfselect.results.levels import asked_logarithm
 from selfselect.results.overfitting import too_many
@@ -29,10 +28,7 @@ from selfselect.results.tables import DIFFERENCE, check_level
 if TYPE_CHECKING:
     from selfselect.results.fit_result import FitResult
 
-__all__ = ["Explanation", "explain", "in_words", "verdict_chapter"]
-
-MOST_PAIRS = 6
-"""Pairs of alternatives that are compared: all of four."""
+__all__ = ["Explanation", "explain", "in_words", "said_in_per_cent", "verdict_chapter"]
 
 MOST_ALTERNATIVES = 12
 """Alternatives up to which effects on those who choose each are said: they grow with the square."""
@@ -129,13 +125,12 @@ def _between_alternatives(
 ) -> tuple[list[str], tuple[str, ...]]:
     """Compare every pair of alternatives, the later one with the earlier one."""
     labels = fit.problem.equations.alternatives
-    places = sorted(range(len(labels)), key=lambda j: -float(fit.shares.iloc[j]))
-    pairs = [(labels[max(p)], labels[min(p)]) for p in combinations(places, 2)]
-    shown = pairs[:MOST_PAIRS]
+    shown = pairs_compared(labels, fit.shares.to_list())
+    n_pairs = comb(len(labels), 2)
     # Means among those who choose each alternative are many, and for everyone there are few.
     alone = data is None and fit.has_rows and not fit.problem.noise.mixed
     few = len(labels) <= MOST_ALTERNATIVES or not alone
-    per_cent = few and _per_cent(fit)
+    per_cent = few and said_in_per_cent(fit)
     said: list[str] = []
     warnings: list[str] = []
     for to, versus in shown:
@@ -147,38 +142,34 @@ def _between_alternatives(
             found = average_effect(fit, to, versus, level=level)
         warnings += found.warnings
         words = AGAIN if said else SPELLED
-        kept = (ATE, ATT, ATU) if len(pairs) == 1 else (ATE, ATT)
-        said.append(f"{to} instead of {versus}: {_effects(found, kept, words, to, per_cent)}")
+        said.append(f"{to} instead of {versus}: {_effects(found, words, to, per_cent)}")
     unit = f"the mean of {asked_logarithm(fit, 'level').level}" if per_cent else ""  # type: ignore[union-attr]
     unit = unit or f"mean {fit.problem.equations.outcome}"
-    errors = fit.covariance.description
-    unused = ""
+    notes = [f"standard errors: {fit.covariance.description}"] if _has_errors(fit) else []
     if data is not None and fit.facts.weights:
-        unused = f", over rows with equal weight: the weights {fit.facts.weights} are not used"
+        notes.append(f"over rows with equal weight: the weights {fit.facts.weights} are not used")
     # Labels such as yes and no, or 1 and 0, mean nothing without the column that holds them.
     column = fit.facts.chosen if fit.facts.case is None else None
     of = f" of {column}" if column and fit.problem.index == "known" else ""
-    head = f"Effect{of} on {unit} (standard errors: {errors}{unused}). "
-    if len(pairs) > len(shown):
+    beside = f" ({', '.join(notes)})" if notes else ""
+    head = f"Effect{of} on {unit}{beside}. "
+    if n_pairs > len(shown):
         said.append(
-            f"the other {len(pairs) - len(shown)} of {len(pairs)} pairs are left out here "
+            f"the other {n_pairs - len(shown)} of {n_pairs} pairs are left out here "
             "(treatment_effects has any pair)"
         )
     own = [one for one in warnings if one not in _of_tests(fit)]
     return [head + "; ".join(said) + "."], tuple(own)
 
 
-def _effects(
-    found: EffectTable, kept: Sequence[str], words: dict[str, str], to: Any, per_cent: bool
-) -> str:
+def _effects(found: EffectTable, words: dict[str, str], to: Any, per_cent: bool) -> str:
     table = found.table
     if per_cent:
         table = table[table["unit"] == "per cent"]
     said = []
     for row in table.to_dict("records"):
-        if row["effect"] in kept:
-            group = words[str(row["effect"])].format(to=to)
-            said.append(f"{in_words(row, found.level, '%' if per_cent else '')} {group}")
+        group = words[str(row["effect"])].format(to=to)
+        said.append(f"{in_words(row, found.level, '%' if per_cent else '')} {group}")
     return listed(said)
 
 
@@ -188,10 +179,10 @@ def _selected_or_not(fit: FitResult, data: Any, level: float) -> tuple[list[str]
     every, own = found.table.to_dict("records")[:2]
     outcome = fit.problem.equations.outcome
     binary = " (the share of ones)" if fit.problem.noise.sign_only else ""
+    errors = f" (standard errors: {fit.covariance.description})" if _has_errors(fit) else ""
     sentence = (
         f"The mean of {outcome}{binary} is {in_words(every, level, sign=False)} for everyone and "
-        f"{in_words(own, level, sign=False)} for those selected "
-        f"(standard errors: {fit.covariance.description})."
+        f"{in_words(own, level, sign=False)} for those selected{errors}."
     )
     tidy = fit.tidy(level)
     for row in tidy[tidy["term"] == CORRELATION].to_dict("records"):
@@ -203,7 +194,12 @@ def _selected_or_not(fit: FitResult, data: Any, level: float) -> tuple[list[str]
     return [sentence], warnings
 
 
-def _per_cent(fit: FitResult) -> bool:
+def _has_errors(fit: FitResult) -> bool:
+    """Say whether any estimate has a standard error."""
+    return bool(np.isfinite(np.diag(fit.covariance.matrix)).any())
+
+
+def said_in_per_cent(fit: FitResult) -> bool:
     """Say whether effects can be said in per cent: a logarithm was modelled, and can be undone."""
     try:
         return asked_logarithm(fit, "level") is not None
@@ -283,7 +279,9 @@ def _beside_least_squares(fit: FitResult) -> list[str]:
         f"{_rounded(error, digits, False)}) under the model"
     )
     if rejections(fit) or not fit.converged:
-        return [f"{sentence}; do not interpret this as bias while the warnings above stand."]
+        return [
+            f"{sentence}; do not interpret this as bias while the warnings about this fit stand."
+        ]
     return [f"{sentence}; if the model is correct, the difference is selection bias."]
 
 
@@ -305,7 +303,12 @@ def _assumptions(fit: FitResult) -> str:
     if problem.equations.selection is not None:
         said = f"This assumes that {problem.rule.name}"
     said += f", that mean outcomes follow {means}, and that noise is {noise}"
-    if not problem.noise.independent and not any(problem.equations.exclusions().values()):
+    # What is known is not estimated, so nothing has to identify it.
+    estimated = any(
+        one.fixed is None for one in problem.noise.extras(problem.equations.alternatives)
+    )
+    dependent = estimated and not problem.noise.independent
+    if dependent and not any(problem.equations.exclusions().values()):
         said += ", identified by its shape alone (no covariate is excluded from any equation)"
     tests = assumptions_tested(fit)
     passed = [name for name, test in tests.items() if test.possible and not test.rejects()]

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from itertools import combinations
+from typing import TYPE_CHECKING, Any
 
 from selfselect.results.rejections import tests_in_words
 from selfselect.rules import picks
@@ -11,9 +12,21 @@ from selfselect.rules import picks
 if TYPE_CHECKING:
     from selfselect.results.fit_result import FitResult
 
-__all__ = ["headline", "listed", "nothing_to_warn_of", "notices", "question", "selected"]
+__all__ = [
+    "MOST_COMPARED",
+    "headline",
+    "listed",
+    "nothing_to_warn_of",
+    "notices",
+    "pairs_compared",
+    "question",
+    "selected",
+]
 
 MOST_NAMED = 8
+
+MOST_COMPARED = 4
+"""Alternatives, those chosen most often, of which all pairs are compared."""
 
 
 def headline(fit: FitResult) -> str:
@@ -40,7 +53,7 @@ def question(fit: FitResult) -> tuple[str, ...]:
         f"others, because {'outcomes and costs' if _costs(fit) else 'the outcomes themselves'} "
         "decided the choice.",
         f"The model: {fit.problem.rule.name}{_estimated_costs(fit)}; noise is "
-        f"{fit.problem.noise.name}. The answers below hold as far as these assumptions do.",
+        f"{fit.problem.noise.name}. The answers hold as far as these assumptions do.",
     )
 
 
@@ -62,8 +75,8 @@ def _question_of_selection(fit: FitResult) -> tuple[str, ...]:
         f"How does {outcome} depend on {listed(_covariates(fit)) or 'a constant alone'}, {whom}? "
         "Least squares on what was observed answers another question: where the noise of the "
         "outcome is correlated with that of the selection, those observed are not like the others.",
-        f"The model: {fit.problem.rule.name}; noise is {fit.problem.noise.name}. The answers below "
-        "hold as far as these assumptions do.",
+        f"The model: {fit.problem.rule.name}; noise is {fit.problem.noise.name}. The answers hold "
+        "as far as these assumptions do.",
     )
 
 
@@ -79,6 +92,16 @@ def nothing_to_warn_of(fit: FitResult) -> str:
         "No warning was raised: the solver converged, and nothing looked weakly determined. "
         f"{tests_in_words(fit)} That does not prove the model right."
     )
+
+
+def pairs_compared(labels: Sequence[Any], shares: Sequence[float]) -> tuple[tuple[Any, Any], ...]:
+    """Return pairs of alternatives as answer, tables and pictures compare them.
+
+    In a pair the alternative that is later in the order of the fit stands first, and is compared
+    with the earlier one; pairs of those chosen most often stand before the others.
+    """
+    places = sorted(range(len(labels)), key=lambda j: -float(shares[j]))[:MOST_COMPARED]
+    return tuple((labels[max(pair)], labels[min(pair)]) for pair in combinations(places, 2))
 
 
 def selected(fit: FitResult) -> str:

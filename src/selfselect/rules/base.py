@@ -225,7 +225,7 @@ def linear_scores_of(rule: Any) -> tuple[Array, Array] | None:
 def picks(rule: Any) -> str:
     """Say which of the outcomes a rule picks, in words that follow "recorded is ..."."""
     if "words" not in vars(type(rule)):
-        return "the one that the rule below selects"
+        return f"the one that the rule selects ({rule.name})"
     return str(rule.words)
 
 
