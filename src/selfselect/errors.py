@@ -20,6 +20,7 @@ __all__ = [
     "FormulaError",
     "MissingDependencyError",
     "MissingRowsWarning",
+    "NoSuchResultError",
     "NotCompiledWarning",
     "OptionError",
     "ReportError",
@@ -55,6 +56,10 @@ class OptionError(SelfSelectError, ValueError):
 
 class UnsupportedError(SelfSelectError):
     """The parts fit individually but not together: a solver lacks what it requires."""
+
+
+class NoSuchResultError(UnsupportedError, AttributeError):
+    """The model that was fitted has no such method; the message says why, and which it has."""
 
 
 class EngineError(SelfSelectError):

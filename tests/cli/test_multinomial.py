@@ -61,6 +61,17 @@ def test_tables_are_those_of_the_library(shell: Callable[..., str], file: Path) 
     np.testing.assert_allclose(made["std_error"], result.bse, rtol=1e-9)
 
 
+def test_results_are_explained_from_a_table_and_from_a_saved_fit(
+    shell: Callable[..., str], file: Path, tmp_path: Path
+) -> None:
+    saved = tmp_path / "fit.json"
+    text = shell("multinomial", file, "job ~ x + z", "y ~ x", "--explain", "--save", saved)
+    result = ss.multinomial_switching("y ~ x", "job ~ x + z", pd.read_csv(file))
+    assert str(result.explain()) in text
+    said = shell("show", saved, file, "--explain")
+    assert str(result.explain(pd.read_csv(file)).answers[0])[:60] in " ".join(said.split())
+
+
 def test_bad_input_is_one_sentence_and_code_two(shell: Callable[..., str], file: Path) -> None:
     assert "either a FORMULA" in shell("multinomial", file, "job ~ z", code=2)
     said = shell("multinomial", file, "job ~ x + z", "y ~ x", "--degree", 3, code=2)

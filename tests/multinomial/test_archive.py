@@ -113,7 +113,7 @@ def test_the_report_holds_summary_effects_and_assumptions(
     dmf1.report(tmp_path / "report.html", command="selfselect multinomial rows.csv")
     page = (tmp_path / "report.html").read_text(encoding="utf-8")
     for words in (
-        "y by choice: a, b and c", "Effect of a instead of b on y", "Mean y by group",
+        "y by choice: a, b and c", "Effect of b instead of a on y", "Mean y by group",
         "This is not tested", "Corrected estimates in full", "choice of b instead of a",
         "difference under the model", "multinomial_switching(", "selfselect multinomial rows.csv",
     ):  # fmt: skip

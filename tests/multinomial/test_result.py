@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from functools import partial
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -13,6 +14,8 @@ from scipy.special import ndtri
 import selfselect as ss
 from selfselect.errors import FormulaError, OptionError, UnsupportedError
 from selfselect.multinomial.corrections import CORRECTIONS
+from selfselect.multinomial.report import compose
+from selfselect.report.explain import in_words
 
 from .conftest import made
 
@@ -251,3 +254,85 @@ def test_the_page_says_that_an_outcome_has_two_values(table: pd.DataFrame) -> No
 def test_the_outcome_is_refused_as_its_own_covariate(table: pd.DataFrame) -> None:
     with pytest.raises(FormulaError, match="hold the outcome 'y' itself"):
         ss.multinomial_switching("y ~ x + I(y**2)", "job ~ x + z1 + z2", table)
+
+
+def test_its_explanation_says_effects_assumptions_and_what_was_not_tested(
+    dmf1: ss.MultinomialResult,
+) -> None:
+    found = dmf1.explain()
+    said = " ".join(found.sentences)
+    assert found.alarms == ()
+    for to, versus in (("c", "b"), ("b", "a"), ("c", "a")):
+        assert f"{to} instead of {versus}: " in said
+        for row in dmf1.treatment_effects(to, versus).table.to_dict("records"):
+            assert in_words(row, 0.95) in found.answers[0]
+    assert "Effect of job on mean y (standard errors: robust (sandwich), over both steps)" in said
+    assert "independent of the outcomes' noise is rejected (p <0.001)" in said
+    assert "multinomial logit of job ~ x + z1 + z2" in said
+    assert dmf1.model.correction.assumption in said
+    assert "Not tested: the logit, the form of the means, and the correction (dmf1)" in said
+    assert "by functional form" not in said
+
+
+def test_its_explanation_warns_of_a_choice_that_hardly_anything_else_moves(
+    table: pd.DataFrame,
+) -> None:
+    noise = np.random.default_rng(8).standard_normal(len(table))
+    weak = ss.multinomial_switching("y ~ x", "job ~ x + z", table.assign(z=noise))
+    assert weak.explain().alarms[0].startswith("WEAK: the covariates that only the choice has (z)")
+    assert "while the warnings about this fit stand" in str(weak.explain().answers)
+    alone = ss.multinomial_switching("y ~ x + z1 + z2", "job ~ x + z1 + z2", table)
+    assert "Outcomes of a, b and c are identified by functional form alone" in str(
+        alone.explain().answers
+    )
+
+
+def test_what_a_correction_leaves_open_is_left_out_of_its_explanation(table: pd.DataFrame) -> None:
+    lee = fitted(table, correction="lee").explain().answers[0]
+    assert "(ATE, the average treatment effect)" in lee and "ATT" not in lee
+    dahl = fitted(table, correction="dahl").explain().answers
+    assert dahl[0].startswith("Effects are not available: Dahl")
+    assert "polynomial" in dahl[-1]
+
+
+def test_a_loaded_fit_is_explained_for_given_rows(
+    table: pd.DataFrame, dmf1: ss.MultinomialResult, tmp_path: Path
+) -> None:
+    dmf1.save(tmp_path / "fit.json")
+    loaded = ss.load(tmp_path / "fit.json")
+    assert "Give rows, data=..." in loaded.explain().answers[0]
+    row = loaded.treatment_effects("c", "b", table).table.iloc[0]
+    assert in_words(row, 0.95) in loaded.explain(table).answers[0]
+
+
+def test_its_report_begins_with_the_answer_and_compares_the_same_pairs(
+    dmf1: ss.MultinomialResult,
+) -> None:
+    document = compose(dmf1, 0.95, None)
+    assert document.answer == dmf1.explain().answers
+    (effects,) = [one for one in document.sections if one.title == "Effects"]
+    titles = [getattr(part, "title", "") for part in effects.parts]
+    for to, versus in (("c", "b"), ("b", "a"), ("c", "a")):
+        assert f"Effect of {to} instead of {versus} on y" in titles
+    assert "Effect of a instead of b on y" not in titles
+
+
+@pytest.mark.parametrize(
+    ("name", "instead"),
+    [
+        ("plot", "treatment_effects"),
+        ("simulate", "predict"),
+        ("explore", "predict"),
+        ("counterfactual", "selfselect.fit"),
+        ("choice_probabilities", "kind='chance'"),
+    ],
+)
+def test_methods_of_other_results_are_refused_in_a_sentence(
+    dmf1: ss.MultinomialResult, name: str, instead: str
+) -> None:
+    with pytest.raises(UnsupportedError, match=f"has no {name}: its two steps") as refused:
+        getattr(dmf1, name)
+    assert instead in str(refused.value)
+    assert not hasattr(dmf1, name)
+    with pytest.raises(AttributeError, match="no attribute 'sumary'"):
+        dmf1.sumary  # noqa: B018

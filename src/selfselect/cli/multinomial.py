@@ -66,6 +66,7 @@ Examples:
     "--effect", "effects", multiple=True, metavar="TO=VERSUS",
     help="Treatment effects of one alternative instead of another; repeatable.",
 )  # fmt: skip
+@click.option("--explain", is_flag=True, help="Print the results in a few sentences.")
 @click.option(
     "--save", metavar="FILE",
     help="Save the fit as JSON, for predict, effects and show; '-' for standard output.",
@@ -81,6 +82,7 @@ def command(
     menus: Sequence[str],
     level: float,
     effects: Sequence[str],
+    explain: bool,
     form: str,
     save: str | None,
     report: str | None,
@@ -120,6 +122,8 @@ def command(
     with on_terminal(err=beside):
         for to, versus in asked:
             click.echo(f"\n{result.treatment_effects(to, versus, level=level)}", err=beside)
+        if explain:
+            click.echo(f"\n{result.explain(level=level)}", err=beside)
     if save:
         write_file(save, result.save, ending=".json")
     if report:

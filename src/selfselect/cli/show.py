@@ -52,9 +52,9 @@ def command(
         raise click.UsageError("DATA is for --explain. Leave it out, or give --explain.")
     check_target(report, fit, *([] if data is None else [data]))
     result = read_fit(fit)
-    if (compare or diagnose or explain) and not hasattr(result, "diagnose"):
+    if (compare or diagnose) and not hasattr(result, "diagnose"):
         raise click.UsageError(
-            "A saved multinomial switching regression has no --compare, --diagnose or --explain."
+            "A saved multinomial switching regression has no --compare or --diagnose."
         )
     rows = None if data is None else read_table(data, labels=labels_of(result))
     taken = report == STANDARD

@@ -5,12 +5,13 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from selfselect.errors import SelfSelectError, SelfSelectWarning, without_warnings
+from selfselect.multinomial.explain import explain
 from selfselect.report.chapters import reproduction
 from selfselect.report.document import Document, Findings, Paragraph, Part, Section
 from selfselect.report.effects_chapter import shown_effect
 from selfselect.report.numbers import format_number
 from selfselect.report.page import Block
-from selfselect.report.question import listed
+from selfselect.report.question import MOST_COMPARED, listed, pairs_compared
 
 if TYPE_CHECKING:
     from selfselect.multinomial.result import MultinomialResult
@@ -21,6 +22,7 @@ __all__ = ["compose"]
 def compose(fit: MultinomialResult, level: float, command: str | None) -> Document:
     """Put the chapters together."""
     page = fit.summary(level)
+    explained = explain(fit, level=level)
     outcome = fit.model.equations.outcome
     facts = Block("The fit as a whole", ("", ""), tuple(page.facts))
     sections = (
@@ -35,13 +37,13 @@ def compose(fit: MultinomialResult, level: float, command: str | None) -> Docume
     )
     return Document(
         f"{outcome} by choice: {listed(fit.alternatives)}",
-        (),
+        explained.answers,
         (
             f"How does {outcome} depend on its covariates in each of {len(fit.alternatives)} "
             "alternatives, for everyone and not only for those who chose it? The choice is a "
             "multinomial logit, and its noise may be correlated with the outcomes.",
         ),
-        tuple(page.notices),
+        (*page.notices, *explained.alarms),
         sections,
         "Both steps were solved. Read their assumptions first.",
     )
@@ -63,7 +65,7 @@ def _data(fit: MultinomialResult) -> list[Part]:
 
 
 def _effects(fit: MultinomialResult, level: float) -> list[Part]:
-    """Compare each alternative with the one that was chosen most often."""
+    """Compare the pairs of alternatives that the answer compares."""
     if fit.rows is None:
         return [
             Paragraph(
@@ -71,11 +73,12 @@ def _effects(fit: MultinomialResult, level: float) -> list[Part]:
                 "keeps none. Pass rows to compute them: result.treatment_effects(..., data=rows)."
             )
         ]
-    most = fit.alternatives[max(range(len(fit.alternatives)), key=lambda j: fit.facts.counts[j])]
     parts = _ask(lambda: fit.potential_outcomes(level=level))
-    for label in fit.alternatives:
-        if label != most:
-            parts += _ask(lambda to=label: fit.treatment_effects(to, most, level=level))
+    if len(fit.alternatives) > MOST_COMPARED:
+        words = f"All pairs of the {MOST_COMPARED} alternatives chosen most often are compared."
+        parts.append(Paragraph(f"{words} Use result.treatment_effects for others."))
+    for pair in pairs_compared(fit.alternatives, fit.facts.counts):
+        parts += _ask(lambda pair=pair: fit.treatment_effects(*pair, level=level))
     return parts
 
 

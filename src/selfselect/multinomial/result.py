@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field, replace
 from functools import cached_property, partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NoReturn
 
 import numpy as np
 import pandas as pd
@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from selfselect.data.coding import Coding
 from selfselect.data.design import DataFacts
 from selfselect.data.rows import Rows
-from selfselect.errors import OptionError, UnsupportedError
+from selfselect.errors import NoSuchResultError, OptionError, UnsupportedError
 from selfselect.inference.covariance import Covariance
 from selfselect.inference.dependence import Dependence
 from selfselect.inference.statistics import TestResult
@@ -29,12 +29,21 @@ from selfselect.visible import on_one_line
 if TYPE_CHECKING:
     from selfselect.effects.base import EffectTable
     from selfselect.inference.profile import Surface
+    from selfselect.report.explain import Explanation
     from selfselect.report.page import Page
     from selfselect.results.fit_result import FitResult
 
 __all__ = ["MultinomialResult"]
 
 Array = NDArray[np.float64]
+
+INSTEAD = {
+    "choice_probabilities": "predict(kind='chance')",
+    "marginal_effects": "predict(rows, kind='chance') at the values to compare",
+    "simulate": "predict(rows)",
+    "plot": "the tables of tidy(), treatment_effects() and potential_outcomes() to draw from",
+}
+"""What to use instead of methods that other results have."""
 
 
 def renamed(test: TestResult, name: str, null: str) -> TestResult:
@@ -324,6 +333,19 @@ class MultinomialResult(Estimates):
         table = comparison_table(self, roy)
         return Comparison(table, partial(compare_page, self, table))
 
+    def explain(self, data: Any = None, *, level: float = 0.95) -> Explanation:
+        """Explain the fit in a few sentences: effects, assumptions, what was not tested.
+
+        Parameters
+        ----------
+        data : a table to average effects over; None for the rows of the fit, which a fit loaded
+            from a file does not have.
+        level : of all intervals.
+        """
+        from selfselect.multinomial.explain import explain
+
+        return explain(self, data, level=level)
+
     def save(self, path: str | Path) -> None:
         """Save as versioned JSON, without the rows; `selfselect.load` reads it back."""
         from selfselect.multinomial.archive import save
@@ -343,6 +365,18 @@ class MultinomialResult(Estimates):
         from selfselect.report.write import write_document
 
         write_document(lambda: compose(self, level, command), path, level=level)
+
+    def __getattr__(self, name: str) -> NoReturn:
+        from selfselect.results.fit_result import FitResult
+
+        if name.startswith("_") or not hasattr(FitResult, name):
+            raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
+        raise NoSuchResultError(
+            f"A multinomial switching regression has no {name}: its two steps estimate mean "
+            "outcomes and chances, not how outcomes are distributed, nor a rule of choice. Use "
+            f"{INSTEAD.get(name, 'treatment_effects(), potential_outcomes() or predict()')}; or "
+            "selfselect.fit, if the outcomes themselves decide the choice."
+        )
 
     def __repr__(self) -> str:
         what = f"{self.model.equations.outcome} of {', '.join(map(str, self.alternatives))}"

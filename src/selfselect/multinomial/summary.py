@@ -21,9 +21,11 @@ from selfselect.report.summary import comparison_blocks
 if TYPE_CHECKING:
     import pandas as pd
 
+    from selfselect.data.equations import Equation
+    from selfselect.inference.statistics import TestResult
     from selfselect.multinomial.result import MultinomialResult
 
-__all__ = ["compare_page", "summarise"]
+__all__ = ["compare_page", "excluded_terms", "strength_test", "summarise"]
 
 NAMES = {
     "dmf0": "Dubin and McFadden 1984, coefficients that add up to zero (dmf0)",
@@ -136,35 +138,42 @@ def _notes(fit: MultinomialResult) -> list[str]:
     return notes
 
 
+def strength_test(fit: MultinomialResult) -> tuple[list[str], TestResult] | None:
+    """Test whether covariates that no outcome has move the choice; None without any."""
+    own = {term for equation in fit.model.equations.each for term in equation.terms}
+    terms = [term for term in fit.model.choice_terms if term not in {*own, INTERCEPT}]
+    if not terms:
+        return None
+    test = fit.wald_test([f"{label}:{term} = 0" for label in fit.choice_labels for term in terms])
+    return (terms, test) if test.possible else None
+
+
 def _strength(fit: MultinomialResult) -> list[str]:
     """Say how strongly what no outcome has moves the choice."""
-    own = {term for equation in fit.model.equations.each for term in equation.terms}
-    excluded = [term for term in fit.model.choice_terms if term not in {*own, INTERCEPT}]
-    if not excluded:
+    found = strength_test(fit)
+    if found is None:
         return []
-    names = [f"{label}:{term} = 0" for label in fit.choice_labels for term in excluded]
-    test = fit.wald_test(names)
-    if not test.possible:
-        return []
+    terms, test = found
     law = f"chi2({test.df})"
     if test.df_residual is not None:
         law = f"F({test.df}, {round(test.df_residual, 2):g})"
     return [
-        f"Strength of the covariates that only the choice has ({', '.join(excluded)}): {law} = "
+        f"Strength of the covariates that only the choice has ({', '.join(terms)}): {law} = "
         f"{test.statistic:.4g}, {p_value_in_words(test.p_value)}. Where it is weak, intervals are "
         "wide and their coverage is not measured."
     ]
+
+
+def excluded_terms(fit: MultinomialResult, equation: Equation) -> list[str]:
+    """Return the terms of the choice that an outcome does not have."""
+    return [one for one in fit.model.choice_terms if one not in (*equation.terms, INTERCEPT)]
 
 
 def _exclusions(fit: MultinomialResult) -> str:
     """Say which covariates move the choice and not the outcome."""
     sentences = []
     for equation in fit.model.equations.each:
-        excluded = [
-            term
-            for term in fit.model.choice_terms
-            if term not in equation.terms and term != INTERCEPT
-        ]
+        excluded = excluded_terms(fit, equation)
         if excluded:
             sentences.append(f"Excluded from {equation.alternative}: {', '.join(excluded)}")
         else:

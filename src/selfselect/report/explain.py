@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from math import comb
 from typing import TYPE_CHECKING, Any
@@ -26,9 +27,22 @@ from selfselect.results.rejections import assumptions_tested, rejections, what_t
 from selfselect.results.tables import DIFFERENCE, check_level
 
 if TYPE_CHECKING:
+    import pandas as pd
+
+    from selfselect.options import Scale
     from selfselect.results.fit_result import FitResult
 
-__all__ = ["Explanation", "explain", "in_words", "said_in_per_cent", "verdict_chapter"]
+__all__ = [
+    "Explanation",
+    "beside_least_squares",
+    "effects_in_words",
+    "explain",
+    "in_words",
+    "means_in_words",
+    "rows_in_words",
+    "said_in_per_cent",
+    "verdict_chapter",
+]
 
 MOST_ALTERNATIVES = 12
 """Alternatives up to which effects on those who choose each are said: they grow with the square."""
@@ -90,9 +104,11 @@ def explain(fit: FitResult, data: Any = None, *, level: float = 0.95) -> Explana
     check_level(level)
     equations = fit.problem.equations
     answer, warnings = _answer(fit, data, level)
+    in_doubt = bool(rejections(fit)) or not fit.converged
+    beside = beside_least_squares(fit.compare().table, in_doubt=in_doubt)
     made = fit.memory.get(VERDICT)
     quoted = () if made is None else (made.quotation(),)
-    answers = (*answer, *_beside_least_squares(fit), _assumptions(fit), *quoted)
+    answers = (*answer, *beside, _assumptions(fit), *quoted)
     alarms = dict.fromkeys((*_alarms(fit), *warnings))
     title = f"What the fit says about {equations.outcome}: {listed(equations.alternatives)}"
     return Explanation(title, tuple(alarms), answers)
@@ -125,41 +141,66 @@ def _between_alternatives(
 ) -> tuple[list[str], tuple[str, ...]]:
     """Compare every pair of alternatives, the later one with the earlier one."""
     labels = fit.problem.equations.alternatives
-    shown = pairs_compared(labels, fit.shares.to_list())
-    n_pairs = comb(len(labels), 2)
     # Means among those who choose each alternative are many, and for everyone there are few.
     alone = data is None and fit.has_rows and not fit.problem.noise.mixed
     few = len(labels) <= MOST_ALTERNATIVES or not alone
     per_cent = few and said_in_per_cent(fit)
-    said: list[str] = []
-    warnings: list[str] = []
-    for to, versus in shown:
+    scale: Scale = "level" if per_cent else "model"
+
+    def ask(to: Any, versus: Any) -> EffectTable:
         if few:
-            found = fit.treatment_effects(
-                to, versus, data, level=level, scale="level" if per_cent else "model"
-            )
-        else:
-            found = average_effect(fit, to, versus, level=level)
-        warnings += found.warnings
-        words = AGAIN if said else SPELLED
-        said.append(f"{to} instead of {versus}: {_effects(found, words, to, per_cent)}")
+            return fit.treatment_effects(to, versus, data, level=level, scale=scale)
+        return average_effect(fit, to, versus, level=level)
+
     unit = f"the mean of {asked_logarithm(fit, 'level').level}" if per_cent else ""  # type: ignore[union-attr]
     unit = unit or f"mean {fit.problem.equations.outcome}"
-    notes = [f"standard errors: {fit.covariance.description}"] if _has_errors(fit) else []
-    if data is not None and fit.facts.weights:
-        notes.append(f"over rows with equal weight: the weights {fit.facts.weights} are not used")
     # Labels such as yes and no, or 1 and 0, mean nothing without the column that holds them.
     column = fit.facts.chosen if fit.facts.case is None else None
     of = f" of {column}" if column and fit.problem.index == "known" else ""
-    beside = f" ({', '.join(notes)})" if notes else ""
-    head = f"Effect{of} on {unit}{beside}. "
-    if n_pairs > len(shown):
+    about = f"Effect{of} on {unit}{rows_in_words(fit, data)}"
+    said, warnings = effects_in_words(about, labels, fit.shares.to_list(), ask, per_cent=per_cent)
+    return [said], tuple(one for one in warnings if one not in _of_tests(fit))
+
+
+def effects_in_words(
+    about: str,
+    labels: Sequence[Any],
+    shares: Sequence[float],
+    ask: Callable[[Any, Any], EffectTable],
+    *,
+    per_cent: bool = False,
+) -> tuple[str, list[str]]:
+    """Say the effects of pairs of alternatives, and what their tables warn of.
+
+    Parameters
+    ----------
+    about : how the sentence begins.
+    labels, shares : the alternatives, and how often each is chosen.
+    ask : what returns the effects of one alternative instead of another.
+    per_cent : whether those in per cent are said.
+    """
+    said: list[str] = []
+    warnings: list[str] = []
+    for to, versus in pairs_compared(labels, shares):
+        found = ask(to, versus)
+        warnings += found.warnings
+        words = AGAIN if said else SPELLED
+        said.append(f"{to} instead of {versus}: {_effects(found, words, to, per_cent)}")
+    n_pairs = comb(len(labels), 2)
+    if n_pairs > len(said):
         said.append(
-            f"the other {n_pairs - len(shown)} of {n_pairs} pairs are left out here "
+            f"the other {n_pairs - len(said)} of {n_pairs} pairs are left out here "
             "(treatment_effects has any pair)"
         )
-    own = [one for one in warnings if one not in _of_tests(fit)]
-    return [head + "; ".join(said) + "."], tuple(own)
+    return f"{about}. {'; '.join(said)}.", warnings
+
+
+def rows_in_words(fit: Any, data: Any) -> str:
+    """Say in brackets how standard errors were computed, and over which rows."""
+    notes = [f"standard errors: {fit.covariance.description}"] if _has_errors(fit) else []
+    if data is not None and fit.facts.weights:
+        notes.append(f"over rows with equal weight: the weights {fit.facts.weights} are not used")
+    return f" ({', '.join(notes)})" if notes else ""
 
 
 def _effects(found: EffectTable, words: dict[str, str], to: Any, per_cent: bool) -> str:
@@ -179,10 +220,9 @@ def _selected_or_not(fit: FitResult, data: Any, level: float) -> tuple[list[str]
     every, own = found.table.to_dict("records")[:2]
     outcome = fit.problem.equations.outcome
     binary = " (the share of ones)" if fit.problem.noise.sign_only else ""
-    errors = f" (standard errors: {fit.covariance.description})" if _has_errors(fit) else ""
     sentence = (
         f"The mean of {outcome}{binary} is {in_words(every, level, sign=False)} for everyone and "
-        f"{in_words(own, level, sign=False)} for those selected{errors}."
+        f"{in_words(own, level, sign=False)} for those selected{rows_in_words(fit, None)}."
     )
     tidy = fit.tidy(level)
     for row in tidy[tidy["term"] == CORRELATION].to_dict("records"):
@@ -252,9 +292,14 @@ def _rounded(value: float, digits: int, sign: bool) -> str:
 # what it is compared with, and what it rests on
 
 
-def _beside_least_squares(fit: FitResult) -> list[str]:
-    """Name the coefficient that moves most against least squares, in standard errors."""
-    table = fit.compare().table
+def beside_least_squares(table: pd.DataFrame, *, in_doubt: bool) -> list[str]:
+    """Name the coefficient that moves most against least squares, in standard errors.
+
+    Parameters
+    ----------
+    table : that of a comparison with least squares.
+    in_doubt : whether there are warnings about the model.
+    """
     terms = table.index.get_level_values("term")
     slopes = ~terms.isin([SCALE, INTERCEPT])
     # A constant is the outcome where all covariates are zero: slopes say more, where there are any.
@@ -278,7 +323,7 @@ def _beside_least_squares(fit: FitResult) -> list[str]:
         f"{_rounded(float(row['corrected']), digits, True)} (standard error "
         f"{_rounded(error, digits, False)}) under the model"
     )
-    if rejections(fit) or not fit.converged:
+    if in_doubt:
         return [
             f"{sentence}; do not interpret this as bias while the warnings about this fit stand."
         ]
@@ -294,15 +339,19 @@ def _shortened(formula: str) -> str:
     return " + ".join([*terms[:most], "...", terms[-1]])
 
 
+def means_in_words(fit: Any) -> str:
+    """Write the formulas of mean outcomes, each once."""
+    return listed([_shortened(str(one)) for one in dict.fromkeys(fit.facts.formulas)])
+
+
 def _assumptions(fit: FitResult) -> str:
     """Name the assumptions, which of them were tested, and which were not."""
     problem = fit.problem
     noise = problem.noise.name.replace(" (assumed)", "")
-    means = listed([_shortened(str(one)) for one in dict.fromkeys(fit.facts.formulas)])
     said = f"This assumes that the recorded outcome is {selected(fit)}"
     if problem.equations.selection is not None:
         said = f"This assumes that {problem.rule.name}"
-    said += f", that mean outcomes follow {means}, and that noise is {noise}"
+    said += f", that mean outcomes follow {means_in_words(fit)}, and that noise is {noise}"
     # What is known is not estimated, so nothing has to identify it.
     estimated = any(
         one.fixed is None for one in problem.noise.extras(problem.equations.alternatives)
