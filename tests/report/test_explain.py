@@ -158,6 +158,18 @@ def test_sample_selection_compares_everyone_with_the_selected(numbers):
     assert "the form of the selection" in said
 
 
+def test_sample_selection_of_a_logarithm_says_means_of_the_level_too(numbers):
+    x, z, chosen, y, _ = selected(numbers)
+    wage = np.where(chosen, np.exp(0.5 * y), np.nan)
+    table = pd.DataFrame({"x": x, "z": z, "s": chosen * 1, "wage": wage})
+    result = ss.sample_selection("log(wage) ~ x", "s ~ x + z", table)
+    said = words(result)
+    for scale, name in (("level", "wage"), ("model", "log(wage)")):
+        rows = result.potential_outcomes(scale=scale).table.to_dict("records")[:2]
+        every, own = (in_words(row, 0.95, sign=False) for row in rows)
+        assert f"The mean of {name} is {every} for everyone and {own} for those" in said
+
+
 def test_switching_says_where_a_sign_is_not_determined(numbers):
     x, z, chosen, one, other = selected(numbers)
     table = pd.DataFrame({"x": x, "z": z, "s": chosen * 1, "y": np.where(chosen, one, other)})

@@ -69,11 +69,11 @@ def effects_chapter(fit: FitResult, level: float) -> Section:
         )
         return Section("Effects", (Paragraph(words),))
     columns = [str(name) for name in columns_of(fit)][:MOST_COVARIATES]
+    # The answer is about the level where a logarithm can be undone; the logarithm stands beside.
+    scales = ("level", "model") if said_in_per_cent(fit) else ("model",)
     pairs = pairs_compared(fit.problem.equations.alternatives, fit.shares.to_list())
     compared: list[Part] = []
     if pairs:
-        # The answer says effects in per cent where it can; those on the logarithm stand beside.
-        scales = ("level", "model") if said_in_per_cent(fit) else ("model",)
         compared = [
             part
             for a, b in pairs
@@ -86,7 +86,11 @@ def effects_chapter(fit: FitResult, level: float) -> Section:
         compared.insert(0, Paragraph(f"{words} Use result.treatment_effects for others."))
     parts: list[Part] = [
         _outcomes(fit, columns, level),
-        *_table(fit, "potential_outcomes", level=level),
+        *(
+            part
+            for scale in scales
+            for part in _table(fit, "potential_outcomes", level=level, scale=scale)
+        ),
         *compared,
         Heading("Chances of the alternatives"),
         _chances(fit, columns, level),

@@ -217,21 +217,30 @@ def _effects(found: EffectTable, words: dict[str, str], to: Any, per_cent: bool)
 def _selected_or_not(fit: FitResult, data: Any, level: float) -> tuple[list[str], tuple[str, ...]]:
     """Compare the mean outcome of all with that of the selected, where there is one outcome."""
     found = fit.potential_outcomes(data, level=level)
-    every, own = found.table.to_dict("records")[:2]
     outcome = fit.problem.equations.outcome
     binary = " (the share of ones)" if fit.problem.noise.sign_only else ""
-    sentence = (
-        f"The mean of {outcome}{binary} is {in_words(every, level, sign=False)} for everyone and "
-        f"{in_words(own, level, sign=False)} for those selected{rows_in_words(fit, None)}."
-    )
+    sentence = f"The mean of {outcome}{binary} is {_means(found)}{rows_in_words(fit, data)}."
+    warnings = found.warnings
+    if said_in_per_cent(fit):
+        undone = fit.potential_outcomes(data, level=level, scale="level")
+        name = asked_logarithm(fit, "level").level  # type: ignore[union-attr]
+        sentence = f"The mean of {name} is {_means(undone)}. {sentence}"
+        warnings = (*undone.warnings, *warnings)
     tidy = fit.tidy(level)
     for row in tidy[tidy["term"] == CORRELATION].to_dict("records"):
         sentence += (
             " The correlation between the noise of the outcome and of the selection is "
             f"{in_words(row, level)}."
         )
-    warnings = tuple(one for one in found.warnings if one not in _of_tests(fit))
-    return [sentence], warnings
+    return [sentence], tuple(one for one in warnings if one not in _of_tests(fit))
+
+
+def _means(found: EffectTable) -> str:
+    every, own = found.table.to_dict("records")[:2]
+    return (
+        f"{in_words(every, found.level, sign=False)} for everyone and "
+        f"{in_words(own, found.level, sign=False)} for those selected"
+    )
 
 
 def _has_errors(fit: FitResult) -> bool:
