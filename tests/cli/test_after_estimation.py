@@ -83,7 +83,8 @@ def test_a_saved_fit_is_said_in_words(shell: Callable[..., str], folder: Path) -
     said = shell("show", folder / "fit.json", folder / "rows.csv", "--explain")
     assert "hunting instead of fishing: " in " ".join(said.split())
     assert "Effect of job on the mean of pay" in said
-    assert "Give the rows to average over" in shell("show", folder / "fit.json", "--explain")
+    without = " ".join(shell("show", folder / "fit.json", "--explain").split())
+    assert "`selfselect show FIT ROWS --explain`" in without
     assert "DATA is for --explain" in shell(
         "show", folder / "fit.json", folder / "rows.csv", code=2
     )

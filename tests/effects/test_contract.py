@@ -109,6 +109,21 @@ def test_a_loaded_fit_needs_rows_and_is_happy_with_them(
     )
 
 
+def test_a_loaded_fit_says_which_methods_take_rows_and_they_do(
+    fit: ss.FitResult, world: Any, tmp_path: Any
+) -> None:
+    fit.save(tmp_path / "fit.json")
+    loaded = ss.load(tmp_path / "fit.json")
+    labels = loaded.problem.equations.alternatives
+    advice = (
+        r"Give rows where a method takes them, as predict\(rows\) and simulate\(rows\) do; else"
+    )
+    for ask in (loaded.predict, loaded.simulate, lambda: loaded.decompose(*labels[:2])):
+        with pytest.raises(UnsupportedError, match=advice):
+            ask()
+    assert len(loaded.simulate(world.data, seed=1)) == len(loaded.predict(world.data))
+
+
 @pytest.mark.parametrize("name", EFFECTS)
 def test_new_rows_without_a_column_are_refused_by_name(
     name: str, fit: ss.FitResult, world: Any

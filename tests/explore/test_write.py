@@ -197,3 +197,22 @@ def test_the_shell_explores_a_saved_fit_over_a_file(
         main(["explore", *files, "--out", files[1]])
     assert done.value.code == BAD_INPUT
     assert "error:" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    "factor", ["school", "C(school)", "C(school, levels=['low', 'mid', 'high'])"]
+)
+def test_categories_stand_in_the_order_of_the_fit_where_the_rows_have_lost_it(
+    factor: str, tmp_path: Path
+) -> None:
+    order = ["low", "mid", "high"]
+    table = choices(["a", "b"], 1, 200)
+    school = np.array(order)[np.arange(200) % 3]
+    known = pd.Categorical(school, order) if "levels" not in factor else school
+    fit = ss.fit(f"y ~ x0 + {factor}", table.assign(school=known), chosen="who")
+    fit.save(tmp_path / "fit.json")
+    ss.load(tmp_path / "fit.json").explore(tmp_path / "page.html", table.assign(school=school))
+    (control,) = [
+        one for one in Reader(tmp_path / "page.html").data["controls"] if one["name"] == "school"
+    ]
+    assert control["shown"] == order

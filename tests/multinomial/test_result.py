@@ -300,7 +300,7 @@ def test_a_loaded_fit_is_explained_for_given_rows(
 ) -> None:
     dmf1.save(tmp_path / "fit.json")
     loaded = ss.load(tmp_path / "fit.json")
-    assert "Give rows, data=..." in loaded.explain().answers[0]
+    assert "result.explain(rows)" in loaded.explain().answers[0]
     row = loaded.treatment_effects("c", "b", table).table.iloc[0]
     assert in_words(row, 0.95) in loaded.explain(table).answers[0]
 

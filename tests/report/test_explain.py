@@ -248,7 +248,7 @@ def test_a_fit_that_did_not_converge_says_so_first(village):
 def test_a_loaded_fit_needs_rows_for_effects_and_says_the_rest(fit, village, tmp_path):
     fit.save(tmp_path / "fit.json")
     loaded = ss.load(tmp_path / "fit.json")
-    assert "Give the rows to average over" in words(loaded)
+    assert "Give rows to say them: result.explain(rows)" in words(loaded)
     assert "This assumes" in words(loaded)
     given = words(loaded, data=village.data)
     assert in_words(effect(fit, "hunting", "fishing", data=village.data), 0.95) in given

@@ -150,6 +150,9 @@ def test_a_loaded_fit_is_reported_without_what_needs_rows(reports: dict[str, Pat
     assert "ss.fit( 'income ~ height + weight', data, chosen='job', )" in reader.text
     assert any(tag == "svg" for tag, _ in reader.tags)
     assert "Effects are averages over rows. This fit was loaded from a file" in reader.text
+    # A report takes no rows, so none are asked for under a name that it has not.
+    assert "result.explain(rows)" in reader.text
+    assert "Give the rows to average over, data=" not in reader.text
 
 
 def test_the_unknown_index_is_reported_with_who_was_seen(reports: dict[str, Path]) -> None:

@@ -165,6 +165,13 @@ class Coder:
             column for name in self.factors for column in columns_of_factor(self.text, name)
         )
 
+    def labels_of(self, column: str) -> list[Any] | None:
+        """Return the categories of a column in their order; None where it is not coded as some."""
+        for factor, labels in self.factors.items():
+            if columns_of_factor(self.text, factor) == {column}:
+                return list(labels)
+        return None
+
     @cached_property
     def recipes(self) -> dict[str, Recipe] | None:
         """How each term but the constant is had without evaluating the formula.

@@ -85,6 +85,7 @@ def decompose(
         gap = cells.outcome_in(a)[a] - cells.outcome_in(b)[b]
         return np.array([explained, pay, gap - explained - pay, gap])
 
+    fit.engine_of_rows()  # Recorded outcomes are compared, so that other rows would not do.
     answer = ask(fit, parts, covariates=covariates)
     found, names = answer.found, ["covariates", "pay", "selection", "gap under the model"]
     notes = [*answer.notes, _explanation(to, versus, weight_a)]

@@ -76,7 +76,12 @@ def make_controls(fit: FitResult, data: Any) -> Controls:
     k = fit.problem.equations.n_alternatives
     sources = _sources(fit, typical)
     values = {
-        str(name): _values(own, typical[name].iloc[0], category=is_category(fit, own))
+        str(name): _values(
+            own,
+            typical[name].iloc[0],
+            category=is_category(fit, own),
+            known=_labels_of(fit, str(name)),
+        )
         for name, own in table.items()
     }
     offered = _offered(values, sources)
@@ -164,10 +169,21 @@ def _tabulate(
     return {on: coded[start : start + len(points[on])] for on, start in starts.items()}
 
 
-def _values(column: pd.Series[Any], typical: Any, *, category: bool) -> list[Any]:
-    """Return the values a column can be set to, the typical one among them."""
+def _labels_of(fit: FitResult, column: str) -> list[Any]:
+    """Return the categories of a column in the order that the fit learnt."""
+    found = (coder.labels_of(column) for coder in getattr(fit.coding, "coders", ()))
+    return next((labels for labels in found if labels is not None), [])
+
+
+def _values(column: pd.Series[Any], typical: Any, *, category: bool, known: list[Any]) -> list[Any]:
+    """Return the values a column can be set to, the typical one among them.
+
+    Categories stand in the order that the fit knows; a table read from a file has lost it.
+    """
     if category:
-        met = set(column.unique())
+        met = {_plain(label) for label in column.unique()}
+        if met <= set(known):
+            return [label for label in known if label in met]
         if isinstance(column.dtype, pd.CategoricalDtype):
             return [_plain(label) for label in column.cat.categories if label in met]
         return sorted(map(_plain, met), key=lambda label: (str(type(label)), label))

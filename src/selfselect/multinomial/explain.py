@@ -8,6 +8,7 @@ from selfselect.errors import DataError, OptionError, UnsupportedError
 from selfselect.inference.statistics import p_value_in_words
 from selfselect.multinomial.summary import excluded_terms, strength_test
 from selfselect.report.explain import (
+    NO_ROWS,
     Explanation,
     beside_least_squares,
     effects_in_words,
@@ -40,6 +41,8 @@ def explain(fit: MultinomialResult, data: Any = None, *, level: float = 0.95) ->
 
 
 def _answer(fit: MultinomialResult, data: Any, level: float) -> tuple[str, list[str]]:
+    if data is None and fit.rows is None:
+        return NO_ROWS, []
     of = f" of {fit.facts.chosen}" if fit.facts.chosen else ""
     about = f"Effect{of} on mean {fit.model.equations.outcome}{rows_in_words(fit, data)}"
 

@@ -33,6 +33,7 @@ if TYPE_CHECKING:
     from selfselect.results.fit_result import FitResult
 
 __all__ = [
+    "NO_ROWS",
     "Explanation",
     "beside_least_squares",
     "effects_in_words",
@@ -52,6 +53,11 @@ HARDLY = 0.5
 
 LONG = 240
 """Letters of a formula that a sentence can bear."""
+
+NO_ROWS = (
+    "Effects are averages over rows, and this fit was loaded from a file, which keeps none. Give "
+    "rows to say them: result.explain(rows), in the shell `selfselect show FIT ROWS --explain`."
+)
 
 ATE, ATT, ATU = "ATE", "ATT", "ATU"
 
@@ -128,6 +134,8 @@ def verdict_chapter(fit: FitResult) -> Section | None:
 
 def _answer(fit: FitResult, data: Any, level: float) -> tuple[list[str], tuple[str, ...]]:
     """Answer the question by effects, and say what their tables warn of."""
+    if data is None and fit.engine is None:
+        return [NO_ROWS], ()
     try:
         if fit.problem.equations.n_alternatives == 1:
             return _selected_or_not(fit, data, level)

@@ -291,8 +291,8 @@ class FitResult(
         """Return the engine that holds the rows, or say why there is none."""
         if self.engine is None:
             raise UnsupportedError(
-                "This fit was loaded from a file and no longer has its rows. Fit again to compute "
-                "this."
+                "This fit was loaded from a file and no longer has its rows. Give rows where a "
+                "method takes them, as predict(rows) and simulate(rows) do; else fit again."
             )
         return self.engine
 
