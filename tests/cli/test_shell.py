@@ -131,7 +131,18 @@ def test_old_orders_work_with_a_notice(files, shell):
     [
         (("fti", "DATA"), "Did you mean 'fit'?"),
         (("effect", "FIT", "DATA"), "Did you mean 'effects'?"),
-        (("fit", "DATA", FORMULA, "--chosn", "job"), "'--chosen'"),
+        (("fit", "DATA", FORMULA, "--chosn", "job"), "Did you mean '--chosen' or"),
+        (
+            ("fit", "DATA", FORMULA, *FIT, "--verdict", "--question", "hunting - fishin"),
+            "there are fishing, hunting. Did you mean 'hunting - fishing'?",
+        ),
+        (
+            ("fit", "DATA", FORMULA, *FIT, "--noise", "types", "--types", "x"),
+            "--types takes a whole number of at least 1, or 'bic', not 'x'.",
+        ),
+        (("effects", "FIT", "DATA", "--what", "treatmnt"), "Did you mean 'treatment'?"),
+        (("effects", "FIT", "DATA", "--scale", "LEVEL"), "Did you mean 'level'?"),
+        (("effects", "FIT", "DATA", "--what", "mte"), "Fit it with selfselect switching."),
         (("fit", "DATA", "income ~ heigth", *FIT), "Did you mean 'height'"),
         (("fit", "DATA", FORMULA, "--chosen", "jop"), "Did you mean 'job'"),
         (("effects", "FIT", "DATA", "--what", "gain"), "'gains'"),
@@ -173,6 +184,9 @@ def test_a_file_that_is_not_there_is_told_from_its_neighbour(files, shell):
             "`monthly pay`.",
         ),
         ("alternatives=3 is too many.", "--alternatives 3 is too many."),
+        ("Use selfselect.switching.", "Use selfselect switching."),
+        ("selfselect.choose_noise() shows it.", "selfselect choose-noise shows it."),
+        ("Or selfselect.sample_selection(...)", "Or selfselect.sample_selection(...)"),
     ],
 )
 def test_sentences_name_options_as_they_are_typed(said, meant):

@@ -286,8 +286,14 @@ def test_what_has_no_marginal_effects_is_refused(
 ) -> None:
     roy = ss.fit("y ~ x", table, chosen="d")
     alone = ss.sample_selection("y ~ x", "works ~ x + z", table.assign(works=table["d"] == "in"))
-    for fit in (roy, alone):
-        with pytest.raises(UnsupportedError, match=r"selfselect\.switching"):
+    third = table.assign(d=np.where(table["z"] > 1, "most", table["d"]))
+    by_order = ss.switching("y ~ x", "d ~ x + z", third, ordered=["out", "in", "most"])
+    for fit, why in (
+        (roy, r"in this fit the outcomes decide. Fit it with selfselect\.switching"),
+        (alone, "one outcome, so there is nothing to compare it with"),
+        (by_order, "this one is between 3, by order. Use treatment_effects for each pair"),
+    ):
+        with pytest.raises(UnsupportedError, match=why):
             fit.mte()
     with pytest.raises(OptionError, match="Use 'normal' or 'polynomial'"):
         result.mte(kind="spline")  # type: ignore[arg-type]

@@ -174,6 +174,11 @@ def test_a_comma_in_a_label_is_part_of_it():
         (("hunting", "hunting"), "compared with itself"),
         (("hunting", "fishing", "LATE"), "no effect"),
         (("farming", "fishing"), "no alternative"),
+        ("hunting:hight", "or for an effect: 'hunting - fishing'"),
+        (
+            "huntin - fishng, ATT",
+            "alternative 'huntin' and 'fishng'.* mean 'hunting - fishing, ATT'",
+        ),
         (7, "not understood"),
         (7, "or for an effect: 'hunting - fishing', or 'hunting - fishing, ATT'"),
         ("hunting:height, fishing:height", "one at a time"),

@@ -158,8 +158,12 @@ def noise_of(options: dict[str, Any]) -> Any:
     noise, scale = options.pop("noise"), _scale(options["scales"])
     n_types, type_costs = options.pop("n_types"), options.pop("type_costs")
     if noise == "types":
-        number: Any = 2 if n_types is None else n_types
-        number = int(number) if str(number).isdecimal() else number
+        whole = n_types is not None and n_types.isdecimal() and int(n_types) > 0
+        if not (whole or n_types in (None, "bic")):
+            raise click.UsageError(
+                f"--types takes a whole number of at least 1, or 'bic', not {n_types!r}."
+            )
+        number: Any = int(n_types) if whole else n_types or 2
         given: dict[str, Any] = {} if scale is None else {"scale": scale}
         return Types(number, costs=type_costs, **given)
     if n_types is not None or type_costs:

@@ -14,6 +14,16 @@ VALUE = (
     r"(?:selfselect\.)?engines\.\w+\([^)]*\)|[\w.]+(?<!\.)"
 )
 
+COMMANDS = {
+    "fit": "fit",
+    "switching": "switching",
+    "sample_selection": "selection",
+    "multinomial_switching": "multinomial",
+    "choose_noise": "choose-noise",
+    "choose_alternatives": "choose",
+}
+"""Functions of the library that are commands of the shell."""
+
 EQUATIONS = "--equation ALTERNATIVE=FORMULA for each"
 
 CLOSE = "--what close --alternative"
@@ -38,6 +48,11 @@ def in_shell_spelling(sentence: str, command: click.Command | None) -> str:
         for one in parameter.opts
         if one.startswith("--")
     }
+    sentence = re.sub(
+        rf"\bselfselect\.({'|'.join(COMMANDS)})\b(?:\(\)|(?!\())",
+        lambda found: f"selfselect {COMMANDS[found.group(1)]}",
+        sentence,
+    )
     if not options:
         return sentence
     names = "|".join(sorted(options, key=len, reverse=True))

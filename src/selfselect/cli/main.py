@@ -142,8 +142,7 @@ def main(arguments: list[str] | None = None) -> None:
     except click.exceptions.Abort:
         code = INTERRUPTED
     except click.ClickException as error:
-        # Choices that a missing argument has are listed one a line.
-        _say(f"error: {' '.join(error.format_message().split())}")
+        _say(f"error: {_refusal(error)}")
         code = BAD_INPUT
     except KeyboardInterrupt:
         code = INTERRUPTED
@@ -154,6 +153,24 @@ def main(arguments: list[str] | None = None) -> None:
     except Exception as error:
         code = _report(error, words)
     sys.exit(code if isinstance(code, int) else 0)
+
+
+def _refusal(error: click.ClickException) -> str:
+    """Return what click says of a bad line, with what was probably meant, the likeliest first."""
+    if isinstance(error, click.NoSuchOption) and error.possibilities:
+        # Click puts them in the order of the alphabet.
+        near = get_close_matches(error.option_name, error.possibilities, n=3, cutoff=0.0)
+        said = error.message.rstrip(".")
+        return f"{said}. Did you mean {' or '.join(map(repr, near))}?"
+    # Choices that a missing argument has are listed one a line.
+    said = " ".join(error.format_message().split())
+    param = error.param if isinstance(error, click.BadParameter) else None
+    typed = re.search(r"'([^']*)' is not one of", said)
+    if param is not None and isinstance(param.type, click.Choice) and typed is not None:
+        choices = [str(one) for one in param.type.choices]
+        near = get_close_matches(typed[1].lower(), choices, n=1)
+        return f"{said} Did you mean {near[0]!r}?" if near else said
+    return said
 
 
 def _say(sentence: str) -> None:

@@ -26,10 +26,22 @@ Array = NDArray[np.float64]
 
 def treated_first(fit: FitResult) -> tuple[int, int]:
     """Return the positions of the alternative that the index selects, and of the other."""
-    if not fit.problem.noise.selected or fit.problem.equations.n_alternatives != 2:
+    k = fit.problem.equations.n_alternatives
+    need = "Marginal treatment effects need a selection between two alternatives by an equation"
+    if not fit.problem.noise.selected:
         raise UnsupportedError(
-            "Marginal treatment effects are of a selection between two alternatives with an "
-            "equation of its own. Fit it with selfselect.switching."
+            f"{need} of its own, and in this fit the outcomes decide. Fit it with "
+            "selfselect.switching."
+        )
+    if k == 1:
+        raise UnsupportedError(
+            f"{need}, and sample selection has one outcome, so there is nothing to compare it "
+            "with. Use potential_outcomes for its mean among all and among the selected."
+        )
+    if k > 2:
+        raise UnsupportedError(
+            f"{need}, and this one is between {k}, by order. Use treatment_effects for each pair, "
+            "or join alternatives until there are two, without `ordered`."
         )
     if fit.problem.ordered_rule.has_cuts:
         raise UnsupportedError(

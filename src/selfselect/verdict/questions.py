@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from difflib import get_close_matches
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
@@ -216,7 +217,12 @@ def read_question(fit: FitResult | Unsolved, question: Any) -> Question:
     if isinstance(question, str):
         effect_asked = _effect(question, labels)
         if effect_asked is None:
-            found = read_expressions(question, fit.names, fit.values)
+            try:
+                found = read_expressions(question, fit.names, fit.values)
+            except OptionError as error:
+                raise OptionError(
+                    _mistyped(question, fit) or f"{error} {_examples(fit)}"
+                ) from error
             if len(found) != 1:
                 raise OptionError(f"{question!r} asks {len(found)} questions. Ask one at a time.")
             if found[0].is_equation:
@@ -279,6 +285,24 @@ def _pair(text: str, labels: Any) -> tuple[Any, Any] | None:
             one, other = text[:place].strip(), text[place + 1 :].strip()
             if one in by_name and other in by_name:
                 return by_name[one], by_name[other]
+    return None
+
+
+def _mistyped(text: str, fit: FitResult | Unsolved) -> str | None:
+    """Say which alternatives a text may mean that reads like a difference of two."""
+    labels = [str(label) for label in fit.problem.equations.alternatives]
+    difference, comma, effect = text.partition(",")
+    for place in range(len(difference)):
+        if difference[place] == "-":
+            sides = (difference[:place].strip(), difference[place + 1 :].strip())
+            near = [get_close_matches(side, labels, n=1) for side in sides]
+            if all(near) and near[0] != near[1]:
+                meant = f"{near[0][0]} - {near[1][0]}{comma}{effect}"
+                unknown = " and ".join(repr(side) for side in sides if side not in labels)
+                return (
+                    f"In the question {text!r} there is no alternative {unknown}; there are "
+                    f"{', '.join(labels)}. Did you mean {meant!r}?"
+                )
     return None
 
 
