@@ -72,6 +72,16 @@ def of_site(name: str) -> ModuleType:
     return module
 
 
+def test_sentences_that_an_example_prints_are_folded_and_tables_are_not() -> None:
+    notebooks = of_site("notebooks")
+    table = "a    1.0    2.0\n" + "-" * notebooks.WIDEST
+    sentence = "  7 of 256 starts reached this optimum, the next was below." * 4
+    made = notebooks.folded(f"{table}\n{sentence}")
+    assert made.startswith(f"{table}\n  7 of 256 starts")
+    assert max(map(len, made.split("\n"))) <= notebooks.WIDEST
+    assert made.split() == f"{table}\n{sentence}".split()
+
+
 def test_the_checker_of_the_site_finds_what_is_broken(tmp_path: Path) -> None:
     (tmp_path / "index.html").write_text(
         '<h1 id="top">x</h1><a href="#top">ok</a><a href="other.html#there">ok</a>'

@@ -14,7 +14,7 @@ from typing import Any
 
 from sphinx.errors import ExtensionError
 
-from _site.notebooks import RUN, cells_of, write_notebook
+from _site.notebooks import RUN, cells_of, folded, write_notebook
 
 __all__ = ["build"]
 
@@ -79,7 +79,7 @@ def _page(example: Path, folder: Path) -> str:
     )  # fmt: skip
     if done.returncode:
         raise ExtensionError(f"The example {example.name} fails:\n{done.stderr}")
-    printed = done.stdout.strip("\n")
+    printed = folded(done.stdout.strip("\n"))
     picture = folder / f"{example.stem}.png"
     drawn = picture if picture.exists() else None
     notebook = folder / f"{example.stem}.ipynb"

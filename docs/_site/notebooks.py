@@ -5,10 +5,14 @@ from __future__ import annotations
 import ast
 import base64
 import json
+import textwrap
 from pathlib import Path
 from typing import Any
 
-__all__ = ["RUN", "cells_of", "write_notebook"]
+__all__ = ["RUN", "cells_of", "folded", "write_notebook"]
+
+WIDEST = 100
+"""Letters in a line that the column of a page holds."""
 
 RUN = """
 import __future__, json, sys
@@ -50,6 +54,14 @@ def cells_of(source: str) -> tuple[str, list[str]]:
             cells.append([])
     code = ["\n".join(cell) for cell in cells if cell]
     return ast.get_docstring(tree) or "", [*code, LAST]
+
+
+def folded(printed: str) -> str:
+    """Fold sentences that are longer than the column of the page; tables are narrower."""
+    return "\n".join(
+        textwrap.fill(line, WIDEST, subsequent_indent="  ") if len(line) > WIDEST else line
+        for line in printed.split("\n")
+    )
 
 
 def write_notebook(
