@@ -40,3 +40,13 @@ def test_data_sets_are_listed_with_descriptions_and_sources() -> None:
     assert found.index.tolist() == SETS
     assert found["description"].str.contains("rows").all()
     assert found["source"].str.contains("licence").all()
+
+
+def test_the_list_of_data_sets_is_printed_in_full_and_is_a_table() -> None:
+    found = selfselect.datasets.listed()
+    printed = str(found)
+    assert max(map(len, printed.splitlines())) <= selfselect.datasets.WIDTH
+    for sentence in (*found["description"], *found["source"]):
+        assert sentence in " ".join(printed.split())
+        assert sentence.split()[-1] in found._repr_html_()
+    assert found.loc["careers", "source"].startswith("Keane and Wolpin")

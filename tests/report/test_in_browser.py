@@ -7,7 +7,11 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+import pandas as pd
 import pytest
+
+import selfselect as ss
 
 WIDE, NARROW = 1100, 390
 READABLE_TEXT, READABLE_LINE = 4.5, 3.0
@@ -293,3 +297,33 @@ def test_nothing_moves_by_itself_and_legends_cover_nothing(view: Open) -> None:
     )
     assert len(covered) >= 3
     assert all(top >= bottom for top, bottom in covered)
+
+
+@pytest.fixture(scope="module")
+def of_long_names(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
+    """Write report and explore page of a fit whose names hold no place to break a line."""
+    rng = np.random.default_rng([7, 8])
+    x = rng.normal(size=(200, 2))
+    latent = x + rng.normal(size=(200, 2))
+    number, group = "x" * 300, "g" * 300
+    table = pd.DataFrame({number: x[:, 0], "y": latent.max(axis=1)})
+    table[group] = np.array(["u" * 300, "v" * 32])[np.arange(200) % 2]
+    table["who"] = np.array(["a" * 300, "b" * 32])[latent.argmax(axis=1)]
+    fit = ss.fit(f"y ~ {number} + {group}", table, chosen="who")
+    folder = tmp_path_factory.mktemp("long")
+    fit.report(folder / "report.html")
+    fit.explore(folder / "explore.html")
+    return {name: folder / f"{name}.html" for name in ("report", "explore")}
+
+
+@pytest.mark.parametrize("name", ["report", "explore"])
+@pytest.mark.parametrize("width", [WIDE, NARROW])
+def test_names_of_hundreds_of_letters_do_not_widen_a_page(
+    browser: Any, of_long_names: dict[str, Path], name: str, width: int
+) -> None:
+    browser.execute_cdp_cmd(
+        "Emulation.setDeviceMetricsOverride",
+        {"width": width, "height": 900, "deviceScaleFactor": 1, "mobile": width == NARROW},
+    )
+    browser.get(of_long_names[name].as_uri())
+    assert browser.execute_script("return document.documentElement.scrollWidth") <= width

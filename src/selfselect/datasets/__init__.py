@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+import textwrap
 
 import pandas as pd
 
@@ -10,6 +11,27 @@ from selfselect.datasets.careers import careers
 from selfselect.datasets.housing import housing
 
 __all__ = ["careers", "housing", "listed"]
+
+WIDTH = 79
+"""Columns of what is printed."""
+
+
+class _Listing(pd.DataFrame):
+    """A table of sentences, which prints them in full: pandas would cut them off."""
+
+    def __repr__(self) -> str:
+        return "\n".join(
+            textwrap.fill(
+                f"{name}: {row['description']}. Source: {row['source']}",
+                WIDTH,
+                subsequent_indent="    ",
+            )
+            for name, row in self.iterrows()
+        )
+
+    def _repr_html_(self) -> str:
+        with pd.option_context("display.max_colwidth", None):
+            return self.to_html()
 
 
 def listed() -> pd.DataFrame:
@@ -33,4 +55,4 @@ def listed() -> pd.DataFrame:
                 "source": " ".join(source.removeprefix("Source: ").split()),
             }
         )
-    return pd.DataFrame(rows).set_index("name")
+    return _Listing(pd.DataFrame(rows).set_index("name"))
