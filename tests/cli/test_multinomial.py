@@ -108,5 +108,20 @@ def test_a_saved_fit_is_shown_predicts_and_has_effects(
         ("predict", saved, file, "--scale", "level"),
         ("predict", saved, file, "--kind", "scale"),
         ("show", saved, "--diagnose"),
+        ("explore", saved, file, "--out", tmp_path / "page.html"),
+        ("plot", saved, "--what", "coefficients", "--out", tmp_path / "picture.png"),
+        (
+            "plot",
+            saved,
+            file,
+            "--what",
+            "gains",
+            "--to",
+            "b",
+            "--versus",
+            "a",
+            "--out",
+            tmp_path / "picture.png",
+        ),
     ):
         assert "multinomial switching regression" in shell(*words, code=2)

@@ -36,8 +36,6 @@ def command(
             "file."
         )
     result, table = read_saved(fit, data, encoding=encoding)
-    if not hasattr(result, "explore"):
-        raise click.UsageError("A multinomial switching regression has no page to explore.")
     write_file(
         out, lambda path: result.explore(path, table, level=level, rows=rows), ending=".html"
     )

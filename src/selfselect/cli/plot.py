@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 import click
@@ -70,13 +71,14 @@ def command(
         raise click.UsageError(f"--what {what} needs --covariate COLUMN.")
     if what == "gains" and (to is None or versus is None):
         raise click.UsageError("--what gains needs two alternatives: --to A --versus B.")
-    result: Any
+    pictures: Any
     if data is None or what in ALONE:
-        result = read_fit(fit)
+        pictures = read_fit(fit).plot
     else:
         fit, data = in_order(fit, data)
         check_target(out, fit, data)
-        result = with_rows(*read_saved(fit, data, encoding=encoding))
+        saved, rows = read_saved(fit, data, encoding=encoding)
+        pictures = replace(saved.plot, fit=with_rows(saved, rows))
     check_target(out, fit)
     given: dict[str, Any] = {"level": level} if what in (*ALONG[1:], "bounds", "gains") else {}
     if what in ("coefficients", "mte"):
@@ -84,7 +86,7 @@ def command(
     if what == "coefficients" and terms:
         given["terms"] = list(terms)
     asked = [covariate] if what in ALONG else [to, versus] if what == "gains" else []
-    picture = getattr(result.plot, what)(*asked, **given)
+    picture = getattr(pictures, what)(*asked, **given)
 
     def write(path: Any) -> None:
         ending = str(path).rpartition(".")[2].lower()
