@@ -2,13 +2,24 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
+import pandas as pd
 import pytest
 
 import selfselect as ss
-from selfselect.errors import OptionError, UnsupportedError
-from selfselect.inference.rehearsal import Drawn, Ended
+from selfselect.errors import (
+    ConvergenceWarning,
+    OptionError,
+    UnsupportedError,
+    without_warnings,
+)
+from selfselect.inference.rehearsal import Drawn, Ended, rehearse_fits
 from selfselect.inference.simulation import redraw
+from selfselect.kernels.special import stdtrit
+from selfselect.results.rehearse import _errors
+from selfselect.solvers._order import closest_order, reordered
 
 CLOSE = 0.3
 """Relative error of a standard deviation of 39 samples, two and a half of its own errors."""
@@ -98,6 +109,95 @@ def test_an_unknown_index_is_searched_again_in_every_sample():
     found = result.rehearse(10, seed=1)
     assert found.returned >= 0.9
     assert (np.abs(found.table["bias"]) < 2.0 * found.table["spread"]).all()
+
+
+@pytest.mark.parametrize(
+    ("model", "seed"),
+    [
+        ({"chosen": "job", "noise": ss.noises.Mixture(2)}, 1),
+        ({"chosen": "job", "noise": ss.noises.Mixture(2, each=True)}, 1),
+        ({"chosen": "job", "noise": ss.noises.Mixture(3)}, 1),
+        ({"alternatives": 2, "noise": ss.noises.Mixture(2)}, 2),
+    ],
+    ids=["one shape", "a shape each", "three components", "unknown index"],
+)
+def test_a_sample_that_settles_on_simpler_noise_counts_as_what_it_is(model, seed):
+    few = ss.simulators.village(300, seed=1).data
+    with without_warnings(ConvergenceWarning):
+        result = ss.fit("income ~ height", few, seed=0, **model)
+    found = result.rehearse(12, seed=seed)
+    simpler = int(found.ended[Ended.SIMPLER.value])
+    assert simpler > 0
+    of_shape = np.array(["shape" in term for _, term in found.draws.columns])
+    lacking = found.draws.isna().to_numpy()
+    assert (lacking[:, of_shape].all(axis=1).sum() == lacking.any(axis=1).sum()) and not (
+        lacking[:, ~of_shape].any()
+    )
+    assert lacking[:, of_shape].all(axis=1).sum() == simpler
+    assert found.table[["bias", "spread"]].notna().all(axis=None)
+    assert f"Searches that settled on simpler noise: {simpler}" in str(found)
+    assert f"{len(found.draws) - simpler} samples that have them" in " ".join(found.notes)
+    row = found.table.iloc[-1]
+    reach = row["spread"] * stdtrit(len(found.draws) - simpler - 1, 0.975)
+    assert found.conf_int().iloc[-1, 1] == pytest.approx(row["estimate"] + reach)
+
+
+def test_a_sample_of_simpler_noise_has_the_estimates_and_errors_of_that_noise(villagers):
+    few = villagers.iloc[:300]
+    result = ss.fit("income ~ height", few, chosen="job", noise=ss.noises.Mixture(2))
+    normal = ss.fit("income ~ height", few, chosen="job", noise=ss.noises.Mixture(1))
+
+    class Settled:
+        requires, concave = (), False
+
+        def solve(self, *_, **__):
+            return replace(normal.solution, settled=normal.problem.noise)
+
+    drawn = rehearse_fits(
+        result.problem, result.rows, result.solution, Settled(), _errors(result, Settled()),
+        replications=1, seed=0, progress=False,
+    )[0]  # fmt: skip
+    assert drawn.ended is Ended.SIMPLER
+    n_own = len(normal.values)
+    assert drawn.values[:n_own] == pytest.approx(normal.values)
+    assert drawn.errors[:n_own] == pytest.approx(normal.bse.to_numpy())
+    assert np.isnan(drawn.values[n_own:]).all() and np.isnan(drawn.errors[n_own:]).all()
+
+
+def test_samples_that_leave_shifts_of_types_undetermined_are_counted_and_left_out():
+    rng = np.random.default_rng(3)
+    person = np.repeat(np.arange(40), 4)
+    rare = (rng.random(240) < 0.25)[person]
+    x = rng.normal(size=160)
+    a = 1 + x + np.where(rare, -0.9, 0.5) + 0.5 * rng.normal(size=160)
+    b = -0.3 * x + np.where(rare, 0.5, -0.3) + 0.5 * rng.normal(size=160)
+    data = pd.DataFrame(
+        {"x": x, "y": np.maximum(a, b), "j": np.where(a > b, "a", "b"), "id": person}
+    )
+    result = ss.fit("y ~ x", data, chosen="j", noise=ss.noises.Types(2), panel="id", seed=0)
+    assert result.problem.noise.undetermined() is None
+    found = result.rehearse(12, seed=1)
+    left = int(found.ended[Ended.UNDETERMINED.value])
+    assert left > 1
+    assert len(found.draws) == 12 - left - int(found.ended[Ended.FAILED.value])
+    assert found.draws.notna().all(axis=None)
+    assert any(f"NOT DETERMINED: in {left} of 12 samples" in said for said in found.warnings)
+
+
+def test_alternatives_that_change_places_take_their_information_with_them():
+    sample = ss.simulators.gaussian(400, 2, 2, norm=2.0, seed=1)
+    result = ss.fit("outcome ~ x1 + x2", sample.data, alternatives=2)
+    problem, found = result.problem, result.solution
+    turned = reordered(problem, found, np.array([1, 0]))
+    report = problem.layout.report(turned.free)
+    covariance = np.linalg.inv(turned.information)
+    errors = np.sqrt(np.diag(report.jacobian @ covariance @ report.jacobian.T))
+    one, two = ([owner == name for owner, _ in report.labels] for name in (1, 2))
+    assert report.values[one] == pytest.approx(result.values[two])
+    assert errors[one] == pytest.approx(result.bse.to_numpy()[two])
+    again = closest_order(problem, [np.array([0, 1])], turned.free, problem, found.free)
+    assert again.tolist() == [1, 0]
+    assert reordered(problem, turned, again).free == pytest.approx(found.free)
 
 
 def test_models_with_a_selection_equation_are_rehearsed(villagers):

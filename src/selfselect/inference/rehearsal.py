@@ -7,7 +7,7 @@ search that stopped at a worse optimum is told from one that found a better opti
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from enum import Enum
 from typing import Any
@@ -22,7 +22,13 @@ from selfselect.errors import DataError, OptionError, RuleError, SelfSelectError
 from selfselect.inference.simulation import redraw
 from selfselect.problem.problem import Problem
 from selfselect.progress import progress_bar
-from selfselect.solvers._order import groups_alike, match_alternatives
+from selfselect.solvers import as_solved
+from selfselect.solvers._order import (
+    closest_order,
+    groups_alike,
+    match_alternatives,
+    reordered,
+)
 from selfselect.solvers.base import Solution, Solver
 from selfselect.threads import parallel_map
 
@@ -43,12 +49,17 @@ class Ended(Enum):
     RETURNED = "returned to the simulated truth"
     WORSE = "stopped at a worse optimum"
     ELSEWHERE = "found a better optimum elsewhere"
+    SIMPLER = "settled on simpler noise"
+    UNDETERMINED = "left a part of the noise undetermined"
     FAILED = "did not converge, or could not be fitted"
 
 
 @dataclass(frozen=True, eq=False)
 class Drawn:
-    """One sample: where its search ended, the reported estimates and their standard errors."""
+    """One sample: where its search ended, the reported estimates and their standard errors.
+
+    They are nan where the sample was fitted by simpler noise, which lacks the parameter.
+    """
 
     ended: Ended
     values: Array | None = None
@@ -84,7 +95,7 @@ def rehearse_fits(
     rows: Rows,
     solution: Solution,
     solver: Solver,
-    errors_of: Callable[[Any, Solution], Array],
+    errors_of: Callable[[Problem, Any, Solution], Array],
     *,
     replications: int,
     seed: int,
@@ -96,31 +107,58 @@ def rehearse_fits(
     ----------
     problem, rows, solution : the fit. Rows stand for themselves only.
     solver : by which samples are fitted.
-    errors_of : returns standard errors of the fit of a sample, given its engine and solution.
+    errors_of : returns standard errors of the fit of a sample, given its problem, engine and
+        solution.
     replications, seed, progress : how many samples, their seed, whether to show progress.
     """
-    reported = problem.layout.report(solution.free).values
+    truth, known = solution.free, problem.layout.report(solution.free)
     groups = groups_alike(problem, Memory().load(problem, rows))
     one_optimum = problem.likelihood.concave and not problem.layout.curved
 
     def draw(rng: Generator) -> Drawn:
         try:
-            sample = Memory().load(problem, redraw(problem, reported, rows, rng)).single_threaded()
+            sample = (
+                Memory().load(problem, redraw(problem, known.values, rows, rng)).single_threaded()
+            )
             found = solver.solve(problem, sample, rng=rng, progress=False)
         except (DataError, RuleError):
             return Drawn(Ended.FAILED)
         if not found.converged:
             return Drawn(Ended.FAILED)
+        solved = as_solved(problem, found)
+        if solved.noise.undetermined() is not None:
+            # What is held changes what other parameters mean.
+            return Drawn(Ended.UNDETERMINED)
         ended = Ended.RETURNED
-        if not one_optimum:
+        if found.settled is not None:
+            ended = Ended.SIMPLER
+        elif not one_optimum:
             ended = _compare(problem, sample, solver, solution, found, rng)
-        free = match_alternatives(problem, groups, found.free, solution.free)
-        if problem.noise.mixed and not np.array_equal(free, found.free):
+        if groups:
+            order = closest_order(solved, groups, found.free, problem, truth)
+            found = reordered(solved, found, order)
+        free = match_alternatives(solved, (), found.free, truth)
+        if not np.array_equal(free, found.free):
             # Standard errors belong to types by their new numbers.
-            found = solver.solve(problem, sample, rng=rng, start=free, progress=False)
-        return Drawn(ended, problem.layout.report(free).values, errors_of(sample, found))
+            found = solver.solve(solved, sample, rng=rng, start=free, progress=False)
+        report = solved.layout.report(free)
+        values, errors = report.values, errors_of(solved, sample, found)
+        if found.settled is not None:
+            kept = _in_common(solved, known.labels, report.labels)
+            values, errors = (np.append(one, np.nan)[kept] for one in (values, errors))
+        return Drawn(ended, values, errors)
 
     return map_draws(draw, replications, seed, progress)
+
+
+def _in_common(solved: Problem, labels: Sequence[Any], found: Sequence[Any]) -> list[int]:
+    """Return where each reported parameter is in the report of simpler noise; -1 where it is not.
+
+    The components of one number are not those of another, so they are not in it.
+    """
+    own = {extra.label for extra in solved.noise.extras(solved.equations.alternatives)}
+    places = {label: place for place, label in enumerate(found) if label not in own}
+    return [places.get(label, -1) for label in labels]
 
 
 def _compare(

@@ -15,6 +15,7 @@ from selfselect.inference.covariance import estimate_covariance
 from selfselect.inference.rehearsal import Drawn, Ended, check_draws, rehearse_fits
 from selfselect.inference.simulation import why_no_redraw, write_out
 from selfselect.inference.statistics import interval_reach
+from selfselect.problem.problem import Problem
 from selfselect.results.tables import Tables, labelled_series
 from selfselect.seeds import check_seed
 from selfselect.solvers import choose_solver
@@ -51,7 +52,8 @@ class Rehearsal(Tables):
         samples less it, ``bias``, and how far chance moves that, ``bias_error``; their standard
         deviation, ``spread``, beside the fit's ``std_error``; the share of the samples' own
         95% intervals that hold the truth, ``coverage``.
-    draws : the estimates of every sample that was fitted, in the columns of the parameters.
+    draws : the estimates of every sample that was fitted, in the columns of the parameters; nan
+        where it was fitted by simpler noise, which lacks the parameter.
     ended : how many searches ended where.
     replications : samples in all.
     warnings, notes : sentences.
@@ -78,18 +80,19 @@ class Rehearsal(Tables):
         method : ``"t"``, the estimate and Student's t times the spread; ``"percentile"``, the
             estimate less the quantiles of the samples' errors, from 99 samples on.
         """
-        n_drawn = len(self.draws)
+        counts = self.draws.notna().sum().to_numpy()
         estimate = self.table["estimate"].to_numpy()
         if method == "t":
-            reach = interval_reach(level, n_drawn - 1.0) * self.table["spread"].to_numpy()
+            reach = _reaches(level, counts) * self.table["spread"].to_numpy()
             low, high = estimate - reach, estimate + reach
         elif method == "percentile":
-            if n_drawn < PERCENTILES_FROM:
+            if len(self.draws) < PERCENTILES_FROM:
                 raise OptionError(
-                    f"Percentiles of {n_drawn} samples are unreliable. Use method='t', or "
+                    f"Percentiles of {len(self.draws)} samples are unreliable. Use method='t', or "
                     f"rehearse with replications={PERCENTILES_FROM} or more."
                 )
-            tails = np.quantile(self.draws, [0.5 - 0.5 * level, 0.5 + 0.5 * level], axis=0)
+            tails = self.draws.quantile([0.5 - 0.5 * level, 0.5 + 0.5 * level]).to_numpy()
+            tails = np.where(counts < PERCENTILES_FROM, np.nan, tails)
             low, high = 2.0 * estimate - tails[1], 2.0 * estimate - tails[0]
         else:
             raise OptionError(f"There is no method {method!r}. Use 't' or 'percentile'.")
@@ -117,6 +120,11 @@ class Rehearsal(Tables):
 
     def _repr_html_(self) -> str:
         return self.to_page().to_html()
+
+
+def _reaches(level: float, counts: NDArray[np.int64]) -> Array:
+    """Return the quantiles of Student's t for spreads of so many samples; nan for fewer than 2."""
+    return np.array([interval_reach(level, n - 1.0) if n > 1 else np.nan for n in counts])
 
 
 def _written(name: str, value: float) -> str:
@@ -179,17 +187,15 @@ def solver_of(fit: FitResult, given: Any) -> Solver:
 
 def _errors(fit: FitResult, solver: Solver) -> Any:
     """Return the function that gives standard errors of a sample's fit."""
-    nothing = np.full(len(fit.values), np.nan)
 
-    def errors(sample: Any, found: Solution) -> Array:
+    def errors(problem: Problem, sample: Any, found: Solution) -> Array:
         kind, by_person = fit.covariance.kind, fit.dependence.by_person
-        if fit.method == "two-step" or kind == "bootstrap":
-            return nothing
         # Clusters of a sample are as independent as its rows, unless they are people of the model.
-        if kind == "clustered" and not by_person:
-            return nothing
+        by_rows = kind == "clustered" and not by_person
+        if fit.method == "two-step" or kind == "bootstrap" or by_rows:
+            return np.full(len(problem.layout.report(found.free).values), np.nan)
         covariance = estimate_covariance(
-            fit.problem, sample, found, kind=fit.covariance.kind, dependence=fit.dependence,
+            problem, sample, found, kind=fit.covariance.kind, dependence=fit.dependence,
             solver=solver, rng=np.random.default_rng(0), progress=False,
         )  # fmt: skip
         return np.asarray(np.sqrt(np.maximum(np.diag(covariance.shown), 0.0)))
@@ -203,7 +209,10 @@ def _described(
     labels, truth = fit.reported.labels, fit.values
     draws = np.array([one.values for one in whole])
     errors = np.array([one.errors for one in whole])
-    bias, spread = draws.mean(axis=0) - truth, draws.std(axis=0, ddof=1)
+    # What pandas makes of samples leaves out those that lack a parameter.
+    table_of_draws = pd.DataFrame(draws, columns=labelled_series(truth, labels, "").index)
+    counts = table_of_draws.notna().sum().to_numpy()
+    bias, spread = table_of_draws.mean().to_numpy() - truth, table_of_draws.std().to_numpy()
     known = np.isfinite(errors)
     hit = np.abs(draws - truth) <= interval_reach(0.95) * errors
     with np.errstate(invalid="ignore"):
@@ -213,7 +222,7 @@ def _described(
     columns = {
         "estimate": truth,
         "bias": bias,
-        "bias_error": spread / np.sqrt(len(draws)),
+        "bias_error": spread / np.sqrt(np.maximum(counts, 1)),
         "spread": spread,
         "std_error": np.sqrt(np.diag(fit.covariance.shown)),
         "coverage": coverage,
@@ -226,16 +235,20 @@ def _described(
     )
     return Rehearsal(
         table,
-        pd.DataFrame(draws, columns=table.index),
+        table_of_draws,
         ended,
         replications,
-        _warnings(fit, table, ended, replications),
-        _notes(fit, len(draws)),
+        _warnings(fit, table, ended, replications, counts),
+        _notes(fit, ended, counts),
     )
 
 
 def _warnings(
-    fit: FitResult, table: pd.DataFrame, ended: pd.Series[int], replications: int
+    fit: FitResult,
+    table: pd.DataFrame,
+    ended: pd.Series[int],
+    replications: int,
+    counts: NDArray[np.int64],
 ) -> tuple[str, ...]:
     found = []
     lost = int(ended[Ended.WORSE.value] + ended[Ended.FAILED.value])
@@ -252,9 +265,22 @@ def _warnings(
             "nearest to the truth. With this number of rows the maximum of the likelihood itself "
             "is elsewhere."
         )
+    simpler = int(ended[Ended.SIMPLER.value])
+    if simpler > OFTEN * replications:
+        found.append(
+            f"NOISE NOT SHOWN: in {simpler} of {replications} samples drawn from this fit the "
+            "search settled on simpler noise. This number of rows often does not show the noise of "
+            "the fit: rows below that are of its parameters rest on the other samples."
+        )
+    left = int(ended[Ended.UNDETERMINED.value])
+    if left > OFTEN * replications:
+        found.append(
+            f"NOT DETERMINED: in {left} of {replications} samples drawn from this fit some shifts "
+            "or costs of types are not determined. These samples are not in the table. Use fewer "
+            "types."
+        )
     names = np.array([": ".join(map(str, label)) for label in table.index])
-    n_drawn = int(replications - ended[Ended.FAILED.value])
-    sure = interval_reach(SURE, n_drawn - 1.0) * table["bias_error"]
+    sure = _reaches(SURE, counts) * table["bias_error"]
     off = (np.abs(table["bias"]) > np.maximum(sure, 0.25 * table["spread"])).to_numpy()
     if off.any():
         listed = ", ".join(names[off][:5])
@@ -271,13 +297,21 @@ def _warnings(
     return tuple(found)
 
 
-def _notes(fit: FitResult, n_drawn: int) -> tuple[str, ...]:
+def _notes(fit: FitResult, ended: pd.Series[int], counts: NDArray[np.int64]) -> tuple[str, ...]:
+    fewer = counts.min() < counts.max()
+    many = "t(samples - 1)" if fewer else f"t({counts.max() - 1})"
     notes = [
         "Each sample was fitted from scratch. Intervals are the estimate plus or minus the "
-        f"t({n_drawn - 1}) quantile times the spread (the standard deviation over samples).",
+        f"{many} quantile times the spread (the standard deviation over samples).",
         "A rehearsal assumes that the model is true: it shows sampling error and errors of the "
         "search, not the effect of a wrong model.",
     ]
+    if ended[Ended.SIMPLER.value]:
+        notes.append(
+            "A sample that settled on simpler noise counts with the parameters that this has: its "
+            "coefficients and scales are compared with the truth. Others rest on the "
+            f"{counts.min()} samples that have them."
+        )
     if fit.problem.noise.selected:
         notes.append(
             "With a weak exclusion these intervals are unreliable: use profile intervals first, "

@@ -7,7 +7,7 @@ have to be agreed on.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import replace
 from functools import partial
 
@@ -18,9 +18,10 @@ from selfselect.engines.base import Engine
 from selfselect.problem.batch import Batch
 from selfselect.problem.grams import sum_columns
 from selfselect.problem.problem import Problem
+from selfselect.solvers.base import Solution
 from selfselect.solvers.climb import Climb
 
-__all__ = ["groups_alike", "match_alternatives", "order_alternatives"]
+__all__ = ["closest_order", "groups_alike", "match_alternatives", "order_alternatives", "reordered"]
 
 Array = NDArray[np.float64]
 Indices = NDArray[np.intp]
@@ -69,7 +70,7 @@ def match_alternatives(
     Unobserved types have no names either: they are renumbered as well.
     """
     if groups:
-        free = _matched(problem, groups, free, to)
+        free = free[_origins(problem, closest_order(problem, groups, free, problem, to))]
     if not problem.noise.mixed:
         return free
     # Imported here: few fits have types.
@@ -78,20 +79,51 @@ def match_alternatives(
     return match_types(problem, free, to)
 
 
-def _matched(problem: Problem, groups: Sequence[Indices], free: Array, to: Array) -> Array:
+def closest_order(
+    problem: Problem, groups: Sequence[Indices], free: Array, other: Problem, to: Array
+) -> Indices:
+    """Return which alternative comes closest to each of those of `to`, which another problem has.
+
+    They are compared by their scales and the coefficients of terms that both problems have.
+    """
     from scipy.optimize import linear_sum_assignment
 
-    starts, natural, wanted = problem.layout.starts, *map(problem.layout.natural, (free, to))
-    n_alternatives = len(problem.layout.sizes)
-    blocks, targets = (
-        np.array([one[starts[j] : starts[j + 1]] for j in range(n_alternatives)])
-        for one in (natural, wanted)
-    )
+    both = (problem, free), (other, to)
+    common = set.intersection(*(set(one.equations.each[0].terms) for one, _ in both))
+    blocks, targets = (_blocks(one, at, common) for one, at in both)
     distance = ((targets[:, None, :] - blocks[None, :, :]) ** 2).sum(axis=2)
-    order = np.arange(n_alternatives)
+    order = np.arange(len(blocks))
     for alike in groups:
         order[alike] = alike[linear_sum_assignment(distance[np.ix_(alike, alike)])[1]]
-    return free[_origins(problem, order)]
+    return order
+
+
+def _blocks(problem: Problem, free: Array, terms: Collection[str]) -> Array:
+    """Return the natural parameters of each alternative: those of some terms, and its scale."""
+    layout, blocks = problem.layout, []
+    for j, equation in enumerate(problem.equations.each):
+        places = [layout.starts[j] + at for at, t in enumerate(equation.terms) if t in terms]
+        blocks.append([*places, layout.inverse_scale_positions[j]])
+    return layout.natural(free)[np.array(blocks, dtype=np.intp)]
+
+
+def reordered(problem: Problem, found: Solution, order: Indices) -> Solution:
+    """Return a solution with its alternatives in another order, its information with them."""
+    origin = _origins(problem, order)
+    if (np.diff(origin) == 1).all():
+        return found
+
+    def moved(matrix: Array | None) -> Array | None:
+        return None if matrix is None else matrix[np.ix_(origin, origin)]
+
+    return replace(
+        found,
+        free=found.free[origin],
+        information=found.information[np.ix_(origin, origin)],
+        noise=moved(found.noise),
+        outer=moved(found.outer),
+        held=tuple(np.flatnonzero(np.isin(origin, found.held)).tolist()),
+    )
 
 
 def _alike(problem: Problem, differing: Array) -> list[Indices]:
