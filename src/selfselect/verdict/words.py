@@ -73,8 +73,15 @@ def agreed(question: str, rows: Sequence[Row], level: float) -> str:
     if not models[0].supported:
         return f"AGREED: {_none_fits(rows)}, and {_sign_of_all(question, rows)}."
     names = listed([one.name for one in models])
+    left = listed(_untested(models))
     if len(models) == 1:
-        said = f"one model describes the data, {names}: {question} is {_number(models[0], level)}"
+        said = f"one model describes the data, {names}"
+        if left:
+            said = (
+                f"one model is not rejected by the tests that were made, {names} (not tested: "
+                f"{left})"
+            )
+        said += f": {question} is {_number(models[0], level)}"
         return f"AGREED: {said}.{_fit_left_out(models)}{_beside_naive(models, rows)}"
     low = min(one.answer.conf_low for one in models)
     high = max(one.answer.conf_high for one in models)
@@ -90,7 +97,7 @@ def agreed(question: str, rows: Sequence[Row], level: float) -> str:
         sure = "may be of either sign"
     every = "both" if len(models) == 2 else f"all {len(models)}"
     return (
-        f"AGREED: {every} models that the data support ({names}) say that {question} {sure}: "
+        f"AGREED: {every} models that {_standing(left)} ({names}) say that {question} {sure}: "
         f"{_range(models)}, intervals together "
         f"{joint}.{_fit_left_out(models)}{_beside_naive(models, rows)}"
     )
@@ -159,11 +166,22 @@ def undetermined(question: str, rows: Sequence[Row], fit: FitResult, level: floa
         said.append(
             f"its size without a model of the noise: the rule alone {_limits(low, high, level)}"
         )
-    left = [what for one in models if one.supported for what in one.untested]
+    left = _untested([one for one in models if one.supported])
     if left:
-        named = listed(list(dict.fromkeys(left)))
-        said.append(f"whether assumptions hold that were not tested: {named}")
+        said.append(f"whether assumptions hold that were not tested: {listed(left)}")
     return f"NOT DETERMINED by the data alone: {'; '.join(said)}."
+
+
+def _untested(models: Sequence[Row]) -> list[str]:
+    """Name the assumptions that were not tested in one of the models or more."""
+    return list(dict.fromkeys(what for one in models for what in one.untested))
+
+
+def _standing(left: str) -> str:
+    """Say what speaks for models near the best one, given what was not tested in them."""
+    if not left:
+        return "the data support"
+    return "are near the best by BIC and not rejected by the tests that were made"
 
 
 def _limits(low: float, high: float, level: float) -> str:
