@@ -263,3 +263,22 @@ def test_an_effect_over_rows_of_a_file_is_refused_after_the_first_fit(tmp_path, 
     with pytest.raises(UnsupportedError, match="never all in memory"):
         ss.choose_noise(FORMULA, tmp_path / "rows.csv", chosen="j", effect=("a", "b"))
     assert len(fitted) == 1
+
+
+def test_alternatives_without_names_are_numbered_as_in_the_best_fit():
+    rng = np.random.default_rng(1)
+    x = rng.normal(size=1_500)
+    a = 0.3 + x + 0.5 * rng.normal(size=1_500)
+    b = 0.2 - 0.3 * x + 0.5 * rng.normal(size=1_500)
+    data = pd.DataFrame({"x": x, "y": np.maximum(a, b)})
+    noises = {name: CHEAP[name] for name in ("logistic", "normal", "moving scale")}
+    alone = ss.fit("y ~ x", data, alternatives=2, seed=0, noise=noises["logistic"])
+    found = ss.choose_noise(
+        "y ~ x", data, alternatives=2, seed=0, answers="1:x - 2:x", candidates=noises
+    )
+    assert found.best == "normal"
+    assert alone.params[1, "x"] < alone.params[2, "x"]
+    assert found.table["1:x - 2:x"].between(1.2, 1.4).all()  # the truth is 1.3
+    error = alone.nlcom("1:x - 2:x").table["std_error"].iloc[0]
+    assert found.table.loc["logistic", "std_error of 1:x - 2:x"] == pytest.approx(error)
+    assert found.fits["logistic"].params[2, "x"] == alone.params[1, "x"]

@@ -22,6 +22,7 @@ from selfselect.report.page import Block, Page
 from selfselect.results.call import arguments_for
 from selfselect.results.expressions import read_expressions
 from selfselect.results.fit_result import FitResult
+from selfselect.results.refit import numbered_as
 from selfselect.results.rejections import assumptions_tested, rule_in_doubt, without_the_rule
 from selfselect.results.tables import Tables
 
@@ -185,6 +186,9 @@ def choose_noise(
 ) -> NoiseChoice:
     """Fit the same model with several noises, and report how far the answers depend on them.
 
+    Alternatives without names are numbered as in the best fit: those of every other fit have the
+    numbers of the ones that they come closest to.
+
     Parameters
     ----------
     formula, data : as in `selfselect.fit`.
@@ -255,6 +259,12 @@ def choose_noise(
             )
         )
     best = str(sound["bic"].idxmin())
+    for name, one in fits.items():
+        matched = numbered_as(one, fits[best])
+        if matched is not one:
+            fits[name] = matched
+            for column, value in _row(matched, asked).items():
+                table.loc[name, column] = value
     # The same fit under two names has the same BIC but for rounding.
     bic = table["bic"].where(table["same_as"] == "", table["same_as"].map(table["bic"]))
     order = bic.fillna(np.inf).sort_values(kind="stable").index

@@ -46,6 +46,22 @@ def shared():
     )  # fmt: skip
 
 
+@pytest.mark.parametrize("seed", [1, 8])
+def test_models_that_number_the_alternatives_in_another_order_do_not_disagree(seed):
+    rng = np.random.default_rng(seed)
+    x = rng.normal(size=1_500)
+    a = 0.3 + x + 0.5 * rng.normal(size=1_500)
+    b = 0.2 - 0.3 * x + 0.5 * rng.normal(size=1_500)
+    data = pd.DataFrame({"x": x, "y": np.maximum(a, b)})
+    fit = ss.fit("y ~ x", data, alternatives=2, seed=0)
+    made = fit.verdict("1:x - 2:x")
+    estimates = made.table["estimate"].dropna()
+    assert estimates.between(1.1, 1.4).all()  # the truth is 1.3
+    assert "is positive" in made.agreed
+    assert "the numbers of the ones in the fit" in made.undetermined
+    assert made.fits["logistic"].params[1, "x"] > made.fits["logistic"].params[2, "x"]
+
+
 @pytest.fixture(scope="module")
 def skewed():
     """Skewed noise of which no model here has the shape, in clusters that mean nothing."""

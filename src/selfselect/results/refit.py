@@ -12,12 +12,13 @@ from selfselect.engines.memory import Memory
 from selfselect.inference.covariance import Covariance, estimate_covariance
 from selfselect.problem.problem import Problem
 from selfselect.solvers import as_solved, choose_solver
+from selfselect.solvers._order import closest_order, groups_alike, reordered, reported_origins
 from selfselect.solvers.base import Solution, Solver
 
 if TYPE_CHECKING:
     from selfselect.results.fit_result import FitResult
 
-__all__ = ["covariance_of_refit", "refit"]
+__all__ = ["covariance_of_refit", "numbered_as", "refit"]
 
 
 def refit(fit: FitResult, problem: Problem, *, seed: int = 0) -> FitResult:
@@ -35,6 +36,34 @@ def refit(fit: FitResult, problem: Problem, *, seed: int = 0) -> FitResult:
         engine=engine,
         kept=None,
         call=None,
+    )
+
+
+def numbered_as(found: FitResult, fit: FitResult) -> FitResult:
+    """Return a fit with its alternatives numbered as those of another that they come closest to.
+
+    Where alternatives have no names every fit orders them by itself. A fit whose alternatives have
+    names, or have these numbers, is returned as it is.
+    """
+    problem, solution = found.problem, found.solution
+    k = problem.equations.n_alternatives
+    if not (problem.exchangeable and fit.problem.exchangeable):
+        return found
+    if fit.problem.equations.n_alternatives != k:
+        return found
+    groups = groups_alike(problem, found.engine_of_rows())
+    order = closest_order(problem, groups, solution.free, fit.problem, fit.solution.free)
+    if np.array_equal(order, np.arange(k)):
+        return found
+    spread, origin = found.covariance, reported_origins(problem, solution.free, order)
+    return replace(
+        found,
+        solution=reordered(problem, solution, order),
+        covariance=replace(
+            spread,
+            matrix=spread.matrix[np.ix_(origin, origin)],
+            missing=tuple(np.flatnonzero(np.isin(origin, spread.missing)).tolist()),
+        ),
     )
 
 

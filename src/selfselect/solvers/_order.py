@@ -21,7 +21,14 @@ from selfselect.problem.problem import Problem
 from selfselect.solvers.base import Solution
 from selfselect.solvers.climb import Climb
 
-__all__ = ["closest_order", "groups_alike", "match_alternatives", "order_alternatives", "reordered"]
+__all__ = [
+    "closest_order",
+    "groups_alike",
+    "match_alternatives",
+    "order_alternatives",
+    "reordered",
+    "reported_origins",
+]
 
 Array = NDArray[np.float64]
 Indices = NDArray[np.intp]
@@ -105,6 +112,17 @@ def _blocks(problem: Problem, free: Array, terms: Collection[str]) -> Array:
         places = [layout.starts[j] + at for at, t in enumerate(equation.terms) if t in terms]
         blocks.append([*places, layout.inverse_scale_positions[j]])
     return layout.natural(free)[np.array(blocks, dtype=np.intp)]
+
+
+def reported_origins(problem: Problem, free: Array, order: Indices) -> Indices:
+    """Return where each reported parameter comes from if alternatives are in another order."""
+    origin = _origins(problem, order)
+    before, after = (problem.layout.report(one).jacobian for one in (free, free[origin]))
+    slopes = np.empty_like(after)
+    slopes[:, origin] = after
+    # The same parameter has the same derivatives, whatever its label.
+    apart = np.abs(slopes[:, None, :] - before[None, :, :]).sum(axis=2)
+    return np.argmin(apart / np.abs(before).sum(axis=1), axis=1)
 
 
 def reordered(problem: Problem, found: Solution, order: Indices) -> Solution:

@@ -26,6 +26,7 @@ from selfselect.report.numbers import format_number
 from selfselect.report.page import Block, Page
 from selfselect.results.fit_result import FitResult
 from selfselect.results.page_methods import VERDICT
+from selfselect.results.refit import numbered_as
 from selfselect.results.rejections import assumptions_tested
 from selfselect.results.specification import specification_test, tests_of_noise
 from selfselect.results.tables import check_level, counted
@@ -174,7 +175,7 @@ def make_verdict(
             try:
                 # The table says which fits did not converge.
                 with without_warnings(ConvergenceWarning):
-                    found = given[name] if make is None else make()
+                    found = numbered_as(given[name] if make is None else make(), fit)
                 if same_fit(found, fits) is None:
                     rows.append(_answered(name, fit, found, asked, level))
                     fits[name] = found

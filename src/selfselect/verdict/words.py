@@ -156,7 +156,8 @@ def undetermined(question: str, rows: Sequence[Row], fit: FitResult, level: floa
         )
     if fit.problem.exchangeable:
         said.append(
-            "which alternative is which: they have no names, and every fit orders them separately"
+            "which alternative is which: they have no names, and those of other models have the "
+            "numbers of the ones in the fit that they come closest to"
         )
     rule = next(one for one in rows if one.kind == "rule")
     if rule.note:
