@@ -360,6 +360,103 @@ def test_quantiles_of_many_rows_are_rounded_outwards():
     assert any("rounded outwards" in note for note in found.notes)
 
 
+def exact_quantiles(data, chosen, support, quantiles):
+    """Quantiles of both ends under the maximum rule, of two alternatives and their difference."""
+    y, first = data["y"], data[chosen] == "a"
+    ends = {"a": (np.where(first, y, support[0]), y), "b": (np.where(first, support[0], y), y)}
+    ends["a - b"] = (
+        np.where(first, 0.0, support[0] - y),
+        np.where(first, y - support[0], 0.0),
+    )
+    found = []
+    for name, (low, high) in ends.items():
+        for q in quantiles:
+            made = (np.quantile(one, q, method="inverted_cdf") for one in (low, high))
+            found.append((name, q, *made))
+    return pd.DataFrame(found, columns=["of", "quantile", "lower", "upper"])
+
+
+def outcomes_of(kind, n):
+    rng = np.random.default_rng(0)
+    a, b = 1 + rng.normal(size=n), rng.normal(size=n)
+    y = np.maximum(a, b)
+    if kind == "rounded":
+        y = y.round(1)
+    elif kind == "partly rounded":
+        y = np.where(rng.random(n) < 0.5, y.round(), y)
+    return pd.DataFrame({"y": y, "job": np.where(a > b, "a", "b")})
+
+
+@pytest.mark.parametrize("kind", ["rounded", "partly rounded", "continuous"])
+@pytest.mark.parametrize("n_rows", [20_000, 20_001])
+def test_quantiles_of_any_number_of_rows_keep_signs_and_support(kind, n_rows):
+    data, support, quantiles = outcomes_of(kind, n_rows), (-10.0, 10.0), [0.1, 0.5, 0.75]
+    found = ss.bounds("y", data, chosen="job", quantiles=quantiles, support=support)
+    exact = exact_quantiles(data, "job", support, quantiles)
+    lower, upper = found.quantiles["lower"], found.quantiles["upper"]
+    assert (lower <= exact["lower"] + 1e-9).all() and (upper >= exact["upper"] - 1e-9).all()
+    rounding = 0.0
+    if kind == "rounded":
+        # Every outcome that there is stands on the grid, however few rows made it.
+        assert not any("rounded outwards" in note for note in found.notes)
+    else:
+        (note,) = [note for note in found.notes if "rounded outwards" in note]
+        rounding = 1.1 * float(note.rsplit("at most ", 1)[1].rstrip("."))
+        assert rounding < 0.05
+    for side, outward in (("lower", -1.0), ("upper", 1.0)):
+        gap = outward * (found.quantiles[side] - exact[side])
+        assert gap.max() <= rounding + 1e-9
+    difference = found.quantiles[found.quantiles["of"] == "a - b"].set_index("quantile")
+    # Two thirds chose a, so its difference is not negative in the upper half.
+    assert difference.loc[0.5, "lower"] == 0.0 and difference.loc[0.1, "upper"] == 0.0
+    limits = found.quantiles[["lower", "upper", "conf_low", "conf_high"]]
+    assert np.isfinite(limits).all(axis=None)
+    own = limits[found.quantiles["of"] != "a - b"]
+    assert own.ge(-10.0).all(axis=None) and own.le(10.0).all(axis=None)
+
+
+@pytest.mark.parametrize("n_rows", [15_000, 40_000])
+def test_the_sign_of_a_difference_does_not_depend_on_the_number_or_order_of_rows(n_rows):
+    data = ss.simulators.village(n_rows, seed=1).data
+    mixed = data.iloc[np.random.default_rng(1).permutation(n_rows)]
+    for rows in (data, mixed):
+        found = ss.bounds("income", rows, chosen="job", quantiles=[0.25, 0.75], support=(0, 400))
+        own = found.quantiles.set_index(["of", "quantile"])
+        assert own.loc[("fishing - hunting", 0.75), "lower"] == 0.0
+        assert own.loc[("fishing - hunting", 0.25), "upper"] == 0.0
+        assert own.loc[("fishing", 0.25), "lower"] == own.loc[("hunting", 0.25), "conf_low"] == 0.0
+
+
+@pytest.mark.parametrize("kind", ["rounded", "continuous"])
+def test_frequency_weights_are_as_many_rows_also_where_a_grid_is_needed(kind):
+    data = outcomes_of(kind, 8_000)
+    options = {"chosen": "job", "support": (-10, 10), "quantiles": [0.1, 0.5, 0.75]}
+    weighted = ss.bounds("y", data.assign(w=3), weights="w", weights_kind="frequency", **options)
+    written = ss.bounds("y", data.loc[data.index.repeat(3)], **options)
+    numbers = ["lower", "upper", "conf_low", "conf_high"]
+    tolerance = 1e-12 if kind == "rounded" else 0.02  # the largest rounding of either
+    assert weighted.quantiles[numbers].to_numpy() == pytest.approx(
+        written.quantiles[numbers].to_numpy(), abs=tolerance
+    )
+    assert weighted.means[numbers].to_numpy() == pytest.approx(written.means[numbers].to_numpy())
+
+
+def test_outcomes_beyond_those_of_the_sample_are_rounded_outwards_too():
+    data = outcomes_of("rounded", 60_000)
+    # One row in thousands has an outcome that no sample of rows need have.
+    data.loc[data.index[::5_000], "y"] = 1_000.0 + np.arange(12)
+    data.loc[data.index[::5_000], "job"] = "a"
+    found = ss.bounds("y", data, chosen="job", quantiles=[0.5, 0.99995], support=(-10, 2_000))
+    exact = exact_quantiles(data, "job", (-10, 2_000), [0.5, 0.99995])
+    assert (found.quantiles["lower"] <= exact["lower"]).all()
+    assert (found.quantiles["upper"] >= exact["upper"]).all()
+    middle = found.quantiles["quantile"] == 0.5
+    assert found.quantiles.loc[middle, "lower"].to_numpy() == pytest.approx(
+        exact.loc[middle, "lower"].to_numpy()
+    )
+    assert found.quantiles["upper"].le(2_010.0).all()
+
+
 @pytest.mark.parametrize(
     ("options", "error", "words"),
     [

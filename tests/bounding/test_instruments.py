@@ -117,7 +117,8 @@ def test_limits_of_shares_are_those_of_clopper_and_pearson(share):
 def test_limits_of_quantiles_are_where_limits_of_shares_reach_them(share, tail):
     values = np.concatenate([[-np.inf], np.arange(200.0)])
     shares = np.arange(201) / 200
-    bound = QuantileBound(share, values, shares, 200.0, True, "upper")
+    nowhere = np.zeros(202, dtype=bool)
+    bound = QuantileBound(share, values, shares, nowhere, 200.0, "upper", (-np.inf, np.inf))
     low, high = upper_share(shares, 200, tail), lower_share(shares, 200, tail)
     assert bound.limit("lower", tail) == values[low >= share][0]
     reached = values[high >= share]

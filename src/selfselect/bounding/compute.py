@@ -73,12 +73,15 @@ def compute_bounds(
             targets, engine, alone, grids, dependence, first_cluster
         )
     by = tuple(factor.name for factor in cells.by)
+    widest = 0.0
     frames: dict[str, list[dict[str, Any]]] = {"distribution": [], "quantiles": [], "means": []}
     for place, group in enumerate(groups):
         named = dict(zip(by, group.values, strict=True))
         for target, name in enumerate(targets.names):
             use = (counted, group) if target in sharp else (plain, plain_groups[place])
-            sample = _Sample(use[0], grids, use[1], target, asked)
+            least, most = map(float, targets.limits[:, target])
+            sample = _Sample(use[0], grids, use[1], target, asked, (least, most))
+            widest = max(widest, sample.rounding)
             for what, rows in sample.tables().items():
                 frames[what] += [{**named, "of": name, **row} for row in rows]
     tests: tuple[Any, ...] = ()
@@ -87,8 +90,7 @@ def compute_bounds(
         if len(excluded) == targets.n_alternatives and not moved_by_costs:
             tests = (*tests, same_choices_test(counted, groups))
         notes = (*notes, _about(targets, cells, excluded), POWER)
-    if not all(grids.exact):
-        notes = (*notes, _resolution(grids))
+    notes = (*notes, *_about_rounding(grids, counted, widest))
     warnings = [
         f"REJECTED: {one.name.lower()}, p = {one.p_value:.2g}. At least one part of the null "
         f"hypothesis is false: {one.null}. The bounds below assume all of it."
@@ -127,10 +129,13 @@ def _about(targets: Targets, cells: Cells, excluded: Sequence[int]) -> str:
     )
 
 
-def _resolution(grids: Grids) -> str:
+def _about_rounding(grids: Grids, counted: Counted, widest: float) -> tuple[str, ...]:
+    """Say how quantiles are rounded; nothing where all ends are on the grid."""
+    if not (counted.between.any() or any(grids.thinned)):
+        return ()
     return (
         f"Quantiles are computed on {grids.size - 1} values of the outcome, rounded outwards to "
-        "the next of them."
+        f"the next of them: here by at most {widest:.2g}.",
     )
 
 
@@ -143,10 +148,22 @@ class _Sample:
     group: Group
     target: int
     asked: Asked
+    limits: tuple[float, float]
 
     @property
     def tail(self) -> float:
         return 0.5 * (1.0 - self.asked.level)
+
+    @property
+    def rounding(self) -> float:
+        """How far its quantiles may be rounded outwards."""
+        sides: tuple[Side, Side] = ("lower", "upper")
+        return max(
+            self._quantile(quantile, side, cell).rounding
+            for quantile in self.asked.quantiles
+            for side in sides
+            for cell in self.group.cells
+        )
 
     def tables(self) -> dict[str, list[dict[str, Any]]]:
         """Return the rows of every table."""
@@ -193,13 +210,18 @@ class _Sample:
 
     def _quantile(self, quantile: float, side: Side, cell: int) -> QuantileBound:
         end = 0 if side == "lower" else 1
+        values = self.grids.values[self.target]
+        marks = self.counted.between[self.target]
+        if side == "upper":
+            marks = np.full(len(marks), self.grids.thinned[self.target])
         return QuantileBound(
             quantile,
-            self.grids.values[self.target],
+            values,
             self._shares(end, cell),
+            np.append(marks[: len(values)], marks[-1]),
             float(self.counted.effective[self.target, end, cell]),
-            self.grids.exact[self.target],
             side,
+            self.limits,
         )
 
     def _mean(self, side: Side, cell: int) -> MeanBound:

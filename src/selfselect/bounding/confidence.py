@@ -98,22 +98,37 @@ class QuantileBound:
     quantile : between 0 and 1.
     values : the grid, increasing from minus infinity.
     shares : of the rows with an end at or below each value.
+    between : whether there are ends between a value and the one before it, where a lower bound is
+        taken one step below; in the last entry, whether there are any beyond the grid.
     rows : how many independent rows that rests on.
-    exact : whether the grid holds all ends; else lower bounds are taken one step below.
-    outward : the side to which a grid that is not exact rounds.
+    outward : the side to which a quantile between two values is rounded.
+    limits : the lowest and highest value that is possible.
     """
 
     quantile: float
     values: Array
     shares: Array
+    between: NDArray[np.bool_]
     rows: float
-    exact: bool
     outward: Side
+    limits: tuple[float, float]
 
     @property
     def estimate(self) -> float:
         """The quantile of the rows."""
-        return self._value(int(np.searchsorted(self.shares, self.quantile - 1e-12)))
+        return self._value(self._place)
+
+    @property
+    def rounding(self) -> float:
+        """How far the quantile of the rows may be rounded; zero where it is known exactly."""
+        place = self._place
+        if not 1 < place < len(self.values) or not self.between[place]:
+            return 0.0
+        return float(self.values[place] - self.values[place - 1])
+
+    @property
+    def _place(self) -> int:
+        return int(np.searchsorted(self.shares, self.quantile - 1e-12))
 
     def limit(self, side: Side, tail: float) -> float:
         """Return the value at which the limit of the share reaches the quantile."""
@@ -126,11 +141,16 @@ class QuantileBound:
         return self._value(int(np.searchsorted(self.shares, count / self.rows)))
 
     def _value(self, place: int) -> float:
-        """Return a value of the grid, or infinity where the ends do not reach so far."""
-        step = 1 if self.outward == "lower" and not self.exact else 0
-        if place >= len(self.values):
-            return float(self.values[-1]) if step else np.inf
-        return float(self.values[max(place - step, 0)])
+        """Return a value of the grid, or what is possible where the ends do not reach so far."""
+        place = min(place, len(self.values))
+        if self.outward == "lower" and self.between[place]:
+            place -= 1
+        found = float(self.values[place]) if place < len(self.values) else np.inf
+        # What is just below a value is counted apart from it, and rounded to it.
+        if self.outward == "upper" and place + 1 < len(self.values):
+            following = float(self.values[place + 1])
+            found = following if np.nextafter(found, np.inf) == following else found
+        return min(max(found, self.limits[0]), self.limits[1])
 
 
 def best_of(bounds: Sequence[Bound], side: Side, tail: float, n_rows: float) -> Limit:

@@ -1,8 +1,10 @@
 """Sums over rows: how both ends of the rows' intervals are distributed, cell by cell.
 
 One pass counts, on a grid of values, how many rows have an end at or below each. The grid holds
-every end where there are few; else it is spaced evenly in the ends of a sample of rows, and a
-quantile is found to within one of its steps, always outwards. A second pass, only where rows are
+every end where there are few; else it is spaced evenly in the ends of a sample of rows, with those
+that many rows share, and a quantile is found to within one of its steps, always outwards. The pass
+also tells in which steps there are ends between two values: elsewhere a quantile is exact. A second
+pass, only where rows are
 weighted or clustered, says how much less than as many independent rows they tell.
 """
 
@@ -52,13 +54,18 @@ class Grids:
     Attributes
     ----------
     values : per target, increasing; the first is minus infinity.
-    exact : per target, whether every end of every row is among them.
+    complete : per target, whether every end of every row is known to be among them.
+    between : (targets, values + 1) in which steps some lower ends of the sample are; none where it
+        has no more values than the grid.
+    thinned : per target, whether the sample has more values than the grid.
     points : per target, the values that tables show; they are on the grid.
     edges : of the outcome, for comparisons of (outcome, choice).
     """
 
     values: tuple[Array, ...]
-    exact: tuple[bool, ...]
+    complete: tuple[bool, ...]
+    between: NDArray[np.bool_]
+    thinned: tuple[bool, ...]
     points: tuple[Array, ...]
     edges: Array
 
@@ -76,6 +83,8 @@ class Counted:
     ----------
     below : (targets, 2, cells, points + 1) weight of the rows whose lower (0) or upper (1) end is
         at or below each value of the grid; the last entry is that of all rows.
+    between : (targets, points + 1) whether some lower ends that were counted at a value are below
+        it; in the last entry, whether some finite ones are beyond the grid.
     weight : (cells,) sums of the weights.
     effective : (targets, 2, cells) how many independent rows would tell as much.
     finite : (targets, 2, cells) whether the end is finite in every row of the cell.
@@ -86,6 +95,7 @@ class Counted:
     """
 
     below: Array
+    between: NDArray[np.bool_]
     weight: Array
     effective: Array
     finite: NDArray[np.bool_]
@@ -108,20 +118,37 @@ def make_grids(targets: Targets, engine: Engine, points: Any, n_cells: int) -> G
     most = MOST_COUNTS // (2 * len(targets.names) * max(n_cells, 1))
     most = int(np.clip(most, FEWEST_POINTS, MOST_POINTS))
     of_outcome = _points(points, outcome, own_weights)
-    values, exact, shown = [], [], []
+    values, complete, thinned, shown = [], [], [], []
     for place in range(len(targets.names)):
         both = np.concatenate([lower[:, place], upper[:, place]])
-        met = np.unique(both[np.isfinite(both)])
+        met, times = np.unique(both[np.isfinite(both)], return_counts=True)
         own = of_outcome if place < targets.n_alternatives else _points(points, met, None)
+        known = targets.limits[:, place]
+        if place >= targets.n_alternatives:
+            known = np.append(known, 0.0)  # The sign of a difference is always known.
+        known = known[np.isfinite(known)]
         fits = len(met) <= most
         if not fits:
-            # The middle of the grid is as even as the sample is; both of its ends are kept.
+            # The middle of the grid is as even as the sample is; both of its ends are kept. What
+            # many rows share is kept as well, however few values there are beside it.
+            shared = met[times * most > 2 * times.sum()]
+            known = np.concatenate([known, shared])
             met = met[np.unique(np.linspace(0, len(met) - 1, most).round().astype(np.intp))]
-        values.append(np.concatenate([[-np.inf], np.unique(np.concatenate([met, own]))]))
-        exact.append(fits and whole)
+        if not (fits and whole):
+            # What is just below such a value is counted apart from it.
+            known = np.concatenate([known, np.nextafter(known, -np.inf)])
+        values.append(np.concatenate([[-np.inf], np.unique(np.concatenate([met, own, known]))]))
+        complete.append(fits and whole)
+        thinned.append(not fits)
         shown.append(own)
     edges = np.unique(weighted_quantiles(outcome, np.arange(1, BINS) / BINS, own_weights))
-    return Grids(tuple(values), tuple(exact), tuple(shown), edges)
+    size = max(map(len, values))
+    between = np.zeros((len(targets.names), size + 1), dtype=bool)
+    for place in range(len(values)):
+        if thinned[place]:
+            grid, ends = values[place], lower[:, place]
+            between[place] = _between(grid, between[place], ends, np.searchsorted(grid, ends))
+    return Grids(tuple(values), tuple(complete), between, tuple(thinned), tuple(shown), edges)
 
 
 def _points(points: Any, values: Array, weights: Array | None) -> Array:
@@ -156,16 +183,17 @@ def count_ends(
     cells, groups, notes = merge_cells(cells, np.nan_to_num(rows))
     axes = (2, 0, 0, 3, 0)
     below, weight, squares, moments, choices = (
-        _joined(one, cells, axis) for one, axis in zip(found, axes, strict=True)
+        _joined(one, cells, axis) for one, axis in zip(found, axes, strict=False)
     )
-    below = np.cumsum(below, axis=-1)
+    below, between = np.cumsum(below, axis=-1), grids.between | (found[-1] > 0.0)
     infinite, total, total_squares = moments
     finite = infinite == 0
     mean = np.where(finite, total / weight, np.nan)
     if not (by_probability or dependence.clusters):
         variance = np.maximum(total_squares / weight - mean**2, 0.0) / weight
         effective = np.broadcast_to(weight, below.shape[:-1])
-        counted = Counted(below, weight, effective, finite, mean, variance, choices, float("inf"))
+        df = float("inf")
+        counted = Counted(below, between, weight, effective, finite, mean, variance, choices, df)
         return counted, groups, notes
     references = _references(below, grids)
     task = partial(_spread, targets, cells, grids, references, below, weight, mean, first)
@@ -181,7 +209,8 @@ def count_ends(
     df = max(min(dependence.clusters) - 1.0, 1.0) if dependence.clusters else float("inf")
     # Few clusters know their own spread badly: as a t distribution has it.
     effective = effective * (interval_reach(0.95) / interval_reach(0.95, df)) ** 2
-    counted = Counted(below, weight, effective, finite, mean, spread[..., -1], choices, df)
+    variance = spread[..., -1]
+    counted = Counted(below, between, weight, effective, finite, mean, variance, choices, df)
     return counted, groups, notes
 
 
@@ -220,6 +249,7 @@ def _count(targets: Targets, cells: Cells, grids: Grids, batch: Batch) -> Parts:
     weights = rows.weights
     ends = targets.ends(batch)
     below = np.zeros((len(targets.names), 2, n_cells, size + 1))
+    between = np.zeros((len(targets.names), size + 1))
     moments = np.zeros((3, len(targets.names), 2, n_cells))
     counted: list[_Found] = []
     for target, values in enumerate(grids.values):
@@ -236,10 +266,13 @@ def _count(targets: Targets, cells: Cells, grids: Grids, batch: Batch) -> Parts:
                 found = _Found(values, end, places, counts, sums)
                 counted.append(found)
             below[target, side] = found.counts.reshape(n_cells, size + 1)
+            if side == 0 and not grids.complete[target]:
+                between[target] = _between(values, grids.between[target], end, found.places)
             moments[:, target, side] = found.moments
     weight = np.bincount(code, weights, n_cells).astype(np.float64)
     squares = weight if weights is None else np.bincount(code, weights**2, n_cells)
-    return Parts((below, weight, squares, moments, _choices(targets, cells, grids, rows, code)))
+    choices = _choices(targets, cells, grids, rows, code)
+    return Parts((below, weight, squares, moments, choices, between))
 
 
 def _moments(code: Indices, ends: Array, weights: Array | None, size: int) -> Array:
@@ -273,6 +306,21 @@ class _Found:
     places: Indices
     counts: Array
     moments: Array
+
+
+def _between(
+    values: Array, known: NDArray[np.bool_], ends: Array, places: Indices
+) -> NDArray[np.bool_]:
+    """Say in which steps, beside those known, ends are not the value that they were counted at."""
+    counted_at = np.full(len(known), np.inf)
+    counted_at[: len(values)] = values
+    decided = known.copy()
+    decided[0] = True  # Minus infinity is itself.
+    doubtful = np.flatnonzero(~decided[places])
+    at = places[doubtful]
+    found = np.zeros(len(known), dtype=bool)
+    found[at[counted_at[at] != ends[doubtful]]] = True
+    return found
 
 
 def _search(values: Array, ends: Array, size: int, like: _Found | None) -> Indices:

@@ -111,6 +111,14 @@ class Targets:
             np.hstack([upper, np.round(most, decimals) + 0.0]),
         )
 
+    @cached_property
+    def limits(self) -> Array:
+        """The lowest and highest value (2, targets) that is possible; infinite where unknown."""
+        first, second = (list(side) for side in zip(*self.pairs, strict=True))
+        least, most = self.support
+        limits = np.array([least[first] - most[second], most[first] - least[second]])
+        return np.hstack([self.support, np.round(limits, _decimals(self.problem)) + 0.0])
+
     def latent(self, outcomes: Array) -> Array:
         """Return values (n, targets) of potential outcomes (n, k)."""
         first, second = (list(side) for side in zip(*self.pairs, strict=True))
