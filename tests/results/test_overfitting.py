@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import numpy as np
+import pandas as pd
 import pytest
 
 import selfselect as ss
@@ -54,6 +55,40 @@ def test_a_summary_says_that_an_alternative_may_be_one_too_many(two, overfitted)
     whole = ss.fit(FORMULA, two, alternatives=2)
     assert overfitted.bic - whole.bic >= overfitted.memory["bic gain"] - 1e-6
     assert not any("TOO MANY" in notice for notice in whole.summary().notices)
+
+
+def test_a_summary_advises_only_what_there_is_for_the_fit(two, overfitted, tmp_path):
+    def notice(result):
+        return next(n for n in result.summary().notices if "TOO MANY" in n)
+
+    assert notice(overfitted).endswith("Use result.overfitted_test().")
+    options = {"alternatives": 3, "seed": 1}
+    clustered = ss.fit(FORMULA, two.assign(g=np.arange(len(two)) // 2), cluster="g", **options)
+    assert "overfitted_test" not in notice(clustered)
+    assert "There is no test of that here: rows are clustered by g" in notice(clustered)
+    assert notice(clustered).endswith("Fit 2 and compare the BIC.")
+    with pytest.raises(UnsupportedError, match="rows are clustered by g"):
+        clustered.overfitted_test()
+    two.to_parquet(tmp_path / "rows.parquet")
+    filed = ss.fit(FORMULA, str(tmp_path / "rows.parquet"), **options)
+    assert "There is no test of that here: its rows are not all in memory." in notice(filed)
+    with pytest.raises(UnsupportedError, match="its rows are not all in memory"):
+        filed.overfitted_test()
+
+
+def test_where_the_shape_is_estimated_there_is_no_test_and_none_is_advised():
+    rng = np.random.default_rng(0)
+    x = rng.normal(size=800)
+    skewed = np.where(rng.random((800, 2)) < 0.7, -0.6, 1.4) + 0.4 * rng.normal(size=(800, 2))
+    y = np.maximum(1.2 - 0.4 * x + 0.9 * skewed[:, 0], -1.2 + 0.5 * x + 0.8 * skewed[:, 1])
+    result = ss.fit(
+        "y ~ x", pd.DataFrame({"x": x, "y": y}), alternatives=2, seed=0,
+        noise=ss.noises.Mixture(2),
+    )  # fmt: skip
+    (notice,) = (n for n in result.summary().notices if "TOO MANY" in n)
+    assert "overfitted_test" not in notice
+    assert "made for independent normal noise. result.rehearse()" in notice
+    assert result.rehearse(10).replications == 10
 
 
 def test_a_loaded_fit_says_the_same(overfitted, tmp_path):

@@ -129,9 +129,23 @@ def too_many(fit: FitResult) -> tuple[str, ...]:
         return ()
     sentence = " and ".join(signs)
     return (
-        f"PERHAPS TOO MANY {what}: {sentence}. The standard errors assume that all {k} exist. Use "
-        "result.overfitted_test().",
+        f"PERHAPS TOO MANY {what}: {sentence}. The standard errors assume that all {k} exist. "
+        f"{_advice(fit, k)}",
     )
+
+
+def _advice(fit: FitResult, k: int) -> str:
+    """Say what tells whether there is one too many, of what can be done with this fit."""
+    of_types = fit.problem.noise.mixed
+    reason = why_not_fewer_types(fit) if of_types else _why_not(fit)
+    if reason is None:
+        return "Use result.overfitted_test()."
+    said = f"There is no test of that here: {reason}."
+    if of_types or k > 2:
+        return f"{said} Fit {k - 1} and compare the BIC."
+    if fit.has_rows:
+        return f"{said} result.rehearse() shows how well such a fit recovers both."
+    return said
 
 
 def _rare_alternative(fit: FitResult) -> list[str]:
@@ -151,6 +165,8 @@ def _rare_type(fit: FitResult) -> list[str]:
 
 def _why_not(fit: FitResult) -> str | None:
     problem = fit.problem
+    if fit.engine is not None and not fit.has_rows:
+        return "its rows are not all in memory"
     if not problem.exchangeable:
         return "alternatives have names, so the test would depend on which one is left out"
     fixed = problem.noise.fixed_scales(problem.equations.alternatives)
