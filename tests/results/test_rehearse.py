@@ -76,6 +76,30 @@ def test_where_fewer_than_half_of_the_samples_can_be_fitted_there_is_no_rehearsa
         with_failures(6)
 
 
+@pytest.mark.parametrize(("n_drawn", "ratio", "said"), [
+    (10, 1.7, False), (10, 1.8, True), (39, 1.45, False), (39, 1.6, True),
+])  # fmt: skip
+def test_few_samples_that_spread_widely_by_chance_say_nothing_of_standard_errors(
+    villagers, monkeypatch, n_drawn, ratio, said
+):
+    fit = ss.fit("income ~ height", villagers, chosen="job")
+    errors = fit.bse.to_numpy()
+    draws = np.random.default_rng(0).normal(size=(n_drawn, len(errors)))
+    draws = (draws - draws.mean(axis=0)) / draws.std(axis=0, ddof=1)
+    drawn = [Drawn(Ended.RETURNED, fit.values + ratio * errors * one, errors) for one in draws]
+    monkeypatch.setattr("selfselect.results.rehearse.rehearse_fits", lambda *_, **__: drawn)
+    found = fit.rehearse(n_drawn)
+    assert found.table["spread"].to_numpy() == pytest.approx(ratio * errors)
+    assert (
+        any(
+            f"STANDARD ERRORS TOO SMALL: in the samples, estimates spread at least {ratio:.1f}"
+            in one
+            for one in found.warnings
+        )
+        is said
+    )
+
+
 def test_the_same_seed_gives_the_same_samples(villagers):
     result = ss.fit("income ~ height", villagers, chosen="job")
     one, other = (result.rehearse(10, seed=5).draws for _ in range(2))
@@ -259,7 +283,7 @@ def test_what_cannot_be_rehearsed_is_refused_with_the_reason(villagers, tmp_path
         ss.load(tmp_path / "fit.json").rehearse()
     villagers.to_parquet(tmp_path / "rows.parquet")
     files = ss.fit("income ~ height", str(tmp_path / "rows.parquet"), chosen="job")
-    with pytest.raises(UnsupportedError, match="piece by piece"):
+    with pytest.raises(UnsupportedError, match=r"piece by piece.* Fit a sample of them as a table"):
         files.rehearse()
     capped = villagers.assign(income=villagers["income"].where(villagers["income"] < 85), top=85.0)
     limited = ss.fit("income ~ height", capped, chosen="job", outcome_between=("top", None))
