@@ -117,8 +117,8 @@ def depends(rows: Sequence[Row]) -> str:
         said = "DEPENDS: there is no other model to compare with that the data support."
     elif not moved:
         said = (
-            f"DEPENDS: no assumption that was varied{where} changes it by more than {FAR:g} "
-            f"standard errors: {varied}."
+            f"DEPENDS: on nothing that was varied{where} ({varied}): no such change moves it by "
+            f"more than {FAR:g} standard errors."
         )
     else:
         by_assumption: dict[str, list[Row]] = {}
