@@ -7,7 +7,7 @@ import pandas as pd
 import pytest
 
 import selfselect as ss
-from selfselect.errors import DataError, OptionError, UnsupportedError
+from selfselect.errors import DataError, MissingRowsWarning, OptionError, UnsupportedError
 
 QUANTILES = [0.1, 0.3, 0.5, 0.7, 0.9]
 EXACT = 1e-9
@@ -358,6 +358,24 @@ def test_quantiles_of_many_rows_are_rounded_outwards():
     assert own["lower"] <= exact[0] <= own["lower"] + 0.01
     assert exact[1] <= own["upper"] <= exact[1] + 0.01
     assert any("rounded outwards" in note for note in found.notes)
+
+
+@pytest.mark.parametrize("asked", [{"by": "z"}, {"instrument": "z"}, {"along": "z"}])
+def test_rows_that_were_left_out_are_counted_on_the_page(asked):
+    rng = np.random.default_rng(5)
+    a, b = 0.5 + rng.normal(size=500), 0.8 + rng.normal(size=500)
+    z = rng.integers(0, 3, 500).astype(float)
+    z[20:125] = np.nan
+    data = pd.DataFrame({"z": z, "y": np.maximum(a, b), "j": np.where(a > b, "a", "b")})
+    formulas = {"a": "y ~ z", "b": "y ~ 1"} if "instrument" in asked else "y"
+    with pytest.warns(MissingRowsWarning, match="105 of 500 rows") as warned:
+        found = ss.bounds(formulas, data, chosen="j", **asked)
+    assert len(warned) == 1
+    assert found.n_rows == 395
+    said = "105 rows with a missing value of a column that is used were left out."
+    assert said in found.notes and "105 rows with a missing value" in str(found)
+    complete = ss.bounds(formulas, data.dropna(), chosen="j", **asked)
+    assert said not in complete.notes
 
 
 def exact_quantiles(data, chosen, support, quantiles):

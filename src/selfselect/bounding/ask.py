@@ -20,7 +20,7 @@ from selfselect.data.build import with_column
 from selfselect.data.clusters import cluster_columns, learn_clusters
 from selfselect.data.columns import find_kind
 from selfselect.data.costs import split_costs
-from selfselect.data.design import Design
+from selfselect.data.design import DataFacts, Design
 from selfselect.data.formulas import (
     ParsedFormula,
     parse_formula,
@@ -187,9 +187,10 @@ def bounds(
         )
         if along is not None:
             place = covariates.index(along)
-            return bounds_along(targets, rows, along, place, asked, dependence)
+            found = bounds_along(targets, rows, along, place, asked, dependence)
+            return _saying_what_lacks(found, design.facts)
         cells = _cells(names, instrument, numbers, labels, levels, covariates, rows)
-        return compute_bounds(
+        found = compute_bounds(
             targets,
             rows,
             cells,
@@ -199,6 +200,7 @@ def bounds(
             excluded=_excluded(parsed, problem.equations.alternatives, instrument),
             moved_by_costs=_moved(design.rows.known),
         )
+        return _saying_what_lacks(found, design.facts)
 
 
 @one_blas_thread()
@@ -235,7 +237,8 @@ def bounds_of_fit(fit: FitResult, by: Any, instrument: str | None, asked: Asked)
         excluded=_excluded_from(fit, instrument),
         moved_by_costs=_moved(engine.sample(1, np.random.default_rng(0)).rows.known),
     )
-    return beside_fit(fit, found, targets, cells, own.rows if every else None)
+    found = beside_fit(fit, found, targets, cells, own.rows if every else None)
+    return _saying_what_lacks(found, fit.facts)
 
 
 @one_blas_thread()
@@ -252,6 +255,20 @@ def bounds_of_rows(fit: FitResult, asked: Asked) -> Bounds:
         excluded=(),
         moved_by_costs=False,
     )
+
+
+def _saying_what_lacks(found: Bounds, facts: DataFacts) -> Bounds:
+    """Return bounds that say how many rows were left out, and why."""
+    notes = []
+    if facts.n_dropped:
+        notes.append(
+            f"{facts.n_dropped} rows with a missing value of a column that is used were left out."
+        )
+    if facts.n_without_outcome:
+        notes.append(
+            f"{facts.n_without_outcome} rows without a recorded outcome were left out on request."
+        )
+    return replace(found, notes=(*found.notes, *notes))
 
 
 def _pose(design: Design, rule: Any) -> Problem:

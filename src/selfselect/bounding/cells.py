@@ -226,7 +226,8 @@ def merge_cells(cells: Cells, counts: Array) -> tuple[Cells, tuple[Group, ...], 
         n_joined += len(met) - len(joined)
     if small:
         raise DataError(
-            f"Too few rows, fewer than {FEWEST}, are in {len(small)} cells: "
+            f"Too few rows, fewer than {FEWEST}, are in {len(small)} "
+            f"{'cell' if len(small) == 1 else 'cells'}: "
             f"{'; '.join(small[:5])}{'; ...' if len(small) > 5 else ''}. Join values of by=, or "
             "leave those rows out."
         )
