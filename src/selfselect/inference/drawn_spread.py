@@ -19,11 +19,9 @@ __all__ = ["drawn_spread_test", "excess_of_draws"]
 
 Array = NDArray[np.float64]
 
-NEGLIGIBLE = 0.02
-"""Excess of a statistic that is left as it is: drawn rows tell the statistic no better."""
-
-MOST = 0.75
-"""Excess, in standard deviations of a chi-square, above which its own error is too large."""
+NEGLIGIBLE, MOST = 0.15, 0.75
+"""Excess, in standard deviations of a chi-square, that is left as it is (of few sums it is not
+known well), and above which its own error is too large."""
 
 ALIKE = 1e-9
 """Relative eigenvalue below which a combination of sums is taken to be constant."""
@@ -65,12 +63,13 @@ def drawn_spread_test(
     excess : part of the statistic, from `excess_of_draws`.
     instead : what to do where that part is too large to be known.
     """
-    if excess * np.sqrt(0.5 * df) > MOST:
+    deviations = excess * np.sqrt(0.5 * df)
+    if deviations > MOST:
         reason = (
             f"{df} sums are too many to know how they vary from the rows that are drawn for it, "
             f"and then chi-square critical values are wrong; {instead}"
         )
         return undecided_test(name, statistic, df, null, reason)
-    if excess > NEGLIGIBLE:
+    if deviations > NEGLIGIBLE:
         statistic *= 1.0 - excess
     return chi_square_test(name, statistic, df, null)
