@@ -363,3 +363,41 @@ def test_errors_of_effects_after_two_steps_with_clusters_match_the_spread_of_est
     claimed = np.mean([one["std_error"] for one in found], axis=0)
     # The spread of 100 estimates is known to 7%, and 40 clusters bias errors down a little.
     np.testing.assert_allclose(claimed / spread, 1.0, atol=0.25)
+
+
+@pytest.mark.parametrize("covariate", ["w", "sort"])
+def test_a_covariate_that_unselected_rows_lack_has_effects_profiles_and_a_report(
+    table, covariate, tmp_path
+):
+    """As survey data have it: what explains wages is missing where nobody works."""
+    whole = table.assign(sort=np.where(np.arange(len(table)) % 3, "a", "b"))
+    rows = whole.assign(**{covariate: whole[covariate].where(whole["works"].astype(bool))})
+    formulas = f"wage ~ x + {covariate}", "works ~ x + z"
+    fit, known = (ss.sample_selection(*formulas, data) for data in (rows, whole))
+    np.testing.assert_allclose(fit.values, known.values, rtol=1e-9)
+    for of in ("outcome", "chance"):
+        one, other = (one.marginal_effects(of=of, data=whole).table for one in (fit, known))
+        assert one["variable"].tolist() == other["variable"].tolist()
+        # Steps are of the spread of what rows hold, and small.
+        np.testing.assert_allclose(one["estimate"], other["estimate"], rtol=1e-3, atol=1e-9)
+    at = {"x": [0.0, 1.0], covariate: ["b" if covariate == "sort" else 0.5]}
+    for ask in ("choice_probabilities", "potential_outcomes"):
+        one, other = (getattr(one, ask)(at=at).table for one in (fit, known))
+        np.testing.assert_allclose(one["estimate"], other["estimate"], rtol=1e-3)
+    assert np.isfinite(fit.marginal_effects(at={"x": 0.0}).table["estimate"]).all()
+    fit.report(tmp_path / "fit.html")
+    assert "data-theme" in (tmp_path / "fit.html").read_text(encoding="utf-8")
+    for ask in (fit.simulate, lambda: fit.rehearse(10)):
+        with pytest.raises(UnsupportedError, match="lack covariates of an outcome"):
+            ask()
+    assert len(fit.simulate(whole, seed=1)) == len(whole)
+
+
+def test_effects_of_categories_have_one_base_before_and_after_saving(table, tmp_path):
+    rows = table.assign(sort=np.array(["a", "b", "c"])[np.arange(len(table)) % 3])
+    formula = "y ~ x + C(sort, levels=['c', 'b', 'a'])"
+    fit = ss.switching(formula, "chosen ~ x + z", rows)
+    fit.save(tmp_path / "fit.json")
+    changes = ss.load(tmp_path / "fit.json").marginal_effects(data=rows).table["change"].unique()
+    assert fit.marginal_effects().table["change"].unique().tolist() == changes.tolist()
+    assert {"b - c", "a - c"} <= set(changes)

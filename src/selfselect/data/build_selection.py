@@ -26,7 +26,12 @@ from selfselect.data.equations import refuse_half_characters
 from selfselect.data.missing import say_incomplete
 from selfselect.data.rows import guess_outcomes
 from selfselect.data.selection_plan import SelectionPlan
-from selfselect.data.selection_rows import SelectionCoder, find_alternatives, learning_rows
+from selfselect.data.selection_rows import (
+    SelectionCoder,
+    find_alternatives,
+    learning_rows,
+    rows_of,
+)
 from selfselect.data.source import Source
 from selfselect.data.tables import to_frame
 from selfselect.data.unrecorded import Unrecorded
@@ -97,10 +102,11 @@ def build_selection_design(
     shown, left = plan.shown(frame, codes), list(plan.first.outcome_columns)
     recorded = [frame.loc[shown == j, left] for j in range(len(labels))]
     refuse_half_characters((plan.first.outcome, *labels, *plan.term_columns))
-    frames, whole = learning_rows(frame, (plan.selection, *formulas))
+    which = learning_rows(plan, formulas, frame, shown)
+    frames = {key: rows_of(frame, rows) for key, rows in which.items()}
     clusters, _ = learn_clusters(frame, plan.ways)
     coder, matrices = SelectionCoder.learn(plan, labels, formulas, frames, recorded, clusters)
-    rows = coder.assemble(frame, coder.place(frame, codes, whole, matrices))
+    rows = coder.assemble(frame, coder.place(frame, codes, which, matrices))
     coder.check(rows)
     if rows.weights is not None:
         rows = replace(rows, weights=scale_weights(rows.weights, weights_kind))

@@ -246,21 +246,14 @@ def check_word(option: str, value: Any, words: tuple[str, ...]) -> None:
 
 
 def refuse_unshown(label: Any, names: Sequence[str]) -> None:
-    """Refuse a category that no row of an alternative has, if that is what makes terms dependent.
-
-    The columns of a category are zero where it is never shown; where it is the base, all others
-    add up to the constant.
-    """
-    factors = {name.partition("[T.")[0] for name in names}
-    if not names or len(factors) > 1 or not all("[T." in name for name in names):
+    """Refuse terms that depend on each other where a category of theirs may not be shown."""
+    if not any("[" in name for name in names):
         return
-    factor = factors.pop()
-    how = "never its base category"
-    if len(names) == 1:
-        how = f"always, or never, {names[0][len(factor) + 3 : -1]!r}"
+    said = f"{', '.join(map(repr, names[:4]))}{', ...' if len(names) > 4 else ''}"
     raise DataError(
-        f"In the rows that show the outcome of {label!r}, {factor!r} is {how}: nothing tells what "
-        "rows of a category that is not shown would have there. Join categories, leave out the "
-        "rows of that category (where the column means nothing, set it missing), share its "
-        "coefficients, or leave the column out."
+        f"In the rows that show the outcome of {label!r}, {said} cannot be told apart from the "
+        "other terms: some category, combination of categories or part of a spline has no row "
+        "there, and nothing tells what such rows would have. Join categories, give a spline fewer "
+        "degrees of freedom, leave out the rows that others alone have (where the column means "
+        "nothing, set it missing), or leave the column out. With shared= others tell it."
     )

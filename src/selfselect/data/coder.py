@@ -168,7 +168,7 @@ class Coder:
     def labels_of(self, column: str) -> list[Any] | None:
         """Return the categories of a column in their order; None where it is not coded as some."""
         for factor, labels in self.factors.items():
-            if columns_of_factor(self.text, factor) == {column}:
+            if factor == column or factor.startswith((f"C({column})", f"C({column},")):
                 return list(labels)
         return None
 

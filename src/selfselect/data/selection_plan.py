@@ -133,6 +133,17 @@ class SelectionPlan:
         wanted += [*self.unrecorded.columns, *([] if self.weights is None else [self.weights])]
         return tuple(dict.fromkeys((*wanted, *(self.available or {}).values())))
 
+    def keys(self, formulas: Sequence[ParsedFormula]) -> list[str]:
+        """Name what is learnt: the selection's right side, and those of outcomes, in order.
+
+        Sides of outcomes that are the same are learnt once. That of a single outcome is learnt
+        from other rows than the selection's, so it has a name of its own.
+        """
+        of_outcomes = [one.terms for one in formulas]
+        if not self.switching:
+            of_outcomes = [f"{OUTCOME} ~ {terms}" for terms in of_outcomes]
+        return [self.selection.terms, *of_outcomes]
+
     def outcome_of(self, label: Label) -> str:
         """Name the outcome of an alternative in messages."""
         return f"{self.first.outcome} of {label}" if self.switching else self.first.outcome
@@ -189,7 +200,7 @@ class SelectionPlan:
         incomplete = np.zeros(len(kept), dtype=bool)
         for place, label in enumerate(labels):
             own = np.flatnonzero(used == place)
-            absent, of_own = find_incomplete(_rows(kept, own), self._needed(label))
+            absent, of_own = find_incomplete(_rows(kept, own), self.needed(label))
             incomplete[own] = absent
             lacking += of_own
         if incomplete.any():
@@ -205,7 +216,7 @@ class SelectionPlan:
                 kept, n_without = kept[~unrecorded | (used < 0)], n_without + n_more
         return Kept(kept, lacking, n_incomplete + int(incomplete.sum()), n_without)
 
-    def _needed(self, label: Label) -> tuple[str, ...]:
+    def needed(self, label: Label) -> tuple[str, ...]:
         """Return the columns that the outcome of an alternative depends on."""
         formula = _of_label(self.outcomes, label)
         offset = _of_label(self.offset, label)
@@ -225,8 +236,10 @@ class SelectionPlan:
         columns = (*self.selection.term_columns, *self.label_columns)
         learners = [Learner(None, frame, columns)]
         for place, label in enumerate(labels):
-            learners.append(Learner(label, _rows(frame, np.flatnonzero(shown == place)), ()))
-        for terms, needed in {one.terms: one.term_columns for one in self.right_sides}.items():
+            own = _rows(frame, np.flatnonzero(shown == place))
+            learners.append(Learner(label, own, () if self.switching else self.needed(label)))
+        sides = self.right_sides if self.switching else ()
+        for terms, needed in {one.terms: one.term_columns for one in sides}.items():
             absent = find_any_absent(frame, needed)
             whole = frame if absent is None else frame[~absent]
             learners.append(Learner(None, whole, needed, terms))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -22,10 +22,10 @@ from selfselect.data.row_coder import CodedValues, LearntCoder
 from selfselect.data.rows import Rows
 from selfselect.data.selection_coding import SelectionCoding, selection_equations
 from selfselect.data.selection_plan import OUTCOME, SelectionPlan, order_of, shared_terms
-from selfselect.errors import DataError, OptionError
+from selfselect.errors import DataError, OptionError, SelfSelectError
 from selfselect.rules.base import Label
 
-__all__ = ["SelectionCoder", "find_alternatives", "learning_rows", "rows_with_columns"]
+__all__ = ["SelectionCoder", "find_alternatives", "learning_rows", "rows_of"]
 
 Array = NDArray[np.float64]
 Indices = NDArray[np.intp]
@@ -67,8 +67,10 @@ def find_alternatives(
 class SelectionCoder(LearntCoder[SelectionPlan, SelectionCoding]):
     """How rows are coded where an equation of its own selects.
 
-    Every right side is learnt from all rows that have its columns: categories, centres and knots
-    are then the same in all equations that name them.
+    Where there are several outcomes, every right side is learnt from all rows that have its
+    columns: categories, centres and knots are then the same in all equations that name them. A
+    single outcome is learnt from the rows that show it, as others may mean something else by its
+    columns, or nothing.
     """
 
     @classmethod
@@ -83,7 +85,7 @@ class SelectionCoder(LearntCoder[SelectionPlan, SelectionCoding]):
     ) -> tuple[SelectionCoder, dict[str, Array]]:
         """Learn every right side, and code the rows that it is learnt from by the way.
 
-        `frames` has those rows by right side, `recorded` the rows that show each outcome.
+        `frames` has those rows by the key of the side, `recorded` the rows that show each outcome.
         """
         for label, own in zip(labels, recorded, strict=True):
             if not len(own):
@@ -92,9 +94,11 @@ class SelectionCoder(LearntCoder[SelectionPlan, SelectionCoding]):
                     "An alternative without outcomes has no equation in this model; leave its "
                     "rows out, or join it with another."
                 )
-        sides = (plan.selection, *formulas)
-        learnt = {one.terms: Coder.learn(one.terms, frames[one.terms]) for one in sides}
-        coders = tuple(learnt[one.terms][0] for one in sides)
+        sides, keys = (plan.selection, *formulas), plan.keys(formulas)
+        learnt = {
+            key: Coder.learn(one.terms, frames[key]) for key, one in zip(keys, sides, strict=True)
+        }
+        coders = tuple(learnt[key][0] for key in keys)
         offsets = read_offsets(plan.offset, labels)
         equations = selection_equations(
             plan.first.outcome,
@@ -113,7 +117,7 @@ class SelectionCoder(LearntCoder[SelectionPlan, SelectionCoding]):
         places = tuple(range(1, len(coders)))
         coding = SelectionCoding(equations, coders, places, known, plan.term_columns, outcome)
         coder = cls(plan, coding, labels, formulas, clusters)
-        return coder, {terms: matrix for terms, (_, matrix) in learnt.items()}
+        return coder, {key: matrix for key, (_, matrix) in learnt.items()}
 
     def codes(self, frame: pd.DataFrame) -> Indices:
         """Return the alternative of each row, -1 where none was selected."""
@@ -124,18 +128,21 @@ class SelectionCoder(LearntCoder[SelectionPlan, SelectionCoding]):
 
     def values(self, frame: pd.DataFrame) -> CodedValues:
         """Code what depends on what was learnt, of other rows."""
-        whole = rows_with_columns(frame, (self.plan.selection, *self.formulas))
-        matrices = {one.text: one.code(_rows(frame, whole[one.text])) for one in self._distinct}
-        return self.place(frame, self.codes(frame), whole, matrices)
+        codes = self.codes(frame)
+        which = learning_rows(self.plan, self.formulas, frame, self.plan.shown(frame, codes))
+        keys = self.plan.keys(self.formulas)
+        coders = dict(zip(keys, self.coding.coders, strict=True))
+        matrices = {key: coders[key].code(rows_of(frame, rows)) for key, rows in which.items()}
+        return self.place(frame, codes, which, matrices)
 
     def place(
         self,
         frame: pd.DataFrame,
         codes: Indices,
-        whole: Mapping[str, Mask | None],
+        which: Mapping[str, Mask | None],
         matrices: Mapping[str, Array],
     ) -> CodedValues:
-        """Put values together, given by right side the rows that have its columns, and coded."""
+        """Put values together, given by right side the rows that it is learnt from, and coded."""
         shown = self.plan.shown(frame, codes)
         outcome = np.full(len(frame), np.nan)
         observed = np.flatnonzero(shown >= 0)
@@ -144,12 +151,8 @@ class SelectionCoder(LearntCoder[SelectionPlan, SelectionCoding]):
             self.plan.check_binary(values[~np.isnan(values)])
         outcome[observed] = values
         clusters = code_clusters(frame, self.plan.ways, self.clusters)
-        covariates = self._covariates(frame, shown, whole, matrices)
+        covariates = self._covariates(frame, shown, which, matrices)
         return CodedValues(covariates, codes, outcome, clusters)
-
-    @property
-    def _distinct(self) -> list[Coder]:
-        return list({one.text: one for one in self.coding.coders}.values())
 
     def check(self, rows: Rows) -> None:
         """Refuse rows with values that no fit can use."""
@@ -159,31 +162,51 @@ class SelectionCoder(LearntCoder[SelectionPlan, SelectionCoding]):
         self,
         frame: pd.DataFrame,
         shown: Indices,
-        whole: Mapping[str, Mask | None],
+        which: Mapping[str, Mask | None],
         matrices: Mapping[str, Array],
     ) -> Array:
         """Place coded rows in all covariates; nan where a row has no number for one."""
-        coding = self.coding
+        coding, keys = self.coding, self.plan.keys(self.formulas)
         covariates = coding.new_covariates(len(frame))
-        for place, coder in enumerate(coding.coders):
-            rows, matrix = whole[coder.text], matrices[coder.text]
+        for place, (key, coder) in enumerate(zip(keys, coding.coders, strict=True)):
+            rows, matrix = which[key], matrices[key]
             finite = np.isfinite(matrix)
             if not finite.all():
                 # Only effects ask what rows of one alternative would have in another.
                 own = np.ones(len(frame), dtype=bool) if not place else shown == place - 1
                 odd = ~finite[own if rows is None else own[rows]].all(axis=0)
                 if odd.any():
-                    name, what = coder.names[int(np.argmax(odd))], "selection equation"
-                    if place:
-                        what = f"equation of {self.labels[place - 1]!r}"
-                    raise DataError(
-                        f"The covariate {name!r} of the {what} is infinite or not a number in "
-                        "some rows. Correct them, leave them out, or use another transform."
-                    )
+                    self._refuse_infinite(place, coder.names[int(np.argmax(odd))])
                 matrix = np.where(finite, matrix, np.nan)
             coding.place_side(place, slice(None) if rows is None else rows, matrix, covariates)
         coding.place_offsets(frame, covariates)
+        if not self.plan.switching:
+            self._place_unselected(frame, which[keys[1]], covariates)
         return covariates
+
+    def _place_unselected(self, frame: pd.DataFrame, own: Mask | None, covariates: Array) -> None:
+        """Code what rows that do not show the outcome have of its equation, where they can be."""
+        (formula,), coder = self.formulas, self.coding.coders[1]
+        absent = find_any_absent(frame, formula.term_columns)
+        others = np.zeros(len(frame), dtype=bool) if own is None else ~own
+        others &= True if absent is None else ~absent
+        if not others.any():
+            return
+        try:
+            matrix = coder.code(frame[others])
+        except SelfSelectError:
+            return
+        matrix = np.where(np.isfinite(matrix), matrix, np.nan)
+        self.coding.place_side(1, others, matrix, covariates)
+
+    def _refuse_infinite(self, place: int, name: str) -> None:
+        what = f"equation of {self.labels[place - 1]!r}" if place else "selection equation"
+        raise DataError(
+            f"The covariate {name!r} of the {what} is infinite or not a number in some rows. "
+            "Correct them, leave them out, or use another transform. What a transform learns "
+            "comes from the rows of all alternatives: where a column means nothing, set it "
+            "missing."
+        )
 
 
 def _check_alike(equations: Equations) -> None:
@@ -200,23 +223,24 @@ def _check_alike(equations: Equations) -> None:
             )
 
 
-def rows_with_columns(
-    frame: pd.DataFrame, formulas: Iterable[ParsedFormula]
-) -> dict[str, Mask | None]:
-    """Return by right side which rows have all its columns; None where all have."""
-    absent = {one.terms: find_any_absent(frame, one.term_columns) for one in formulas}
-    return {terms: None if lacking is None else ~lacking for terms, lacking in absent.items()}
-
-
 def learning_rows(
-    frame: pd.DataFrame, formulas: Iterable[ParsedFormula]
-) -> tuple[dict[str, pd.DataFrame], dict[str, Mask | None]]:
-    """Return by right side the rows it is learnt from, and which of `frame` they are."""
-    whole = rows_with_columns(frame, formulas)
-    return {terms: _rows(frame, rows) for terms, rows in whole.items()}, whole
+    plan: SelectionPlan,
+    formulas: tuple[ParsedFormula, ...],
+    frame: pd.DataFrame,
+    shown: Indices,
+) -> dict[str, Mask | None]:
+    """Return by key of a side which rows it is learnt from; None where all are."""
+    keys, found = plan.keys(formulas), dict[str, Mask | None]()
+    for key, one in zip(keys, (plan.selection, *formulas), strict=True):
+        absent = find_any_absent(frame, one.term_columns)
+        found[key] = None if absent is None else ~absent
+    if not plan.switching:
+        found[keys[1]] = None if (shown >= 0).all() else shown >= 0
+    return found
 
 
-def _rows(frame: pd.DataFrame, which: Mask | None) -> pd.DataFrame:
+def rows_of(frame: pd.DataFrame, which: Mask | None) -> pd.DataFrame:
+    """Return some rows; all of them where `which` is None."""
     return frame if which is None else frame[which]
 
 

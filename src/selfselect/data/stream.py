@@ -212,8 +212,10 @@ def build_selection_stream(
         counts = [tally.n_recorded + tally.n_selected_silent]
     check_both_sides(plan, labels, counts, tally.n_rows)
     refuse_half_characters((plan.first.outcome, *labels, *plan.term_columns))
-    frames = {terms: side.learning_frame() for terms, side in survey.sides.items()}
     recorded = [parts[label].learning_frame() for label in labels]
+    frames = {terms: side.learning_frame() for terms, side in survey.sides.items()}
+    if not plan.switching:
+        frames = dict(zip(plan.keys(formulas), [frame, *recorded], strict=True))
     clusters, _ = learn_clusters(frame, plan.ways)
     coder, _ = SelectionCoder.learn(plan, labels, formulas, frames, recorded, clusters)
     stream = _stream(source, coder, survey, progress)

@@ -64,7 +64,13 @@ def is_category(fit: FitResult, values: pd.Series[Any]) -> bool:
 
 
 def typical_value(values: pd.Series[Any], weights: Any, *, category: bool) -> Any:
-    """Return the mean of a column, or the commonest of its categories, as weights count rows."""
+    """Return the mean of a column, or the commonest of its categories, as weights count rows.
+
+    Rows of another outcome may lack it.
+    """
+    present = values.notna().to_numpy()
+    if not present.all():
+        values, weights = values[present], None if weights is None else weights[present]
     if not category:
         return float(np.average(values.to_numpy(dtype=float), weights=weights))
     column = values.reset_index(drop=True)

@@ -11,6 +11,7 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from selfselect.data.coding import FormulaCoding
+from selfselect.data.columns import plain_label
 from selfselect.data.long import LongCoding
 from selfselect.data.rows import Rows
 from selfselect.data.tables import nearest
@@ -101,12 +102,12 @@ def marginal_effects(
     logarithm = asked_logarithm(fit, scale)
     if logarithm is not None and of == "chance":
         raise OptionError("A chance has no scale. Leave scale='level' out, or use of='outcome'.")
-    own = data is None
-    if own:
+    own, average_asked = data is None, isinstance(at, str) and at == "average"
+    if own and average_asked:
         refuse_lacking(fit)
     table = raw_table(fit, data)
     alternatives = fit.problem.equations.alternatives if of == "chance" else (OBSERVED,)
-    if isinstance(at, str) and at == "average":
+    if average_asked:
         warnings = () if own else extrapolations(fit, table)
         settings, points = [table], pd.DataFrame(index=range(1))
         n_rows = len(fit.rows if own else code_rows(fit, table))
@@ -193,12 +194,13 @@ def _levels(fit: FitResult, column: pd.Series[Any]) -> list[Any]:
     """Return the categories of a column: those of the fit, in their order."""
     if pd.api.types.is_bool_dtype(column):
         return [False, True]
-    coding, own = fit.coding, (f"C({column.name})", f"C({column.name},")
-    if not fit.has_rows and isinstance(coding, FormulaCoding | LongCoding):
+    coding = fit.coding
+    if isinstance(coding, FormulaCoding | LongCoding):
         for coder in coding.coders:
-            for factor, categories in coder.factors.items():
-                if factor == column.name or factor.startswith(own):
-                    return list(categories)
+            levels = coder.labels_of(str(column.name))
+            if levels is not None:
+                met = levels if not fit.has_rows else list(map(plain_label, column.unique()))
+                return [level for level in levels if level in met]
     categorical = isinstance(column.dtype, pd.CategoricalDtype)
     levels = list(column.cat.categories if categorical else np.unique(column))
     return [level for level in levels if (column == level).any()]
@@ -220,6 +222,7 @@ def _changes(
 
     `column` is that of rows which say what it may hold; `table` the rows in which it is changed.
     """
+    column = column.dropna()  # Rows of another outcome may lack it.
     name = str(column.name)
 
     def with_value(value: Any) -> pd.DataFrame:

@@ -110,6 +110,9 @@ def why_no_redraw(problem: Problem, rows: Rows) -> str | None:
     """Say why whole samples cannot be drawn from a fitted model; None where they can."""
     if problem.noise.selected:
         assert rows.chosen is not None and rows.outcome is not None
+        reason = problem.likelihood.why_not_drawn(problem.likelihood.obstacles(rows))
+        if reason is not None:
+            return reason
         if problem.noise.sign_only:
             return "of its outcomes only the side of zero is known"
         if (np.isnan(rows.outcome) & (rows.chosen >= 0)).any():

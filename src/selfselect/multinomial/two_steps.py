@@ -234,9 +234,7 @@ def _least_squares(
     q, r = np.linalg.qr(weighed / lengths)
     left = np.abs(np.diag(r))
     if left.min() < DEPENDENT:
-        for name, column in zip(terms, regressors.T, strict=False):
-            if name != INTERCEPT and np.ptp(column) == 0.0:
-                refuse_unshown(label, [name])
+        refuse_unshown(label, [terms[int(left.argmin())]])
         raise DataError(
             f"In the equation of {label!r} {terms[int(left.argmin())]!r} is a combination of the "
             "other regressors, so the selection is not identified separately from the "

@@ -65,9 +65,12 @@ def is_category(values: pd.Series[Any]) -> bool:
 def grid_of(values: pd.Series[Any]) -> NDArray[Any]:
     """Return the values to walk through: the commonest categories, or numbers from end to end.
 
+    Rows of another outcome may lack a value.
+
     Only values that were met are taken, since a formula may know no others. Categories of a
     categorical type stand in its order, others are sorted.
     """
+    values = values.dropna()
     if is_category(values):
         counts = values.value_counts()
         commonest = set(counts[counts > 0].index[:MOST_CATEGORIES])
@@ -105,7 +108,8 @@ def walk_along(fit: FitResult, covariate: str) -> Path:
         position = terms.index(covariate)
         values = fit.rows.covariates[:, position]
         grid = grid_of(pd.Series(values))
-        means = np.average(fit.rows.covariates, axis=0, weights=fit.rows.weights)
+        known = np.ma.masked_invalid(fit.rows.covariates)
+        means = np.asarray(np.ma.average(known, axis=0, weights=fit.rows.weights))
         at = np.tile(means, (len(grid), 1))
         at[:, position] = grid
         return Path(values, grid, Rows(at))

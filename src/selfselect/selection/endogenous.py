@@ -32,7 +32,7 @@ from selfselect.data.first_stage import (
 )
 from selfselect.data.formula_columns import columns_in
 from selfselect.data.formulas import ParsedFormula, parse_formula
-from selfselect.data.missing import find_any_absent
+from selfselect.data.missing import find_absent, find_any_absent
 from selfselect.data.rows import Rows
 from selfselect.data.selection_plan import SelectionPlan
 from selfselect.data.tables import to_frame
@@ -58,6 +58,9 @@ __all__ = ["Endogenous", "Estimator", "build_endogenous_design", "carry_first_st
 
 Array = NDArray[np.float64]
 Mask = NDArray[np.bool_]
+
+MORE_OFTEN = 0.05
+"""Share of rows by which a covariate may be missing more often where its outcome is not shown."""
 
 STEP = 0.1
 """Of differences in the coefficients of a first stage, in their standard errors."""
@@ -120,8 +123,7 @@ def build_endogenous_design(
             )
     absent = find_any_absent(frame, stage_columns)
     if absent is not None:
-        bare = replace(plan, missing_outcome=told["missing_outcome"], unrecorded=limits)
-        _refuse_lost_rows(bare, frame, absent, next(iter(given)))
+        _refuse_lost_rows(plan, frame)
     # Until rows that lack something are left out, residuals say which row is which.
     position = np.arange(len(frame), dtype=np.float64)
     position = position if absent is None else np.where(absent, np.nan, position)
@@ -163,28 +165,28 @@ def build_endogenous_design(
     return replace(design, rows=rows, table=table, coding=coding), found
 
 
-def _refuse_lost_rows(plan: SelectionPlan, frame: pd.DataFrame, absent: Mask, first: str) -> None:
-    """Refuse rows without a covariate of an outcome that is not theirs: first stages need it.
+def _refuse_lost_rows(plan: SelectionPlan, frame: pd.DataFrame) -> None:
+    """Refuse a covariate of an outcome that rows of the other alternatives lack more often.
 
-    Leaving such rows out would leave out rows by the alternative that was chosen.
+    First stages need it in every row, and leaving rows out would leave them out by the choice.
     """
-    mark = residual_name(first)
-    kept = plan.clean(frame.assign(**{mark: np.arange(len(frame))})).frame[mark].to_numpy()
-    lost = kept[absent[kept]]
-    others = [name for one in plan.each for name in one.term_columns]
-    counts = {
-        name: int(frame[name].iloc[lost].isna().sum())
-        for name in dict.fromkeys(others)
-        if name not in plan.selection.term_columns
-    }
-    lacking = {name: count for name, count in counts.items() if count}
-    if lacking:
-        said = ", ".join(f"{name!r}: {count}" for name, count in lacking.items())
-        raise DataError(
-            f"Rows that do not show the outcome lack one of its covariates ({said} rows), and the "
-            f"first stage of {first!r} needs it in every row: leaving these rows out would select "
-            "rows by the choice itself. Fill the column in, or leave it out of the outcome."
-        )
+    every = find_any_absent(frame, plan.selection.term_columns)
+    whole = frame if every is None else frame[~every]
+    codes, labels = plan.choices(whole)
+    needed = [set(plan.needed(label)) for label in labels]
+    for name in dict.fromkeys(name for one in plan.each for name in one.term_columns):
+        absent = find_absent(whole[name])
+        has = np.isin(codes, [place for place, one in enumerate(needed) if name in one])
+        if absent is None or has.all() or not has.any():
+            continue
+        more = absent[~has].mean() - absent[has].mean()
+        if more > MORE_OFTEN:
+            raise DataError(
+                f"{int(absent[~has].sum())} rows that do not show the outcome lack its covariate "
+                f"{name!r}, which first stages need in every row: leaving these rows out would "
+                "select rows by the choice itself. Fill the column in, or leave it out of the "
+                "outcome."
+            )
 
 
 def _read(plan: SelectionPlan) -> dict[str, ParsedFormula]:

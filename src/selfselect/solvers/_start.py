@@ -127,7 +127,7 @@ def refuse_dependent(equation: Equation, gram: Array) -> None:
     label = equation.alternative
     zero = [name for name, length in zip(equation.terms, size, strict=True) if length == 0]
     constant = [name for name in names if name != INTERCEPT]
-    refuse_unshown(label, zero or (constant if INTERCEPT in names else []))
+    refuse_unshown(label, zero or constant)
     if zero:
         raise DataError(
             f"The covariate {zero[0]!r} of {label!r} is zero in every row. Leave it out."
