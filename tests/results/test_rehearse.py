@@ -163,7 +163,9 @@ def test_a_sample_that_settles_on_simpler_noise_counts_as_what_it_is(model, seed
     assert f"{len(found.draws) - simpler} samples that have them" in " ".join(found.notes)
     row = found.table.iloc[-1]
     reach = row["spread"] * stdtrit(len(found.draws) - simpler - 1, 0.975)
-    assert found.conf_int().iloc[-1, 1] == pytest.approx(row["estimate"] + reach)
+    # The last is a spread, which has its interval on the log scale.
+    wanted = row["estimate"] * np.exp(reach / row["estimate"])
+    assert found.conf_int().iloc[-1, 1] == pytest.approx(wanted)
 
 
 def test_a_sample_of_simpler_noise_has_the_estimates_and_errors_of_that_noise(villagers):
@@ -289,3 +291,25 @@ def test_what_cannot_be_rehearsed_is_refused_with_the_reason(villagers, tmp_path
     limited = ss.fit("income ~ height", capped, chosen="job", outcome_between=("top", None))
     with pytest.raises(UnsupportedError, match="between limits"):
         limited.rehearse()
+
+
+def test_intervals_stay_where_parameters_can_be():
+    """Near one, a correlation less its spread twice is beyond it."""
+    rng = np.random.default_rng(3)
+    x, z, u, e = rng.normal(size=(4, 120))
+    selected = 0.3 + 0.5 * x + 0.4 * z + u > 0
+    y = np.where(selected, 1 + x + 0.85 * u + 0.5 * e, np.nan)
+    fit = ss.sample_selection("y ~ x", "d ~ x + z", pd.DataFrame(
+        {"x": x, "z": z, "d": selected.astype(int), "y": y}
+    ))  # fmt: skip
+    found = fit.rehearse(99, seed=0, progress=False)
+    for method in ("t", "percentile"):
+        ends = found.conf_int(method=method)
+        low, high = ends.loc[("outcome", "correlation")]
+        assert -1.0 <= low < fit.params["outcome", "correlation"] < high <= 1.0
+        assert (ends.xs("scale", level="term")["conf_low"] > 0).all()
+    plain = found.table.loc[("outcome", "correlation")]
+    assert plain["estimate"] + 2 * plain["spread"] > 1.0
+    slope = found.conf_int().loc[("outcome", "x")]
+    reach = found.table.loc[("outcome", "x"), "spread"] * stdtrit(len(found.draws) - 1.0, 0.975)
+    assert slope["conf_high"] - slope["conf_low"] == pytest.approx(2 * reach)

@@ -17,7 +17,7 @@ from selfselect.inference.simulation import why_no_redraw, write_out
 from selfselect.inference.statistics import interval_reach
 from selfselect.kernels.special import chdtri
 from selfselect.problem.problem import Problem
-from selfselect.results.tables import Tables, labelled_series
+from selfselect.results.tables import OwnScales, Tables, labelled_series
 from selfselect.seeds import check_seed
 from selfselect.solvers import choose_solver
 from selfselect.solvers.base import Solution, Solver
@@ -80,13 +80,15 @@ class Rehearsal(Tables):
         ----------
         level : of the intervals.
         method : ``"t"``, the estimate and Student's t times the spread; ``"percentile"``, the
-            estimate less the quantiles of the samples' errors, from 99 samples on.
+            estimate less the quantiles of the samples' errors, from 99 samples on. Both are made
+            on the log scale for scales, and on Fisher's for correlations.
         """
         counts = self.draws.notna().sum().to_numpy()
-        estimate = self.table["estimate"].to_numpy()
+        labels = list(self.table.index)
+        own = OwnScales.of(labels, self.table["estimate"].to_numpy())
         if method == "t":
             reach = _reaches(level, counts) * self.table["spread"].to_numpy()
-            low, high = estimate - reach, estimate + reach
+            low, high = own.interval(reach)
         elif method == "percentile":
             if len(self.draws) < PERCENTILES_FROM:
                 raise OptionError(
@@ -95,7 +97,9 @@ class Rehearsal(Tables):
                 )
             tails = self.draws.quantile([0.5 - 0.5 * level, 0.5 + 0.5 * level]).to_numpy()
             tails = np.where(counts < PERCENTILES_FROM, np.nan, tails)
-            low, high = 2.0 * estimate - tails[1], 2.0 * estimate - tails[0]
+            low, high = (
+                own.back(2.0 * own.moved - OwnScales.of(labels, tail).moved) for tail in tails[::-1]
+            )
         else:
             raise OptionError(f"There is no method {method!r}. Use 't' or 'percentile'.")
         return pd.DataFrame({"conf_low": low, "conf_high": high}, index=self.table.index)

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from numbers import Real
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pandas as pd
@@ -25,6 +26,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "DIFFERENCE",
+    "OwnScales",
     "Tables",
     "check_level",
     "coefficient_table",
@@ -82,6 +84,50 @@ def check_level(level: float) -> None:
         raise OptionError(f"level={level!r} is not a confidence level. Use one between 0 and 1.")
 
 
+@dataclass(frozen=True, eq=False)
+class OwnScales:
+    """Parameters on the scales where the normal approximation is better.
+
+    Attributes
+    ----------
+    is_scale, is_correlation : (m,) which are logarithms there, and which are Fisher's z.
+    moved, slope : (m,) where they stand on those scales, and the derivatives of that.
+    """
+
+    is_scale: NDArray[np.bool_]
+    is_correlation: NDArray[np.bool_]
+    moved: Array
+    slope: Array
+
+    @classmethod
+    def of(cls, labels: Sequence[tuple[Any, str]], values: Array) -> OwnScales:
+        """Return parameters with these labels and values on their own scales."""
+        terms = np.array([str(term) for _, term in labels])
+        positive = np.isin(terms, [SCALE, f"{SHAPE_TERM}degrees"])
+        positive |= np.char.startswith(terms, f"{SHAPE_TERM}spread")
+        turned = terms == CORRELATION
+        moved, slope = values.copy(), np.ones_like(values)
+        with np.errstate(divide="ignore", invalid="ignore"):
+            moved[positive], slope[positive] = np.log(values[positive]), 1.0 / values[positive]
+            moved[turned] = np.arctanh(values[turned])
+            slope[turned] = 1.0 / (1.0 - values[turned] ** 2)
+        return cls(positive, turned, moved, slope)
+
+    def interval(self, reach: Array) -> tuple[Array, Array]:
+        """Return both ends (m,) of intervals of that half-width (m,), made on their own scales."""
+        with np.errstate(invalid="ignore"):
+            low, high = self.moved - reach * self.slope, self.moved + reach * self.slope
+        return self.back(low), self.back(high)
+
+    def back(self, moved: Array) -> Array:
+        """Return values (m,) that stand there on their own scales."""
+        values = moved.copy()
+        with np.errstate(over="ignore"):
+            values[self.is_scale] = np.exp(moved[self.is_scale])
+        values[self.is_correlation] = np.tanh(moved[self.is_correlation])
+        return values
+
+
 def coefficient_table(
     reported: Reported,
     covariance: Covariance,
@@ -106,29 +152,15 @@ def coefficient_table(
     check_level(level)
     values, terms = reported.values, np.array([term for _, term in reported.labels])
     of_shape = np.char.startswith(terms.astype(str), SHAPE_TERM)
-    positive = np.isin(terms, [f"{SHAPE_TERM}degrees"]) | np.char.startswith(
-        terms.astype(str), f"{SHAPE_TERM}spread"
-    )
-    is_scale, is_correlation = (terms == SCALE) | positive, terms == CORRELATION
-    untested = is_scale | of_shape | [label == (COMMON, LOADING) for label in reported.labels]
+    own = OwnScales.of(reported.labels, values)
+    untested = own.is_scale | of_shape | [label == (COMMON, LOADING) for label in reported.labels]
     # Of a log scale, the constant being zero means no more than a scale of one does.
     untested |= terms == f"{LOG_SCALE}{INTERCEPT}"
-    # On a scale of their own, where the normal approximation is better.
-    moved, slope = values.copy(), np.ones_like(values)
+    errors = np.sqrt(np.diag(covariance.shown))
     with np.errstate(divide="ignore", invalid="ignore"):
-        moved[is_scale], slope[is_scale] = np.log(values[is_scale]), 1.0 / values[is_scale]
-        turned = values[is_correlation]
-        moved[is_correlation] = np.arctanh(turned)
-        slope[is_correlation] = 1.0 / (1.0 - turned**2)
-        errors = np.sqrt(np.diag(covariance.shown))
-        statistic = np.where(untested, np.nan, moved / (slope * errors))
+        statistic = np.where(untested, np.nan, own.moved / (own.slope * errors))
     if ends is None:
-        reach = interval_reach(level, covariance.df) * slope * errors
-        low, high = moved - reach, moved + reach
-        for end in (low, high):
-            with np.errstate(over="ignore"):
-                end[is_scale] = np.exp(end[is_scale])
-            end[is_correlation] = np.tanh(end[is_correlation])
+        low, high = own.interval(interval_reach(level, covariance.df) * errors)
     else:
         low, high = ends
     return pd.DataFrame(
