@@ -178,3 +178,18 @@ def test_bounds_are_in_order_whatever_the_rows(seed):
         assert (table["lower"] <= table["upper"]).all()
         assert (table["conf_low"] <= table["lower"]).all()
         assert (table["conf_high"] >= table["upper"]).all()
+
+
+def test_quantiles_and_means_along_a_covariate_stay_within_the_support():
+    rng = np.random.default_rng(1)
+    x = rng.normal(size=2_000)
+    outcomes = rng.normal(size=(2_000, 2)) + np.column_stack([x, np.zeros(2_000)]) + 5
+    y, job = np.maximum(outcomes.max(axis=1), 4.9), np.array(["a", "b"])[outcomes.argmax(axis=1)]
+    options = {"chosen": "job", "along": "x", "quantiles": [0.1, 0.9], "support": (0.0, 12.0)}
+    found = ss.bounds("y", {"x": x, "y": y, "job": job}, **options)
+    for table in (found.quantiles, found.means):
+        of_outcome = table["of"].isin(["a", "b"])
+        assert table.loc[of_outcome, NUMBERS].ge(0.0).all(axis=None)
+        assert table.loc[of_outcome, NUMBERS].le(12.0).all(axis=None)
+        assert table.loc[~of_outcome, NUMBERS].abs().le(12.0).all(axis=None)
+        assert (table["lower"] <= table["upper"]).all()

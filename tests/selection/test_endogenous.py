@@ -288,6 +288,22 @@ def test_rows_without_a_covariate_of_an_outcome_they_do_not_show_are_refused(row
     for lacking in (idle, idle & (shown["s"] > 0)):
         with pytest.raises(DataError, match=rf"{lacking.sum()} rows .* lack its covariate 't'"):
             fit(shown.assign(t=shown["t"].mask(lacking)))
+    # Rows without a choice, or of weight zero, are not looked at.
+    apart = shown.assign(t=shown["t"].mask(idle & (shown["s"] > 0)), weight=1.0)
+    apart.loc[apart["t"].isna(), "weight"] = 0.0
+    with pytest.warns(ss.errors.MissingRowsWarning):
+        found = ss.sample_selection(
+            f"{OUTCOME} + t", SELECTION, apart, endogenous=INSTRUMENTS,
+            weights="weight", weights_kind="probability",
+        )  # fmt: skip
+    assert found.nobs == apart["t"].notna().sum()
+    apart = shown.assign(works=shown["works"].astype(float).where(shown["s"] < 1.5))
+    apart.loc[::7, "z1"] = np.nan
+    with pytest.warns(ss.errors.MissingRowsWarning):
+        found = ss.sample_selection(
+            OUTCOME, SELECTION, apart, endogenous=INSTRUMENTS, missing_outcome="drop"
+        )
+    assert found.nobs == apart[["works", "z1"]].notna().all(axis=1).sum()
     # Rows that lack a covariate of their own outcome, or lack it whatever was chosen, are left out.
     some = np.random.default_rng(1).random(len(rows)) < 0.2
     for lacking in (shown["works"] & (shown["s"] > 1), some, idle & (np.arange(len(rows)) == 7)):

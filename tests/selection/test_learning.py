@@ -72,6 +72,11 @@ def test_a_single_outcome_is_learnt_from_the_rows_that_show_it(table, tmp_path):
     assert "outcome:sort[T.b]" in fit.names and "outcome:sort[T.none]" not in fit.names
     with pytest.raises(UnsupportedError, match="do not show the outcome and lack a covariate"):
         fit.potential_outcomes()
+    some = rows.assign(sort=np.where(sort == "a", "a", "b"))
+    idle = np.flatnonzero(~rows["works"])[:3]
+    some.iloc[idle, some.columns.get_loc("sort")] = "none"
+    with pytest.raises(UnsupportedError, match=r"3 of 400 rows .* category of it that was not met"):
+        ss.sample_selection("wage ~ x + sort", "works ~ x + z", some).potential_outcomes()
     missing = rows.assign(
         sort=rows["sort"].where(rows["works"].astype(bool)), hours=rows["hours"].replace(0, np.nan)
     )

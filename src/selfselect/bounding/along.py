@@ -164,12 +164,12 @@ def bounds_along(
             lower, upper, fewest, most = (np.maximum.accumulate(one) for one in ends)
             rows = zip(logits.values[place], lower, upper, fewest, most, strict=True)
             frames["distribution"] += [{**key, **_row(*row)} for row in rows]
-            frames["quantiles"] += [
-                {**key, "quantile": q, **_quantile(logits.values[place], q, lower, upper, fewest,
-                                                   most)}
-                for q in asked.quantiles
-            ]  # fmt: skip
-            frames["means"].append({**key, **_mean(d, slopes, least, place, reach)})
+            limits, values = targets.limits[:, place], logits.values[place]
+            for q in asked.quantiles:
+                found_here = _quantile(values, q, lower, upper, fewest, most)
+                frames["quantiles"].append({**key, "quantile": q, **_possible(found_here, limits)})
+            of_mean = _mean(d, slopes, least, place, reach)
+            frames["means"].append({**key, **_possible(of_mean, limits)})
     notes = (
         f"The share at or below each of {VALUES} values of the outcome is a logit in {name} and "
         "its square; quantiles are rounded outwards to the next of these values.",
@@ -402,6 +402,11 @@ def _row(at: float, lower: float, upper: float, low: float, high: float) -> dict
         "at": float(at), "lower": float(lower), "upper": float(upper), "conf_low": float(low),
         "conf_high": float(high),
     }  # fmt: skip
+
+
+def _possible(ends: dict[str, float], limits: Array) -> dict[str, float]:
+    """Return ends within the lowest and the highest value that is possible."""
+    return {name: float(np.clip(end, *limits)) for name, end in ends.items()}
 
 
 def _quantile(

@@ -172,6 +172,17 @@ class Coder:
                 return list(labels)
         return None
 
+    def known_categories(self, frame: pd.DataFrame) -> NDArray[np.bool_]:
+        """Return which rows hold none but categories that were met, in columns that are some."""
+        known = np.ones(len(frame), dtype=bool)
+        for column in self.kinds:
+            labels = self.labels_of(column)
+            if labels is not None:
+                met = list(map(plain_label, frame[column].unique()))
+                new = [label for label in met if label not in labels]
+                known &= ~frame[column].isin(new).to_numpy(dtype=bool)
+        return known
+
     @cached_property
     def recipes(self) -> dict[str, Recipe] | None:
         """How each term but the constant is had without evaluating the formula.

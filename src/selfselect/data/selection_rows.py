@@ -190,6 +190,7 @@ class SelectionCoder(LearntCoder[SelectionPlan, SelectionCoding]):
         absent = find_any_absent(frame, formula.term_columns)
         others = np.zeros(len(frame), dtype=bool) if own is None else ~own
         others &= True if absent is None else ~absent
+        others &= coder.known_categories(frame)
         if not others.any():
             return
         try:

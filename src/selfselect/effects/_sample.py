@@ -161,7 +161,8 @@ def refuse_lacking(fit: FitResult) -> None:
         whose = "another alternative's" if fit.problem.equations.n_alternatives > 1 else "its"
         raise UnsupportedError(
             f"{lacking} of {len(fit.rows)} rows of the fit do not show the outcome and lack a "
-            f"covariate of {whose} equation, so it cannot be predicted there. Give the rows "
+            f"covariate of {whose} equation, or have a category of it that was not met, so it "
+            "cannot be predicted there. Give the rows "
             "to average over, data=..., with all covariates."
         )
 

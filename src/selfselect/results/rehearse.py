@@ -226,7 +226,11 @@ def _described(
     counts = table_of_draws.notna().sum().to_numpy()
     bias, spread = table_of_draws.mean().to_numpy() - truth, table_of_draws.std().to_numpy()
     known = np.isfinite(errors)
-    hit = np.abs(draws - truth) <= interval_reach(0.95) * errors
+    ends = [
+        OwnScales.of(labels, values).interval(interval_reach(0.95) * of_values)
+        for values, of_values in zip(draws, errors, strict=True)
+    ]
+    hit = np.array([(low <= truth) & (truth <= high) for low, high in ends])
     with np.errstate(invalid="ignore"):
         coverage = np.where(
             known.any(axis=0), (hit & known).sum(axis=0) / known.sum(axis=0), np.nan

@@ -62,6 +62,9 @@ Mask = NDArray[np.bool_]
 MORE_OFTEN = 0.05
 """Share of rows by which a covariate may be missing more often where its outcome is not shown."""
 
+CHANCE = 3.0
+"""Standard errors of the difference of two shares that chance is given besides."""
+
 STEP = 0.1
 """Of differences in the coefficients of a first stage, in their standard errors."""
 
@@ -123,7 +126,7 @@ def build_endogenous_design(
             )
     absent = find_any_absent(frame, stage_columns)
     if absent is not None:
-        _refuse_lost_rows(plan, frame)
+        _refuse_lost_rows(plan, frame, told["weights"])
     # Until rows that lack something are left out, residuals say which row is which.
     position = np.arange(len(frame), dtype=np.float64)
     position = position if absent is None else np.where(absent, np.nan, position)
@@ -165,13 +168,16 @@ def build_endogenous_design(
     return replace(design, rows=rows, table=table, coding=coding), found
 
 
-def _refuse_lost_rows(plan: SelectionPlan, frame: pd.DataFrame) -> None:
+def _refuse_lost_rows(plan: SelectionPlan, frame: pd.DataFrame, weights: Any) -> None:
     """Refuse a covariate of an outcome that rows of the other alternatives lack more often.
 
     First stages need it in every row, and leaving rows out would leave them out by the choice.
+    Rows that are left out for another reason, or count for nothing, are not looked at.
     """
-    every = find_any_absent(frame, plan.selection.term_columns)
+    every = find_any_absent(frame, (*plan.chosen, *plan.selection.term_columns))
     whole = frame if every is None else frame[~every]
+    if isinstance(weights, str):
+        whole = whole[(whole[weights].notna() & (whole[weights] != 0)).to_numpy(dtype=bool)]
     codes, labels = plan.choices(whole)
     needed = [set(plan.needed(label)) for label in labels]
     for name in dict.fromkeys(name for one in plan.each for name in one.term_columns):
@@ -180,7 +186,8 @@ def _refuse_lost_rows(plan: SelectionPlan, frame: pd.DataFrame) -> None:
         if absent is None or has.all() or not has.any():
             continue
         more = absent[~has].mean() - absent[has].mean()
-        if more > MORE_OFTEN:
+        by_chance = absent.mean() * (1.0 - absent.mean()) * (1.0 / has.sum() + 1.0 / (~has).sum())
+        if more > MORE_OFTEN + CHANCE * np.sqrt(by_chance):
             raise DataError(
                 f"{int(absent[~has].sum())} rows that do not show the outcome lack its covariate "
                 f"{name!r}, which first stages need in every row: leaving these rows out would "
