@@ -92,6 +92,7 @@ study: .venv/test-ready      ## Monte-Carlo studies, tens of minutes; tables go 
 	$(BIN)/python experiments/coverage_effects.py
 	$(BIN)/python experiments/coverage_selection.py
 	$(BIN)/python experiments/tests_of_noise.py
+	$(BIN)/python experiments/many_sums.py --samples 120
 	$(BIN)/python experiments/departures.py
 	$(BIN)/python experiments/advice.py
 	$(BIN)/python experiments/coverage_shapes.py

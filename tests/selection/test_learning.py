@@ -90,7 +90,7 @@ def test_a_single_outcome_is_learnt_from_the_rows_that_show_it(table, tmp_path):
 def test_what_a_transform_learns_from_zeros_of_others_is_refused_with_what_to_do(table):
     hours = np.where(table["chosen"] == "in", np.exp(table["w"]), 0.0)
     formulas = {"in": "y ~ x + center(log(hours))", "out": "y ~ x"}
-    with pytest.raises(DataError, match="where a column means nothing, set it missing"):
+    with pytest.raises(DataError, match="where the column means nothing, set it missing"):
         ss.switching(formulas, "chosen ~ x + z", table.assign(hours=hours))
     rows = table.assign(hours=pd.Series(hours, table.index).replace(0, np.nan))
     assert ss.switching(formulas, "chosen ~ x + z", rows).converged

@@ -4,8 +4,8 @@ One pass counts, on a grid of values, how many rows have an end at or below each
 every end where there are few; else it is spaced evenly in the ends of a sample of rows, with those
 that many rows share, and a quantile is found to within one of its steps, always outwards. The pass
 also tells in which steps there are ends between two values: elsewhere a quantile is exact. A second
-pass, only where rows are
-weighted or clustered, says how much less than as many independent rows they tell.
+pass, only where rows are weighted or clustered, says how much less than as many independent rows
+they tell.
 """
 
 from __future__ import annotations

@@ -255,5 +255,6 @@ def refuse_unshown(label: Any, names: Sequence[str]) -> None:
         "other terms: some category, combination of categories or part of a spline has no row "
         "there, and nothing tells what such rows would have. Join categories, give a spline fewer "
         "degrees of freedom, leave out the rows that others alone have (where the column means "
-        "nothing, set it missing), or leave the column out. With shared= others tell it."
+        "nothing, set it missing), or leave the column out. In switching, shared= takes the "
+        "coefficient from the other alternatives."
     )

@@ -166,14 +166,14 @@ class Coder:
         )
 
     def labels_of(self, column: str) -> list[Any] | None:
-        """Return the categories of a column in their order; None where it is not coded as some."""
+        """Return the categories of a column in their order; None where they are none."""
         for factor, labels in self.factors.items():
             if factor == column or factor.startswith((f"C({column})", f"C({column},")):
                 return list(labels)
         return None
 
     def known_categories(self, frame: pd.DataFrame) -> NDArray[np.bool_]:
-        """Return which rows hold none but categories that were met, in columns that are some."""
+        """Return which rows hold only categories that were met when this was learnt."""
         known = np.ones(len(frame), dtype=bool)
         for column in self.kinds:
             labels = self.labels_of(column)

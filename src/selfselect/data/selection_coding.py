@@ -130,7 +130,7 @@ def selection_equations(
     Where alternatives are `ordered`, the selection has cut points between them and no constant.
 
     Equations share a covariate of the same name, unless it is made by a transform (a spline, a
-    centred column) or of categories that were learnt from other rows, where those are not the same.
+    centred column) or of categories, and what was learnt of these differs between the equations.
     """
     covariates: dict[str, int] = {}
     learnt: dict[str, Any] = {}

@@ -201,12 +201,17 @@ class SelectionCoder(LearntCoder[SelectionPlan, SelectionCoding]):
         self.coding.place_side(1, others, matrix, covariates)
 
     def _refuse_infinite(self, place: int, name: str) -> None:
-        what = f"equation of {self.labels[place - 1]!r}" if place else "selection equation"
+        what, more = "selection equation", ""
+        if place:
+            what = f"equation of {self.labels[place - 1]!r}"
+        if place and self.plan.switching:
+            more = (
+                " Transforms such as center() learn from the rows of all alternatives: where the "
+                "column means nothing, set it missing."
+            )
         raise DataError(
             f"The covariate {name!r} of the {what} is infinite or not a number in some rows. "
-            "Correct them, leave them out, or use another transform. What a transform learns "
-            "comes from the rows of all alternatives: where a column means nothing, set it "
-            "missing."
+            f"Correct them, leave them out, or use another transform.{more}"
         )
 
 

@@ -289,8 +289,8 @@ class Survey:
     kept : (pieces, 3) number of each piece, rows of it that are used, and its checksum.
     tally : of the rows that are used.
     parts : what was found in all rows (None), and in those that show an alternative's outcome.
-    sides : by right side that needs its own columns alone, what was found in the rows that have
-        them.
+    sides : where there are several outcomes with a selection equation, by right side, what was
+        found in the rows that have its columns.
     n_people, people_weight : people of each piece, and their weights, added up. One who is in two
         pieces counts twice.
     """

@@ -20,8 +20,8 @@ __all__ = ["drawn_spread_test", "excess_of_draws"]
 Array = NDArray[np.float64]
 
 NEGLIGIBLE, MOST = 0.15, 0.75
-"""Excess, in standard deviations of a chi-square, that is left as it is (of few sums it is not
-known well), and above which its own error is too large."""
+"""Excess of a statistic, in standard deviations of its chi-square: up to the first it is left as
+it is, since that of few sums is not known well; above the second its own error is too large."""
 
 ALIKE = 1e-9
 """Relative eigenvalue below which a combination of sums is taken to be constant."""
@@ -66,8 +66,8 @@ def drawn_spread_test(
     deviations = excess * np.sqrt(0.5 * df)
     if deviations > MOST:
         reason = (
-            f"{df} sums are too many to know how they vary from the rows that are drawn for it, "
-            f"and then chi-square critical values are wrong; {instead}"
+            f"{df} sums are too many for the simulated rows that measure their spread, and "
+            f"chi-square critical values would be wrong; {instead}"
         )
         return undecided_test(name, statistic, df, null, reason)
     if deviations > NEGLIGIBLE:

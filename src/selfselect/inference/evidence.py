@@ -160,7 +160,7 @@ class Evidence:
 
     @property
     def expected_of_pairs(self) -> tuple[Array, Array]:
-        """Products of what each pair's residuals say and of natural scores; of halves, less."""
+        """Products of each pair's residuals and of natural scores, and how two halves differ."""
         products, difference, n_pairs, n_moments = self._expected_products
         kept = np.r_[0:n_pairs, n_pairs + n_moments : len(products)]
         return products[np.ix_(kept, kept)], difference[np.ix_(kept, kept)]

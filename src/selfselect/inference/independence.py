@@ -82,7 +82,7 @@ SCORE = "Score test of independence across alternatives"
 WALD = "Wald test of independence across alternatives"
 LR = "Likelihood-ratio test of independence across alternatives"
 NULL = "no correlation"
-MANY_PAIRS = "of fewer alternatives, some of them joined, all pairs can be tested"
+MANY_PAIRS = "join alternatives until all pairs can be tested"
 """What to do where so many pairs cannot be tested together."""
 NULL_OF_SELECTION = "selection is unrelated to the noise of the outcomes"
 
